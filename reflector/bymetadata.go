@@ -33,7 +33,7 @@ func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 		return false
 	case s.gate.Strays > 0:
 		return false // only a list of whole objects shows whether the strays are gone
-	case reason == ReasonListOnly && s.lists.busy:
+	case s.lists.busy:
 		return false
 	case reason != ReasonExpired && reason != ReasonStore && reason != ReasonListOnly:
 		return false

@@ -12,6 +12,7 @@
 //
 //	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds objects by now, or if
 //	                      Options.Seed has spared the list
+//	Drain, Watch ──refused──► Refused ──mustList──► Relist, if the server has moved on; otherwise failed
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same
 //	any ──mustList─► Relist, after a Backoff if the last list was less than two minutes ago (unless Reflector.Relist
@@ -85,15 +86,22 @@
 //
 // # Watch
 //
-// After every error (closed, reset, refused, DNS, time-out, 401, 429, 5xx, an ERROR event, a watch that ends right
-// after it began) the reflector waits, and then watches again from the newest resourceVersion delivered. It never lists
-// for them. It lists on 410 (or what an API server without a watch cache says in its place, once etcd was compacted at
-// exactly the next event), on "resource version too large", on a failed guard, if an event cannot be decoded for the
-// second time at one resourceVersion (the cause ClientWatchDecoding of an ERROR event), if the resource cannot be
-// watched (403, 404, 405; see below), and if Options.Verify or Relist asks for it, and for no other reason. The wait is
-// random below 800 ms, doubled with each failure up to 30 s, on top of Retry-After. It is short again after a watch has
-// lived two minutes. A watch that ends in order at its own time-out is followed by another at once. One that has lived
-// and ends before that is followed within 800 ms: the server has probably ended others, too.
+// After every error of the transport (closed, reset, refused, DNS, time-out, a watch that ends right after it began),
+// and after 401, 429, 502 and 503, the reflector waits, and then watches again from the newest resourceVersion
+// delivered. It never lists for them. It lists on 410 (or what an API server without a watch cache says in its place,
+// once etcd was compacted at exactly the next event), on "resource version too large", on a failed guard, if an event
+// cannot be decoded for the second time at one resourceVersion (the cause ClientWatchDecoding of an ERROR event), if
+// the resource cannot be watched (403, 404, 405; see below), if its watches are refused, and if Options.Verify or
+// Relist asks for it, and for no other reason. The wait is random below 800 ms, doubled with each failure up to 30 s,
+// on top of Retry-After. It is short again after a watch has lived two minutes. A watch that ends in order at its own
+// time-out is followed by another at once. One that has lived and ends before that is followed within 800 ms: the
+// server has probably ended others, too.
+//
+// Any other refusal, as the answer to a watch or as an ERROR event, is tried again like an error of the transport. But
+// kine and dqlite, and API servers before them, answer a compacted resourceVersion with 400, 500 or 504. So after three
+// refusals in a row from one resourceVersion, over ten seconds or more, a probe follows (the state Refused). If it
+// shows another resourceVersion, or nothing was confirmed in this run yet, the server is listed for ReasonExpired. A
+// lost connection in between neither counts nor begins the count anew.
 //
 // A watch that is silent for two and a half minutes (bookmarks come once a minute) is checked by a probe. If the
 // resourceVersion is the one held, nothing was missed and the watch stays. Otherwise it is closed and opened again,
@@ -114,7 +122,8 @@
 // lists.
 //
 // No watch is folded into these lists. If a list by metadata fetches an object in another state than the listed one,
-// no event makes it the state at one resourceVersion. Then whole objects are listed, for the rest of the run.
+// no event makes it the state at one resourceVersion. Then whole objects are listed, for the rest of the run. The same
+// holds for a list for another reason whose folded watch is denied or refused, three times over ten seconds.
 //
 // # Relist
 //

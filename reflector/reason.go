@@ -7,7 +7,8 @@ type Reason string
 const (
 	// ReasonCold: nothing was stored.
 	ReasonCold Reason = "Cold"
-	// ReasonExpired: the server no longer has the history since the resourceVersion (410).
+	// ReasonExpired: the server no longer has the history since the resourceVersion. It says so (410), or refuses every
+	// watch from there although it has moved on.
 	ReasonExpired Reason = "Expired"
 	// ReasonAhead: the stored resourceVersion is above the server's: another cluster, or one restored from a backup.
 	ReasonAhead Reason = "AheadOfServer"

@@ -5,6 +5,11 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/reflector/internal/history"
+	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
 // listOnlyWait is the minimum time between two lists of a resource that cannot be watched. The maximum is twice as
@@ -19,6 +24,62 @@ var errListOnly = errors.New("the objects changed during the list, and the resou
 type refusals struct {
 	// listAt is when a list is due because watches are denied; zero if none was.
 	listAt time.Time
+	// from is the resourceVersion of the watches that were refused for other reasons (request.Rejected). n counts them,
+	// and first is when the first was refused.
+	from  string
+	n     int
+	first time.Time
+}
+
+const (
+	// enoughRefusals and refusedTime are how many watches from one resourceVersion must be refused, over what time,
+	// before a list may follow: a server that is started or repaired answers oddly, too.
+	enoughRefusals = 3
+	refusedTime    = 10 * time.Second
+)
+
+// again counts a refused watch from rv. It returns true from the third one on, ten seconds or more after the first.
+func (r *refusals) again(rv string, now time.Time) bool {
+	if r.n == 0 || r.from != rv {
+		r.from, r.n, r.first = rv, 0, now
+	}
+	r.n++
+	return r.n >= enoughRefusals && now.Sub(r.first) >= refusedTime
+}
+
+// watchLost returns the outcome of a watch that failed with err and may be tried again from the same resourceVersion.
+func (s *session) watchLost(ctx context.Context, err error) outcome {
+	if o := s.lose(ctx, err); o.Kind != failed {
+		return o
+	}
+	if request.Rejected(err) && s.watching.refusals.again(s.cur.RV, s.o.Clock.Now()) {
+		return outcome{Kind: refused}
+	}
+	return outcome{Kind: failed}
+}
+
+// ifMovedOn is the state Refused. Servers that keep no history in a watch cache (kine, dqlite) answer a compacted
+// resourceVersion with 500 and other codes. So a watch that is refused again and again, while the probe shows that
+// something has changed, or before anything is confirmed in this run, will never be served.
+func (s *session) ifMovedOn(ctx context.Context) outcome {
+	if !s.connect(ctx) {
+		return outcome{Kind: stop}
+	}
+	why := s.conn.lastErr
+	rv, err := s.guards.probe(ctx)
+	switch {
+	case err != nil:
+		return s.lose(ctx, err)
+	case history.Below(rv, s.cur.RV):
+		return s.guards.ahead(ctx, rv)
+	case rv == s.cur.RV && s.served:
+		return outcome{Kind: failed}
+	}
+	klog.FromContext(ctx).Info("The server refuses again and again to watch from the resourceVersion that we hold: "+
+		"its history is taken for lost", "resourceVersion", s.cur.RV, "server", rv, "err", why)
+	o := s.listFor(ReasonExpired)
+	o.Wait = s.spread > 0 // ten seconds have passed in any case
+	return o
 }
 
 // watchDenied handles a watch that is answered with 403, 404 or 405. Permissions and CRDs are often applied a moment
@@ -45,12 +106,13 @@ func (s *session) watchDenied(ctx context.Context, err error) outcome {
 // unfinished gives up a list that cannot end without a watch. If it was by metadata and the resource cannot be watched,
 // one of whole objects follows at once.
 func (l *list) unfinished(ctx context.Context) outcome {
-	if l.reason != ReasonListOnly {
-		return l.again(l.tail.dead) // the watch's error, which has been reported
-	}
-	if l.byMetadata && !l.s.lists.busy {
+	unwatched := l.reason == ReasonListOnly || request.Denied(l.tail.dead) || request.Rejected(l.tail.dead)
+	if unwatched && l.byMetadata && !l.s.lists.busy {
 		l.s.lists.busy = true
 		return outcome{Kind: mustList, Reason: l.reason}
+	}
+	if l.reason != ReasonListOnly {
+		return l.again(l.tail.dead) // the watch's error, which has been reported
 	}
 	err := l.s.conn.describe("list", l.tail.dead)
 	l.s.conn.report(ctx, err)

@@ -131,6 +131,8 @@ func (s *session) enter(ctx context.Context) outcome {
 		return s.watch(ctx)
 	case Relist:
 		return s.relistInSlot(ctx)
+	case Refused:
+		return s.ifMovedOn(ctx)
 	case Backoff, Degraded:
 		return s.wait(ctx)
 	case Stopped:
@@ -159,7 +161,7 @@ func (s *session) outOfTouch() bool {
 	switch s.pos.State {
 	case Backoff:
 		return s.spread == 0 || s.pos.Reason != "" // else it is the short wait after a watch that ended without an error
-	case Degraded, Relist, Stopped:
+	case Refused, Degraded, Relist, Stopped:
 		return true
 	case Drain:
 		return s.watching.end == lost

@@ -18,6 +18,10 @@ const (
 	// Relist receives a list: in pages, with a watch folded in if there is more than one; or from a watch that begins
 	// with the list.
 	Relist State = "Relist"
+	// Refused probes the server after it has refused a watch from the held resourceVersion again and again (see
+	// refusals.again). If it has moved on, that resourceVersion will never be served, and Relist follows; otherwise
+	// Backoff.
+	Refused State = "Refused"
 	// Backoff waits after an error. Verify follows, or Relist if a list is due.
 	Backoff State = "Backoff"
 	// Degraded is Backoff for an answer that waiting alone does not fix: forbidden, not found, no such verb. Its waits
@@ -45,6 +49,7 @@ const (
 	listed    outcomeKind = "listed"    // Relist: the list is delivered
 	failed    outcomeKind = "failed"    // transport or server error
 	denied    outcomeKind = "denied"    // 403, 404, 405
+	refused   outcomeKind = "refused"   // Drain, Watch: the watch was refused once too often: probe
 	waited    outcomeKind = "waited"    // Backoff, Degraded: the time is up
 	mustList  outcomeKind = "mustList"  // a list is due, for outcome.Reason
 	stop      outcomeKind = "stop"      // the context ended or the sink is closed
@@ -86,6 +91,8 @@ func next(p position, o outcome) position {
 		return position{State: Drain}
 	case p.State == Watch && o.Kind == behind:
 		return position{State: Drain}
+	case (p.State == Drain || p.State == Watch) && o.Kind == refused:
+		return position{State: Refused}
 	case (p.State == Drain || p.State == Watch) && o.Kind == ended:
 		return position{State: Verify}
 	}

@@ -31,6 +31,12 @@ func TestNext(t *testing.T) {
 		{position{Watch, ""}, is(failed), position{Backoff, ""}},
 		{position{Watch, ""}, is(denied), position{Degraded, ""}},
 		{position{Watch, ""}, outcome{Kind: denied, Reason: ReasonListOnly}, position{Degraded, ReasonListOnly}},
+		{position{Watch, ""}, is(refused), position{Refused, ""}},
+		{position{Drain, ""}, is(refused), position{Refused, ""}},
+		{position{Refused, ""}, is(failed), position{Backoff, ""}},
+		{position{Refused, ""}, is(denied), position{Degraded, ""}},
+		{position{Refused, ""}, due(ReasonExpired), position{Relist, ReasonExpired}},
+		{position{Refused, ""}, later(ReasonExpired), position{Backoff, ReasonExpired}},
 		{position{Watch, ""}, due(ReasonExpired), position{Relist, ReasonExpired}},
 		{position{Watch, ""}, later(ReasonExpired), position{Backoff, ReasonExpired}},
 
@@ -49,6 +55,8 @@ func TestNext(t *testing.T) {
 
 		// No outcome of one state means anything in another.
 		{position{Watch, ""}, is(listed), position{Watch, ""}},
+		{position{Verify, ""}, is(refused), position{Verify, ""}},
+		{position{Refused, ""}, is(waited), position{Refused, ""}},
 		{position{Backoff, ReasonCold}, is(ended), position{Backoff, ReasonCold}},
 		{position{Stopped, ""}, due(ReasonCodec), position{Stopped, ReasonCodec}},
 	}
@@ -57,7 +65,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("next(%v, %v) = %v, want %v", tt.from, tt.o, got, tt.want)
 		}
 	}
-	for _, s := range []State{Restore, Verify, Drain, Watch, Relist, Backoff, Degraded} {
+	for _, s := range []State{Restore, Verify, Drain, Watch, Relist, Refused, Backoff, Degraded} {
 		if got := next(position{State: s}, outcome{Kind: stop}); got.State != Stopped {
 			t.Errorf("stop in %s leads to %s", s, got.State)
 		}
@@ -65,7 +73,7 @@ func TestNext(t *testing.T) {
 }
 
 func TestTransportErrorsNeverList(t *testing.T) {
-	for _, s := range []State{Verify, Drain, Watch} {
+	for _, s := range []State{Verify, Drain, Watch, Refused} {
 		for _, k := range []outcomeKind{failed, denied, ended} {
 			p := next(position{State: s}, outcome{Kind: k})
 			for range 3 {

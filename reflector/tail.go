@@ -27,7 +27,8 @@ type tail struct {
 	quiet    int
 	// err is why there is no watch at the moment; nil if there is one.
 	err error
-	// dead is the error after which no watch is possible, because the history is gone; nil before.
+	// dead is the error after which no watch is opened any more, because the history is gone or watches are refused; nil
+	// before.
 	dead error
 }
 
@@ -134,7 +135,8 @@ func (t *tail) ended(ctx context.Context) {
 }
 
 // lost handles a watch that failed or was not accepted. It reports the error even if the list does not need the watch,
-// since watch error handlers expect every failure. Another watch follows after a wait, unless the history is gone.
+// since watch error handlers expect every failure. Another watch follows after a wait, unless the history is gone or
+// the watch was refused once too often.
 func (t *tail) lost(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -142,7 +144,9 @@ func (t *tail) lost(ctx context.Context, err error) {
 	t.l.s.conn.report(ctx, err)
 	t.err = err
 	t.l.showErr()
-	if request.Expired(err) || request.TooLarge(err) || t.l.s.isBadEventAt(err, t.l.fold.RV) {
+	now, refusals := t.l.s.o.Clock.Now(), &t.l.s.watching.refusals
+	refused := (request.Rejected(err) || request.Denied(err)) && refusals.again(t.l.fold.RV, now)
+	if request.Expired(err) || request.TooLarge(err) || t.l.s.isBadEventAt(err, t.l.fold.RV) || refused {
 		t.dead = err
 		return
 	}

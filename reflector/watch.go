@@ -208,7 +208,7 @@ func (s *session) drained(ctx context.Context) outcome {
 }
 
 // watchFailed returns the outcome of an error of a watch: a list if the history is gone or behind, if an event cannot
-// be decoded, or in time if the resource cannot be watched; otherwise a back-off.
+// be decoded, or in time if the resource cannot be watched or its watches are refused; otherwise a back-off.
 func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	reason := Reason("")
 	switch {
@@ -223,7 +223,7 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	case request.Denied(err):
 		return s.watchDenied(ctx, err)
 	default:
-		return s.lose(ctx, err)
+		return s.watchLost(ctx, err)
 	}
 	s.conn.report(ctx, err)
 	return s.listFor(reason)

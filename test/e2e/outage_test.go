@@ -10,7 +10,8 @@ import (
 )
 
 // Test 6: the network to the API server fails for a while, in three ways. Reads go on, nothing
-// is listed when it comes back, and nothing that happened meanwhile is lost.
+// is listed when it comes back, and nothing that happened meanwhile is lost. A watch that the server refuses is another
+// matter: see TestRefusedWatch of package reflector.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	outage := 8 * time.Second

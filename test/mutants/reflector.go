@@ -2,6 +2,33 @@ package main
 
 var reflectorMutants = []mutant{
 	{
+		name:   "reflector/refused-for-ever",
+		breaks: "A watch that is refused again and again, though the server has moved on, is given up for a list.",
+		file:   "reflector/refused.go",
+		old: `	case rv == s.cur.RV && s.served:
+`,
+		new: `	case rv == s.cur.RV || s.served:
+`,
+		test: "TestRefusedWatch",
+	},
+	{
+		name:   "reflector/refused-at-once",
+		breaks: "A watch is refused for ten seconds before a list follows.",
+		file:   "reflector/refused.go",
+		old:    `r.n >= enoughRefusals && now.Sub(r.first) >= refusedTime`,
+		new:    `r.n >= enoughRefusals`,
+		test:   "TestRefusedWatch",
+	},
+	{
+		name:   "reflector/lost-connection-is-a-bad-event",
+		breaks: "A connection that http2 loses in the middle of a watch causes no list.",
+		file:   "reflector/internal/request/answer.go",
+		old:    `"http2: ", "stream error: ",`,
+		new:    `"http2: ",`,
+		test:   "TestTransportErrorsCauseNoList",
+		dir:    "reflector",
+	},
+	{
 		name:   "reflector/slow-reconnect-trusted",
 		breaks: "A server that took a second to accept the next watch may be another one: five objects are looked up.",
 		file:   "reflector/verify.go",

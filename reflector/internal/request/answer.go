@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +40,24 @@ func TooLarge(err error) bool {
 // Denied reports whether err goes away only if the server changes: no permission, or a resource that is not served.
 func Denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// Rejected reports whether the server has answered a watch with a refusal whose remedy is not known. It is false for
+// what Expired, TooLarge and Denied report; for 401, 429, 502 and 503, which pass; for a connection that is lost; and
+// for an event that cannot be decoded.
+func Rejected(err error) bool {
+	var odd *apierrors.UnexpectedObjectError
+	if errors.As(err, &odd) {
+		return true // an ERROR event whose object is no Status
+	}
+	status, ok := apiStatus(err)
+	switch {
+	case !ok, Expired(err), TooLarge(err), Denied(err), apierrors.HasStatusCause(err, watchDecoding):
+		return false
+	case apierrors.IsUnauthorized(err), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
+		return false
+	}
+	return status.Code != http.StatusBadGateway
 }
 
 // Refused reports whether the server refuses the request's parameters.
@@ -92,8 +112,20 @@ func Exchanged(err error) string {
 // watchDecoding is the cause that client-go gives the error of an event that it cannot decode. Package wire does, too.
 const watchDecoding = "ClientWatchDecoding"
 
+// inTheStream begins the message of that error, before the reason.
+const inTheStream = "unable to decode an event from the watch stream: "
+
+// lostConnections begin the reasons that are a transport's: a connection was lost, in a way that client-go does not
+// know, and nothing is wrong with the event.
+var lostConnections = []string{"http2: ", "stream error: ", "read tcp ", "read unix ", "tls: ", "local error: tls: ",
+	"remote error: tls: "}
+
 // Undecodable reports whether err says that an event of a watch cannot be decoded.
-func Undecodable(err error) bool { return apierrors.HasStatusCause(err, watchDecoding) }
+func Undecodable(err error) bool {
+	return apierrors.HasStatusCause(err, watchDecoding) && !slices.ContainsFunc(lostConnections, func(s string) bool {
+		return strings.Contains(err.Error(), inTheStream+s)
+	})
+}
 
 // EventError returns the error of an ERROR event.
 func EventError(ev watch.Event) error {
