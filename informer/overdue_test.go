@@ -82,7 +82,7 @@ func TestListThatHangs(t *testing.T) {
 		time.Sleep(time.Hour)
 		err := i.Status().Err
 		if !errors.Is(err, reflector.ErrOverdue) ||
-			!strings.HasPrefix(err.Error(), "list *v1.Pod: the call has not returned for 1m35s") {
+			!strings.HasPrefix(err.Error(), "failed to list *v1.Pod: the call has not returned for 1m35s") {
 			t.Errorf("overdue: %v", err)
 		}
 		if errs := h.all(); len(errs) != 1 || !errors.Is(errs[0], reflector.ErrOverdue) {

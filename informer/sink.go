@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -221,6 +222,7 @@ func (i *Informer) contactTime() time.Time {
 func (i *Informer) skip(ctx context.Context, key string, err error) {
 	i.skipped.Add(1)
 	i.auditor.Skipped(key)
+	err = fmt.Errorf("couldn't enqueue object: %w", err) // client-go's words
 	utilruntime.HandleErrorWithContext(ctx, err, "Object left out of the store", "type", i.o.ObjectDescription,
 		"collection", i.o.Identity.String(), "key", key)
 }

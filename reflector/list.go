@@ -137,7 +137,7 @@ func (l *list) ahead() bool {
 // another collection and must not replace the sink's contents.
 func (l *list) judge(ctx context.Context) outcome {
 	if err := l.s.gate.Judge(l.s.gate.Since(l.before), l.delivered); err != nil {
-		return l.s.lose(ctx, l.s.conn.describe("list", err))
+		return l.s.lose(ctx, l.s.conn.describe("failed to list", err))
 	}
 	return outcome{Kind: listed}
 }

@@ -22,11 +22,11 @@ func TestOverdue(t *testing.T) {
 		held  bool // the sink has a list already
 		texts []string
 	}{
-		"the first page":   {stuck: func(r request) bool { return !r.Watch && !r.probe() }, texts: []string{"list "}},
-		"the second page":  {stuck: func(r request) bool { return r.Continue != "" }, texts: []string{"list "}},
+		"the first page":   {stuck: func(r request) bool { return !r.Watch && !r.probe() }, texts: []string{"failed to list "}},
+		"the second page":  {stuck: func(r request) bool { return r.Continue != "" }, texts: []string{"failed to list "}},
 		"the folded watch": {stuck: func(r request) bool { return r.Watch }, texts: []string{"watch "}},
 		"a page and the folded watch": {
-			stuck: func(r request) bool { return r.Watch || r.Continue != "" }, texts: []string{"list ", "watch "},
+			stuck: func(r request) bool { return r.Watch || r.Continue != "" }, texts: []string{"failed to list ", "watch "},
 		},
 		"a look-up": {stuck: func(r request) bool { return r.probe() && r.FieldSelector != "" }, held: true,
 			texts: []string{"look up a/"}},

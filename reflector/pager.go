@@ -157,11 +157,11 @@ func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().Le
 func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
 	begun, at := time.Now(), p.s.o.Clock.Now()
 	list, m, err := lw.List(ctx, within, o, func(err error) {
-		p.answers <- page{overdue: p.s.conn.describe("list", err)}
+		p.answers <- page{overdue: p.s.conn.describe("failed to list", err)}
 	})
 	took := time.Since(begun)
 	if err != nil {
-		return page{err: p.s.conn.describe("list", err), took: took}
+		return page{err: p.s.conn.describe("failed to list", err), took: took}
 	}
 	// The items are copied from the list: else one object that is kept would keep the whole page in memory.
 	items, err := meta.ExtractListWithAlloc(list)

@@ -114,7 +114,7 @@ func (l *list) unfinished(ctx context.Context) outcome {
 	if l.reason != ReasonListOnly {
 		return l.again(l.tail.dead) // the watch's error, which has been reported
 	}
-	err := l.s.conn.describe("list", l.tail.dead)
+	err := l.s.conn.describe("failed to list", l.tail.dead)
 	l.s.conn.report(ctx, err)
 	return l.again(err)
 }

@@ -81,7 +81,7 @@ func (p *Handlers) Stop() {
 func (p *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) error {
 	l, ok := handle.(*Listener)
 	if !ok {
-		return fmt.Errorf("cannot remove event handler: %T is not a registration of this kind of informer", handle)
+		return fmt.Errorf("invalid key type %T: it is no registration of this kind of informer", handle) // client-go's words
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

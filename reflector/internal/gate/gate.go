@@ -201,7 +201,7 @@ func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
 func Identify(obj runtime.Object) (entry.ObjectRef, error) {
 	acc, err := meta.Accessor(obj)
 	if err != nil {
-		return entry.ObjectRef{}, fmt.Errorf("%s has no metadata", typeName(obj))
+		return entry.ObjectRef{}, fmt.Errorf("object has no meta: it is %s", typeName(obj))
 	}
 	return entry.RefOf(acc), nil
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/store/internal/format"
@@ -14,6 +15,12 @@ import (
 
 // ErrNoIndex says that there is no index of that name.
 var ErrNoIndex = errors.New("no such index")
+
+// noIndex is ErrNoIndex for the index of that name, in client-go's words, which programs look for.
+type noIndex string
+
+func (n noIndex) Error() string      { return fmt.Sprintf("Index with name %s does not exist", string(n)) }
+func (noIndex) Is(target error) bool { return target == ErrNoIndex }
 
 // namespaceVersion is the version of client-go's own namespace index, which nearly every lister uses and which must not
 // be rebuilt at each start.
@@ -52,10 +59,11 @@ func (s *Set) With(funcs cache.Indexers, versions map[string]string) (*Set, erro
 		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: s.ready, generation: s.generation + 1,
 		failed: s.failed,
 	}
+	if taken := sets.KeySet(s.funcs).Intersection(sets.KeySet(funcs)); len(taken) > 0 {
+		return nil, fmt.Errorf("indexer conflict: %v: there are indexes of these names; choose others", taken)
+	}
 	for _, name := range slices.Sorted(maps.Keys(funcs)) {
-		switch _, taken := s.funcs[name]; {
-		case taken:
-			return nil, fmt.Errorf("index %q: there is one of that name; choose another name", name)
+		switch {
 		case name == "":
 			return nil, errors.New("an index must have a name")
 		case funcs[name] == nil:
@@ -140,7 +148,7 @@ func (s *Set) ReadsObjects() bool {
 func (s *Set) Find(name string) (cache.IndexFunc, error) {
 	fn := s.funcs[name]
 	if fn == nil {
-		return nil, fmt.Errorf("index %q: %w", name, ErrNoIndex)
+		return nil, noIndex(name)
 	}
 	return fn, nil
 }
