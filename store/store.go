@@ -32,7 +32,7 @@ type Options struct {
 	LockTimeout time.Duration
 	// MaxSize is the maximum size of the file in bytes; writes that do not fit stay in memory (ErrNoSpace). Up to 4 MiB
 	// of it stay unused, since the file grows by 4 MiB at a time. A file that is already larger is opened, and its free
-	// pages are used. Default: no maximum.
+	// pages are used. Default: no maximum; 1.9 GiB in a 32-bit program, which refuses files of more than 2 GiB.
 	MaxSize int64
 	// ForgetAfter is how long a collection is kept that nobody opens for writing. It is dropped no sooner than an hour
 	// after Open, and up to two days late, since use is recorded to a day. Time while the store is closed counts as one

@@ -419,4 +419,12 @@ var storeOpenMutants = []mutant{
 		test:   "TestFileThatAppearsBeforeAnImport",
 		dir:    "store",
 	},
+	{
+		name:   "open/large-file-in-32-bits",
+		breaks: "A file that a 32-bit program cannot map is refused before anything is written.",
+		file:   "store/internal/boltfile/open.go",
+		old:    `	if err == nil && info.Size() > mappable {`,
+		new:    `	if err == nil && f.o.ReadOnly && info.Size() > mappable {`,
+		test:   "TestFileThatCannotBeMapped",
+	},
 }

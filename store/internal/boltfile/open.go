@@ -35,6 +35,9 @@ func (f *File) Open(ctx context.Context) error {
 	if err := f.resolve(); err != nil {
 		return err
 	}
+	if _, err := f.regular(); err != nil && !isMissing(err) {
+		return err
+	}
 	return f.withMark(ctx, deadline, func(mark *Mark) error {
 		for range openTries {
 			if err := f.ensure(); err != nil {
@@ -76,11 +79,15 @@ func (f *File) resolve() (err error) {
 }
 
 // regular returns the file's info. It fails with ErrForeign if the file is not a regular one: an open of a pipe would
-// wait for its other end.
+// wait for its other end. It also fails if the file is too large to be mapped.
 func (f *File) regular() (os.FileInfo, error) {
 	info, err := os.Lstat(f.real)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%w: it is no regular file", ErrForeign)
+	}
+	if err == nil && info.Size() > mappable {
+		err = fmt.Errorf("it has %.1f GiB, and a 32-bit program can use a file of 2 GiB at most: use a 64-bit program, "+
+			"or another file", float64(info.Size())/(1<<30))
 	}
 	return info, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"syscall"
 
@@ -153,7 +154,7 @@ func (o *opening) openBolt(mapped int) (*Handle, error) {
 			FreelistType:    bolt.FreelistArrayType, // with the map the file grows for ever (docs/adr/0006)
 			InitialMmapSize: mapped,
 			PageSize:        o.pageSize,
-			MaxSize:         clampInt(o.MaxSize),
+			MaxSize:         o.limit(),
 			NoStatistics:    true, // a lock that every reader would take
 			OpenFile:        o.openLockedFile,
 		})
@@ -221,7 +222,20 @@ func (o *opening) lookAgain() error {
 	return err
 }
 
-func clampInt(n int64) int { return int(min(n, int64(int(^uint(0)>>1)))) }
+// mappable is the size of the largest file that bbolt can map: 2 GiB if pointers have 32 bits. Tests set it.
+var mappable int64 = math.MaxInt
+
+// mapReserve is how far below mappable a file stops growing, so that bbolt's sums of sizes do not overflow.
+const mapReserve = 64 << 20
+
+// limit returns the size that the file may grow to.
+func (o *opening) limit() int {
+	limit := mappable - mapReserve
+	if o.MaxSize > 0 {
+		limit = min(limit, o.MaxSize)
+	}
+	return int(limit)
+}
 
 // PagesError returns the problems that a walk found as an error that wraps entry.ErrDamaged.
 func PagesError(path string, problems []string) error {

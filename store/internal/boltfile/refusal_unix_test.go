@@ -281,3 +281,53 @@ func TestPagesThatVanish(t *testing.T) {
 	}
 	mustCloseFile(t, f)
 }
+
+// TestFileThatCannotBeMapped checks that a program with pointers of 32 bits refuses a file of more than 2 GiB with the
+// reason, before it writes anything (issue 38). "GOARCH=386 go test" does it without the pretense.
+func TestFileThatCannotBeMapped(t *testing.T) {
+	defer func(before int64) { mappable = before }(mappable)
+	path := fileWithBranches(t, 4<<10)
+	if err := os.Truncate(path, 3<<30); err != nil { // a hole
+		t.Fatal(err)
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mappable = min(mappable, 1<<31-1)
+	for name, open := range map[string]func(context.Context) error{
+		"Open":         New(path, Options{Logger: &quiet}).Open,
+		"OpenExisting": New(path, Options{Logger: &quiet}).OpenExisting,
+		"ReadOnly":     New(path, Options{Logger: &quiet, ReadOnly: true}).Open,
+	} {
+		if err := open(t.Context()); err == nil || !strings.Contains(err.Error(), "it has 3.0 GiB, and a 32-bit program") {
+			t.Errorf("%s: %v", name, err)
+		}
+		after, err := os.Stat(path)
+		dir, dirErr := os.Stat(filepath.Dir(path))
+		if err := errors.Join(err, dirErr); err != nil {
+			t.Fatal(err)
+		}
+		if after.ModTime() != before.ModTime() || dir.ModTime().After(before.ModTime()) {
+			t.Errorf("%s has written to the file or its directory", name)
+		}
+		wantFiles(t, filepath.Dir(path), "store")
+	}
+}
+
+// TestFileGrowsUntilItCanBeMapped checks that such a program's file grows no further: there is no space then.
+func TestFileGrowsUntilItCanBeMapped(t *testing.T) {
+	defer func(before int64) { mappable = before }(mappable)
+	mappable = mapReserve + 16<<20
+	f := New(filepath.Join(t.TempDir(), "store"), Options{Logger: &quiet})
+	if err := f.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer mustCloseFile(t, f)
+	err := f.Update(t.Context(), Upkeep, func(tx *bolt.Tx) error {
+		return tx.Bucket(format.BucketLarder).Put([]byte("large"), make([]byte, 20<<20))
+	})
+	if !errors.Is(err, ErrNoSpace) {
+		t.Errorf("a file beyond the bound: %v", err)
+	}
+}
