@@ -45,6 +45,9 @@ type ResourceInfo struct {
 	// Deprecated is the warning that the server sends for this version of a custom resource. Empty for a version that is
 	// not deprecated, and for other resources.
 	Deprecated string `json:"deprecated,omitempty"`
+	// RequestedAs are the names, in lower case, by which larder sync was asked for the resource. A name that several
+	// resources of a server have means this one, until the server is asked again.
+	RequestedAs []string `json:"requestedAs,omitempty"`
 }
 
 // Column is one of the additionalPrinterColumns of a custom resource: see the type CustomResourceColumnDefinition of
@@ -62,11 +65,12 @@ type Column struct {
 
 // With returns newer, completed from i: Categories, Columns and SelectableFields that are nil (unknown) are taken from
 // i if both have the same Kind, and Deprecated with the Columns, which are of the same definition. Empty ones that are
-// not nil mean none. With returns i if newer adds nothing: no ShortNames, Namespaced, Categories, Columns,
-// SelectableFields or Deprecated, and either the same Kind, or neither Kind nor Singular.
+// not nil mean none. RequestedAs that is nil is taken from i. With returns i if newer adds nothing: no ShortNames,
+// Namespaced, Categories, Columns, SelectableFields, Deprecated or RequestedAs, and either the same Kind, or neither
+// Kind nor Singular.
 func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil &&
-		newer.SelectableFields == nil && newer.Deprecated == ""
+		newer.SelectableFields == nil && newer.Deprecated == "" && newer.RequestedAs == nil
 	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {
 		return i
 	}
@@ -81,6 +85,9 @@ func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	}
 	if newer.Kind == i.Kind && newer.SelectableFields == nil {
 		newer.SelectableFields = i.SelectableFields
+	}
+	if newer.RequestedAs == nil {
+		newer.RequestedAs = i.RequestedAs
 	}
 	if len(newer.Categories) == 0 { // a store reads empty back as nil
 		newer.Categories = nil

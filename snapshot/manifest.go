@@ -171,7 +171,8 @@ func (t collectionText) counts() bool {
 // trim drops empty names and columns without a name, and the memory beyond the ends of lists: so what is kept of a
 // description takes little more memory than its text.
 func (t *collectionText) trim() {
-	for _, names := range []*[]string{&t.ShortNames, &t.Categories, &t.SelectableFields, &t.Filtered, &t.Redacted} {
+	for _, names := range []*[]string{&t.ShortNames, &t.Categories, &t.SelectableFields, &t.RequestedAs, &t.Filtered,
+		&t.Redacted} {
 		*names = slices.Clone(slices.DeleteFunc(*names, func(name string) bool { return name == "" }))
 	}
 	t.Columns = slices.Clone(slices.DeleteFunc(t.Columns, func(c entry.Column) bool { return c.Name == "" }))

@@ -36,6 +36,7 @@
 //   - The text of a refusal (406) is the same at all paths. HEAD is allowed everywhere, and no other method but GET:
 //     servers are not of one mind.
 //
-// The order of groups and versions is that of Options.Server.Discovery. What is not in it comes behind, by name, and
-// versions as Kubernetes compares them: v2, v1, v1beta1.
+// The order of groups and versions is that of facts.Order: the core group first, the others as Options.Server.Discovery
+// has them. Groups that are not in it come behind, Kubernetes' own first, and versions as Kubernetes compares them: v2,
+// v1, v1beta1.
 package discovery

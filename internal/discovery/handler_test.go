@@ -187,7 +187,7 @@ func TestOrder(t *testing.T) {
 	}{
 		"known": {upstream(), "apps/v1 authorization.k8s.io/v1 autoscaling/v1 batch/v1 " +
 			"example.org/v1beta1 example.org/v1 example.org/v2alpha1 a.new.group/v1"},
-		"not known": {nil, "a.new.group/v1 apps/v1 authorization.k8s.io/v1 autoscaling/v1 batch/v1 " +
+		"not known": {nil, "apps/v1 autoscaling/v1 batch/v1 authorization.k8s.io/v1 a.new.group/v1 " +
 			"example.org/v1 example.org/v1beta1 example.org/v2alpha1"},
 	} {
 		h := discovery.New(mirrored(), discovery.Options{Server: facts.Server{Discovery: tc.known}})

@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/facts"
@@ -127,65 +126,13 @@ func grouped(resources []Resource, known *facts.Discovery) []group {
 		}
 		g.versions[j].resources = append(g.versions[j].resources, r)
 	}
-	order := orderOf(known)
-	slices.SortFunc(all, func(a, b group) int { return order.groups(a.name, b.name) })
+	order := known.Order()
+	slices.SortFunc(all, func(a, b group) int { return order.Groups(a.name, b.name) })
 	for _, g := range all {
-		slices.SortFunc(g.versions, func(a, b groupVersion) int { return order.versions(a.GroupVersion, b.GroupVersion) })
+		slices.SortFunc(g.versions, func(a, b groupVersion) int { return order.Versions(a.GroupVersion, b.GroupVersion) })
 		for _, v := range g.versions {
 			slices.SortFunc(v.resources, func(a, b Resource) int { return strings.Compare(a.Resource, b.Resource) })
 		}
 	}
 	return all
-}
-
-// order is the order of a server's groups and versions, from 1; 0 is not known.
-type order struct {
-	group   map[string]int
-	version map[schema.GroupVersion]int
-}
-
-func orderOf(known *facts.Discovery) order {
-	o := order{group: map[string]int{}, version: map[schema.GroupVersion]int{}}
-	if known == nil {
-		return o
-	}
-	for i, g := range known.Groups {
-		o.group[g.Group.Name] = i + 1
-		versions := append([]metav1.GroupVersionForDiscovery{g.Group.PreferredVersion}, g.Group.Versions...)
-		for j, v := range versions {
-			gv := schema.GroupVersion{Group: g.Group.Name, Version: v.Version}
-			if o.version[gv] == 0 {
-				o.version[gv] = j + 1
-			}
-		}
-	}
-	return o
-}
-
-func (o order) groups(a, b string) int {
-	switch {
-	case o.group[a] != o.group[b]:
-		return ranked(o.group[a], o.group[b])
-	case a == "" || b == "": // the core group first
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
-}
-
-func (o order) versions(a, b schema.GroupVersion) int {
-	if o.version[a] != o.version[b] {
-		return ranked(o.version[a], o.version[b])
-	}
-	return -version.CompareKubeAwareVersionStrings(a.Version, b.Version)
-}
-
-// ranked compares places, of which 0 is behind all others.
-func ranked(a, b int) int {
-	switch {
-	case a == 0:
-		return 1
-	case b == 0:
-		return -1
-	}
-	return a - b
 }

@@ -31,11 +31,20 @@ type Discovery struct {
 	// Fetched is when the server answered; zero if it has not.
 	Fetched time.Time                       `json:"fetched"`
 	Groups  []*restmapper.APIGroupResources `json:"groups"`
+	// ETags are those of the server's aggregated documents, by path. Missing in a part of what a server has.
+	ETags map[string]string `json:"etags,omitempty"`
+	// Unavailable are the group-versions that the server named and could not describe.
+	Unavailable []string `json:"unavailable,omitempty"`
+}
+
+// DiscoveryDocument returns the document that ReadDiscovery reads; nil if there is none.
+func DiscoveryDocument(ctx context.Context, d Documents) ([]byte, error) {
+	return d.Document(ctx, discoveryDocument)
 }
 
 // ReadDiscovery returns Server.Discovery.
 func ReadDiscovery(ctx context.Context, d Documents) (*Discovery, error) {
-	data, err := d.Document(ctx, discoveryDocument)
+	data, err := DiscoveryDocument(ctx, d)
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -109,13 +118,30 @@ func (d *Discovery) Resource(gvr schema.GroupVersionResource) (metav1.APIResourc
 	return metav1.APIResource{}, false
 }
 
+// Retired reports whether the server has replaced the version of a resource: its group has the resource in another
+// version, and in this one no more.
+func (d *Discovery) Retired(gvr schema.GroupVersionResource) bool {
+	if _, served := d.Resource(gvr); d == nil || served {
+		return false
+	}
+	for _, g := range d.Groups {
+		for version := range g.VersionedResources {
+			other := schema.GroupVersionResource{Group: gvr.Group, Version: version, Resource: gvr.Resource}
+			if _, has := d.Resource(other); has && g.Group.Name == gvr.Group {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // DiscoveryOf returns what the server has answered now.
 func DiscoveryOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) Discovery {
 	resources := map[string][]metav1.APIResource{}
 	for _, list := range lists {
 		resources[list.GroupVersion] = mapped(list.APIResources)
 	}
-	d := Discovery{Version: discoveryVersion, Fetched: time.Now().UTC().Round(0)}
+	d := Discovery{Version: discoveryVersion, Fetched: now()}
 	for _, g := range groups {
 		of := &restmapper.APIGroupResources{Group: *g, VersionedResources: map[string][]metav1.APIResource{}}
 		for _, v := range g.Versions {
@@ -127,6 +153,8 @@ func DiscoveryOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) Dis
 	}
 	return d
 }
+
+func now() time.Time { return time.Now().UTC().Round(0) }
 
 // Keep adds what the group-versions that failed had before. A preferred version stays preferred.
 func (d Discovery) Keep(before Discovery, failed map[schema.GroupVersion]error) {
@@ -153,6 +181,7 @@ func (d Discovery) Keep(before Discovery, failed map[schema.GroupVersion]error) 
 
 // of returns the groups of some group-versions, whole.
 func (d Discovery) of(gvs []schema.GroupVersion) Discovery {
+	d.ETags = nil
 	d.Groups = slices.DeleteFunc(slices.Clone(d.Groups), func(g *restmapper.APIGroupResources) bool {
 		return !slices.ContainsFunc(gvs, func(gv schema.GroupVersion) bool { return gv.Group == g.Group.Name })
 	})

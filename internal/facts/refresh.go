@@ -132,19 +132,9 @@ func (r *refresh) discovery(ctx context.Context) error {
 	if err == nil && stored != nil && !r.upgraded && time.Since(stored.Fetched).Abs() < atMost {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
-	defer cancel()
-	groups, lists, err := discovery.NewDiscoveryClient(r.Client).ServerGroupsAndResourcesWithContext(ctx)
-	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(err)
-	switch {
-	case len(lists) == 0 && err != nil:
+	d, err := FetchDiscovery(ctx, r.Client, stored)
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return fmt.Errorf("the server's resources: %w", err)
-	case len(lists) == 0:
-		return errors.New("the server says that it has no resources")
-	}
-	d := DiscoveryOf(groups, lists)
-	if stored != nil {
-		d.Keep(*stored, failed)
 	}
 	return d.Put(ctx, r.st)
 }

@@ -15,7 +15,8 @@ import (
 
 // File is an open store as a Source.
 type File struct {
-	store *store.Store
+	store    *store.Store
+	meanings Meanings
 }
 
 // NewFile returns the open store as a Source. Close of the Source closes it.
@@ -61,7 +62,13 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 		s.Error = err.Error()
 	}
 	Sort(s.Collections)
+	f.SetMeanings(ctx, s.Collections)
 	return s, nil
+}
+
+// SetMeanings sets Elsewhere and Retired of all collections of the store.
+func (f *File) SetMeanings(ctx context.Context, all []Collection) {
+	SetMeanings(all, f.meanings.Discovery(ctx, f.store))
 }
 
 // Entries implements Source, with what has been committed. What is pending is committed first, as far as it can be.

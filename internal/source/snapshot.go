@@ -20,6 +20,7 @@ type Snapshot struct {
 	file     *snapshot.File
 	bytes    int64
 	verified bool
+	meanings Meanings
 }
 
 // SnapshotInfo is what a snapshot says about itself.
@@ -59,7 +60,7 @@ func (s *Snapshot) File() *snapshot.File { return s.file }
 func (s *Snapshot) Verified() bool { return s.verified }
 
 // Status implements Source.
-func (s *Snapshot) Status(context.Context) (Status, error) {
+func (s *Snapshot) Status(ctx context.Context) (Status, error) {
 	m := s.file.Manifest()
 	st := Status{Store: s.path, Bytes: s.bytes, Collections: []Collection{}, Snapshot: &SnapshotInfo{
 		TakenAt: m.TakenAt, ClusterID: m.ClusterID, ServerVersion: m.ServerVersion, Larder: m.Larder,
@@ -77,6 +78,7 @@ func (s *Snapshot) Status(context.Context) (Status, error) {
 		st.Collections = append(st.Collections, one)
 	}
 	Sort(st.Collections)
+	SetMeanings(st.Collections, s.meanings.Discovery(ctx, s.file))
 	return st, nil
 }
 

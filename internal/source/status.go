@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/consumer"
@@ -62,6 +63,12 @@ type Collection struct {
 	ShortNames []string `json:"shortNames,omitempty"`
 	Namespaced bool     `json:"namespaced"`
 	Categories []string `json:"categories,omitempty"`
+	// RequestedAs are the names by which larder sync was asked for the resource. Elsewhere are those of its names that
+	// mean another resource of the API server.
+	RequestedAs []string `json:"requestedAs,omitempty"`
+	Elsewhere   []string `json:"elsewhere,omitempty"`
+	// Retired: the API server serves the resource in other versions only.
+	Retired bool `json:"retired,omitempty"`
 	// Columns are the additionalPrinterColumns of a custom resource.
 	Columns        []entry.Column `json:"columns,omitempty"`
 	Namespace      string         `json:"namespace,omitempty"`
@@ -240,11 +247,13 @@ func NewCollection(info entry.Info) Collection {
 	return c
 }
 
-// Sort puts collections in the order in which people look for them: by resource, then by scope.
+// Sort puts collections in the order in which people look for them: by resource, the newest version first, then by
+// scope.
 func Sort(all []Collection) {
 	slices.SortFunc(all, func(a, b Collection) int {
 		return cmp.Or(
-			cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version),
+			cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group),
+			-version.CompareKubeAwareVersionStrings(a.Version, b.Version),
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.LabelSelector, b.LabelSelector),
 			cmp.Compare(a.FieldSelector, b.FieldSelector), cmp.Compare(a.ID, b.ID),
 		)
@@ -254,15 +263,21 @@ func Sort(all []Collection) {
 // SetResource sets what people call the resource.
 func (c *Collection) SetResource(r entry.ResourceInfo) {
 	c.Kind, c.Singular, c.ShortNames, c.Namespaced = r.Kind, r.Singular, r.ShortNames, r.Namespaced
-	c.Categories, c.Columns = r.Categories, r.Columns
+	c.Categories, c.Columns, c.RequestedAs = r.Categories, r.Columns, r.RequestedAs
 }
 
 // ResourceInfo is the reverse of SetResource.
 func (c Collection) ResourceInfo() entry.ResourceInfo {
 	return entry.ResourceInfo{
 		Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced, Categories: c.Categories,
-		Columns: c.Columns,
+		Columns: c.Columns, RequestedAs: c.RequestedAs,
 	}
+}
+
+// Named is the resource of the collection.
+func (c Collection) Named() Resource {
+	return Resource{GroupVersionResource: c.GVR(), ResourceInfo: c.ResourceInfo(), Elsewhere: c.Elsewhere,
+		Retired: c.Retired}
 }
 
 // Identity is what was listed.

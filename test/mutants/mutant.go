@@ -36,6 +36,7 @@ func all() []mutant {
 		factsMutants,
 		fifoMutants,
 		informerMutants,
+		namesMutants,
 		powerLossMutants,
 		seedMutants,
 		reflectorMutants,

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/cli/clitest"
-	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
 )
 
 func mustConnect(t *testing.T, config *rest.Config) *Connection {
@@ -128,20 +128,19 @@ func mustRequest(t *testing.T, url string) *http.Request {
 
 func TestDiscover(t *testing.T) {
 	server := clitest.StartServer(t)
-	found, err := Discover(context.Background(), server.Config())
+	found, err := Discover(context.Background(), server.Config(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := input.MatchResource("po", found.All)
-	if len(got) != 1 || got[0].Full() != clitest.Pods.Full() || got[0].Kind != "Pod" || got[0].Singular != "pod" ||
-		!got[0].Namespaced {
+	got, _ := source.Match("po", found.All)
+	if got.Full() != clitest.Pods.Full() || got.Kind != "Pod" || got.Singular != "pod" || !got.Namespaced {
 		t.Errorf("got %+v", got)
 	}
-	if got := input.MatchResource("deploy", found.All); len(got) != 1 || got[0].Full() != clitest.Deployments.Full() {
+	if got, _ := source.Match("deploy", found.All); got.Full() != clitest.Deployments.Full() {
 		t.Errorf("got %+v", got)
 	}
 	server.Stop()
-	if _, err := Discover(context.Background(), server.Config()); err == nil {
+	if _, err := Discover(context.Background(), server.Config(), nil); err == nil {
 		t.Error("no error from a server that is down")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -18,87 +17,73 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/internal/source"
 )
 
 // Offers is what a server says about its resources.
 type Offers struct {
-	// All resources, in the order in which an ambiguous name is decided: as the server
-	// orders its groups, the preferred version of each first.
+	// All resources, in kubectl's order: of several that have a name, the first is meant.
 	All []input.Resource
 	// Unwatchable ones cannot be mirrored.
 	Unwatchable map[schema.GroupVersionResource]bool
-	// Failed is why some groups are missing; nil if none is.
+	// Failed is a *discovery.ErrGroupDiscoveryFailed of the group-versions that the server names and cannot describe now;
+	// nil if there are none. All has what was known of them.
 	Failed error
+	// Discovery is what All was made of.
+	Discovery *facts.Discovery
 }
 
-// Discover asks the server. It fails if the server cannot be reached, not
+// Discover asks the server. known is what it said before, or nil. It fails if the server cannot be reached, not
 // if some of its groups cannot.
-func Discover(ctx context.Context, config *rest.Config) (Offers, error) {
+func Discover(ctx context.Context, config *rest.Config, known *facts.Discovery) (Offers, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return Offers{}, err
 	}
-	groups, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
-	var partial *discovery.ErrGroupDiscoveryFailed
+	d, err := facts.FetchDiscovery(ctx, client.RESTClient(), known)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled): // the groups that are missing were not waited for
 		return Offers{}, ctx.Err()
-	case err != nil && !errors.As(err, &partial):
+	case err != nil && !discovery.IsGroupDiscoveryFailedError(err):
 		return Offers{}, err
 	}
-	found := Offers{Unwatchable: map[schema.GroupVersionResource]bool{}}
-	if partial != nil {
-		found.Failed = partial
-	}
-	byVersion := map[string]*metav1.APIResourceList{}
-	for _, list := range lists {
-		byVersion[list.GroupVersion] = list
-	}
-	for _, group := range groups {
-		for _, version := range preferredFirst(group) {
-			found.add(schema.GroupVersion{Group: group.Name, Version: version}, byVersion)
-		}
-	}
-	return found, nil
+	return offersOf(&d, err), nil
 }
 
-func preferredFirst(group *metav1.APIGroup) []string {
-	versions := []string{group.PreferredVersion.Version}
-	for _, v := range group.Versions {
-		if !slices.Contains(versions, v.Version) {
-			versions = append(versions, v.Version)
+func offersOf(d *facts.Discovery, failed error) Offers {
+	o := Offers{All: source.Offered(d), Unwatchable: map[schema.GroupVersionResource]bool{}, Failed: failed, Discovery: d}
+	for _, r := range o.All {
+		if said, _ := d.Resource(r.GroupVersionResource); !slices.Contains(said.Verbs, "list") ||
+			!slices.Contains(said.Verbs, "watch") {
+			o.Unwatchable[r.GroupVersionResource] = true
 		}
 	}
-	return versions
+	return o
 }
 
-func (o *Offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourceList) {
-	list := lists[gv.String()]
-	if list == nil {
-		return
-	}
-	for _, r := range list.APIResources {
-		if strings.Contains(r.Name, "/") { // a subresource
-			continue
-		}
-		gvr := gv.WithResource(r.Name)
-		o.All = append(o.All, input.Resource{GroupVersionResource: gvr, ResourceInfo: entry.ResourceInfo{
-			Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames, Namespaced: r.Namespaced, Categories: r.Categories,
-		}})
-		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
-			o.Unwatchable[gvr] = true
-		}
-	}
+// lacks reports whether the server cannot describe a group-version now.
+func (o *Offers) lacks(gv schema.GroupVersion) bool {
+	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
+	_, ok := failed[gv]
+	return ok
 }
 
-// Resolver finds out which resources the arguments of sync name. What the
-// store knows needs no server, so that a sync starts offline.
+// Missing names the group-versions that the server cannot describe now, and why.
+func (o *Offers) Missing() (names []string, why string) {
+	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
+	for gv, err := range failed {
+		names, why = append(names, gv.String()), err.Error()
+	}
+	slices.Sort(names)
+	return names, why
+}
+
+// Resolver finds out which resources the arguments of sync name. The server is asked first; without it names mean what
+// they meant when the resources were mirrored, so that a sync starts offline.
 type Resolver struct {
 	storePath string
 	stored    []input.Resource
-	// guessed are resources whose scope the store does not tell: the server is asked first.
-	guessed []input.Resource
 	// Patience is how long the server may take, if something is stored: then there is what to go on with. 0 is askFor.
 	Patience time.Duration
 	// discover asks the server; it is called once, if at all.
@@ -108,47 +93,44 @@ type Resolver struct {
 	failed error
 }
 
-// NewResolver returns a resolver for a store with these collections.
-func NewResolver(storePath string, infos []entry.Info, discover func(context.Context) (Offers, error)) *Resolver {
-	var stored, guessed []source.Collection
+// NewResolver returns a resolver for a store with these collections. known is the discovery that the store has, or nil.
+func NewResolver(
+	storePath string, infos []entry.Info, known *facts.Discovery, discover func(context.Context) (Offers, error),
+) *Resolver {
+	var stored []source.Collection
 	for _, info := range infos {
-		if c := source.NewCollection(info); c.Guessed {
-			guessed = append(guessed, c)
-		} else {
-			stored = append(stored, c)
-		}
+		stored = append(stored, source.NewCollection(info))
 	}
-	return &Resolver{storePath: storePath, stored: input.StoredResources(stored), guessed: input.StoredResources(guessed),
-		discover: discover}
+	source.SetMeanings(stored, known)
+	return &Resolver{storePath: storePath, stored: input.StoredResources(stored), discover: discover}
 }
 
 // resolve returns the resource that arg names, or those of the category that it names.
 func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, error) {
-	known := slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
-	stored := input.MatchResource(arg, known)
-	if len(stored) == 1 {
-		return stored, nil
-	}
 	if err := r.ask(ctx); err != nil {
-		return r.offline(arg, known, stored, err)
+		return r.offline(arg, err)
 	}
-	found := input.MatchResource(arg, r.offers.All)
-	members := r.offers.inCategory(arg)
-	switch {
-	case len(found) == 0 && len(members) > 0:
-		return members, nil
-	case len(found) == 0 && r.offers.Failed != nil:
-		return nil, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.Failed)
-	case len(found) == 0:
-		err := fmt.Errorf("the server has no resource %q", arg)
-		if meant := input.DidYouMean(arg, r.offers.watchable()); meant != "" {
-			err = fmt.Errorf("%w; %s", err, meant)
+	if found, ok := source.Match(arg, r.offers.All); ok {
+		if r.offers.Unwatchable[found.GroupVersionResource] {
+			return nil, fmt.Errorf("%s cannot be mirrored: the server does not let it be listed and watched", found)
 		}
-		return nil, command.WithHint(err, "kubectl api-resources lists what it has")
-	case r.offers.Unwatchable[found[0].GroupVersionResource]:
-		return nil, fmt.Errorf("%s cannot be mirrored: the server does not let it be listed and watched", found[0])
+		found.RequestedAs = []string{strings.ToLower(arg)}
+		return []input.Resource{found}, nil
 	}
-	return found[:1], nil
+	if members := r.offers.inCategory(arg); len(members) > 0 {
+		return members, nil
+	}
+	if stored, ok := source.Match(arg, r.named()); ok { // its definition may come back
+		return []input.Resource{stored}, nil
+	}
+	if r.offers.Failed != nil {
+		return nil, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.Failed)
+	}
+	err := fmt.Errorf("the server has no resource %q", arg)
+	if meant := input.DidYouMean(arg, r.offers.watchable()); meant != "" {
+		err = fmt.Errorf("%w; %s", err, meant)
+	}
+	return nil, command.WithHint(err, "kubectl api-resources lists what it has")
 }
 
 // Wanted returns the resources that w is about.
@@ -156,32 +138,64 @@ func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, erro
 	if !w.Everything {
 		return r.resolve(ctx, w.Name)
 	}
-	all := slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
-	switch err := r.ask(ctx); {
-	case err == nil && r.offers.Failed != nil:
-		return nil, command.WithHint(fmt.Errorf("the server does not list all of its resources: %w", r.offers.Failed),
-			"name those that you want in the place of --all")
+	err := r.ask(ctx)
+	all := r.present()
+	switch {
 	case err == nil:
-		all = r.offers.Everything(len(w.Namespaces) > 0)
+		offered := r.offers.Everything(len(w.Namespaces) > 0)
+		away := slices.DeleteFunc(without(all, offered), func(s input.Resource) bool {
+			return !r.offers.lacks(s.GroupVersion()) || len(w.Namespaces) > 0 && !s.Namespaced
+		})
+		all = append(offered, away...)
 	case len(all) == 0:
 		return nil, ServerError(err, fmt.Sprintf(", and nothing is stored in %s yet", r.storePath))
 	}
 	for _, name := range w.But {
-		matched := append(input.MatchResource(name, all), input.InCategory(name, all)...)
-		if len(matched) == 0 && r.offers != nil && len(input.MatchResource(name, r.offers.All)) == 0 {
-			return nil, command.WithHint(fmt.Errorf("--exclude: the server has no resource %q", name),
-				"kubectl api-resources lists what it has")
+		excluded, err := r.excluded(name, all)
+		if err != nil {
+			return nil, err
 		}
-		all = slices.DeleteFunc(all, func(a input.Resource) bool {
-			return slices.ContainsFunc(matched,
-				func(m input.Resource) bool { return m.GroupVersionResource == a.GroupVersionResource })
-		})
+		all = without(all, excluded)
 	}
 	return all, nil
 }
 
-// Asked reports whether the server has told what it has. If it has, an error of resolve is one of the argument.
-func (r *Resolver) Asked() bool { return r.offers != nil }
+// named returns the stored resources of which the store tells the names.
+func (r *Resolver) named() []input.Resource {
+	return slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
+}
+
+// present returns those of them that are not retired.
+func (r *Resolver) present() []input.Resource {
+	return slices.DeleteFunc(r.named(), func(s input.Resource) bool { return s.Retired })
+}
+
+// without returns the resources that are none of others, in whatever version.
+func without(all, others []input.Resource) []input.Resource {
+	return slices.DeleteFunc(slices.Clone(all), func(a input.Resource) bool {
+		return slices.ContainsFunc(others, func(o input.Resource) bool { return o.GroupResource() == a.GroupResource() })
+	})
+}
+
+// excluded returns the resources that --exclude names: one, or those of all that are in a category.
+func (r *Resolver) excluded(name string, all []input.Resource) ([]input.Resource, error) {
+	known := all
+	if r.offers != nil {
+		known = r.offers.All
+	}
+	members := input.InCategory(name, all)
+	if found, ok := source.Match(name, known); ok {
+		return append(members, found), nil
+	}
+	if len(members) == 0 && r.offers != nil && r.offers.Failed == nil {
+		return nil, command.WithHint(fmt.Errorf("--exclude: the server has no resource %q", name),
+			"kubectl api-resources lists what it has")
+	}
+	return members, nil
+}
+
+// Offers returns what the server has said; nil if it was not asked, or has not answered.
+func (r *Resolver) Offers() *Offers { return r.offers }
 
 // ask asks the server, once: over a link that loses what is sent each try takes all of its time, and meanwhile nothing
 // is served.
@@ -189,7 +203,7 @@ func (r *Resolver) ask(ctx context.Context) error {
 	if r.offers != nil || r.failed != nil {
 		return r.failed
 	}
-	if len(r.stored)+len(r.guessed) > 0 {
+	if len(r.stored) > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, cmp.Or(r.Patience, AskFor))
 		defer cancel()
@@ -210,18 +224,18 @@ func (r *Resolver) Unreached() bool {
 }
 
 // offline is what can be said without the server: err is why it could not be asked.
-func (r *Resolver) offline(arg string, known, stored []input.Resource, err error) ([]input.Resource, error) {
-	if guessed := input.MatchResource(arg, r.guessed); len(guessed) == 1 {
-		return guessed, nil
+func (r *Resolver) offline(arg string, err error) ([]input.Resource, error) {
+	if found, ok := source.Match(arg, r.named()); ok {
+		return []input.Resource{found}, nil
 	}
-	if members := input.InCategory(arg, known); len(stored) == 0 && len(members) > 0 {
+	if members := input.InCategory(arg, r.present()); len(members) > 0 {
 		return members, nil
 	}
-	if len(stored) == 0 && len(input.MatchResource(arg, []input.Resource{input.Secrets})) > 0 {
+	if _, ok := source.Match(arg, []input.Resource{input.Secrets}); ok {
 		// of which nothing is ever stored, unless it is asked for
 		return []input.Resource{input.Secrets}, nil
 	}
-	return nil, r.unreachable(arg, stored, err)
+	return nil, ServerError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }
 
 // watchable are the resources that can be mirrored.
@@ -240,16 +254,6 @@ func (o *Offers) inCategory(name string) []input.Resource {
 		}
 	}
 	return members
-}
-
-func (r *Resolver) unreachable(arg string, stored []input.Resource, err error) error {
-	if len(stored) > 1 {
-		return command.WithHint(
-			fmt.Errorf("%q is ambiguous: %s stores %s, and the API server could not be asked: %w", arg, r.storePath,
-				input.Names(stored, input.Resource.Full), err),
-			"say which, as in: larder sync %s", stored[0].Full())
-	}
-	return ServerError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }
 
 // Wanted is a resource, or a category, that is to be mirrored.
@@ -312,7 +316,7 @@ func (o *Offers) Everything(namespaced bool) []input.Resource {
 
 // Named returns the resources that the names are of, each once.
 func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, error) {
-	r := NewResolver("", nil, func(context.Context) (Offers, error) { return *o, nil })
+	r := NewResolver("", nil, nil, func(context.Context) (Offers, error) { return *o, nil })
 	var all []input.Resource
 	seen := map[string]bool{}
 	var failed []error

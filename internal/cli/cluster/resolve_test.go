@@ -43,12 +43,16 @@ func TestResolve(t *testing.T) {
 		wantHint  string
 		asks      int
 	}{
-		{name: "stored: the server is not asked", arg: "po", stored: []input.Resource{clitest.Pods}, err: unreachable,
-			want: clitest.Pods},
+		{name: "stored, and the server is away", arg: "po", stored: []input.Resource{clitest.Pods}, err: unreachable,
+			want: clitest.Pods, asks: 1},
+		{name: "stored, and the server means another one", arg: "events", stored: []input.Resource{clitest.NewEvents},
+			offers: offered, want: clitest.Events, asks: 1},
+		{name: "stored, and the server has it no more", arg: "wd", stored: []input.Resource{clitest.Widgets},
+			offers: offered, want: clitest.Widgets, asks: 1},
 		{name: "not stored", arg: "po", stored: []input.Resource{clitest.Deployments}, offers: offered, want: clitest.Pods,
 			asks: 1},
 		{name: "the server's order decides", arg: "events", offers: offered, want: clitest.Events, asks: 1},
-		{name: "ambiguous in the store", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events},
+		{name: "two in the store", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events},
 			offers: offered, want: clitest.Events,
 			asks: 1},
 		{name: "stored by a program that gave no names", arg: "pods", stored: []input.Resource{nameless}, offers: offered,
@@ -56,9 +60,10 @@ func TestResolve(t *testing.T) {
 		{name: "no such resource", arg: "foos", offers: offered, wantErr: `no resource "foos"`,
 			wantHint: "kubectl api-resources", asks: 1},
 		{name: "unreachable", arg: "po", err: unreachable, wantErr: "connection refused", wantHint: "--kubeconfig", asks: 1},
-		{name: "unreachable and ambiguous", arg: "ev", stored: []input.Resource{clitest.NewEvents, clitest.Events},
-			err:     unreachable,
-			wantErr: "events.v1.events.k8s.io, events.v1.,", wantHint: "larder sync events.v1.events.k8s.io", asks: 1},
+		{name: "two in the store, and the server is away", arg: "ev",
+			stored: []input.Resource{clitest.NewEvents, clitest.Events}, err: unreachable, want: clitest.Events, asks: 1},
+		{name: "another one is stored, and the server is away", arg: "events", stored: []input.Resource{clitest.NewEvents},
+			err: unreachable, wantErr: "connection refused", asks: 1},
 		{name: "cannot be watched", arg: "scale", offers: offered, wantErr: "cannot be mirrored", asks: 1},
 		{name: "some groups failed", arg: "foos", offers: Offers{Failed: errors.New("metrics are down")},
 			wantErr: "metrics are down", asks: 1},
@@ -82,13 +87,18 @@ func TestResolve(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			asked := 0
-			r := &Resolver{storePath: "s.larder", stored: tc.stored, discover: func(ctx context.Context) (Offers, error) {
+			var infos []entry.Info
+			for _, s := range tc.stored {
+				infos = append(infos, entry.Info{Resource: s.ResourceInfo,
+					Identity: entry.Identity{GroupVersionResource: s.GroupVersionResource}})
+			}
+			r := NewResolver("s.larder", infos, nil, func(ctx context.Context) (Offers, error) {
 				asked++
 				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) { // then there is something to go on with
 					t.Errorf("the server has a deadline: %v", brief)
 				}
 				return tc.offers, tc.err
-			}}
+			})
 			got, err := r.resolve(ctx, tc.arg)
 			_, _ = r.resolve(ctx, tc.arg) // the server is not asked again, whatever it said
 			if tc.wantErr == "" {

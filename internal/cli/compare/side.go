@@ -139,7 +139,7 @@ func (d *Side) tellGaps(s command.IO, asked snapshot.Filter) {
 	for _, c := range d.Status.Collections {
 		if input.MissesObjects(c) && asked.Takes(c.Saved()) {
 			why := cmp.Or(c.MustRelist, "the first list has not been finished")
-			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", input.ResourceOf(c), d.Name, why)
+			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", c.Named(), d.Name, why)
 		}
 	}
 }

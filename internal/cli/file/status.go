@@ -101,7 +101,7 @@ func printStatus(s command.IO, status source.Status) error {
 		t.Paint(5, colourOfState)
 	}
 	for _, c := range status.Collections {
-		r := input.ResourceOf(c)
+		r := c.Named()
 		t.Row(r.String(), input.Scope(c), strconv.Itoa(c.Objects), command.OrDash(c.ResourceVersion),
 			command.AgeOf(s.Now(), c.LastContact), input.State(s.Now(), c), c.ID)
 	}
@@ -186,7 +186,7 @@ func printHandlers(s command.IO, collections []source.Collection) error {
 			if h.Replaying {
 				behind = "everything"
 			}
-			rows = append(rows, []string{h.Name, input.ResourceOf(c).String(), input.Scope(c), behind, strconv.Itoa(h.Failing)})
+			rows = append(rows, []string{h.Name, c.Named().String(), input.Scope(c), behind, strconv.Itoa(h.Failing)})
 		}
 	}
 	return furtherTable(s, rows, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
@@ -212,7 +212,7 @@ func printIncidents(s command.IO, collections []source.Collection) error {
 			continue
 		}
 		for _, inc := range c.Live.Incidents {
-			rows = append(rows, []string{inc.Cause, input.ResourceOf(c).String(), input.Scope(c), command.AgeOf(s.Now(), inc.At),
+			rows = append(rows, []string{inc.Cause, c.Named().String(), input.Scope(c), command.AgeOf(s.Now(), inc.At),
 				strconv.Itoa(inc.Objects)})
 		}
 	}

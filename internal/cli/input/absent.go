@@ -59,7 +59,7 @@ func NoteUnfinished(s command.IO, path string, all []source.Collection, f snapsh
 
 // partOf says what part of a collection was saved.
 func partOf(path string, c source.Collection) string {
-	return fmt.Sprintf("%s does not have all %s: %s", path, ResourceOf(c),
+	return fmt.Sprintf("%s does not have all %s: %s", path, c.Named(),
 		strings.Join(c.Filtered, "; "))
 }
 
@@ -75,7 +75,7 @@ func NoteRedacted(s command.IO, path string, all []source.Collection, f snapshot
 
 // redactedOf says what was replaced in a collection.
 func redactedOf(path string, c source.Collection) string {
-	return fmt.Sprintf("%s has %s redacted: %s", path, ResourceOf(c), RedactionOf(c))
+	return fmt.Sprintf("%s has %s redacted: %s", path, c.Named(), RedactionOf(c))
 }
 
 // RelistRedacted is how the reason begins for which what was restored from a redacted snapshot has to be listed.

@@ -37,7 +37,7 @@ type Choice struct {
 
 // Choose finds the collections that answer the request. One that covers it is
 // enough. Failing that, parts of it are put together if they are disjoint, and
-// a single part is taken, with a note; what is ambiguous is refused with the choices.
+// a single part is taken, with a note; parts that overlap are refused with the choices.
 // A namespace that nobody has mirrored is an error, not an empty answer.
 func Choose(storePath string, all []source.Collection, r Request) (Choice, error) {
 	res, err := chooseResource(storePath, all, r)
@@ -81,16 +81,30 @@ func chooseResource(storePath string, all []source.Collection, r Request) (Resou
 			return !strings.HasPrefix(c.ID, r.Collection)
 		}))
 	}
-	switch found := MatchResource(r.Resource, known); len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return Resource{}, notStored(storePath, all, r)
-	default:
-		return Resource{}, command.WithHint(
-			fmt.Errorf("%q is ambiguous: %s stores %s", r.Resource, storePath, Names(found, Resource.Full)),
-			"say which, as in: larder get %s", found[0].Full())
+	if found, ok := source.Match(r.Resource, known); ok {
+		return found, nil
 	}
+	return Resource{}, notStored(storePath, all, r)
+}
+
+// sameName is the error for a name of stored resources that means another one, which the store does not have; nil if
+// no stored resource has the name.
+func sameName(storePath string, name string, known []Resource) error {
+	var called []Resource
+	for _, r := range known {
+		if slices.Contains(r.Elsewhere, strings.ToLower(name)) {
+			called = append(called, r)
+		}
+	}
+	if len(called) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(called, func(r Resource) bool { return r.Retired }) {
+		return command.WithHint(fmt.Errorf("the API server has %q in another version, which %s does not have: it has %s",
+			name, storePath, Names(called, Resource.Full)), "write the full name for the old objects: %s", called[0].Full())
+	}
+	return command.WithHint(fmt.Errorf("to kubectl %q is another resource, which %s does not have: it has %s", name,
+		storePath, Names(called, Resource.String)), "write the name with its group: %s", called[0])
 }
 
 // notStored is the error for a resource that the store does not have.
@@ -100,6 +114,9 @@ func notStored(storePath string, all []source.Collection, r Request) error {
 			"larder status --from %s lists them", storePath)
 	}
 	known := StoredResources(all)
+	if err := sameName(storePath, r.Resource, known); err != nil {
+		return err
+	}
 	holds := "it is empty"
 	if len(known) > 0 {
 		holds = "it has " + Names(known, Resource.String)
@@ -119,17 +136,23 @@ func notStored(storePath string, all []source.Collection, r Request) error {
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.Resource, holds)
 	others := StoredResources(source.WellKnownNames())
 	name, _, _ := strings.Cut(r.Resource, ".") // what is spelled right may be of a group that is not known
-	if meant := nearest(r.Resource, others); len(meant) > 0 && len(MatchResource(name, others)) == 0 {
+	if meant := nearest(r.Resource, others); len(meant) > 0 && !matches(name, others...) {
 		return command.WithHint(err, "did you mean %s? That is not stored either; larder sync stores it",
 			strings.Join(meant, " or "))
 	}
 	switch {
-	case len(MatchResource(r.Resource, []Resource{Secrets})) > 0:
+	case matches(r.Resource, Secrets):
 		return command.WithHint(err, storeSecrets)
 	case len(all) == 0:
 		return command.WithHint(err, "mirror it with: %s", SyncCommand(storePath, all, r.Resource))
 	}
 	return command.WithHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.Resource))
+}
+
+// matches reports whether a name means one of the resources.
+func matches(name string, all ...Resource) bool {
+	_, ok := source.Match(name, all)
+	return ok
 }
 
 // exampleSync is the command that goes on with everything the store has and adds a resource to it; empty if

@@ -97,10 +97,14 @@ func TestChoose(t *testing.T) {
 		{name: "category", stored: []source.Collection{clitest.Stored(clitest.Events, nil)},
 			r:   input.Request{Resource: "all"},
 			err: `no resource of the category "all": it has events`, hint: "larder sync all --store"},
-		{name: "ambiguous resource", stored: []source.Collection{clitest.Stored(clitest.Events, nil),
+		{name: "the namesake in the core group", stored: []source.Collection{clitest.Stored(clitest.Events, nil),
 			clitest.Stored(clitest.NewEvents, nil)},
-			r:   input.Request{Resource: "ev"},
-			err: "events.v1., events.v1.events.k8s.io", hint: "larder get events.v1."},
+			r: input.Request{Resource: "ev"}, want: []source.Collection{clitest.Stored(clitest.Events, nil)}},
+		{name: "a namesake of what is meant", stored: []source.Collection{clitest.Stored(clitest.NewEvents,
+			func(c *source.Collection) { c.Elsewhere = []string{"ev", "events", "event"} })},
+			r:    input.Request{Resource: "ev"},
+			err:  "another resource, which s.larder does not have: it has events.events.k8s.io",
+			hint: "write the name with its group: events.events.k8s.io"},
 		{name: "secrets", r: input.Request{Resource: "secret"}, err: `no resource "secret"`, hint: "--persist-secrets"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -34,14 +34,17 @@ func CompleteResources(stored []source.Collection, toComplete string) []cobra.Co
 	return all
 }
 
-// Callable are the names by which what is stored can be asked for: the shortest of each resource that is not ambiguous,
+// Callable are the names by which what is stored can be asked for: the shortest of each resource that means it,
 // and categories.
 func Callable(stored []source.Collection) []string {
 	var all []string
 	known := StoredResources(stored)
 	for _, r := range known {
 		name := r.Resource
-		if len(MatchResource(name, known)) > 1 {
+		if meant, _ := source.Match(name, known); meant.GroupVersionResource != r.GroupVersionResource {
+			name = r.String()
+		}
+		if meant, _ := source.Match(name, known); meant.GroupVersionResource != r.GroupVersionResource {
 			name = r.Full()
 		}
 		all = append(all, name)

@@ -10,24 +10,13 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Resource is what people call a resource, and what it is.
-type Resource struct {
-	schema.GroupVersionResource
-	entry.ResourceInfo
-}
-
-// ResourceOf is that of a collection.
-func ResourceOf(c source.Collection) Resource { return Resource{c.GVR(), c.ResourceInfo()} }
-
-// String is the shortest name that says which: pods, deployments.apps.
-func (r Resource) String() string { return r.GroupResource().String() }
-
-// Full is the name that leaves nothing open: pods.v1., deployments.v1.apps.
-func (r Resource) Full() string { return r.Resource + "." + r.Version + "." + r.Group }
+// Resource is a resource, and the names that people call it by.
+type Resource = source.Resource
 
 // SplitKey returns the namespace, empty if there is none, and the name of an object by its key.
 func SplitKey(key string) (namespace, name string) {
@@ -38,44 +27,12 @@ func SplitKey(key string) (namespace, name string) {
 	return namespace, name
 }
 
-// MatchResource returns those that arg names, as kubectl understands it:
-// the plural, the singular, the kind in any case or a short name, alone or with
-// ".group" or ".version.group" ("pods.v1." for the core group). Short names
-// count only where nothing is called so by its full name.
-func MatchResource(arg string, known []Resource) []Resource {
-	name, qualifier, qualified := strings.Cut(strings.ToLower(arg), ".")
-	if name == "" { // it would match what has no singular
-		return nil
-	}
-	inGroup := func(r Resource) bool {
-		if !qualified {
-			return true
-		}
-		full := r.Version + "." + r.Group
-		return qualifier == r.Group || qualifier == full || qualifier == strings.TrimSuffix(full, ".")
-	}
-	var byName, byShortName []Resource
-	for _, r := range known {
-		switch {
-		case !inGroup(r):
-		case name == r.Resource, name == r.Singular, name == strings.ToLower(r.Kind):
-			byName = append(byName, r)
-		case slices.Contains(r.ShortNames, name):
-			byShortName = append(byShortName, r)
-		}
-	}
-	if len(byName) > 0 {
-		return byName
-	}
-	return byShortName
-}
-
 // StoredResources returns each resource of the collections once, in their order, as the one describes it that knows
 // most.
 func StoredResources(collections []source.Collection) []Resource {
 	var all []Resource
 	for _, c := range collections {
-		r := ResourceOf(c)
+		r := c.Named()
 		at := slices.IndexFunc(all, func(o Resource) bool { return o.GroupVersionResource == r.GroupVersionResource })
 		switch {
 		case at < 0:
@@ -100,7 +57,7 @@ func Names(all []Resource, name func(Resource) string) string {
 
 // NameOf is what people call the resource of a collection.
 func NameOf(c snapshot.Collection) string {
-	return Resource{c.Identity.GroupVersionResource, c.Resource}.String()
+	return c.Identity.GroupResource().String()
 }
 
 // ScopeOfID is the scope of a collection.
@@ -113,7 +70,7 @@ func ScopeOfID(id entry.Identity) string {
 
 // Label is the resource, with its scope if it has one.
 func Label(c source.Collection) string {
-	r := ResourceOf(c)
+	r := c.Named()
 	if sc := Scope(c); sc != "all" {
 		return r.String() + " (" + sc + ")"
 	}
@@ -157,8 +114,8 @@ func InCategory(name string, known []Resource) []Resource {
 
 // Secrets is the resource that is not stored unless the user asks for it.
 var Secrets = Resource{
-	schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
-	entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
+	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
+	ResourceInfo:         entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
 }
 
 // SplitArgs takes "pods,nodes" apart, as kubectl does.
@@ -183,34 +140,23 @@ func OnlyResources(args []string) error {
 func MembersOf(category string, stored []source.Collection) []string {
 	var members []Resource
 	known := StoredResources(stored)
-	if len(MatchResource(category, known)) > 0 {
+	if _, ok := source.Match(category, known); ok {
 		return nil
 	}
 	for _, r := range known {
-		if slices.Contains(r.Categories, strings.ToLower(category)) {
+		same := func(m Resource) bool { return m.GroupResource() == r.GroupResource() }
+		if slices.Contains(r.Categories, strings.ToLower(category)) && !r.Retired && !slices.ContainsFunc(members, same) {
 			members = append(members, r)
 		}
 	}
 	slices.SortStableFunc(members, func(a, b Resource) int {
-		return cmp.Or(cmp.Compare(rank(a.Group), rank(b.Group)), cmp.Compare(a.Group, b.Group),
-			cmp.Compare(a.Resource, b.Resource))
+		return cmp.Or(facts.Order{}.Groups(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
 	})
 	var all []string
 	for _, r := range members {
 		all = append(all, r.Full())
 	}
 	return all
-}
-
-// rank puts the core group first, Kubernetes' other old groups next, and those of domains last.
-func rank(group string) int {
-	switch {
-	case group == "":
-		return 0
-	case !strings.Contains(group, "."):
-		return 1
-	}
-	return 2
 }
 
 // AbsentMembers are those of Kubernetes' own resources in a category that are not stored.

@@ -48,15 +48,17 @@ func CanonicalSelectors(byLabel, byField string) (string, string, error) {
 	return l.String(), f.String(), nil
 }
 
-// Filter is what is taken of the collections; args are resources and categories as the user calls them, none are all.
-func (f *SelectFlags) Filter(path string, stored []source.Collection, args []string) (snapshot.Filter, error) {
+// Filter is what is taken of the collections of some files; args are resources and categories as the user calls them,
+// none are all.
+func (f *SelectFlags) Filter(path string, args []string, files ...[]source.Collection) (snapshot.Filter, error) {
 	out := snapshot.Filter{Namespaces: f.Namespaces, Labels: f.Labels, Fields: f.Fields}
+	stored := slices.Concat(files...)
 	known := StoredResources(stored)
 	if err := OnlyResources(args); err != nil {
 		return out, err
 	}
 	for _, arg := range SplitArgs(args) {
-		found := NamedBy(arg, stored)
+		found := NamedBy(arg, files...)
 		if len(found) == 0 {
 			return out, notStored(path, stored, Request{Resource: arg})
 		}
@@ -82,7 +84,7 @@ func (n ObjectNames) Take(gvr schema.GroupVersionResource, key string) bool {
 
 // FilterObjects is Filter for arguments that may be RESOURCE/NAME too.
 func (f *SelectFlags) FilterObjects(
-	path string, stored []source.Collection, args []string,
+	path string, args []string, files ...[]source.Collection,
 ) (snapshot.Filter, ObjectNames, error) {
 	names := ObjectNames{}
 	var resources, whole []string
@@ -95,35 +97,41 @@ func (f *SelectFlags) FilterObjects(
 			whole = append(whole, r)
 			continue
 		}
-		for _, found := range NamedBy(r, stored) {
+		for _, found := range NamedBy(r, files...) {
 			names[found.GroupVersionResource] = append(names[found.GroupVersionResource], name)
 		}
 	}
 	for _, r := range whole {
-		for _, found := range NamedBy(r, stored) {
+		for _, found := range NamedBy(r, files...) {
 			delete(names, found.GroupVersionResource)
 		}
 	}
-	out, err := f.Filter(path, stored, resources)
+	out, err := f.Filter(path, resources, files...)
 	return out, names, err
 }
 
-// NamedBy returns the stored resources that an argument names: one, or those of a category.
-func NamedBy(arg string, stored []source.Collection) []Resource {
-	known := StoredResources(stored)
-	found := MatchResource(arg, known)
-	for _, name := range MembersOf(arg, stored) {
-		found = append(found, MatchResource(name, known)...)
+// NamedBy returns the resources that an argument names in each of some files, each once: one, or those of a category.
+func NamedBy(arg string, files ...[]source.Collection) []Resource {
+	var found []Resource
+	for _, stored := range files {
+		known := StoredResources(stored)
+		for _, name := range append([]string{arg}, MembersOf(arg, stored)...) {
+			r, ok := source.Match(name, known)
+			same := func(o Resource) bool { return o.GroupVersionResource == r.GroupVersionResource }
+			if ok && !slices.ContainsFunc(found, same) {
+				found = append(found, r)
+			}
+		}
 	}
 	return found
 }
 
 // filterName names one resource of those that are known: a plural alone would also name those of other groups, and a
-// group those of all versions.
+// group those of all versions. snapshot.Filter knows no order of groups.
 func filterName(r Resource, known []Resource) string {
 	same := 0
 	for _, k := range known {
-		if k.Resource == r.Resource {
+		if k.Called(r.Resource) {
 			same++
 		}
 	}

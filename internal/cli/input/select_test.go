@@ -26,12 +26,13 @@ func TestFilterNamesOneResource(t *testing.T) {
 			Resource: info(strings.TrimSuffix(gvr.Resource, "s"))})
 		all = append(all, c)
 	}
+	source.SetMeanings(all, nil)
 	for arg, want := range map[string][]string{
-		"pods": {"pods"}, "deployment,pod": {"deployments.apps", "pods"}, "events": {"events.v1.", "events.v1.events.k8s.io"},
+		"pods": {"pods"}, "deployment,pod": {"deployments.apps", "pods"}, "events": {"events.v1."},
 		"events.events.k8s.io": {"events.v1.events.k8s.io"}, "pods,pods": {"pods"},
 		"all": {"pods", "events.v1.", "deployments.apps", "events.v1.events.k8s.io"},
 	} {
-		f, err := (&input.SelectFlags{}).Filter("s", all, []string{arg})
+		f, err := (&input.SelectFlags{}).Filter("s", []string{arg}, all)
 		less := func(a []string) map[string]bool {
 			m := map[string]bool{}
 			for _, x := range a {
@@ -43,7 +44,7 @@ func TestFilterNamesOneResource(t *testing.T) {
 			t.Errorf("%s: %s, %v", arg, d, err)
 		}
 	}
-	if _, err := (&input.SelectFlags{}).Filter("s", all, []string{"gadgets"}); err == nil ||
+	if _, err := (&input.SelectFlags{}).Filter("s", []string{"gadgets"}, all); err == nil ||
 		!strings.Contains(err.Error(), `no resource "gadgets"`) {
 		t.Errorf("got %v", err)
 	}

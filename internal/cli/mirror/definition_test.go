@@ -30,7 +30,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 		}
 	}()
 	pl := planner{storePath: path, config: server.Config()}
-	plan, err := pl.plan(t.Context(), nil,
+	plan, _, err := pl.plan(t.Context(), nil, nil,
 		[]cluster.Wanted{{Name: "widgets", Representation: entry.Unstructured}})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,8 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 func TestDefinition(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	path := filepath.Join(t.TempDir(), "s.db")
-	plain := entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true}
+	plain := entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
+		RequestedAs: []string{"widgets"}}
 	runWidgets(t, server, path, plain)
 	if _, err := server.Create(clitest.Definitions, clitest.WidgetDefinition()); err != nil {
 		t.Fatal(err)
@@ -79,6 +80,7 @@ func TestDefinition(t *testing.T) {
 	full := entry.ResourceInfo{
 		Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true, Categories: []string{"all"},
 		Columns: []entry.Column{{Name: "Size", Type: "string", Priority: 1, JSONPath: ".spec.size"}},
+		RequestedAs: []string{"widgets"},
 	}
 	runWidgets(t, server, path, full)
 	server.InjectFault(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Status: http.StatusForbidden,

@@ -217,7 +217,7 @@ type jsonLines struct{ logger *slog.Logger }
 
 func (j jsonLines) one(_ time.Time, c source.Collection) {
 	j.logger.LogAttrs(context.Background(), slog.LevelInfo, "Mirroring",
-		slog.String("resource", input.ResourceOf(c).String()), slog.String("scope", input.Scope(c)),
+		slog.String("resource", c.Named().String()), slog.String("scope", input.Scope(c)),
 		slog.String("source", input.SourceWord(*c.Live)), slog.Int("objects", c.Objects),
 		slog.String("resourceVersion", c.ResourceVersion), slog.Time("lastContact", c.LastContact),
 		slog.Int("resumes", c.Live.Resumes), slog.Any("relists", c.Live.Relists),

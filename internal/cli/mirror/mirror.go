@@ -212,6 +212,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 		}
 	}
 	source.Sort(status.Collections)
+	m.SetMeanings(ctx, status.Collections)
 	return status, nil
 }
 

@@ -3,6 +3,8 @@ package mirror
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -29,6 +32,7 @@ func openMirror(
 	options.Logger = &logger
 	var st *store.Store
 	var infos []entry.Info
+	var known *facts.Discovery
 	defer func() {
 		if err != nil && st != nil {
 			err = errors.Join(err, st.Close())
@@ -41,8 +45,11 @@ func openMirror(
 		if infos, err = st.Collections(ctx); err != nil {
 			return nil, err
 		}
+		if known, err = facts.ReadDiscovery(ctx, st); err != nil { // it is asked for again
+			logger.V(2).Info("What the server said of its resources cannot be read", "err", err)
+		}
 	}
-	plan, err := pl.plan(ctx, infos, set.wanted)
+	plan, offers, err := pl.plan(ctx, infos, known, set.wanted)
 	if err == nil {
 		err = errors.Join(checkSeals(set.seals, plan), checkServed(plan, set, mo))
 	}
@@ -55,6 +62,7 @@ func openMirror(
 			return nil, err
 		}
 	}
+	keepDiscovery(klog.NewContext(ctx, logger), st, known, offers)
 	conn, err := cluster.Connect(pl.config)
 	if err != nil {
 		return nil, err
@@ -70,6 +78,21 @@ func openMirror(
 		m.members = append(m.members, mb)
 	}
 	return m, nil
+}
+
+// keepDiscovery stores what the server has said of its resources, if that is news: names mean the same without it.
+func keepDiscovery(ctx context.Context, st *store.Store, known *facts.Discovery, offers *cluster.Offers) {
+	if offers == nil || offers.Discovery == nil {
+		return
+	}
+	now := offers.Discovery
+	if known != nil && known.Equal(*now) && slices.Equal(known.Unavailable, now.Unavailable) &&
+		maps.Equal(known.ETags, now.ETags) {
+		return
+	}
+	if err := now.Put(ctx, st); err != nil { // of a full disk, for example, which the informers withstand
+		klog.FromContext(ctx).Info("What the server said of its resources is not stored", "err", err)
+	}
 }
 
 func newMirror(st *store.Store) *mirror { return &mirror{File: source.NewFile(st), store: st} }

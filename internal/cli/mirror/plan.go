@@ -16,6 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -29,7 +30,8 @@ type planned struct {
 
 // optional reports whether --all or a category has brought the resource, not its own name.
 func (p planned) optional() bool {
-	return p.wanted.Everything || len(input.MatchResource(p.wanted.Name, []input.Resource{p.resource})) == 0
+	_, named := source.Match(p.wanted.Name, []input.Resource{p.resource})
+	return p.wanted.Everything || !named
 }
 
 // planner finds out what is to be mirrored.
@@ -42,17 +44,19 @@ type planner struct {
 
 // plan resolves what is wanted, and asks the server about what is not stored yet, so that what it refuses
 // leaves nothing behind.
-func (pl planner) plan(ctx context.Context, infos []entry.Info, all []cluster.Wanted) (plan []planned, err error) {
+func (pl planner) plan(
+	ctx context.Context, infos []entry.Info, known *facts.Discovery, all []cluster.Wanted,
+) (plan []planned, offers *cluster.Offers, err error) {
 	defer func() {
 		if err != nil {
 			closeIdle(plan)
 		}
 	}()
-	r := cluster.NewResolver(pl.storePath, infos,
-		func(ctx context.Context) (cluster.Offers, error) { return cluster.Discover(ctx, pl.config) })
+	r := cluster.NewResolver(pl.storePath, infos, known,
+		func(ctx context.Context) (cluster.Offers, error) { return cluster.Discover(ctx, pl.config, known) })
 	r.Patience = pl.patience
 	if plan, err = pl.resolve(ctx, r, all); err != nil || r.Unreached() { // the informers wait for the server
-		return plan, err
+		return plan, r.Offers(), err
 	}
 	var agreed []planned
 	for i, p := range plan {
@@ -68,13 +72,13 @@ func (pl planner) plan(ctx context.Context, infos []entry.Info, all []cluster.Wa
 			closeIdle(plan[i : i+1])
 			continue
 		case err != nil:
-			return plan, p.wanted.At(err)
+			return plan, r.Offers(), p.wanted.At(err)
 		case !reached:
-			return append(agreed, plan[i:]...), nil
+			return append(agreed, plan[i:]...), r.Offers(), nil
 		}
 		agreed = append(agreed, p)
 	}
-	return agreed, nil
+	return agreed, r.Offers(), nil
 }
 
 // resolve finds out which collections are wanted, each once, and connects to the server for each. Its error has all
@@ -85,7 +89,7 @@ func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluste
 		resources, err := r.Wanted(ctx, w)
 		if err != nil {
 			unknown = append(unknown, w.At(err))
-			if r.Asked() {
+			if r.Offers() != nil {
 				continue // the others may be wrong, too
 			}
 			break
@@ -96,7 +100,9 @@ func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluste
 				return plan, err
 			}
 			for _, id := range ids {
-				if slices.ContainsFunc(plan, func(p planned) bool { return p.identity == id }) {
+				same := func(p planned) bool { return p.identity == id }
+				if i := slices.IndexFunc(plan, same); i >= 0 {
+					plan[i].resource.RequestedAs = append(plan[i].resource.RequestedAs, res.RequestedAs...)
 					continue
 				}
 				conn, err := cluster.Connect(pl.config)

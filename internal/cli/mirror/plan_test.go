@@ -27,8 +27,8 @@ func TestPlanOfASilentServer(t *testing.T) {
 	for _, name := range []string{"secrets", "services", "pods", "configmaps"} {
 		all = append(all, cluster.Wanted{Name: name, Representation: entry.Unstructured})
 	}
-	plan, err := planner{storePath: "s.db", config: server.Config(), patience: time.Second}.plan(t.Context(),
-		infos, all)
+	plan, _, err := planner{storePath: "s.db", config: server.Config(), patience: time.Second}.plan(t.Context(),
+		infos, nil, all)
 	if err != nil || len(plan) != len(all) {
 		t.Fatalf("%d are planned, %v", len(plan), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/config"
+	"github.com/larder-dev/larder/internal/source"
 )
 
 // toSeal is a name of encryption.resources.
@@ -76,8 +77,8 @@ func (mo *memberOptions) howStored() string {
 
 // meant says what would fit.
 func (s toSeal) meant(mirrored []input.Resource) string {
-	if like := input.MatchResource(s.name, mirrored); len(like) > 0 {
-		return "write " + input.Names(like, input.Resource.String)
+	if like, ok := source.Match(s.name, mirrored); ok {
+		return "write " + like.String()
 	}
 	if meant := input.DidYouMean(s.name, mirrored); meant != "" {
 		return meant

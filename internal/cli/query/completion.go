@@ -110,7 +110,7 @@ func (o *getOptions) completeCollections(
 	var all []cobra.Completion
 	o.from.WithStore(cmd.Context(), func(_ context.Context, _ source.Source, stored []source.Collection) {
 		for _, c := range stored {
-			r := input.ResourceOf(c)
+			r := c.Named()
 			all = append(all, cobra.CompletionWithDesc(c.ID, r.String()+", "+input.Scope(c)+", "+c.Representation))
 		}
 	})

@@ -151,7 +151,7 @@ func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter
 	stored := slices.Concat(a.Status.Collections, b.Status.Collections)
 	for _, arg := range input.SplitArgs(args) {
 		arg, _, _ = strings.Cut(arg, "/")
-		if len(input.NamedBy(arg, stored)) > 0 {
+		if len(input.NamedBy(arg, a.Status.Collections, b.Status.Collections)) > 0 {
 			continue
 		}
 		holds := "both are empty"
@@ -160,7 +160,7 @@ func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter
 		}
 		return snapshot.Filter{}, nil, fmt.Errorf("neither %s nor %s has a resource %q: %s", a.Path, b.Path, arg, holds)
 	}
-	return o.selects.FilterObjects(a.Path, stored, args)
+	return o.selects.FilterObjects(a.Path, args, a.Status.Collections, b.Status.Collections)
 }
 
 // compareError adds what to do, of the file that it is about.

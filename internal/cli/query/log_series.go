@@ -38,17 +38,17 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 			_ = f.src.Close() // it was only read
 		}
 	}()
-	var stored []source.Collection
+	var stored [][]source.Collection
 	for _, path := range paths {
 		src, status, err := o.identity.DescribePath(ctx, s, path)
 		if err != nil {
 			return err
 		}
 		files = append(files, logFile{path, src, status, timeOf(src, status)})
-		stored = append(stored, status.Collections...)
+		stored = append(stored, status.Collections)
 	}
 	slices.SortStableFunc(files, func(a, b logFile) int { return a.at.Compare(b.at) })
-	filter, names, err := o.selects.FilterObjects("none of the files", stored, args)
+	filter, names, err := o.selects.FilterObjects("none of the files", args, stored...)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 		return command.WithHint(command.Usagef("%s is a snapshot, of one moment", path),
 			"name a later one to compare it with, as in: larder log %s tuesday.larder", path)
 	}
-	filter, names, err := o.selects.FilterObjects(path, status.Collections, args)
+	filter, names, err := o.selects.FilterObjects(path, args, status.Collections)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 		return command.Usagef("--since %s is a place in the changes of one resource, and not of %d: name it, or give a time",
 			o.since, len(chosen))
 	case since.place != nil:
-		if err := since.place.of(path, input.ResourceOf(chosen[0]), chosen[0]); err != nil {
+		if err := since.place.of(path, chosen[0].Named(), chosen[0]); err != nil {
 			return err
 		}
 	}
@@ -141,7 +141,7 @@ func (o *logOptions) printLogged(w io.Writer, c source.LoggedOf) error {
 	if !c.Time.IsZero() {
 		at = c.Time.UTC().Format(toTheMinute)
 	}
-	kind, r := kindOf[c.Type], input.ResourceOf(*c.Collection)
+	kind, r := kindOf[c.Type], c.Collection.Named()
 	if o.output.Format == "json" {
 		return json.NewEncoder(w).Encode(loggedJSON{
 			Time: at, objectJSON: newObjectJSON(kind, r.GroupVersionResource, c.Key), Seq: c.Seq,

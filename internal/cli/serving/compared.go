@@ -40,14 +40,14 @@ func NewCompared(a, b *compare.Side, secrets bool) *Compared {
 	for _, side := range []*compare.Side{a, b} {
 		for _, of := range side.SealedOf(snapshot.Filter{}) {
 			c.hidden = append(c.hidden, fmt.Sprintf("%s of %s are sealed, and are not compared: no key was given",
-				input.ResourceOf(of), side.Path))
+				of.Named(), side.Path))
 		}
 		for _, of := range side.Status.Collections {
 			if of.Saved().Confidential() != "" && !secrets {
 				a.Skip(of.GVR())
 				b.Skip(of.GVR())
 				c.hidden = append(c.hidden, fmt.Sprintf("%s of %s are compared with --serve-secrets only",
-					input.ResourceOf(of), side.Path))
+					of.Named(), side.Path))
 			}
 		}
 	}

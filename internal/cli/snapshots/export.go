@@ -77,7 +77,7 @@ func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args [
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
-	filter, err := o.selects.Filter(o.from.Path, st.Collections, args)
+	filter, err := o.selects.Filter(o.from.Path, args, st.Collections)
 	if err != nil {
 		return err
 	}

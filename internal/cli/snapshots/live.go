@@ -76,7 +76,7 @@ func (o *saveOptions) learn(
 func (o *saveOptions) listings(
 	ctx context.Context, config *rest.Config, conn *cluster.Connection, path string, args []string,
 ) ([]snapshot.Listing, error) {
-	found, err := cluster.Discover(ctx, config)
+	found, err := cluster.Discover(ctx, config, nil)
 	if err != nil {
 		return nil, cluster.ServerError(err, "")
 	}

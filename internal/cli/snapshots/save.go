@@ -192,7 +192,7 @@ func noResource(path string, known []input.Resource) error {
 		return nil
 	}
 	for _, name := range names {
-		if len(input.MatchResource(name, known)) == 0 && len(input.InCategory(name, known)) == 0 &&
+		if _, ok := source.Match(name, known); !ok && len(input.InCategory(name, known)) == 0 &&
 			!slices.Contains(source.WellKnown(), name) {
 			return nil
 		}
@@ -216,7 +216,7 @@ func (o *saveOptions) saveFrom(
 		return snapshot.Saved{}, err
 	}
 	if err = noResource(path, input.StoredResources(st.Collections)); err == nil {
-		so.Filter, err = o.selects.Filter(o.from.Path, st.Collections, args)
+		so.Filter, err = o.selects.Filter(o.from.Path, args, st.Collections)
 	}
 	if err == nil {
 		err = o.keepInMemory(input.InMemory(st.Collections, so.Filter), so.Filter)

@@ -98,6 +98,7 @@ func newInfoRecord(s State) *format.Info {
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		Selectable:      s.Info.Resource.SelectableFields,
 		Deprecated:      s.Info.Resource.Deprecated,
+		RequestedAs:     s.Info.Resource.RequestedAs,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
 		Objects: s.Objects, Indexes: s.Indexes, Dictionary: s.Dictionary,
 		Sealed: s.Sealed, PlainText: s.PlainText,
@@ -130,7 +131,7 @@ func stateOf(r *format.Info) State {
 			Resource: entry.ResourceInfo{
 				Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
 				Categories: r.Categories, Columns: r.Columns,
-				SelectableFields: r.Selectable, Deprecated: r.Deprecated,
+				SelectableFields: r.Selectable, Deprecated: r.Deprecated, RequestedAs: r.RequestedAs,
 			},
 			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
 			Objects: r.Objects, NextSeq: r.NextSeq, Sealed: r.Sealed, PlainText: r.PlainText,

@@ -1,0 +1,195 @@
+package facts
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/larder-dev/larder/codec"
+)
+
+// errUnavailable is why the resources of a group-version are missing from an aggregated answer.
+var errUnavailable = errors.New("the API server that has it is not available")
+
+// FetchDiscovery asks the server for its groups and resources. known is an earlier answer, or nil: what has not changed
+// since is not sent again. Group-versions that the server names and cannot describe now, such as those of an aggregated
+// API server that is away, keep the resources that known has of them; a *discovery.ErrGroupDiscoveryFailed names them,
+// and the result is valid. After any other error it is not.
+func FetchDiscovery(ctx context.Context, client rest.Interface, known *Discovery) (Discovery, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	if c, ok := client.(*rest.RESTClient); ok && c.Client != nil {
+		d, err := fetchAggregated(ctx, c, known)
+		if !errors.Is(err, errNotAggregated) {
+			return d, cmp.Or(err, d.unavailable())
+		}
+	}
+	groups, lists, err := discovery.NewDiscoveryClient(client).ServerGroupsAndResourcesWithContext(ctx)
+	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(err)
+	switch {
+	case len(lists) == 0 && err != nil:
+		return Discovery{}, err
+	case len(lists) == 0:
+		return Discovery{}, errors.New("the server says that it has no resources")
+	}
+	d := DiscoveryOf(groups, lists)
+	d.keepFailed(known, failed)
+	return d, err
+}
+
+// keepFailed keeps what was known of the group-versions that failed, and notes them.
+func (d *Discovery) keepFailed(known *Discovery, failed map[schema.GroupVersion]error) {
+	if known != nil {
+		d.Keep(*known, failed)
+	}
+	d.Unavailable = nil
+	for gv := range failed {
+		d.Unavailable = append(d.Unavailable, gv.String())
+	}
+	slices.Sort(d.Unavailable)
+}
+
+// unavailable returns the error for the group-versions that are unavailable; nil if none is.
+func (d *Discovery) unavailable() error {
+	if len(d.Unavailable) == 0 {
+		return nil
+	}
+	failed := map[schema.GroupVersion]error{}
+	for _, name := range d.Unavailable {
+		if gv, err := schema.ParseGroupVersion(name); err == nil {
+			failed[gv] = errUnavailable
+		}
+	}
+	return &discovery.ErrGroupDiscoveryFailed{Groups: failed}
+}
+
+// errNotAggregated is the error of a server that does not answer with aggregated documents, which is older than
+// Kubernetes 1.30, or refuses to.
+var errNotAggregated = errors.New("the server's discovery is not aggregated")
+
+// aggregatedPaths are the paths of the two aggregated documents, of the core group and of all others.
+var aggregatedPaths = []string{"/api", "/apis"}
+
+// fetchAggregated returns the resources by the server's two aggregated documents.
+func fetchAggregated(ctx context.Context, c *rest.RESTClient, known *Discovery) (Discovery, error) {
+	d := Discovery{Version: discoveryVersion, Fetched: now(), ETags: map[string]string{}}
+	failed := map[schema.GroupVersion]error{}
+	for _, path := range aggregatedPaths {
+		etag := ""
+		if known != nil {
+			etag = known.ETags[path]
+		}
+		list, answered, err := getAggregated(ctx, c, path, etag)
+		switch {
+		case err != nil:
+			return d, err
+		case list == nil:
+			d.ETags[path] = etag
+			d.Groups = append(d.Groups, known.below(path)...)
+			for _, name := range known.Unavailable {
+				if gv, err := schema.ParseGroupVersion(name); err == nil && pathAbove(gv.Group) == path {
+					failed[gv] = errUnavailable
+				}
+			}
+		default:
+			d.ETags[path] = answered
+			groups, resources, stale := discovery.SplitGroupsAndResources(*list)
+			part := DiscoveryOf(pointers(groups.Groups), lists(resources))
+			d.Groups = append(d.Groups, part.Groups...)
+			for gv := range stale {
+				failed[gv] = errUnavailable
+			}
+		}
+	}
+	if len(d.Groups) == 0 {
+		return d, errors.New("the server says that it has no resources")
+	}
+	d.keepFailed(known, failed)
+	return d, nil
+}
+
+// getAggregated returns the document at path and its ETag. It is nil if the document still has the given ETag.
+func getAggregated(
+	ctx context.Context, c *rest.RESTClient, path, etag string,
+) (*apidiscoveryv2.APIGroupDiscoveryList, string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Get().AbsPath(path).URL().String(), http.NoBody)
+	if err != nil {
+		return nil, "", err
+	}
+	r.Header.Set("Accept", discovery.AcceptV2+",application/json")
+	if etag != "" {
+		r.Header.Set("If-None-Match", etag)
+	}
+	answer, err := c.Client.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = answer.Body.Close() }() // it was only read
+	switch {
+	case answer.StatusCode == http.StatusNotModified && etag != "":
+		return nil, etag, nil
+	case answer.StatusCode != http.StatusOK || !strings.Contains(answer.Header.Get("Content-Type"), aggregatedKind):
+		return nil, "", errNotAggregated
+	}
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxDiscovery))
+	if err != nil {
+		return nil, "", err
+	}
+	if w := codec.JSONWeight(data); w > maxDiscovery {
+		return nil, "", fmt.Errorf("the server's answer to GET %s takes about %d MiB to decode, and may take %d MiB", path,
+			w>>20, maxDiscovery>>20)
+	}
+	var list apidiscoveryv2.APIGroupDiscoveryList
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, "", fmt.Errorf("the server's answer to GET %s cannot be read: %w", path, err)
+	}
+	return &list, answer.Header.Get("ETag"), nil
+}
+
+// aggregatedKind is the part of a Content-Type that tells an aggregated document.
+const aggregatedKind = "as=APIGroupDiscoveryList"
+
+// below returns the groups of the document at one of aggregatedPaths.
+func (d *Discovery) below(path string) (all []*restmapper.APIGroupResources) {
+	for _, g := range d.Groups {
+		if pathAbove(g.Group.Name) == path {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// pathAbove returns the path of the document that has a group.
+func pathAbove(group string) string {
+	if group == "" {
+		return aggregatedPaths[0]
+	}
+	return aggregatedPaths[1]
+}
+
+func pointers(groups []metav1.APIGroup) (all []*metav1.APIGroup) {
+	for i := range groups {
+		all = append(all, &groups[i])
+	}
+	return all
+}
+
+func lists(resources map[schema.GroupVersion]*metav1.APIResourceList) (all []*metav1.APIResourceList) {
+	for _, list := range resources {
+		all = append(all, list)
+	}
+	return all
+}

@@ -1,0 +1,153 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/facts"
+)
+
+// Meanings finds out what the names of stored resources mean, by the discovery that is stored with them. It keeps what
+// it has decoded while the document is the same. The zero value is ready.
+type Meanings struct {
+	mu        sync.Mutex
+	document  []byte           // guarded by mu; what discovery was read from
+	discovery *facts.Discovery // guarded by mu; not modified
+}
+
+// Discovery returns the stored discovery; nil if there is none, or it cannot be read.
+func (m *Meanings) Discovery(ctx context.Context, d facts.Documents) *facts.Discovery {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	document, err := facts.DiscoveryDocument(ctx, d)
+	if err != nil {
+		return m.discovery
+	}
+	if m.discovery == nil || !bytes.Equal(document, m.document) {
+		m.document, m.discovery = document, nil
+		if read, err := facts.ReadDiscovery(ctx, d); err == nil {
+			m.discovery = read
+		}
+	}
+	return m.discovery
+}
+
+// SetMeanings sets Elsewhere and Retired of the collections of a store or a snapshot. d is the discovery of their API
+// server, or nil. A name means the resource that kubectl would choose on that server. If that is not among the
+// collections, it means the resource that larder sync was asked for by that name.
+func SetMeanings(all []Collection, d *facts.Discovery) {
+	w := newWords(all, d)
+	for i := range all {
+		c := &all[i]
+		r := c.Named()
+		c.Retired, c.Elsewhere = d.Retired(c.GVR()), nil
+		for _, name := range append(r.names(), r.ShortNames...) {
+			if name != "" && !slices.Contains(c.Elsewhere, name) && w.meaning(name) != c.GVR() {
+				c.Elsewhere = append(c.Elsewhere, name)
+			}
+		}
+	}
+}
+
+// words are what names mean.
+type words struct {
+	// names and short have the server's resources, and stored ones that it is not known to have, by name and short name.
+	names, short map[string]schema.GroupVersionResource
+	// stored are the resources of the collections that are not retired, in kubectl's order.
+	stored []Resource
+	// guessed: the order of the server's groups is not known.
+	guessed bool
+}
+
+func newWords(all []Collection, d *facts.Discovery) *words {
+	w := &words{names: map[string]schema.GroupVersionResource{}, short: map[string]schema.GroupVersionResource{},
+		guessed: d == nil}
+	known := Offered(d)
+	if d == nil {
+		known = wellKnown() // every cluster has these
+	}
+	for _, c := range all {
+		if !d.Retired(c.GVR()) {
+			w.stored = append(w.stored, c.Named())
+		}
+	}
+	known = append(known, w.stored...) // the server's description of a resource counts first
+	order := d.Order()
+	compare := func(a, b Resource) int { return order.Resources(a.GroupVersionResource, b.GroupVersionResource) }
+	slices.SortStableFunc(known, compare)
+	slices.SortStableFunc(w.stored, compare)
+	add := func(to map[string]schema.GroupVersionResource, name string, r Resource) {
+		if _, taken := to[name]; !taken {
+			to[name] = r.GroupVersionResource
+		}
+	}
+	for _, r := range known {
+		for _, name := range r.names() {
+			add(w.names, name, r)
+		}
+		for _, name := range r.ShortNames {
+			add(w.short, name, r)
+		}
+	}
+	return w
+}
+
+// meaning returns what a name means.
+func (w *words) meaning(name string) schema.GroupVersionResource {
+	meant, ok := w.names[name]
+	if !ok {
+		meant = w.short[name]
+	}
+	for _, fits := range []func(Resource) bool{
+		func(r Resource) bool { return w.guessed && slices.Contains(r.RequestedAs, name) },
+		func(r Resource) bool { return r.GroupVersionResource == meant },
+		func(r Resource) bool { return r.GroupResource() == meant.GroupResource() },
+		func(r Resource) bool { return slices.Contains(r.RequestedAs, name) },
+	} {
+		if i := slices.IndexFunc(w.stored, fits); i >= 0 {
+			return w.stored[i].GroupVersionResource
+		}
+	}
+	return meant
+}
+
+// Offered returns the resources that a server has, in kubectl's order. d may be nil.
+func Offered(d *facts.Discovery) []Resource {
+	if d == nil {
+		return nil
+	}
+	var all []Resource
+	for _, g := range d.Groups {
+		for version, resources := range g.VersionedResources {
+			for _, r := range resources {
+				if strings.Contains(r.Name, "/") { // a subresource
+					continue
+				}
+				all = append(all, Resource{
+					GroupVersionResource: schema.GroupVersionResource{Group: g.Group.Name, Version: version, Resource: r.Name},
+					ResourceInfo: entry.ResourceInfo{Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames,
+						Namespaced: r.Namespaced, Categories: r.Categories},
+				})
+			}
+		}
+	}
+	order := d.Order()
+	slices.SortStableFunc(all, func(a, b Resource) int {
+		return order.Resources(a.GroupVersionResource, b.GroupVersionResource)
+	})
+	return all
+}
+
+// wellKnown returns Kubernetes' own resources that have short names.
+func wellKnown() (all []Resource) {
+	for _, c := range WellKnownNames() {
+		all = append(all, c.Named())
+	}
+	return all
+}
