@@ -19,7 +19,7 @@ var factsMutants = []mutant{
 	{
 		name: "discovery/no-order", breaks: "Groups come in the server's order.",
 		file: "internal/discovery/resource.go",
-		old:  `	order := orderOf(known)`, new: `	order := orderOf(nil)`,
+		old:  `	order := known.Order()`, new: `	order := (*facts.Discovery)(nil).Order()`,
 		test: "TestOrder",
 	},
 	{

@@ -79,7 +79,7 @@ func TestDefinition(t *testing.T) {
 	}
 	full := entry.ResourceInfo{
 		Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true, Categories: []string{"all"},
-		Columns: []entry.Column{{Name: "Size", Type: "string", Priority: 1, JSONPath: ".spec.size"}},
+		Columns:     []entry.Column{{Name: "Size", Type: "string", Priority: 1, JSONPath: ".spec.size"}},
 		RequestedAs: []string{"widgets"},
 	}
 	runWidgets(t, server, path, full)
