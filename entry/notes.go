@@ -2,7 +2,9 @@ package entry
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -58,7 +60,7 @@ func (i Info) Notes(now time.Time, listOnly bool) []Note {
 			things = "object"
 		}
 		all = append(all, Note{NoteLeftOut,
-			"objects that could not be stored are missing, or older than the server's: " + many,
+			"objects that could not be stored are missing, or older than the server's: " + many + i.whyLeftOut(),
 			fmt.Sprintf("%s %s left out", many, things)})
 	}
 	if version := i.Attributes.Transform; version != "" {
@@ -75,4 +77,34 @@ func (i Info) Notes(now time.Time, listOnly bool) []Note {
 			i.LastContact.UTC().Format(time.RFC3339)), ""})
 	}
 	return all
+}
+
+// whyLeftOut says what refused the objects of LeftOut, in parentheses; "" if there are none.
+func (i Info) whyLeftOut() string {
+	var all []string
+	for _, l := range i.LeftOut {
+		if why := l.Reason.why(); why != "" && !slices.Contains(all, why) {
+			all = append(all, why)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	return " (" + strings.Join(all, "; ") + ")"
+}
+
+// why says what a program or the store has refused, for people.
+func (r LeftOutReason) why() string {
+	switch r {
+	case LeftOutTransform:
+		return "a transform failed"
+	case LeftOutIndex:
+		return "an index function failed"
+	case LeftOutCodec:
+		return "they could not be encoded or decoded"
+	case LeftOutKey:
+		return fmt.Sprintf("their names are longer than the %d bytes that can be stored", MaxKey)
+	}
+	return ""
 }

@@ -1,15 +1,36 @@
 package entry
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // ObjectRef identifies one state of one object.
 type ObjectRef struct {
-	Key             string
+	Key             string // see RefKey
 	UID             string
 	ResourceVersion string
+}
+
+// MaxKey is how many bytes the longest key of an object has that can be stored. Kubernetes' names have 253 bytes at
+// most, but for a few kinds, such as those of RBAC.
+const MaxKey = 16 << 10
+
+// refPrefix is how much of a key that is too long is in its RefKey.
+const refPrefix = 256
+
+// RefKey returns the key by which an ObjectRef names an object: key itself, or of one that is too long the beginning,
+// the length and a hash.
+func RefKey(key string) string {
+	if len(key) <= MaxKey {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return fmt.Sprintf("%s… (%d bytes, %x)", strings.ToValidUTF8(key[:refPrefix], ""), len(key), sum[:8])
 }
 
 // RefOf identifies the state that obj is in.
@@ -18,7 +39,7 @@ func RefOf(obj metav1.Object) ObjectRef {
 	if ns := obj.GetNamespace(); ns != "" {
 		key = ns + "/" + key
 	}
-	return ObjectRef{Key: key, UID: string(obj.GetUID()), ResourceVersion: obj.GetResourceVersion()}
+	return ObjectRef{Key: RefKey(key), UID: string(obj.GetUID()), ResourceVersion: obj.GetResourceVersion()}
 }
 
 // LeftOutReason is what refused an object.
@@ -32,7 +53,7 @@ const (
 	LeftOutIndex LeftOutReason = "index"
 	// LeftOutCodec: the codec could not encode or decode the object, or is not for its type.
 	LeftOutCodec LeftOutReason = "codec"
-	// LeftOutKey: the object has no key that can be stored.
+	// LeftOutKey: the object has no key that can be stored: none, or one of more than MaxKey bytes.
 	LeftOutKey LeftOutReason = "key"
 )
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
-	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/intake"
 	"github.com/larder-dev/larder/store/internal/state"
 )
@@ -84,9 +83,9 @@ func (i *Import) refuse(r entry.Entry) error {
 	switch {
 	case i.done || i.c == nil:
 		return errors.New("no collection has been begun")
-	case len(r.Key) == 0 || len(r.Key) > format.MaxKeyLen:
+	case len(r.Key) == 0 || len(r.Key) > entry.MaxKey:
 		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), printable.Key(r.Key),
-			format.MaxKeyLen)
+			entry.MaxKey)
 	case r.Key <= i.last:
 		return fmt.Errorf("key %s was added after %s: records must be in key order, each once", printable.Key(r.Key),
 			printable.Key(i.last))

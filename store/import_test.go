@@ -251,11 +251,11 @@ func TestImportRefuses(t *testing.T) {
 		"a commit too soon": {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Commit(ctx) },
 			"has not been ended"},
 		"no key": {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record("")) },
-			"1 to 4096 bytes"},
+			"1 to 16384 bytes"},
 		"a long key": {func(i *store.Import) error {
 			_ = i.Begin(ctx, whole)
-			return i.Add(ctx, record(strings.Repeat("x", 4097)))
-		}, "1 to 4096 bytes"},
+			return i.Add(ctx, record(strings.Repeat("x", entry.MaxKey+1)))
+		}, "1 to 16384 bytes"},
 		"a long UID": {func(i *store.Import) error {
 			_ = i.Begin(ctx, whole)
 			return i.Add(ctx, entry.Entry{Key: "a", Encoding: "protobuf", UID: strings.Repeat("u", 1025)})

@@ -36,8 +36,9 @@ func NewStatus(s command.IO) *cobra.Command {
           waiting  mirrored now; the first list has not come yet
           forbidden  the API server answers 403: asked again until it allows list and watch; stored objects stay
                    readable, with its age. It delays readiness only if the resource was named
-          left out objects that the storing program refused (a transform, an index function or a codec failed): they
-                   are missing, or older than the server's, until a mended program starts; -o json names them
+          left out objects that the storing program refused (a transform, an index function or a codec failed, or the
+                   name is longer than 16 KiB): they are missing, or older than the server's, until a mended program
+                   starts; -o json names them
           snapshot in a snapshot, which does not change; what it leaves out follows
           typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
                    Go types, or their metadata alone

@@ -30,12 +30,10 @@ const (
 	escapedNul = 0xff
 	terminator = 0x01
 
-	// maxKeyLen is the longest object key, in bytes, that a collection takes.
-	// Kubernetes allows 317. A constant share of bbolt's key is kept for it so
-	// that whether a value is hashed does not depend on the object's key.
-	MaxKeyLen = 4096
-	// maxLiteralLen bounds the literal form without the object's key.
-	maxLiteralLen = bolt.MaxKeySize - MaxKeyLen
+	// maxLiteralLen bounds the literal form without the object's key. A
+	// constant share of bbolt's key is kept for that, so that whether a value
+	// is hashed does not depend on the object's key.
+	maxLiteralLen = bolt.MaxKeySize - entry.MaxKey
 )
 
 var errIndexKey = errors.New("an index entry's key is malformed")

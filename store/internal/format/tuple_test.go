@@ -71,7 +71,7 @@ func TestIndexPrefixSelectsOneValue(t *testing.T) {
 }
 
 func TestIndexKeyFitsBbolt(t *testing.T) {
-	key := strings.Repeat("k", MaxKeyLen)
+	key := strings.Repeat("k", entry.MaxKey)
 	for _, value := range []string{
 		strings.Repeat("v", maxLiteralLen-3),
 		strings.Repeat("v", maxLiteralLen-2),

@@ -13,7 +13,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/parallel"
-	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
@@ -86,18 +85,15 @@ func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	if err != nil {
 		return x, refuse(entry.LeftOutKey, fmt.Errorf("key of a %T: %w", op.Object, err))
 	}
-	if len(x.Key) == 0 || len(x.Key) > format.MaxKeyLen {
-		n := len(x.Key)
-		x.Key = x.Key[:min(n, 64)]
-		err := fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.Key,
-			format.MaxKeyLen)
-		return x, refuse(entry.LeftOutKey, err)
-	}
+	n := len(x.Key)
 	obj := op.Object
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
 	x.Obj, _ = obj.(runtime.Object)
+	if n == 0 || n > entry.MaxKey {
+		return x, e.unstorable(x)
+	}
 	x.Typed = isTyped(x.Obj)
 	if u, ok := x.Obj.(*entry.Undecoded); ok && u.Err() != nil {
 		return x, e.undecodable(x, u)
@@ -119,6 +115,20 @@ func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	}
 	x.UID, x.RV = IdentityOf(x.Obj)
 	return x, nil
+}
+
+// unstorable returns why the object of x is left out, whose key cannot be stored. A delete of it is that of its RefKey,
+// which is not stored either.
+func (e Encoder) unstorable(x *memtable.Write) error {
+	n := len(x.Key)
+	x.Key = entry.RefKey(x.Key)
+	x.UID, x.RV = IdentityOf(x.Obj)
+	if x.Del && n > 0 {
+		x.Obj = nil
+		return nil
+	}
+	return refuse(entry.LeftOutKey, fmt.Errorf("a key of %d bytes, %q: only 1 to %d bytes can be stored", n, x.Key,
+		entry.MaxKey))
 }
 
 // isTyped reports whether the payload of obj depends on its Go type: it is not as an API server sent it.

@@ -26,15 +26,12 @@ func (r *refusal) Unwrap() error { return r.err }
 
 func refuse(reason entry.LeftOutReason, err error) error { return &refusal{reason, err} }
 
-// leftOutOf returns the record of x, which was refused with err. Its Key is "" if x has no key that can be stored.
+// leftOutOf returns the record of x, which was refused with err. Its Key is "" if x has no key.
 func leftOutOf(x *memtable.Write, err error) entry.LeftOut {
 	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV},
 		Reason: entry.LeftOutCodec}
 	if r := (*refusal)(nil); errors.As(err, &r) {
 		l.Reason = r.reason
-	}
-	if l.Reason == entry.LeftOutKey {
-		l.Key = ""
 	}
 	return l
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
@@ -150,7 +149,7 @@ func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page 
 // copyStored copies a record, its payload by clone.
 func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte, clone func([]byte) []byte) (one rawStored) {
 	key := string(k)
-	if len(k) > format.MaxKeyLen {
+	if len(k) > entry.MaxKey {
 		one.err = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.Name, entry.ErrDamaged)
 	} else {
 		one.Record, one.err = r.cloneRecord(objects, key, data, clone)

@@ -160,7 +160,7 @@ func (r *Reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memta
 func (r *Reader) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	err := r.scanAll(ctx, func(_ *bolt.Bucket, key string, _ []byte, _ *memtable.Write) error {
-		if len(key) > format.MaxKeyLen {
+		if len(key) > entry.MaxKey {
 			return fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.Name, entry.ErrDamaged)
 		}
 		keys = append(keys, key)
