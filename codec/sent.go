@@ -2,7 +2,6 @@ package codec
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -77,12 +76,14 @@ func (s *Sent) named(of metav1.TypeMeta) metav1.TypeMeta {
 }
 
 // expectedKind returns the kind of objects like example: what example says, or the name of its Go type if that was made
-// with protobuf, as all of Kubernetes' own are. It returns "" for others, since a scheme can give them any kind.
+// with protobuf, as all of Kubernetes' own are. It returns "" for others, since a scheme can give them any kind, and
+// for metadata, which are read from whole objects too: some aggregated APIs send those, and client-go takes them.
 func expectedKind(c Codec, example runtime.Object) string {
 	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind
 	}
-	if _, ok := c.(*protobufCodec); ok {
+	_, metadata := example.(*metav1.PartialObjectMetadata)
+	if _, ok := c.(*protobufCodec); ok && !metadata {
 		return reflect.TypeOf(example).Elem().Name()
 	}
 	return ""
@@ -375,25 +376,12 @@ func (s *Sent) decodeJSON(text []byte, of metav1.TypeMeta) (runtime.Object, meta
 
 // headOf reads which object a text is, without its Go type. ok is false if that cannot be told.
 func headOf(text []byte) (of metav1.TypeMeta, m metav1.ObjectMeta, ok bool) {
-	var head struct {
-		metav1.TypeMeta `json:",inline"`
-		Metadata        struct {
-			Name            string          `json:"name"`
-			Namespace       string          `json:"namespace"`
-			UID             types.UID       `json:"uid"`
-			ResourceVersion string          `json:"resourceVersion"`
-			Labels          json.RawMessage `json:"labels"`
-		} `json:"metadata"`
-	}
-	if err := utiljson.Unmarshal(text, &head); err != nil || head.Metadata.Name == "" {
+	head, _, err := entry.ReadMetadata(text)
+	if err != nil || head.Name == "" {
 		return of, m, false
 	}
-	m = metav1.ObjectMeta{
-		Name: head.Metadata.Name, Namespace: head.Metadata.Namespace, UID: head.Metadata.UID,
-		ResourceVersion: head.Metadata.ResourceVersion,
-	}
-	if err := utiljson.Unmarshal(head.Metadata.Labels, &m.Labels); err != nil {
-		m.Labels = nil
-	}
-	return head.TypeMeta, m, true
+	return head.TypeMeta, metav1.ObjectMeta{
+		Name: head.Name, Namespace: head.Namespace, UID: head.UID, ResourceVersion: head.ResourceVersion,
+		Labels: head.Labels,
+	}, true
 }

@@ -25,17 +25,29 @@ func mirrorOne(t *testing.T, st *store.Store, gvr schema.GroupVersionResource, i
 	c, err := st.Collection(t.Context(), id, store.CollectionOptions{Codec: codec.Unstructured(), Resource: info,
 		History: 1 << 20})
 	must(t, err)
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvr.GroupVersion().WithKind(info.Kind))
-	u.SetName("one")
+	u := one(gvr.GroupVersion().WithKind(info.Kind))
 	if info.Namespaced {
 		u.SetNamespace("a")
 	}
+	mirrorObjects(t, c, u)
+}
+
+// one returns an object called one.
+func one(kind schema.GroupVersionKind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	u.SetName("one")
 	u.SetUID("u")
 	u.SetResourceVersion("7")
+	return u
+}
+
+// mirrorObjects stores a list of the objects.
+func mirrorObjects(t *testing.T, c *store.Collection, objects ...runtime.Object) {
+	t.Helper()
 	list, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
 	must(t, err)
-	_, err = list.Page(t.Context(), []runtime.Object{u})
+	_, err = list.Page(t.Context(), objects)
 	must(t, err)
 	_, err = list.Commit(t.Context(), entry.Batch{ResourceVersion: "9"})
 	must(t, err)

@@ -195,7 +195,7 @@ func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
-// partial returns the metadata of an entry.
+// partial returns the metadata of an entry: as much of them as fits, see entry.ReadMetadata.
 func (r *renderer) partial(e entry.Entry) (*metav1.PartialObjectMetadata, error) {
 	m := &metav1.PartialObjectMetadata{}
 	if e.Encoding == codec.EncodingProtobuf { // every kind of Kubernetes' own has its metadata in the same field
@@ -210,7 +210,15 @@ func (r *renderer) partial(e entry.Entry) (*metav1.PartialObjectMetadata, error)
 		return nil, err
 	}
 	content := map[string]any{"metadata": u.Object["metadata"]}
-	return m, runtime.DefaultUnstructuredConverter.FromUnstructured(content, m)
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, m) == nil {
+		return m, nil
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	m, _, err = entry.ReadMetadata(text)
+	return m, err
 }
 
 // row returns the row of an entry in a Table.

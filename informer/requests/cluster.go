@@ -16,10 +16,14 @@ import (
 // client is any REST client of the cluster, such as clientset.CoreV1().RESTClient().
 func KubeSystemUID(client rest.Interface) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		var ns metav1.PartialObjectMetadata
+		var ns struct {
+			Metadata struct {
+				UID string `json:"uid"`
+			} `json:"metadata"`
+		}
 		err := getJSON(ctx, client, "/api/v1/namespaces/kube-system",
 			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json", &ns)
-		return string(ns.UID), err
+		return ns.Metadata.UID, err
 	}
 }
 

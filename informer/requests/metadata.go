@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
 )
@@ -41,8 +42,8 @@ func listMetadata(ctx context.Context, r *rest.Request) (*metav1.PartialObjectMe
 	if err != nil {
 		return nil, err
 	}
-	list := &metav1.PartialObjectMetadataList{}
-	if err := decodeMetadata(raw, list); err != nil {
+	list, err := decodeMetadata(ctx, raw)
+	if err != nil {
 		return nil, fmt.Errorf("the answer to a list by metadata, GET %s: %w", r.URL().Path, err)
 	}
 	return list, nil
@@ -62,14 +63,45 @@ const (
 // protobufPrefix is the start of an object in protobuf as Kubernetes sends it. An envelope with its type follows.
 var protobufPrefix = []byte("k8s\x00")
 
-func decodeMetadata(raw []byte, into *metav1.PartialObjectMetadataList) error {
+func decodeMetadata(ctx context.Context, raw []byte) (*metav1.PartialObjectMetadataList, error) {
+	list := &metav1.PartialObjectMetadataList{}
 	data, isProtobuf := bytes.CutPrefix(raw, protobufPrefix)
 	if !isProtobuf {
-		return json.Unmarshal(raw, into)
+		if json.Unmarshal(raw, list) != nil {
+			return looseMetadata(ctx, raw)
+		}
+		return list, nil
 	}
 	var envelope runtime.Unknown
 	if err := envelope.Unmarshal(data); err != nil {
-		return err
+		return nil, err
 	}
-	return into.Unmarshal(envelope.Raw)
+	return list, list.Unmarshal(envelope.Raw)
+}
+
+// looseMetadata returns a list whose items do not all fit: of each, as much as fits (see entry.ReadMetadata), without
+// those that have no metadata at all. Callers need the list's resourceVersion, and which objects are listed.
+func looseMetadata(ctx context.Context, raw []byte) (*metav1.PartialObjectMetadataList, error) {
+	var loose struct {
+		metav1.TypeMeta `json:",inline"`
+		metav1.ListMeta `json:"metadata"`
+		Items           []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &loose); err != nil {
+		return nil, err
+	}
+	list := &metav1.PartialObjectMetadataList{TypeMeta: loose.TypeMeta, ListMeta: loose.ListMeta}
+	for n, item := range loose.Items {
+		m, unfit, err := entry.ReadMetadata(item)
+		switch {
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "An item of a list by metadata is left out", "item", n)
+			continue
+		case len(unfit) > 0:
+			klog.FromContext(ctx).V(2).Info("The server sends metadata that are none", "key",
+				cache.MetaObjectToName(m).String(), "fields", unfit)
+		}
+		list.Items = append(list.Items, *m)
+	}
+	return list, nil
 }

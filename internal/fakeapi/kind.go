@@ -20,6 +20,9 @@ type Resource struct {
 	Namespaced bool
 	// Categories are the groups of resources that it belongs to, such as all.
 	Categories []string
+	// AsWritten serves objects with the metadata that were written, but for UID and resourceVersion, even if they do not
+	// fit ObjectMeta, and answers requests for metadata with whole objects, as some aggregated APIs do.
+	AsWritten bool
 }
 
 // kind is a resource with its Go type. Immutable.

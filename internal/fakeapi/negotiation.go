@@ -42,12 +42,12 @@ func negotiate(accept string, k *kind) (representation, error) {
 func pick(mediaType string, metadata bool, k *kind) (representation, bool) {
 	switch mediaType {
 	case contentJSON, "*/*", "application/*":
-		if metadata {
+		if metadata && !k.AsWritten {
 			return asMetadataJSON, true
 		}
 		return asJSON, true
 	case contentProtobuf:
-		if metadata {
+		if metadata && !k.AsWritten {
 			return asMetadataProtobuf, true
 		}
 		return asProtobuf, !k.custom()

@@ -47,7 +47,7 @@ type marshaler interface {
 type stamp struct {
 	rv      uint64
 	uid     types.UID
-	created metav1.Time
+	created metav1.Time // zero leaves what was written
 	// namespace replaces the object's if set.
 	namespace string
 }
@@ -55,7 +55,9 @@ type stamp struct {
 func (st stamp) apply(m metav1.Object) {
 	m.SetResourceVersion(formatRV(st.rv))
 	m.SetUID(st.uid)
-	m.SetCreationTimestamp(st.created)
+	if !st.created.IsZero() {
+		m.SetCreationTimestamp(st.created)
+	}
 	if st.namespace != "" {
 		m.SetNamespace(st.namespace)
 	}

@@ -119,7 +119,7 @@ func (s *storage) create(k *kind, obj runtime.Object, namespace string) (*object
 	if st.uid == "" {
 		st.uid = uuid.NewUUID()
 	}
-	if st.created.IsZero() {
+	if st.created.IsZero() && !k.AsWritten {
 		now := metav1.Now()
 		st.created = now.Rfc3339Copy()
 	}
@@ -225,6 +225,9 @@ func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	if uid := m.GetUID(); uid != "" && uid != old.uid {
 		return metav1.Time{}, apierrors.NewConflict(gr, old.name,
 			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.uid))
+	}
+	if old.kind.AsWritten {
+		return metav1.Time{}, nil
 	}
 	partial, err := old.partial()
 	if err != nil {
