@@ -1,6 +1,7 @@
 package controllerruntime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/larder-dev/larder/entry"
@@ -46,10 +48,8 @@ func NewCache(template informer.Options) cache.NewCacheFunc {
 		if err != nil {
 			return nil, err
 		}
-		if m, ours := opts.Mapper.(*mapper.Mapper); ours {
-			made = runningCache{made, m}
-		}
-		return made, nil
+		ours, _ := opts.Mapper.(*mapper.Mapper)
+		return madeCache{made, a, cmp.Or(opts.Scheme, scheme.Scheme), ours}, nil
 	}
 }
 
@@ -114,6 +114,8 @@ type adapter struct {
 
 	mu   sync.Mutex
 	made map[string]*informer.Informer // guarded by mu; the newest informer of each stored collection, by Identity.ID
+	// informers has the newest informers of each collection, refused ones too; guarded by mu.
+	informers map[kind][]toolscache.SharedIndexInformer
 }
 
 // adapt returns the adapter, and copies of config and opts that have the defaults of cache.New and use transport.
@@ -152,7 +154,7 @@ func adapt(
 	return config, opts, &adapter{
 		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), client: client,
 		schemas: requests.NewSchemas(client),
-		made:    map[string]*informer.Informer{},
+		made:    map[string]*informer.Informer{}, informers: map[kind][]toolscache.SharedIndexInformer{},
 	}, nil
 }
 

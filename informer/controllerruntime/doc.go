@@ -7,8 +7,9 @@
 //
 // After a restart of the program the cache does not list: each of its informers resumes the watch from the file.
 // [NewCache] is all that a program has to call. The cache is controller-runtime's own, over informers of package
-// informer, whose documentation says what they do and when HasSynced is true. Except for those over several namespaces,
-// the informers of a cache are *informer.Informer: inf.(*informer.Informer).Status().
+// informer, whose documentation says what they do and when HasSynced is true. The informers of a
+// cache are *informer.Informer: inf.(*informer.Informer).Status(). Only objects that the cache has of several
+// namespaces, each in a collection of its own, have an informer of controller-runtime's over those.
 //
 // The cache's List is controller-runtime's too: it gets all objects of the namespace, or of all, copies those that the
 // label selector selects, and does not support Continue. If the objects are not kept in memory

@@ -38,15 +38,15 @@ type Durable struct {
 	obj   client.Object
 
 	started atomic.Bool
-	begun   chan struct{} // closed when keys, or err, is set; nobody reads them before
-	keys    *durable.Keys
+	begun   chan struct{}            // closed when keys, or err, is set; nobody reads them before
+	keys    map[string]*durable.Keys // by namespace; "" is all
 	err     error
 }
 
 var _ source.SyncingSource = &Durable{}
 
-// NewDurable returns a source from the cache's informer for objects like obj. The cache must be NewCache's, and hold
-// the kind in one collection, not in one for each of several namespaces.
+// NewDurable returns a source from the cache's informer for objects like obj, or from those of several namespaces. The
+// cache must be NewCache's.
 func NewDurable(name string, c cache.Informers, obj client.Object) *Durable {
 	return &Durable{name: name, cache: c, obj: obj, begun: make(chan struct{})}
 }
@@ -66,24 +66,46 @@ func (d *Durable) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 
 func (d *Durable) register(
 	ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
-) (*durable.Keys, error) {
+) (map[string]*durable.Keys, error) {
 	cached, err := d.cache.GetInformer(ctx, d.obj, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("durable source %q: %w", d.name, err)
 	}
-	shared, ok := cached.(toolscache.SharedIndexInformer)
-	if !ok {
-		return nil, fmt.Errorf("durable source %q of %T: its informer is a %T, not one of NewCache on one collection", d.name,
-			d.obj, cached)
+	var informers []toolscache.SharedIndexInformer
+	switch cached := cached.(type) {
+	case toolscache.SharedIndexInformer:
+		informers = []toolscache.SharedIndexInformer{cached}
+	case severalInformers:
+		informers = cached.all
+	default:
+		return nil, fmt.Errorf("durable source %q of %T: its informer is a %T, not one of NewCache", d.name, d.obj, cached)
 	}
-	inf, err := informer.Of(shared)
-	if err != nil {
-		return nil, fmt.Errorf("durable source %q of %T: %w", d.name, d.obj, err)
+	all := map[string]*durable.Keys{}
+	for _, shared := range informers {
+		inf, err := informer.Of(shared)
+		if err == nil {
+			all[inf.Identity().Namespace], err = inf.Durable().AddKeys(d.name, func(key toolscache.ObjectName) {
+				<-d.begun // else the Reconciler would not know the key
+				queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: key.Namespace, Name: key.Name}})
+			})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("durable source %q of %T: %w", d.name, d.obj, err)
+		}
 	}
-	return inf.Durable().AddKeys(d.name, func(key toolscache.ObjectName) {
-		<-d.begun // else the Reconciler would not know the key
-		queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: key.Namespace, Name: key.Name}})
-	})
+	return all, nil
+}
+
+// begin is called before the request is reconciled, and its result with whether it is done.
+func (d *Durable) begin(request reconcile.Request) (end func(done bool)) {
+	keys := d.keys[request.Namespace]
+	if keys == nil {
+		keys = d.keys[""]
+	}
+	if keys == nil { // of another source
+		return func(bool) {}
+	}
+	return keys.Begin(toolscache.NewObjectName(request.Namespace, request.Name))
 }
 
 // WaitForSync returns when the requests for all due keys have been added, or the maximum number of them.
@@ -96,12 +118,14 @@ func (d *Durable) WaitForSync(ctx context.Context) error {
 	if d.err != nil {
 		return d.err
 	}
-	select {
-	case <-d.keys.HasSyncedChecker().Done():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("durable source %q: it has not synced: %w", d.name, context.Cause(ctx))
+	for _, keys := range d.keys {
+		select {
+		case <-keys.HasSyncedChecker().Done():
+		case <-ctx.Done():
+			return fmt.Errorf("durable source %q: it has not synced: %w", d.name, context.Cause(ctx))
+		}
 	}
+	return nil
 }
 
 // Reconciler returns a Reconciler that calls r and records which requests are done.
@@ -111,7 +135,7 @@ func (d *Durable) Reconciler(r reconcile.Reconciler) reconcile.Reconciler {
 		select {
 		case <-d.begun:
 			if d.err == nil {
-				end = d.keys.Begin(toolscache.NewObjectName(request.Namespace, request.Name))
+				end = d.begin(request)
 			}
 		default: // the request comes from another source
 		}

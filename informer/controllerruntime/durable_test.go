@@ -27,15 +27,25 @@ func manageDurably(
 	t *testing.T, srv *fakeapi.Server, path string, answer func(name string) (reconcile.Result, error), want ...string,
 ) {
 	t.Helper()
+	manageScoped(t, srv, path, cache.Options{}, answer, want...)
+}
+
+// manageScoped is manageDurably with a cache that has only a part of the cluster.
+func manageScoped(
+	t *testing.T, srv *fakeapi.Server, path string, scope cache.Options,
+	answer func(name string) (reconcile.Result, error), want ...string,
+) {
+	t.Helper()
 	st, closeStore := openStore(t, path)
 	defer closeStore()
 	cfg := srv.Config()
 	httpClient, err := rest.HTTPClientFor(cfg)
 	must(t, err)
 	defer httpClient.CloseIdleConnections()
+	scope.HTTPClient = httpClient
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		NewCache:   NewCache(informer.Options{Store: st}),
-		Cache:      cache.Options{HTTPClient: httpClient},
+		Cache:      scope,
 		Client:     client.Options{HTTPClient: httpClient},
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr(true)},
@@ -70,6 +80,11 @@ func manageDurably(
 		return slices.Equal(seen, want)
 	})
 	must(t, durably.WaitForSync(ctx))
+	cached, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
+	must(t, err)
+	if _, ok := cached.(*informer.Informer); !ok && len(scope.DefaultNamespaces) < 2 {
+		t.Errorf("the informer is a %T", cached)
+	}
 	cancel()
 	must(t, <-ended)
 	mu.Lock()
@@ -99,6 +114,40 @@ func TestDurable(t *testing.T) {
 	manageDurably(t, srv, path, done, "new", "pod-0", "pod-1", "pod-2")
 	must(t, srv.Load(pods, newPod("b", "newer", nil, "node-y")))
 	manageDurably(t, srv, path, done, "newer")
+}
+
+// TestDurableOfNamespaces checks that a durable source works in a cache of one namespace, of all by that option, and of
+// several, and that objects of one collection have an *informer.Informer (issue 38).
+func TestDurableOfNamespaces(t *testing.T) {
+	ofA := []string{"pod-0", "pod-1", "pod-2"}
+	one := map[string]cache.Config{"a": {}}
+	for name, test := range map[string]struct {
+		scope       cache.Options
+		first, next []string
+	}{
+		"DefaultNamespaces": {cache.Options{DefaultNamespaces: one}, ofA, []string{"new-a", "pod-1"}},
+		"ByObject": {cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Namespaces: one}}}, ofA,
+			[]string{"new-a", "pod-1"}},
+		"AllNamespaces": {cache.Options{DefaultNamespaces: map[string]cache.Config{cache.AllNamespaces: {}}},
+			[]string{"pod-0", "pod-1", "pod-2", "pod-3", "pod-4", "pod-5", "pod-6", "pod-7"},
+			[]string{"new-a", "new-b", "pod-1"}},
+		"several": {cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}},
+			[]string{"pod-0", "pod-1", "pod-2", "pod-3", "pod-4"}, []string{"new-a", "new-b", "pod-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv, path := startServer(t), storePath(t)
+			manageScoped(t, srv, path, test.scope, func(name string) (reconcile.Result, error) {
+				if name == "pod-1" {
+					return reconcile.Result{}, fmt.Errorf("not yet")
+				}
+				return reconcile.Result{}, nil
+			}, test.first...)
+			must(t, srv.Load(pods, newPod("a", "new-a", nil, "node-y")))
+			must(t, srv.Load(pods, newPod("b", "new-b", nil, "node-y")))
+			done := func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }
+			manageScoped(t, srv, path, test.scope, done, test.next...)
+		})
+	}
 }
 
 // A controller does not work before its sources have synced: that must not wait for work to be done, however many

@@ -24,10 +24,12 @@ import (
 func (a *adapter) newInformer(
 	lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {
-	inf, err := a.make(lw, obj, resync, indexers)
-	if err != nil {
-		return informer.Refused(obj, fmt.Errorf("no informer for %s: %w", describe(obj), err))
+	var inf cache.SharedIndexInformer
+	made, err := a.make(lw, obj, resync, indexers)
+	if inf = made; err != nil {
+		inf = informer.Refused(obj, fmt.Errorf("no informer for %s: %w", describe(obj), err))
 	}
+	a.note(obj, inf)
 	return inf
 }
 

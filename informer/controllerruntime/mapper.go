@@ -1,15 +1,11 @@
 package controllerruntime
 
 import (
-	"context"
 	"net/http"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/mapper"
@@ -37,27 +33,4 @@ func mapperFor(template informer.Options) func(*rest.Config, *http.Client) (meta
 		return apiutil.NewDynamicRESTMapper
 	}
 	return MapperProvider(template.Store)
-}
-
-// runningCache is a cache that runs its RESTMapper.
-type runningCache struct {
-	cache.Cache
-	mapper *mapper.Mapper
-}
-
-// Start runs the cache and the RESTMapper, and returns when both have ended.
-func (c runningCache) Start(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { c.mapper.Run(ctx) })
-	return c.Cache.Start(ctx)
-}
-
-// NeedLeaderElection returns that of the cache, for managers to which it is added as a Runnable: without the method it
-// would wait for the election.
-func (c runningCache) NeedLeaderElection() bool {
-	says, ok := c.Cache.(manager.LeaderElectionRunnable)
-	return !ok || says.NeedLeaderElection()
 }

@@ -1,0 +1,122 @@
+package controllerruntime
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/mapper"
+)
+
+// madeCache is a cache of NewCache. It runs its RESTMapper, and returns the informers of namespaces themselves:
+// controller-runtime hides them in an informer of its own, also if there is only one.
+type madeCache struct {
+	cache.Cache
+	adapter *adapter
+	scheme  *runtime.Scheme
+	mapper  *mapper.Mapper // nil if the RESTMapper is not Larder's
+}
+
+// Start runs the cache and the RESTMapper, and returns when both have ended.
+func (c madeCache) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	if c.mapper != nil {
+		wg.Go(func() { c.mapper.Run(ctx) })
+	}
+	return c.Cache.Start(ctx)
+}
+
+// NeedLeaderElection returns that of the cache, for managers to which it is added as a Runnable: without the method it
+// would wait for the election.
+func (c madeCache) NeedLeaderElection() bool {
+	says, ok := c.Cache.(manager.LeaderElectionRunnable)
+	return !ok || says.NeedLeaderElection()
+}
+
+// GetInformer returns the *informer.Informer for objects like obj if they are in one collection.
+func (c madeCache) GetInformer(
+	ctx context.Context, obj client.Object, opts ...cache.InformerGetOption,
+) (cache.Informer, error) {
+	inf, err := c.Cache.GetInformer(ctx, obj, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return c.adapter.reveal(inf, obj), nil
+}
+
+// GetInformerForKind is GetInformer for the scheme's type of a kind.
+func (c madeCache) GetInformerForKind(
+	ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption,
+) (cache.Informer, error) {
+	inf, err := c.Cache.GetInformerForKind(ctx, gvk, opts...)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := c.scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	return c.adapter.reveal(inf, obj), nil
+}
+
+// severalInformers is controller-runtime's informer over several namespaces, with those of the namespaces.
+type severalInformers struct {
+	cache.Informer
+	all []toolscache.SharedIndexInformer
+}
+
+// reveal returns the informer that controller-runtime's inf, for objects like obj, hides, or with several of them a
+// severalInformers.
+func (a *adapter) reveal(inf cache.Informer, obj runtime.Object) cache.Informer {
+	if _, one := inf.(toolscache.SharedIndexInformer); one {
+		return inf
+	}
+	a.mu.Lock()
+	all := slices.Clone(a.informers[kindOf(obj)])
+	a.mu.Unlock()
+	all = slices.DeleteFunc(all, func(i toolscache.SharedIndexInformer) bool { return i.IsStopped() })
+	if len(all) == 1 {
+		return all[0]
+	}
+	return severalInformers{inf, all}
+}
+
+// note records an informer for objects like obj, in place of an older one on the same collection.
+func (a *adapter) note(obj runtime.Object, inf toolscache.SharedIndexInformer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	kind := kindOf(obj)
+	a.informers[kind] = append(slices.DeleteFunc(a.informers[kind], func(old toolscache.SharedIndexInformer) bool {
+		was, wasErr := informer.Of(old)
+		is, isErr := informer.Of(inf)
+		return wasErr != nil || isErr == nil && was.Identity() == is.Identity()
+	}), inf)
+}
+
+// kind is what a cache has one informer for, of each namespace.
+type kind struct {
+	goType reflect.Type
+	gvk    schema.GroupVersionKind // empty if goType is of one kind
+}
+
+func kindOf(obj runtime.Object) kind {
+	k := kind{goType: reflect.TypeOf(obj)}
+	switch obj.(type) {
+	case runtime.Unstructured, *metav1.PartialObjectMetadata:
+		k.gvk = obj.GetObjectKind().GroupVersionKind()
+	}
+	return k
+}
