@@ -78,14 +78,8 @@ func (k *sortKeys) add(by *sortField, u *unstructured.Unstructured) error {
 // equals as they were.
 func (k *sortKeys) order(by *sortField) ([]int, error) {
 	order := make([]int, len(k.keys))
-	found := false
-	for i, key := range k.keys {
+	for i := range k.keys {
 		order[i] = i
-		found = found || key != nil
-	}
-	if !found && len(order) > 0 {
-		return nil, command.WithHint(fmt.Errorf("--sort-by %s: none of the objects has that field", by.name),
-			"see the fields with -o yaml")
 	}
 	var failed error
 	slices.SortStableFunc(order, func(a, b int) int {
