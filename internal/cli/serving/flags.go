@@ -36,7 +36,7 @@ func (f *Flags) Add(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&f.Kubeconfig, "serve-kubeconfig", "", "write a kubeconfig for it to this `FILE`, with a token that "+
 		"reads everything served")
 	flags.StringSliceVar(&f.hosts, "serve-host", nil, "a `NAME` or an address, besides loopback and that of --serve, "+
-		"that the certificate is for")
+		"that the certificate is for; where --serve is every interface, the first is in the kubeconfig")
 	flags.StringVar(&f.certFile, "tls-cert-file", "", "a `FILE` with the certificate to show; default is one of an "+
 		"authority of larder's own")
 	flags.StringVar(&f.keyFile, "tls-private-key-file", "", "a `FILE` with the key of --tls-cert-file")
@@ -71,6 +71,9 @@ func (f *Flags) Check() (err error) {
 		if f.Address, err = config.Address(f.Address); err != nil {
 			return command.Usagef("--serve %w", err)
 		}
+	}
+	for i, host := range f.hosts {
+		f.hosts[i] = strings.Trim(host, "[]") // as in a URL
 	}
 	return nil
 }

@@ -91,8 +91,27 @@ func Listen(ctx context.Context, o Options) (*Port, error) {
 		}
 		return nil, command.WithHint(fmt.Errorf("objects cannot be served at %s: %w", o.Address, err), "%s", hint)
 	}
-	p.listener, p.URL = l, "https://"+l.Addr().String()
+	p.listener, p.URL = l, "https://"+o.hostPort(l.Addr())
 	return p, nil
+}
+
+// hostPort returns where clients reach the port that listens at addr. Where that is every interface, it is the first
+// --serve-host, or loopback.
+func (o *Options) hostPort(addr net.Addr) string {
+	_, port, err := net.SplitHostPort(addr.String())
+	host, _, _ := net.SplitHostPort(o.Address)
+	ip := net.ParseIP(host) // addr has [::] for 0.0.0.0, too
+	switch {
+	case err != nil || !ip.IsUnspecified():
+		return addr.String()
+	case len(o.hosts) > 0:
+		host = o.hosts[0]
+	case ip.To4() != nil:
+		host = "127.0.0.1"
+	default:
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // takeToken takes the token of the kubeconfig that an earlier process has written. One that somebody has put there,
