@@ -24,6 +24,7 @@ type settings struct {
 	runner.Options
 	quick         bool
 	starts        []int
+	programs      []runner.Program
 	serve         served.Options
 	seeds         seeded.Options
 	sizes         []sizing.Size
@@ -48,6 +49,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.IntVar(&s.Runs, "runs", 5, "how `often` each case is run")
 	flags.Func("starts", "measure nothing but starts to HasSynced, 15 of each informer, with these `numbers` of pods",
 		into(&s.starts, numbers))
+	flags.Func("programs", "measure nothing but restarts of programs with a factory: kinds x objects, and how many of each "+
+		"kind change while it is down, such as `8x10,8x10+1`", into(&s.programs, programs))
 	flags.IntVar(&s.serve.Pods, "serve", 0,
 		"measure nothing but larder sync --serve beside kube-apiserver, with this `number` of pods")
 	flags.IntVar(&s.serve.Watchers, "watchers", 1000, "with -serve: `number` of watches")
@@ -152,4 +155,22 @@ func quoted(args []string) []string {
 		}
 	}
 	return out
+}
+
+// programs parses a flag such as 8x10,8x10+1.
+func programs(text string) (all []runner.Program, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		var p runner.Program
+		size, changes, some := strings.Cut(part, "+")
+		if _, err := fmt.Sscanf(size, "%dx%d", &p.Kinds, &p.Objects); err != nil || p.Kinds < 1 || p.Objects < 1 {
+			return nil, fmt.Errorf("%q is no number of kinds x objects", part)
+		}
+		if some {
+			if p.Changes, err = strconv.Atoi(changes); err != nil || p.Changes < 0 || p.Changes > p.Objects {
+				return nil, fmt.Errorf("%q is no number of objects of %d that change", changes, p.Objects)
+			}
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }

@@ -45,6 +45,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	switch {
 	case len(s.starts) > 0:
 		err = runner.Starts(ctx, s.starts, dir, s.command, stdout)
+	case len(s.programs) > 0:
+		err = runner.Programs(ctx, s.programs, dir, s.command, stdout)
 	case s.serve.Pods > 0:
 		s.serve.Dir, s.serve.Command, s.serve.Runs = dir, s.command, s.Runs
 		measure := served.Run

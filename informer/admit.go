@@ -39,3 +39,13 @@ func admit(id entry.Identity) func(runtime.Object) error {
 		return nil
 	}
 }
+
+// stores returns a function that reports whether an informer of that identity stores an object of a list: a server may
+// send objects of other shards too. id must be canonical.
+func stores(id entry.Identity) func(runtime.Object) bool {
+	admits, shards := admit(id), id.Shards()
+	return func(obj runtime.Object) bool {
+		ours, err := shards.Matches(obj)
+		return admits(obj) == nil && (ours || err != nil)
+	}
+}

@@ -30,28 +30,14 @@ import (
 func (i *Informer) Audit(ctx context.Context) (audit.Report, error) { return i.auditor.Audit(ctx) }
 
 func (i *Informer) newAuditor() *audit.Auditor {
-	id := i.Identity()
-	admits, shards := admit(id), id.Shards()
 	return audit.New(audit.Options{
 		Description: i.o.ObjectDescription, Subject: audited{i}, Every: i.o.AuditEvery, Clock: i.clock,
 		ListMetadata: i.o.ListMetadata,
 		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return i.source.ListWithContext(ctx, o)
 		},
-		Stores: func(obj runtime.Object) bool {
-			ours, err := shards.Matches(obj) // a server may send objects of other shards
-			return admits(obj) == nil && (ours || err != nil)
-		},
+		Stores: stores(i.Identity()),
 	})
-}
-
-// sameness returns the reflector.Options.Same. It is nil if the sync policy does not wait for the server, or if a
-// comparison would have to list whole objects.
-func (i *Informer) sameness() func(ctx context.Context) (string, bool, error) {
-	if i.o.SyncPolicy != Resumed || i.o.ListMetadata == nil {
-		return nil
-	}
-	return i.auditor.Same
 }
 
 // audited implements audit.Subject for an informer.

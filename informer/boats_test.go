@@ -65,7 +65,7 @@ type boatServer struct {
 	rvs     map[string]int    // guarded by mu; their resourceVersions
 	log     []boatEvent       // guarded by mu
 	changed chan struct{}     // guarded by mu; closed at the next event
-	lists   int               // guarded by mu; requests for a first page, without look-ups and probes
+	lists   int               // guarded by mu; requests for a first page, without look-ups, probes and comparisons
 	watches int               // guarded by mu
 }
 
@@ -133,7 +133,7 @@ func (s *boatServer) list(r *http.Request) string {
 	defer s.mu.Unlock()
 	_, only, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "metadata.name=")
 	only, _, _ = strings.Cut(only, ",")
-	if only == "" && r.URL.Query().Get("limit") != "1" {
+	if q := r.URL.Query(); only == "" && q.Get("limit") != "1" && q.Get("timeoutSeconds") == "" {
 		s.lists++
 	}
 	var items []string

@@ -219,7 +219,7 @@ func (i *Informer) start(ctx context.Context) *loop {
 		Shard:        i.Identity().Shards(),
 		ListMetadata: i.o.ListMetadata,
 		MetadataPays: func(ctx context.Context) bool { return i.metadataPays(ctx) && attrs.AllowsMetadata(ctx) },
-		Verify:       attrs.Verify, Same: i.sameness(),
+		Verify:       attrs.Verify, Compare: i.comparer(), ComparisonPays: i.comparisonPays,
 		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock,
 		Limiter:      i.limiter(),
 		RelistSpread: i.o.RelistSpread, Seed: open,

@@ -10,47 +10,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/reflector"
 )
 
-// TestComparisonInPages: a start compares a collection of several pages to its end or to the first difference, unless
-// the link is so thin that a bookmark comes sooner. Issue 16, C.
-func TestComparisonInPages(t *testing.T) {
-	const page = reflector.DefaultPageSize
+// TestRequestsOfARestart: until HasSynced a restart of a collection of up to 10,000 objects makes two requests, whatever
+// has changed, and one of a larger collection at most seven (issue 38, A.1).
+func TestRequestsOfARestart(t *testing.T) {
 	key := func(n int) string { return fmt.Sprintf("a/%05d", n) }
+	update := func(s *server, from, to int) {
+		for n := from; n < to; n++ {
+			s.write(key(n), "new")
+		}
+	}
 	for _, tt := range []struct {
-		name    string
-		objects int
-		change  func(s *server)
-		takes   time.Duration // each page
-		pages   int           // that are asked for
-		same    bool
+		name     string
+		objects  int
+		change   func(s *server)
+		requests int
 	}{
-		{name: "one full page", objects: page, pages: 1, same: true},
-		{name: "two full pages", objects: 2 * page, pages: 2, same: true},
-		{name: "one object more", objects: 2*page + 1, pages: 3, same: true},
-		{name: "the first has changed", objects: 2*page + 1, pages: 1, change: func(s *server) { s.write(key(0), "new") }},
-		{name: "one of the second page is another", objects: 2*page + 1, pages: 2, change: func(s *server) {
-			s.delete(key(page + 7))
-			s.write(key(page+7), "new")
-		}},
-		{name: "the last is gone", objects: 2*page + 1, pages: 2, change: func(s *server) { s.delete(key(2 * page)) }},
-		{name: "one after two full pages", objects: 2 * page, pages: 3, change: func(s *server) {
+		{name: "none", objects: 3, requests: 2},
+		{name: "one of each kind", objects: 10, requests: 2, change: func(s *server) {
+			update(s, 0, 1)
+			s.delete(key(1))
 			s.write("b/x", "new")
+			s.delete(key(2))
+			s.write(key(2), "another")
 		}},
-		{name: "a thin link", objects: 2*page + 1, pages: 1, takes: 600 * time.Millisecond},
+		{name: "all", objects: 30, requests: 2, change: func(s *server) { update(s, 0, 30) }},
+		{name: "twenty of the most", objects: 10_000, requests: 2, change: func(s *server) { update(s, 0, 20) }},
+		{name: "many more", objects: 10, requests: 2, change: func(s *server) { update(s, 10, 900) }},
+		{name: "one too many", objects: 10_001, requests: 7, change: func(s *server) {
+			update(s, 9_990, 10_001)
+			s.delete(key(7))
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := newRig(t)
-				pages := 0
-				r.o.ListMetadata = func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-					if o.TimeoutSeconds != nil {
-						pages++
-						time.Sleep(tt.takes)
-					}
-					return r.srv.listMetadata(ctx, o)
-				}
+				r.o.ListMetadata = r.srv.listMetadata
 				for n := range tt.objects {
 					r.srv.write(key(n), "old")
 				}
@@ -60,17 +56,51 @@ func TestComparisonInPages(t *testing.T) {
 					tt.change(r.srv)
 				}
 				r.srv.elsewhere(3) // or the server's resourceVersion would say that nothing has changed
+				begun := time.Now()
 				i := r.start()
+				<-i.HasSyncedChecker().Done()
+				s := i.Status().Reflector
+				if n := s.Watches + s.Comparisons + s.Probes + s.Pages; n > tt.requests || s.Lists != 0 {
+					t.Errorf("%d requests until HasSynced, want %d: %+v", n, tt.requests, s)
+				}
+				if took := time.Since(begun); tt.requests == 2 && took > 0 { // the bubble's time: it has waited for nothing
+					t.Errorf("synced after %v", took)
+				}
+				equal(t, "stored", r.stored(), r.srv.state())
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				equal(t, "stored", r.stored(), r.srv.state())
-				s := i.Status()
-				if pages != tt.pages || (s.Reflector.Lookups == 0) != tt.same || s.Reflector.Lists != 0 ||
-					s.Source != informer.Live {
-					t.Errorf("%d pages, %d look-ups, %d lists, source %s", pages, s.Reflector.Lookups, s.Reflector.Lists, s.Source)
+				equal(t, "stored later", r.stored(), r.srv.state())
+				if s := i.Status(); s.Source != informer.Live || s.Reflector.Lists != 0 {
+					t.Errorf("source %s, %d lists", s.Source, s.Reflector.Lists)
 				}
 				r.close()
 			})
 		})
 	}
+}
+
+// TestComparisonOverAThinLink: a start does not wait for metadata that take longer than a bookmark.
+func TestComparisonOverAThinLink(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.ListMetadata = func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+			if o.Limit > 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return r.srv.listMetadata(ctx, o)
+		}
+		r.srv.write("a/x", "old")
+		r.start()
+		r.close()
+		r.srv.write("a/x", "new")
+		i := r.start()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		equal(t, "stored", r.stored(), r.srv.state())
+		if s := i.Status(); s.Source != informer.Live || s.Reflector.Lists != 0 || s.Reflector.Comparisons != 1 {
+			t.Errorf("source %s, %+v", s.Source, s.Reflector)
+		}
+		r.close()
+	})
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestartOfAQuietCollection: a collection is compared with the server's by its metadata. If nothing has changed,
-// HasSynced waits for no bookmark, although the server's resourceVersion has moved on; if something has, it is there
-// when HasSynced says so. Issue 16, C.
+// TestRestartOfAQuietCollection: a collection is compared with the server's by its metadata. HasSynced waits for no
+// bookmark, although the server's resourceVersion has moved on, and what has changed is there when HasSynced says so.
+// Whatever has changed, a restart makes two requests: a watch and a list of metadata (issue 38, A.1).
 func TestRestartOfAQuietCollection(t *testing.T) {
 	pods, nodes := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
 	pod := func(name, version string) *corev1.Pod {
@@ -32,9 +32,8 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(t *testing.T, s *fakeapi.Server)
-		quiet  bool
 	}{
-		{name: "quiet", change: func(*testing.T, *fakeapi.Server) {}, quiet: true},
+		{name: "quiet", change: func(*testing.T, *fakeapi.Server) {}},
 		{name: "updated", change: func(t *testing.T, s *fakeapi.Server) {
 			_,
 				err := s.Update(pods, pod("2", "new"))
@@ -66,7 +65,7 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 			_, err := s.Create(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "moves-the-resourceVersion-on"}})
 			check(t, err)
 			s.ResetCounts()
-			held, probed := restart(t, s, file)
+			held, asked := restart(t, s, file)
 			want := map[string]string{}
 			for _, u := range s.List(pods) {
 				want[u.GetName()] = u.GetResourceVersion()
@@ -74,15 +73,15 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 			if !maps.Equal(held, want) {
 				t.Errorf("when it had synced it held %v, the server has %v", held, want)
 			}
-			if probed == tt.quiet {
-				t.Errorf("probed: %t", probed)
+			if len(asked) != 2 || !strings.Contains(asked[0], "watch=true") || strings.Contains(asked[1], "limit=1&") {
+				t.Errorf("requests %q, want a watch and a list", asked)
 			}
 		})
 	}
 }
 
-// TestNoComparisonOfAnotherShard: where the server ignores the shard selector, the first page shows that most of what
-// is listed is not held, and no other is asked for.
+// TestNoComparisonOfAnotherShard: where the server ignores the shard selector, a page shows that it has many more objects
+// than are held, and no other is asked for.
 func TestNoComparisonOfAnotherShard(t *testing.T) {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	s := fakeapi.New(fakeapi.Options{})
@@ -105,9 +104,9 @@ func TestNoComparisonOfAnotherShard(t *testing.T) {
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "moves-the-resourceVersion-on"}})
 	check(t, err)
 	s.ResetCounts()
-	restartOf(t, s, file, shard)
-	compared := slices.DeleteFunc(s.Requests(), func(r string) bool {
-		return !strings.Contains(r, "timeoutSeconds=1&") && !strings.HasSuffix(r, "timeoutSeconds=1")
+	_, asked := restartOf(t, s, file, shard)
+	compared := slices.DeleteFunc(asked, func(r string) bool {
+		return strings.Contains(r, "watch=true") || strings.Contains(r, "limit=1&") || strings.HasSuffix(r, "limit=1")
 	})
 	if len(compared) != 1 {
 		t.Errorf("%d pages were asked for, such as %q", len(compared), compared[:min(3, len(compared))])
@@ -117,28 +116,29 @@ func TestNoComparisonOfAnotherShard(t *testing.T) {
 // more is the name of the n-th of many.
 func more(n int) string { return fmt.Sprintf("more-%05d", n) }
 
-// restart runs an informer on the file until it has synced. It returns what the informer held then, and whether it had
-// to look objects up, or to probe the server.
-func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]string, probed bool) {
+// restart runs an informer on the file until it has synced. It returns what the informer held then, and the requests
+// that it had made, in order.
+func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]string, asked []string) {
 	t.Helper()
 	return restartOf(t, s, file, entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")})
 }
 
 // restartOf is restart with an informer of that identity.
-func restartOf(t *testing.T, s *fakeapi.Server, file string, id entry.Identity) (held map[string]string, probed bool) {
+func restartOf(
+	t *testing.T, s *fakeapi.Server, file string, id entry.Identity,
+) (held map[string]string, asked []string) {
 	t.Helper()
 	quiet := logr.Discard()
 	st, err := store.Open(file, store.Options{Logger: &quiet})
 	check(t, err)
 	defer func() { check(t, st.Close()) }()
-	config := s.Config()
-	client := kubernetes.NewForConfigOrDie(config).CoreV1().RESTClient()
+	client := kubernetes.NewForConfigOrDie(s.Config()).CoreV1().RESTClient()
+	before := len(s.Requests())
 	inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, Logger: &quiet,
 	})
 	check(t, err)
 	done := make(chan struct{})
-	before := len(s.Requests())
 	stop := make(chan struct{})
 	go func() { defer close(done); inf.Run(stop) }()
 	<-inf.HasSyncedChecker().Done()
@@ -147,11 +147,10 @@ func restartOf(t *testing.T, s *fakeapi.Server, file string, id entry.Identity) 
 		p := obj.(*corev1.Pod)
 		held[p.Name] = p.ResourceVersion
 	}
-	probed = slices.ContainsFunc(s.Requests()[before:],
-		func(r string) bool { return strings.Contains(r, "limit=1&") || strings.HasSuffix(r, "limit=1") })
+	asked = s.Requests()[before:]
 	close(stop)
 	<-done
-	return held, probed
+	return held, asked
 }
 
 func check(t *testing.T, err error) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
-	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
@@ -65,7 +64,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	if !info.Complete {
 		return reflector.Checkpoint{}, nil
 	}
-	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion, Large: info.Objects > audit.MostCompared}
+	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion}
 	c.Newest = append(c.Newest, info.Newest...)
 	if c.Relist = s.attrs.Mismatch(); c.Relist != "" {
 		s.announce(c.Relist) // even if the list gets another reason below

@@ -16,9 +16,8 @@ const (
 	maxSilence     = 10 * time.Minute  // where servers are known to be silent
 	streamTime     = 6 * time.Hour     // for a list by a watch
 	lendAfter      = 10 * time.Second  // of waiting for the sink a place is lent
-	earlyTime      = 300 * time.Millisecond
-	health         = 2 * time.Minute // of a watch, after which a failure is the first
-	newestSize     = 16              // objects that are compared after a lost connection
+	health         = 2 * time.Minute   // of a watch, after which a failure is the first
+	newestSize     = 16                // objects that are compared after a lost connection
 )
 
 // below compares two resourceVersions that can be.

@@ -66,8 +66,8 @@ func TestAgeOfTheState(t *testing.T) {
 		},
 		"the same objects at a higher resourceVersion": {
 			before: func(g *rig) { g.s.other(1); g.s.onWatch = nil; g.s.noBookmarks = true },
-			o: reflector.Options{Same: func(context.Context) (string, bool, error) {
-				return "102", true, nil
+			o: reflector.Options{Compare: func(context.Context) (reflector.Comparison, error) {
+				return reflector.Comparison{ResourceVersion: "102"}, nil
 			}},
 			fresh: true,
 		},

@@ -60,7 +60,7 @@ func TestDrainWhileBusy(t *testing.T) {
 		g.start(reflector.Options{})
 		g.s.noBookmarks = true
 		calls := 0
-		g.restart(func() { g.s.other(7) }, reflector.Options{Verify: func(context.Context) (reflector.Reason, error) {
+		g.restart(func() { g.s.other(7) }, reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 			if calls++; calls == 2 {
 				g.s.put("a/y", "1") // above the first probe's
 				g.s.other(100)      // and below the second's

@@ -10,10 +10,10 @@ import (
 
 // The reasons why a connection is down. The errors in Status.Err and of Options.OnError wrap them.
 var (
-	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Same panicked, and utilruntime.ReallyCrash is off.
+	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Compare panicked, and utilruntime.ReallyCrash is off.
 	ErrPanicked = guest.ErrPanicked
 	// ErrOverdue: a call has not returned although its context has ended. The reflector still waits for a call of the
-	// ListerWatcher; it abandons a call of Options.Verify or Options.Same.
+	// ListerWatcher; it abandons a call of Options.Verify or Options.Compare.
 	ErrOverdue = guest.ErrOverdue
 	// ErrPutOff: until the request's time was up, the server only answered that the request should be made later
 	// (Retry-After).

@@ -35,7 +35,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	}
 	s.moveTo(cur)
 	s.untold = s.untold && rv == ""
-	delete(s.guards.awaited, ref.Key)
+	s.guards.awaited.explain(ev.Type, ref)
 	if ev.Type == watch.Deleted {
 		s.newest.Remove(ref.Key)
 	} else {

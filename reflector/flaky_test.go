@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector"
 )
 
 // flakyLink is a proxy whose connections are cut. While it is down new ones are taken and wait, so that no request
@@ -162,7 +164,7 @@ func TestOvertakenRewindWhileItIsCompared(t *testing.T) {
 			l.remove("cm-003")
 			l.wait("equal", l.equal)
 			l.stop()
-			l.o.Same = l.same
+			l.o.Compare = l.compare
 			link := newFlakyLink(t, l.s.Config().Host[len("http://"):])
 			l.through(link)
 			time.Sleep(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
@@ -179,17 +181,30 @@ func TestOvertakenRewindWhileItIsCompared(t *testing.T) {
 	}
 }
 
-// same is Options.Same, through the link.
-func (l *live) same(ctx context.Context) (string, bool, error) {
+// compare is Options.Compare, through the link.
+func (l *live) compare(ctx context.Context) (c reflector.Comparison, err error) {
 	list, err := l.client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", false, err
+		return c, err
 	}
-	held, same := l.m.state(), true
-	for _, cm := range list.Items {
-		same = same && strings.HasPrefix(held["default/"+cm.Name], fmt.Sprintf("%s %s ", cm.UID, cm.ResourceVersion))
+	c.ResourceVersion = list.ResourceVersion
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	held := map[string]entry.ObjectRef{}
+	for key, o := range l.m.objects {
+		held[key] = entry.ObjectRef{Key: key, UID: string(o.UID), ResourceVersion: o.ResourceVersion}
 	}
-	return list.ResourceVersion, same && len(held) == len(list.Items), nil
+	for n := range list.Items {
+		listed := entry.RefOf(&list.Items[n])
+		if held[listed.Key] != listed {
+			c.Differences = append(c.Differences, reflector.Difference{Held: held[listed.Key], Listed: listed})
+		}
+		delete(held, listed.Key)
+	}
+	for _, gone := range held {
+		c.Differences = append(c.Differences, reflector.Difference{Held: gone})
+	}
+	return c, nil
 }
 
 // through starts the reflector with a client whose connections go through the link.

@@ -43,7 +43,7 @@ func (h *hook) call() {
 
 // options has the hook as the function that is asked at a connect.
 func (h *hook) options() reflector.Options {
-	return reflector.Options{Verify: func(context.Context) (reflector.Reason, error) {
+	return reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 		h.call()
 		return "", nil
 	}}

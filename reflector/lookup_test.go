@@ -100,7 +100,7 @@ func TestVerifyHook(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		calls, reason, fail := 0, reflector.Reason(""), error(nil)
-		o := reflector.Options{Verify: func(context.Context) (reflector.Reason, error) {
+		o := reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 			g.barrier()
 			calls++
 			if slices.Contains(g.m.lines(), "BEGIN ClusterChanged") {
@@ -174,7 +174,7 @@ func TestVerifyBeforeAList(t *testing.T) {
 	for _, tt := range tests {
 		bubble(t, func(g *rig) {
 			g.m.cp = &reflector.Checkpoint{Relist: tt.due}
-			g.start(reflector.Options{Verify: func(context.Context) (reflector.Reason, error) { return tt.verify, nil }})
+			g.start(reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) { return tt.verify, nil }})
 			if l := g.m.lines(); l[0] != "BEGIN "+string(tt.want) {
 				t.Errorf("%s due, Verify says %s: told %q", tt.due, tt.verify, l)
 			}

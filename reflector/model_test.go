@@ -114,6 +114,16 @@ func (m *model) draw() {
 	if rapid.Bool().Draw(m.t, "by metadata") {
 		m.o.ListMetadata = (&metadata{s: m.s}).list
 	}
+	if rapid.Bool().Draw(m.t, "compares") {
+		m.o.Compare = m.compared(func() error {
+			m.s.mu.Lock()
+			defer m.s.mu.Unlock()
+			m.probed = "" // what differs is named: no resourceVersion of a probe has to be reached
+			m.s.mu.Unlock()
+			defer m.s.mu.Lock()
+			return m.fault()
+		}, nil).Compare
+	}
 	m.o.RelistSpread = rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Second}).Draw(m.t, "spread")
 	m.drawLink()
 }

@@ -54,20 +54,27 @@ type Options struct {
 	// MetadataPays, if set, is called before each list by metadata. It returns whether bodies are so much larger than
 	// metadata that an additional request for each fetched object is worth it. Default: true.
 	MetadataPays func(ctx context.Context) bool
-	// Verify, if set, is called at every (re)connect before any event of the watch is delivered (beside Same, or else
+	// Verify, if set, is called at every (re)connect before any event of the watch is delivered (beside Compare, or else
 	// before the watch is opened), and before a list. It compares what the contents depend on (the cluster's id, the
 	// codec…) with what is stored, and returns the reason for a relist, or "". An error counts as a failed connection:
 	// back off, try again. It is called again before its relist is committed, and must not request another one for what
 	// that relist repairs. It has 90 s. A call that has not returned five seconds after its context has ended is abandoned
 	// and counts as an error (ErrOverdue). So does a panic, with utilruntime.ReallyCrash off (ErrPanicked). It may be
 	// called again while an abandoned call still runs, unless five of them do.
-	Verify func(ctx context.Context) (Reason, error)
-	// Same, if set, reports whether the server has exactly the objects that the sink holds, each in the same state (UID
-	// and resourceVersion). It also returns the resourceVersion of the consistent list that it made for that, if it made
-	// one. It is called once, after the first watch of a run that resumes has been accepted, instead of the probe, and has
-	// one second. If it returns true, look-ups and drain are skipped; otherwise, or if it fails, they follow. Else bounded
-	// as Verify. Not called if the Checkpoint is Large or has LeftOut objects. Default: probe, look-ups and drain.
-	Same func(ctx context.Context) (resourceVersion string, same bool, err error)
+	//
+	// lost is when the last connection was lost or a list became due, by the machine's clock; zero at the first connect.
+	// An answer that was requested before that may be another server's.
+	Verify func(ctx context.Context, lost time.Time) (Reason, error)
+	// Compare, if set, lists the objects of the server by metadata, in one consistent answer, and returns which of them
+	// the sink holds in another state (UID and resourceVersion), does not hold, or holds alone. Objects that Admit or Shard
+	// would keep from the sink are no differences; nor are those that the sink has refused in that state. It is called
+	// after a watch has been accepted at the start of a run that resumes, or after a lost connection, in place of the probe
+	// and the look-ups. It fails with ErrIncomparable if it cannot compare. It has 90 s, more on a thin link, and is else
+	// bounded as Verify. Default: probe and look-ups.
+	Compare func(ctx context.Context) (Comparison, error)
+	// ComparisonPays, if set, is called before each Compare. It returns whether the sink holds so few objects that Compare
+	// costs less than a probe, five look-ups, and, at the start of a run, the wait for a bookmark. Default: true.
+	ComparisonPays func(ctx context.Context, starts bool) bool
 	// Seed, if set, opens contents that somebody else has kept, to begin with where the sink has nothing to resume: they
 	// are applied in place of the first list, and the watch resumes from them, under the same checks as after a restart.
 	// It is called when Run starts, and, if that has failed with ErrSeedLater, once the server has been verified. If the

@@ -3,8 +3,6 @@ package reflector
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,18 +20,13 @@ import (
 // rewound is the end of log messages about a server with another history.
 const rewound = "it was rewound, or what is listed is of another namespace or selector than what is held"
 
-// awaited are objects, by key, that the server has changed since our state: an event about each must come.
-type awaited map[string]entry.ObjectRef
-
 // verdict is the result of all look-ups of a connect.
 type verdict struct {
 	rewound bool
-	// awaited has the objects whose change an event must explain. by is the highest of their resourceVersions: the events
-	// must come before the watch has passed it and the probe's.
+	// awaited has the objects whose change an event must explain.
 	awaited awaited
-	by      string
-	// at is true if an answer had the server's resourceVersion and that was not below ours.
-	at bool
+	// at is the highest resourceVersion of the server, by the answers; "" if none had one that can be compared.
+	at string
 }
 
 // lookUp is the rewind check: it looks up n of the newest objects that we hold, to notice a server that was rewound and
@@ -51,25 +44,43 @@ func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 		if err != nil {
 			return verdict{}, err
 		}
-		v.at = v.at || entry.ComparableRV(got.at) && !history.Below(got.at, g.s.cur.RV)
+		if entry.ComparableRV(got.at) {
+			v.at = history.Max(v.at, got.at)
+		}
+		if got.obj != nil && !g.ours(got.obj) {
+			got = answer{at: got.at} // ours is gone
+		}
 		switch history.Check(held, g.s.cur.RV, got.ref, got.obj != nil) {
 		case history.Contradicts:
 			klog.FromContext(ctx).Info("An object that we hold is another one at the server: "+rewound, "key", held.Key,
 				"held", held.ResourceVersion, "server", got.ref.ResourceVersion, "resourceVersion", g.s.cur.RV)
 			return verdict{rewound: true}, nil
 		case history.Changed:
-			v.awaited[held.Key] = held
-			v.by = history.Max(v.by, got.ref.ResourceVersion)
+			v.awaited[held.Key] = Difference{Held: held, Listed: got.ref}
+			if entry.ComparableRV(got.ref.ResourceVersion) {
+				v.at = history.Max(v.at, got.ref.ResourceVersion)
+			}
 		case history.Agrees:
 		}
 	}
 	return v, nil
 }
 
+// ours reports whether an object is of the shard that is requested.
+func (g *guards) ours(obj runtime.Object) bool {
+	ours, err := g.s.o.Shard.Matches(obj)
+	return ours || err != nil
+}
+
 // toLookUp returns up to n objects to look up: first those still awaited from the last connection, which events of
 // another history may have pushed out of the newest; then the newest.
 func (g *guards) toLookUp(n int) []entry.ObjectRef {
-	refs := slices.Collect(maps.Values(g.awaited))
+	var refs []entry.ObjectRef
+	for _, d := range g.awaited {
+		if d.Held.Key != "" {
+			refs = append(refs, d.Held)
+		}
+	}
 	for _, ref := range g.s.newest.Refs {
 		if _, ok := g.awaited[ref.Key]; !ok {
 			refs = append(refs, ref)

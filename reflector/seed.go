@@ -117,7 +117,6 @@ func (s *session) plant(ctx context.Context, sd *seed.Seed, reason Reason) outco
 	s.moveTo(history.At(sd.ResourceVersion))
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
 	s.watching.end, s.announced, s.guards.pending = lost, false, false
-	s.guards.compared = true // to ask for the difference would be a list
 	return outcome{Kind: resumable}
 }
 

@@ -193,7 +193,6 @@ func (s *session) restore(ctx context.Context) outcome {
 		return outcome{Kind: mustList, Reason: reason}
 	}
 	s.resumes, s.leftOut = cp.ResourceVersion, cp.LeftOut
-	s.guards.compared = cp.Large || len(cp.LeftOut) > 0 // what was left out is not held, so nothing can be the same
 	return outcome{Kind: resumable}
 }
 
@@ -242,7 +241,8 @@ func (s *session) disconnect(ctx context.Context, err error) bool {
 	}
 	s.conn.report(ctx, err)
 	s.conn.tellLimiter(err)
-	s.conn.lastErr, s.watching.end, s.watching.endedAt = err, lost, s.o.Clock.Now()
+	s.conn.lastErr, s.watching.end = err, lost
+	s.watching.endedAt, s.watching.brokeAt = s.o.Clock.Now(), time.Now()
 	s.r.lost()
 	return true
 }
@@ -299,7 +299,7 @@ func (s *session) synced(ctx context.Context) error {
 // listFor returns mustList. The list has to wait if the last one was a moment ago, so that a server whose history is
 // always too short does not cause one list after another.
 func (s *session) listFor(reason Reason) outcome {
-	s.conn.lastErr = nil
+	s.conn.lastErr, s.watching.brokeAt = nil, time.Now()
 	if reason == ReasonExpired && s.served {
 		s.spread = s.o.RelistSpread
 	}

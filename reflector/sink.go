@@ -21,8 +21,6 @@ type Checkpoint struct {
 	// LeftOut lists objects that the sink was given in this state but could not store. The reflector looks them up once
 	// the watch has caught up, and delivers them again before Synced.
 	LeftOut []entry.ObjectRef
-	// Large says that the sink holds too many objects for Options.Same.
-	Large bool
 }
 
 // Sink receives the stream of lists and events. The reflector calls it from one goroutine, in order. Each method may

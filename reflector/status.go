@@ -33,13 +33,15 @@ type Status struct {
 	Pages   int
 	Watches int
 	Probes  int
+	// Comparisons counts the calls of Options.Compare.
+	Comparisons int
 	// Fetches counts the objects that a list by metadata has fetched one by one; Probes counts them too.
 	Fetches int
 	// Lookups counts the look-ups of single objects.
 	Lookups int
 	// Resumes counts watches that the server resumed at a resourceVersion we held, without the first watch after a list.
 	// An accepted watch may still get a 410 as its first event. So it counts only once its first event or bookmark has
-	// come, it has ended in order, the server was at that resourceVersion itself, or Options.Same has returned true.
+	// come, it has ended in order, the server was at that resourceVersion itself, or Options.Compare has found nothing that differs.
 	Resumes int
 	// SeedErr is why Options.Seed has not spared the first list; nil if it has, or has not been called.
 	SeedErr error

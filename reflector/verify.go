@@ -28,9 +28,11 @@ type guards struct {
 	awaited awaited
 	// pending is true if the guards have to run once the next watch is accepted.
 	pending bool
-	// compared is true if Options.Same was called in this run, or must not be. comparing is true if it will be called once
-	// the next watch is accepted.
-	compared, comparing bool
+	// comparing is true if Options.Compare will be called once the next watch is accepted. incomparable is true once it
+	// is known that it cannot compare.
+	comparing, incomparable bool
+	// exact is true if awaited has everything that differs: the drain is over once that has come.
+	exact bool
 	// even is true if the last probe found the server at our resourceVersion: a watch from there needs no history.
 	even bool
 	// noLookups is true once it is known that look-ups by list do not work.
@@ -40,24 +42,24 @@ type guards struct {
 	// probed is the field selector of a probe; "" lists the first object.
 	probed string
 
-	// verifier and samer call Options.Verify and Options.Same.
+	// verifier and comparer call Options.Verify and Options.Compare.
 	verifier guest.Guest[Reason]
-	samer    guest.Guest[comparedWith]
+	comparer guest.Guest[Comparison]
 }
 
 func newGuards(s *session) *guards {
 	return &guards{
 		s:        s,
 		verifier: guest.Guest[Reason]{What: "Options.Verify", Wait: request.CallWait},
-		samer:    guest.Guest[comparedWith]{What: "Options.Same", Wait: request.CallWait},
+		comparer: guest.Guest[Comparison]{What: "Options.Compare", Wait: request.CallWait},
 	}
 }
 
 // verify is the state Verify: it calls Options.Verify and compares the server's resourceVersion with ours. The look-ups
 // follow once the watch has been accepted (see guard).
 func (g *guards) verify(ctx context.Context) outcome {
-	g.even = false
-	if g.comparing = g.compares(); !g.comparing {
+	g.even, g.exact = false, false
+	if g.comparing = g.compares(ctx); !g.comparing {
 		if reason, err := g.verifyHook(ctx); reason != "" || err != nil {
 			return g.refused(ctx, reason, err)
 		}
@@ -110,7 +112,7 @@ func (g *guards) guard(ctx context.Context) outcome {
 	n := g.lookUpsAfter(g.s.watching.end, g.s.watching.stream.heard)
 	if g.comparing {
 		answer := g.verifying(ctx)
-		same, o := g.compare(ctx)
+		done, o := g.compare(ctx)
 		reason, err := answer()
 		switch {
 		case reason != "", err != nil && (o.Kind == "" || o.Kind == behind):
@@ -121,7 +123,7 @@ func (g *guards) guard(ctx context.Context) outcome {
 		if o.Kind != "" {
 			return o
 		}
-		if same {
+		if done {
 			n = 0
 		}
 	}
@@ -136,9 +138,8 @@ func (g *guards) guard(ctx context.Context) outcome {
 		}
 		g.awaited = v.awaited
 	}
-	// Probe again if no look-up has told how far the server is, or if its events have to explain a change.
-	if n == history.MaxLookups && !v.at || len(g.awaited) > 0 && n > 0 {
-		if o := g.probeAgain(ctx, v.by); o.Kind != "" {
+	if n == history.MaxLookups || len(g.awaited) > 0 && n > 0 {
+		if o := g.placeOfServer(ctx, v.at); o.Kind != "" {
 			return o
 		}
 	}
@@ -149,21 +150,25 @@ func (g *guards) guard(ctx context.Context) outcome {
 	return outcome{}
 }
 
-// probeAgain reads the server's resourceVersion after the look-ups: the events that explain them must come before the
-// watch has reached it. by is the highest resourceVersion that the look-ups saw.
-func (g *guards) probeAgain(ctx context.Context, by string) outcome {
-	rv, err := g.probe(ctx)
+// placeOfServer finds out how far the server was when the look-ups were answered: the events that explain them must come
+// before the watch has passed that. at is the highest resourceVersion of the answers; without one the server is probed.
+func (g *guards) placeOfServer(ctx context.Context, at string) outcome {
+	if at == "" {
+		rv, err := g.probe(ctx)
+		if err != nil {
+			return g.s.lose(ctx, err)
+		}
+		at = rv
+	}
 	switch {
-	case err != nil:
-		return g.s.lose(ctx, err)
-	case history.Below(rv, g.s.cur.RV):
-		return g.ahead(ctx, rv)
+	case history.Below(at, g.s.cur.RV):
+		return g.ahead(ctx, at)
 	case len(g.awaited) == 0:
 		return outcome{}
-	case rv == g.s.cur.RV:
-		return g.unexplainedAt(ctx, rv)
+	case at == g.s.cur.RV:
+		return g.unexplainedAt(ctx, at)
 	}
-	g.target = history.Max(g.target, history.Max(by, rv))
+	g.target = history.Max(g.target, at)
 	if g.s.pos.State == Watch {
 		g.s.closeStream() // a watch with a short time-out brings the bookmark sooner
 		return outcome{Kind: behind}
@@ -254,7 +259,8 @@ func (g *guards) verifyHook(ctx context.Context) (Reason, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
 	defer cancel()
-	reason, err := g.verifier.Call(ctx, limited, g.s.o.Verify)
+	lost := g.s.watching.brokeAt
+	reason, err := g.verifier.Call(ctx, limited, func(ctx context.Context) (Reason, error) { return g.s.o.Verify(ctx, lost) })
 	if err != nil {
 		return "", g.s.conn.describe("verify the server of", err)
 	}

@@ -36,6 +36,8 @@ type watching struct {
 	// end is how the last watch ended, and endedAt when.
 	end     ending
 	endedAt time.Time
+	// brokeAt is when the connection was last lost, a watch ended, or a list became due, by the machine's clock.
+	brokeAt time.Time
 }
 
 // ending is how a watch ended. It tells how likely the next server is the same one, with the same history.
@@ -64,7 +66,7 @@ func (s *session) watch(ctx context.Context) outcome {
 			return o
 		}
 		s.conn.connected()
-		if s.pos.State == Drain && s.guards.target == "" { // Options.Same has shown that nothing was missed
+		if s.pos.State == Drain && s.guards.target == "" { // Options.Compare has shown that nothing was missed
 			return s.drained(ctx)
 		}
 	}
@@ -86,7 +88,7 @@ func (s *session) openStream(ctx context.Context) (*stream, error) {
 		return o.wait(func(err error) { s.conn.report(ctx, err) })
 	}
 	timeout := watchTimeout()
-	if s.pos.State == Drain {
+	if s.pos.State == Drain && !s.guards.comparing {
 		timeout = pace.DrainTimeout
 	}
 	return s.conn.open(ctx, s.cur.RV, timeout, s.conn.tells(ctx, "watch"))
@@ -95,7 +97,7 @@ func (s *session) openStream(ctx context.Context) (*stream, error) {
 // consume reads the stream until the machine leaves the state.
 func (s *session) consume(ctx context.Context) outcome {
 	st := s.watching.stream
-	silence := s.o.Clock.NewTimer(s.watching.silence.Limit(st.draining(), s.cur.RV))
+	silence := s.o.Clock.NewTimer(s.silenceLimit())
 	defer silence.Stop()
 	for {
 		select {
@@ -115,8 +117,11 @@ func (s *session) consume(ctx context.Context) outcome {
 			// Nothing was read while the sink was full: the silence begins now.
 			st.heard = s.o.Clock.Now()
 		case <-silence.C():
-			limit := s.watching.silence.Limit(st.draining(), s.cur.RV)
+			limit := s.silenceLimit()
 			rest := limit - s.o.Clock.Since(st.heard)
+			if rest <= 0 && s.guards.exact && s.pos.State == Drain {
+				return s.guards.doubt(ctx)
+			}
 			if rest <= 0 {
 				if o := s.silent(ctx); o.Kind != "" {
 					s.watching.silence.Closed(s.cur.RV)
@@ -127,6 +132,14 @@ func (s *session) consume(ctx context.Context) outcome {
 			silence.Reset(rest)
 		}
 	}
+}
+
+// silenceLimit returns how long the open watch may be silent.
+func (s *session) silenceLimit() time.Duration {
+	if s.guards.exact && s.pos.State == Drain {
+		return explainTime
+	}
+	return s.watching.silence.Limit(s.watching.stream.draining(), s.cur.RV)
 }
 
 // handle delivers one event; the outcome is empty if the machine stays in the state.
@@ -146,7 +159,7 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if err := s.deliver(ctx, ev); err != nil {
 		return s.sinkClosed(err)
 	}
-	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) || len(s.guards.awaited) > 0 {
+	if s.pos.State != Drain || !s.guards.caughtUp() {
 		return outcome{}
 	}
 	return s.drained(ctx)
@@ -170,9 +183,9 @@ func (s *session) contradicts(ev watch.Event) bool {
 		return false
 	}
 	ref := identityOf(ev)
-	held, ok := s.guards.awaited[ref.Key]
-	if !ok {
-		held, ok = s.newest.Find(ref.Key)
+	held, ok := s.newest.Find(ref.Key)
+	if d, isAwaited := s.guards.awaited[ref.Key]; isAwaited {
+		held, ok = d.Held, d.Held.Key != ""
 	}
 	if !ok || ref.UID == "" || held.UID == "" || ref.UID == held.UID || !entry.ComparableRV(ref.ResourceVersion) {
 		return false
@@ -196,6 +209,9 @@ func (s *session) drained(ctx context.Context) outcome {
 			len(s.guards.awaited),
 			"resourceVersion", s.cur.RV, "server", s.guards.target)
 		return s.listFor(ReasonRewound)
+	}
+	if s.guards.exact {
+		s.guards.target = "" // the objects that were awaited have come, whether the watch has passed that place or not
 	}
 	if o := s.fetchLeftOut(ctx); o.Kind != "" {
 		return o
@@ -242,7 +258,7 @@ func (s *session) isBadEventAt(err error, rv string) bool {
 
 // streamEnded handles the end of the watch without an error.
 func (s *session) streamEnded(ctx context.Context) outcome {
-	s.watching.endedAt = s.o.Clock.Now()
+	s.watching.endedAt, s.watching.brokeAt = s.o.Clock.Now(), time.Now()
 	full, lively := s.watching.stream.end(s.watching.endedAt)
 	if !lively {
 		return s.lose(ctx, s.conn.describe("watch", ErrShortWatch))

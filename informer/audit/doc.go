@@ -20,11 +20,6 @@
 // suspects of an audit, every difference in a list that an audit requested, and objects that a damaged file had lost.
 // So an Incident says what was repaired, not what was suspected.
 //
-// # The start
-//
-// [Auditor.Same] makes the comparison when an informer starts: it reports whether the server has exactly the stored
-// objects.
-//
 // # Ownership
 //
 // New starts no goroutine. Run audits periodically until its context ends. The context of Start ends all audits. Audits

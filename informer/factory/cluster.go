@@ -22,13 +22,13 @@ func clusterID(
 	if watchlist.DoesClientNotSupportWatchListSemantics(client) {
 		return nil
 	}
-	return func(ctx context.Context) (string, error) {
+	return requests.ClusterID(func(ctx context.Context) (string, error) {
 		ns, err := get(ctx, metav1.NamespaceSystem)
 		if err != nil {
 			return "", err
 		}
 		return string(ns.GetUID()), nil
-	}
+	})
 }
 
 // schemas returns the Schemas for all informers of a factory; nil if there is no client.

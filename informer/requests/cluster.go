@@ -6,25 +6,41 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/informer/internal/shared"
 )
 
+// identityFor is how long an informer that has just been started reuses what another one has read of the server's
+// identity. After a lost connection it is read anew.
+const identityFor = 5 * time.Second
+
 // KubeSystemUID returns a function for Options.ClusterID: the UID of the namespace kube-system, read by metadata.
-// client is any REST client of the cluster, such as clientset.CoreV1().RESTClient().
+// Informers that share the function, and connect at about the same time, make one request. client is any REST client of
+// the cluster, such as clientset.CoreV1().RESTClient().
 func KubeSystemUID(client rest.Interface) func(ctx context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
+	return ClusterID(func(ctx context.Context) (string, error) {
 		var ns struct {
 			Metadata struct {
 				UID string `json:"uid"`
 			} `json:"metadata"`
 		}
-		err := getJSON(ctx, client, "/api/v1/namespaces/kube-system",
+		err := getJSON(ctx, client, kubeSystem,
 			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json", &ns)
 		return ns.Metadata.UID, err
-	}
+	})
+}
+
+const kubeSystem = "/api/v1/namespaces/kube-system"
+
+// ClusterID returns a function for Options.ClusterID that calls read once for all informers that share it and connect
+// at about the same time.
+func ClusterID(read func(ctx context.Context) (string, error)) func(ctx context.Context) (string, error) {
+	return shared.New(kubeSystem, identityFor, read).Read
 }
 
 func getJSON(ctx context.Context, client rest.Interface, absPath, accept string, into any) error {

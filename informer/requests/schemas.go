@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/informer/internal/shared"
 )
 
 // schemasFor is how long the hashes are reused, unless the caller demands later ones. An informer calls Hash's function
@@ -20,12 +22,12 @@ const schemasFor = 5 * time.Minute
 // five minutes. Before a list by metadata an informer demands hashes that were read since it has connected: informers
 // that connect together share that request too. Make one with NewSchemas.
 type Schemas struct {
-	urls *shared[map[string]string]
+	urls *shared.Value[map[string]string]
 }
 
 // NewSchemas returns a Schemas. client is any REST client of the cluster, such as clientset.CoreV1().RESTClient().
 func NewSchemas(client rest.Interface) *Schemas {
-	return &Schemas{newShared(openAPIPath, schemasFor, func(ctx context.Context) (map[string]string, error) {
+	return &Schemas{shared.New(openAPIPath, schemasFor, func(ctx context.Context) (map[string]string, error) {
 		return readSchemas(ctx, client)
 	})}
 }
@@ -34,7 +36,7 @@ func NewSchemas(client rest.Interface) *Schemas {
 // empty one.
 func (s *Schemas) Hash(gv schema.GroupVersion) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		urls, err := s.urls.read(ctx)
+		urls, err := s.urls.Read(ctx)
 		if err != nil {
 			return "", err
 		}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/larder-dev/larder/informer/internal/age"
+	"github.com/larder-dev/larder/informer/internal/shared"
 	"github.com/larder-dev/larder/informer/requests"
 )
 
@@ -76,7 +76,7 @@ func TestSchemasReadSince(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
-				ctx, answer := age.Ask(t.Context(), connected)
+				ctx, answer := shared.Ask(t.Context(), connected)
 				read(ctx, "2")
 				if answer.Read().Before(connected) {
 					t.Errorf("read %s before the connection", connected.Sub(answer.Read()))
@@ -86,7 +86,7 @@ func TestSchemasReadSince(t *testing.T) {
 		wg.Wait()
 		time.Sleep(time.Second)
 		read(t.Context(), "2")
-		ctx, answer := age.Ask(t.Context(), time.Time{})
+		ctx, answer := shared.Ask(t.Context(), time.Time{})
 		if read(ctx, "2"); !answer.Read().Equal(connected) {
 			t.Errorf("an answer of %s is said to be of %s", connected, answer.Read())
 		}

@@ -2,8 +2,11 @@
 package meter
 
 import (
+	"compress/gzip"
 	"context"
+	"io"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -46,3 +49,77 @@ func (c *conn) Read(p []byte) (int, error) {
 	c.received.bytes.Add(int64(n))
 	return n, err
 }
+
+// CountBodies returns a transport that makes its requests with base, and counts the bodies of the answers as they come:
+// compressed, if the server does that. It asks for compression, and decompresses, as http.Transport does.
+func (r *Received) CountBodies(base http.RoundTripper) http.RoundTripper { return &bodies{base, r} }
+
+type bodies struct {
+	base     http.RoundTripper
+	received *Received
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *bodies) RoundTrip(req *http.Request) (*http.Response, error) {
+	unpacks := req.Header.Get("Accept-Encoding") == "" && req.Header.Get("Range") == "" && req.Method != http.MethodHead
+	if unpacks {
+		req = req.Clone(req.Context())
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
+	resp, err := b.base.RoundTrip(req)
+	if err != nil || resp.Body == nil || resp.StatusCode == http.StatusSwitchingProtocols {
+		return resp, err
+	}
+	resp.Body = &body{resp.Body, b.received}
+	if unpacks && resp.Header.Get("Content-Encoding") == "gzip" {
+		resp.Body = &unpacked{body: resp.Body}
+		resp.Header.Del("Content-Encoding")
+		resp.Header.Del("Content-Length")
+		resp.ContentLength, resp.Uncompressed = -1, true
+	}
+	return resp, nil
+}
+
+// CloseIdleConnections passes http.Client's call on to base.
+func (b *bodies) CloseIdleConnections() {
+	if c, ok := b.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// WrappedRoundTripper returns base, for those who look for the transport behind it.
+func (b *bodies) WrappedRoundTripper() http.RoundTripper { return b.base }
+
+// body counts what is read of an answer.
+type body struct {
+	io.ReadCloser
+	received *Received
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.received.bytes.Add(int64(n))
+	return n, err
+}
+
+// unpacked decompresses an answer. It reads nothing before the first Read, which would wait for a watch's first event.
+type unpacked struct {
+	body io.ReadCloser
+	zip  *gzip.Reader
+	err  error // of the header; once there is one, each Read fails
+}
+
+// Read implements io.Reader.
+func (u *unpacked) Read(p []byte) (int, error) {
+	if u.zip == nil && u.err == nil {
+		u.zip, u.err = gzip.NewReader(u.body)
+	}
+	if u.err != nil {
+		return 0, u.err
+	}
+	return u.zip.Read(p)
+}
+
+// Close implements io.Closer.
+func (u *unpacked) Close() error { return u.body.Close() }

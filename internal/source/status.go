@@ -177,7 +177,8 @@ type Live struct {
 	// Pages are the requests that the lists took.
 	Pages   int `json:"pages"`
 	Watches int `json:"watches"`
-	// BytesReceived from the server in this run, everything included.
+	// BytesReceived is what the server has sent about this resource in this run: the bodies of its answers, compressed as
+	// they came.
 	BytesReceived int64 `json:"bytesReceived"`
 	// Pending events have been received but not stored; Skipped objects could not be.
 	Pending int `json:"pending"`

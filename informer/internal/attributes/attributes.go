@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer/internal/age"
+	"github.com/larder-dev/larder/informer/internal/shared"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/reflector"
@@ -110,8 +110,11 @@ func (a *Tracker) Mismatch() reflector.Reason {
 // returns a reason to list now; if the schema has changed, or the encoding that the server is asked for, it plans a
 // list for later. It also fails if other informers use the store's file for another cluster. While a list is received,
 // it compares with the attributes of that list.
-func (a *Tracker) Verify(ctx context.Context) (reflector.Reason, error) {
-	version, err := a.refresh(ctx)
+//
+// What is read was requested after lost, when the last connection was lost: before that, another server may have
+// answered. Informers that lose it together share the requests.
+func (a *Tracker) Verify(ctx context.Context, lost time.Time) (reflector.Reason, error) {
+	version, err := a.refresh(ctx, lost)
 	if err != nil {
 		return "", err
 	}
@@ -268,9 +271,9 @@ func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 // refresh reads the attributes from the server, at once, and returns the server's version. It fails only if the
 // cluster's id or the version cannot be read because of the connection. A server that refuses the requests can still be
 // watched. A hash that could not be read because of the connection is read again at the next connect.
-func (a *Tracker) refresh(ctx context.Context) (version string, err error) {
+func (a *Tracker) refresh(ctx context.Context, lost time.Time) (version string, err error) {
 	a.fresh, a.connected = false, time.Now()
-	id, hash, v := a.read(ctx)
+	id, hash, v := a.read(ctx, lost)
 	if a.o.ClusterID != nil {
 		switch {
 		case id.err == nil:
@@ -312,7 +315,7 @@ type attribute struct {
 
 // readOpenAPI returns the schema's hash, which was requested from the server not before that time.
 func (a *Tracker) readOpenAPI(ctx context.Context, notBefore time.Time) attribute {
-	ctx, asked := age.Ask(ctx, notBefore)
+	ctx, asked := shared.Ask(ctx, notBefore)
 	hash := attribute{read: time.Now()}
 	hash.value, hash.err = a.o.OpenAPIHash(ctx)
 	if hash.err == nil && !asked.Read().IsZero() { // after an error the function may still be using asked
@@ -322,8 +325,8 @@ func (a *Tracker) readOpenAPI(ctx context.Context, notBefore time.Time) attribut
 }
 
 // read reads the cluster's id, the server's version if an encoding depends on it, and the schema's hash if it is due;
-// hash is nil otherwise.
-func (a *Tracker) read(ctx context.Context) (id attribute, hash *attribute, version attribute) {
+// hash is nil otherwise. The id and the version are requested after lost.
+func (a *Tracker) read(ctx context.Context, lost time.Time) (id attribute, hash *attribute, version attribute) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var beside sync.WaitGroup
@@ -332,9 +335,11 @@ func (a *Tracker) read(ctx context.Context) (id attribute, hash *attribute, vers
 		beside.Go(func() { *hash = a.readOpenAPI(ctx, time.Time{}) })
 	}
 	if a.o.Encoding != nil && a.o.Encoding.version != nil {
+		ctx, _ := shared.Ask(ctx, lost)
 		beside.Go(func() { version.value, version.err = a.o.Encoding.version(ctx) })
 	}
 	if a.o.ClusterID != nil {
+		ctx, _ := shared.Ask(ctx, lost)
 		if id.value, id.err = a.o.ClusterID(ctx); id.err != nil && !limiter.Final(id.err) {
 			cancel() // the connection does not work for the hash either
 		}

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
@@ -22,10 +21,9 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Connection is the way to the server of one resource. It shares no network connection with another, which is what
-// tells the resources' bytes apart.
+// Connection makes the requests about one resource, over the network connections of its Server.
 type Connection struct {
-	HTTP    *http.Client
+	*Server
 	dynamic dynamic.Interface
 	meta    metadata.Interface
 	// watches are the same clients with no bound on how long an answer may take.
@@ -35,56 +33,38 @@ type Connection struct {
 	}
 	// answers makes the requests of which a sync reads the answers itself, lists and watches. They ask for JSON unless
 	// their Accept header is set.
-	answers  struct{ lists, watches rest.Interface }
-	Raw      rest.Interface
-	Schemas  *requests.Schemas
-	Received meter.Received
+	answers struct{ lists, watches rest.Interface }
+	// Bodies is what was received about this resource: the bodies of the answers, compressed as they came.
+	Bodies meter.Received
 	// Failed is why the last list of a listing failed; nil if it did not. It belongs to who saves.
 	Failed error
 }
 
-// Connect makes the clients; it does not contact the server.
-func Connect(config *rest.Config) (*Connection, error) {
-	c := &Connection{}
-	config = c.Received.Count(config)
+// Connect makes the clients of one resource; it does not contact the server.
+func (s *Server) Connect() (*Connection, error) {
+	c := &Connection{Server: s}
+	counted := &http.Client{Transport: c.Bodies.CountBodies(s.http.Transport), Timeout: s.http.Timeout}
 	var err error
-	if c.HTTP, err = rest.HTTPClientFor(config); err != nil {
+	if c.dynamic, err = dynamic.NewForConfigAndClient(s.config, counted); err != nil {
 		return nil, err
 	}
-	if c.dynamic, err = dynamic.NewForConfigAndClient(config, c.HTTP); err != nil {
+	if c.meta, err = metadata.NewForConfigAndClient(s.config, counted); err != nil {
 		return nil, err
 	}
-	if c.meta, err = metadata.NewForConfigAndClient(config, c.HTTP); err != nil {
+	endless := &http.Client{Transport: counted.Transport}
+	if c.watches.dynamic, err = dynamic.NewForConfigAndClient(s.config, endless); err != nil {
 		return nil, err
 	}
-	endless := *c.HTTP // over the same connections
-	endless.Timeout = 0
-	if c.watches.dynamic, err = dynamic.NewForConfigAndClient(config, &endless); err != nil {
+	if c.watches.meta, err = metadata.NewForConfigAndClient(s.config, endless); err != nil {
 		return nil, err
 	}
-	if c.watches.meta, err = metadata.NewForConfigAndClient(config, &endless); err != nil {
-		return nil, err
-	}
-	objects := dynamic.ConfigFor(config)
+	objects := dynamic.ConfigFor(s.config)
 	objects.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // of the server's errors, which may be protobuf
-	for _, made := range []struct {
-		client *rest.Interface
-		config *rest.Config
-		http   *http.Client
-	}{
-		{&c.answers.lists, objects, c.HTTP}, {&c.answers.watches, objects, &endless},
-	} {
-		if *made.client, err = rest.UnversionedRESTClientForConfigAndClient(made.config, made.http); err != nil {
-			return nil, err
-		}
-	}
-	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, c.HTTP)
-	if err != nil {
+	if c.answers.lists, err = rest.UnversionedRESTClientForConfigAndClient(objects, counted); err != nil {
 		return nil, err
 	}
-	c.Raw = d.RESTClient()
-	c.Schemas = requests.NewSchemas(c.Raw)
-	return c, nil
+	c.answers.watches, err = rest.UnversionedRESTClientForConfigAndClient(objects, endless)
+	return c, err
 }
 
 // ListWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a

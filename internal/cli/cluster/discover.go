@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
@@ -36,8 +35,8 @@ type Offers struct {
 
 // Discover asks the server. known is what it said before, or nil. It fails if the server cannot be reached, not
 // if some of its groups cannot.
-func Discover(ctx context.Context, config *rest.Config, known *facts.Discovery) (Offers, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(config)
+func (s *Server) Discover(ctx context.Context, known *facts.Discovery) (Offers, error) {
+	client, err := s.discovery()
 	if err != nil {
 		return Offers{}, err
 	}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
-	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/store"
@@ -27,10 +26,10 @@ const (
 )
 
 // learner has the store keep what the server says of itself: for discovery, kubectl explain and tokens, without the
-// server. It has a connection of its own, and begins when everything has been listed. Nothing fails because of it.
+// server. It begins when everything has been listed. Nothing fails because of it.
 type learner struct {
-	store *store.Store
-	conn  *cluster.Connection
+	store  *store.Store
+	server *cluster.Server
 	// schemas are kept, too. They are the larger part by far.
 	schemas bool
 
@@ -45,15 +44,15 @@ type learner struct {
 	changed chan struct{}
 }
 
-func newLearner(st *store.Store, conn *cluster.Connection, schemas bool) *learner {
-	return &learner{store: st, conn: conn, schemas: schemas, every: learnEvery, again: learnAgain, spread: learnSpread,
+func newLearner(st *store.Store, server *cluster.Server, schemas bool) *learner {
+	return &learner{store: st, server: server, schemas: schemas, every: learnEvery, again: learnAgain, spread: learnSpread,
 		patience: learnPatience, unstored: map[schema.GroupVersion]string{}, heard: map[schema.GroupVersion]string{},
 		changed: make(chan struct{}, 1)}
 }
 
 // hash returns a function for Options.OpenAPIHash. All informers share what it reads.
 func (l *learner) hash(gv schema.GroupVersion) func(ctx context.Context) (string, error) {
-	read := l.conn.Schemas.Hash(gv)
+	read := l.server.Schemas.Hash(gv)
 	return func(ctx context.Context) (string, error) {
 		hash, err := read(ctx)
 		if err == nil {
@@ -80,7 +79,7 @@ func (l *learner) hear(gv schema.GroupVersion, hash string) {
 
 // run learns until ctx ends: of the members' group-versions, and of all that the store has.
 func (l *learner) run(ctx context.Context, members []*member) {
-	defer l.conn.HTTP.CloseIdleConnections()
+	defer l.server.Close()
 	var of []schema.GroupVersion
 	var listed []<-chan struct{}
 	for _, mb := range members {
@@ -159,9 +158,11 @@ func (l *learner) learn(ctx context.Context, of []schema.GroupVersion) error {
 	if err != nil {
 		return err
 	}
-	ask := facts.Ask{Client: l.conn.Raw, Of: slices.Clone(of), Schemas: l.schemas, Unstored: l.unstored,
-		Hash: func(ctx context.Context, gv schema.GroupVersion) (string, error) { return l.conn.Schemas.Hash(gv)(ctx) }}
-	ask.Cluster, _ = requests.KubeSystemUID(l.conn.Raw)(ctx) // which is unknown if it may not be read
+	ask := facts.Ask{Client: l.server.Raw, Of: slices.Clone(of), Schemas: l.schemas, Unstored: l.unstored,
+		Hash: func(ctx context.Context, gv schema.GroupVersion) (string, error) {
+			return l.server.Schemas.Hash(gv)(ctx)
+		}}
+	ask.Cluster, _ = l.server.ClusterID(ctx) // which is unknown if it may not be read
 	for _, info := range infos {
 		if gv := info.Identity.GroupVersion(); !slices.Contains(ask.Of, gv) {
 			ask.Of = append(ask.Of, gv)

@@ -22,7 +22,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
-	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
@@ -74,8 +73,6 @@ type memberOptions struct {
 	schemas bool
 	// learner is told the hashes of schemas; nil if there is none.
 	learner *learner
-	// serverVersion reads the server's version, once for all members that connect at a time.
-	serverVersion func(ctx context.Context) (string, error)
 	// seed is what to begin with, of the cluster seedCluster; see informer.Options. May be nil.
 	seed        snapshot.Seed
 	seedCluster string
@@ -85,7 +82,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	r, id, conn := p.resource, p.identity, p.conn
 	o := informer.Options{
 		Residency: store.None, Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
-		ClusterID: requests.KubeSystemUID(conn.Raw),
+		ClusterID: conn.ClusterID,
 		Observer:  mo.observer, History: mo.history,
 	}
 	if mo.seed != nil {
@@ -98,7 +95,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		}
 	}
 	if id.Representation == entry.Unstructured {
-		o.Codec, o.ServerVersion = codec.UnstructuredWith(scheme.Scheme), mo.serverVersion
+		o.Codec, o.ServerVersion = codec.UnstructuredWith(scheme.Scheme), conn.Version
 	}
 	inf, err := informer.New(conn.ListWatch(id), exampleOf(p), o)
 	if err != nil {
@@ -172,7 +169,6 @@ func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *m
 		m.mu.Unlock()
 		cancel()
 	}
-	mb.conn.HTTP.CloseIdleConnections()
 }
 
 // scrub looks for damage that nobody else would meet: a mirror reads little of what it has stored. The informers repair
@@ -274,7 +270,7 @@ func (mb *member) collection() source.Collection {
 		Encoding: cmp.Or(st.Encoding, "JSON"), Optional: mb.optional, ListOnly: st.Reflector.ListOnly,
 		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
-		Relists: map[string]int{}, BytesReceived: mb.conn.Received.Bytes(),
+		Relists: map[string]int{}, BytesReceived: mb.conn.Bodies.Bytes(),
 		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded,
 		Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{}, Seed: seeded(st.Seed),
 	}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
@@ -49,12 +48,20 @@ func openMirror(
 			logger.V(2).Info("What the server said of its resources cannot be read", "err", err)
 		}
 	}
-	plan, offers, err := pl.plan(ctx, infos, known, set.wanted)
+	server, err := cluster.NewServer(pl.config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			server.Close()
+		}
+	}()
+	plan, offers, err := pl.plan(ctx, server, infos, known, set.wanted)
 	if err == nil {
 		err = errors.Join(checkSeals(set.seals, plan), checkServed(plan, set, mo))
 	}
 	if err != nil {
-		closeIdle(plan)
 		return nil, err
 	}
 	if st == nil {
@@ -63,13 +70,9 @@ func openMirror(
 		}
 	}
 	keepDiscovery(klog.NewContext(ctx, logger), st, known, offers)
-	conn, err := cluster.Connect(pl.config)
-	if err != nil {
-		return nil, err
-	}
 	m := newMirror(st)
-	m.learner = newLearner(st, conn, mo.schemas)
-	mo.learner, mo.serverVersion = m.learner, requests.ServerVersion(conn.Raw)
+	m.learner = newLearner(st, server, mo.schemas)
+	mo.learner = m.learner
 	for _, p := range plan {
 		mb, err := newMember(klog.NewContext(ctx, logger), st, p, mo)
 		if err != nil {

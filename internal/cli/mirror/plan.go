@@ -45,17 +45,12 @@ type planner struct {
 // plan resolves what is wanted, and asks the server about what is not stored yet, so that what it refuses
 // leaves nothing behind.
 func (pl planner) plan(
-	ctx context.Context, infos []entry.Info, known *facts.Discovery, all []cluster.Wanted,
+	ctx context.Context, server *cluster.Server, infos []entry.Info, known *facts.Discovery, all []cluster.Wanted,
 ) (plan []planned, offers *cluster.Offers, err error) {
-	defer func() {
-		if err != nil {
-			closeIdle(plan)
-		}
-	}()
 	r := cluster.NewResolver(pl.storePath, infos, known,
-		func(ctx context.Context) (cluster.Offers, error) { return cluster.Discover(ctx, pl.config, known) })
+		func(ctx context.Context) (cluster.Offers, error) { return server.Discover(ctx, known) })
 	r.Patience = pl.patience
-	if plan, err = pl.resolve(ctx, r, all); err != nil || r.Unreached() { // the informers wait for the server
+	if plan, err = resolve(ctx, server, r, all); err != nil || r.Unreached() { // the informers wait for the server
 		return plan, r.Offers(), err
 	}
 	var agreed []planned
@@ -69,7 +64,6 @@ func (pl planner) plan(
 		case err != nil && p.wanted.Everything && !apierrors.IsUnauthorized(err):
 			klog.FromContext(ctx).Info("Not mirrored, though the server names it", "resource", p.resource.String(), "why",
 				err.Error())
-			closeIdle(plan[i : i+1])
 			continue
 		case err != nil:
 			return plan, r.Offers(), p.wanted.At(err)
@@ -81,9 +75,11 @@ func (pl planner) plan(
 	return agreed, r.Offers(), nil
 }
 
-// resolve finds out which collections are wanted, each once, and connects to the server for each. Its error has all
+// resolve finds out which collections are wanted, each once, and makes the clients for each. Its error has all
 // that the server does not know.
-func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluster.Wanted) (plan []planned, err error) {
+func resolve(
+	ctx context.Context, server *cluster.Server, r *cluster.Resolver, all []cluster.Wanted,
+) (plan []planned, err error) {
 	var unknown []error
 	for _, w := range all {
 		resources, err := r.Wanted(ctx, w)
@@ -105,7 +101,7 @@ func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluste
 					plan[i].resource.RequestedAs = append(plan[i].resource.RequestedAs, res.RequestedAs...)
 					continue
 				}
-				conn, err := cluster.Connect(pl.config)
+				conn, err := server.Connect()
 				if err != nil {
 					return plan, err
 				}
@@ -114,13 +110,6 @@ func (pl planner) resolve(ctx context.Context, r *cluster.Resolver, all []cluste
 		}
 	}
 	return plan, errors.Join(unknown...)
-}
-
-// closeIdle gives up the connections of a plan that is not carried out.
-func closeIdle(plan []planned) {
-	for _, p := range plan {
-		p.conn.HTTP.CloseIdleConnections()
-	}
 }
 
 // ask lists one object. It fails if the answer will be the same the next time: the informer would ask for ever.

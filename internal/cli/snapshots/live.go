@@ -7,10 +7,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer/requests"
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
@@ -26,16 +24,20 @@ func (o *saveOptions) saveLive(
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	conn, err := cluster.Connect(config)
+	server, err := cluster.NewServer(config)
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	defer conn.HTTP.CloseIdleConnections()
-	lists, err := o.listings(ctx, config, conn, path, args)
+	defer server.Close()
+	conn, err := server.Connect()
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	if so.Header.ClusterID, err = requests.KubeSystemUID(conn.Raw)(ctx); ctx.Err() != nil { // which is all that is wrong
+	lists, err := o.listings(ctx, conn, path, args)
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	if so.Header.ClusterID, err = conn.ClusterID(ctx); ctx.Err() != nil { // which is all that is wrong
 		return snapshot.Saved{}, ctx.Err()
 	} else if err != nil {
 		fmt.Fprintf(s.Err,
@@ -74,9 +76,9 @@ func (o *saveOptions) learn(
 
 // listings are the collections that are saved: those of the arguments, or all.
 func (o *saveOptions) listings(
-	ctx context.Context, config *rest.Config, conn *cluster.Connection, path string, args []string,
+	ctx context.Context, conn *cluster.Connection, path string, args []string,
 ) ([]snapshot.Listing, error) {
-	found, err := cluster.Discover(ctx, config, nil)
+	found, err := conn.Discover(ctx, nil)
 	if err != nil {
 		return nil, cluster.ServerError(err, "")
 	}

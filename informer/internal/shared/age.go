@@ -1,4 +1,4 @@
-package age
+package shared
 
 import (
 	"context"
@@ -20,17 +20,17 @@ func Ask(ctx context.Context, notBefore time.Time) (context.Context, *Asked) {
 	return context.WithValue(ctx, contextKey{}, a), a
 }
 
-// Of returns the Asked of a call's context; nil if it has none.
-func Of(ctx context.Context) *Asked {
+// of returns the Asked of a call's context; nil if it has none.
+func of(ctx context.Context) *Asked {
 	a, _ := ctx.Value(contextKey{}).(*Asked)
 	return a
 }
 
-// Allows reports whether the caller accepts an answer that was requested at that time.
-func (a *Asked) Allows(read time.Time) bool { return a == nil || !read.Before(a.notBefore) }
+// allows reports whether the caller accepts an answer that was requested at that time.
+func (a *Asked) allows(read time.Time) bool { return a == nil || !read.Before(a.notBefore) }
 
-// Answer tells the caller when its answer was requested.
-func (a *Asked) Answer(read time.Time) {
+// answer tells the caller when its answer was requested.
+func (a *Asked) answer(read time.Time) {
 	if a != nil {
 		a.read = read
 	}

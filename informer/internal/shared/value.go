@@ -1,16 +1,15 @@
-package requests
+package shared
 
 import (
 	"context"
 	"fmt"
 	"time"
 
-	"github.com/larder-dev/larder/informer/internal/age"
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// shared reads a value from the server once for all informers that ask within a time.
-type shared[T any] struct {
+// Value reads a value from the server once for all informers that ask within a time.
+type Value[T any] struct {
 	path   string
 	reused time.Duration
 	get    func(ctx context.Context) (T, error)
@@ -22,13 +21,14 @@ type shared[T any] struct {
 	at    time.Time
 }
 
-func newShared[T any](path string, reused time.Duration, get func(ctx context.Context) (T, error)) *shared[T] {
-	return &shared[T]{path: path, reused: reused, get: get, turn: make(chan struct{}, 1)}
+// New returns a Value that get reads with a request to path. An answer is reused for a time after its request.
+func New[T any](path string, reused time.Duration, get func(ctx context.Context) (T, error)) *Value[T] {
+	return &Value[T]{path: path, reused: reused, get: get, turn: make(chan struct{}, 1)}
 }
 
-// read returns the value, which is not older than the context demands (age.Ask): callers that demand one of the same
+// Read returns the value, which is not older than the context demands (Ask): callers that demand one of the same
 // moment, as after an outage, share an answer. An error of the connection is not reused.
-func (s *shared[T]) read(ctx context.Context) (T, error) {
+func (s *Value[T]) Read(ctx context.Context) (T, error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -36,8 +36,8 @@ func (s *shared[T]) read(ctx context.Context) (T, error) {
 		var none T
 		return none, fmt.Errorf("GET %s, by another informer: %w", s.path, context.Cause(ctx))
 	}
-	asked := age.Of(ctx)
-	if s.at.IsZero() || time.Since(s.at) >= s.reused || !asked.Allows(s.at) {
+	asked := of(ctx)
+	if s.at.IsZero() || time.Since(s.at) >= s.reused || !asked.allows(s.at) {
 		begun := time.Now()
 		value, err := s.get(ctx)
 		if err != nil && !limiter.Final(err) {
@@ -45,6 +45,6 @@ func (s *shared[T]) read(ctx context.Context) (T, error) {
 		}
 		s.value, s.err, s.at = value, err, begun
 	}
-	asked.Answer(s.at)
+	asked.answer(s.at)
 	return s.value, s.err
 }

@@ -1,0 +1,179 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptrace"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/reflector/internal/history"
+	"github.com/larder-dev/larder/reflector/internal/pace"
+	"github.com/larder-dev/larder/reflector/internal/request"
+)
+
+// Comparison is the result of Options.Compare.
+type Comparison struct {
+	// ResourceVersion is that of the list.
+	ResourceVersion string
+	// Differences lists the objects that only one side has, or that have another UID or resourceVersion.
+	Differences []Difference
+}
+
+// Difference is an object that differs: as the sink holds it, and as the server has it. The side that lacks it is zero.
+type Difference struct {
+	Held, Listed entry.ObjectRef
+}
+
+// key returns the key of the object.
+func (d Difference) key() string {
+	if d.Held.Key != "" {
+		return d.Held.Key
+	}
+	return d.Listed.Key
+}
+
+// explainedBy reports whether an event about the object brings the server's state of it, or a later one.
+func (d Difference) explainedBy(t watch.EventType, ref entry.ObjectRef) bool {
+	if d.Listed.Key == "" {
+		return t == watch.Deleted
+	}
+	return !entry.ComparableRV(ref.ResourceVersion) || !history.Below(ref.ResourceVersion, d.Listed.ResourceVersion)
+}
+
+// awaited are the objects, by key, that the server has changed since our state: an event about each must come.
+type awaited map[string]Difference
+
+// explain removes the object of an event, if the event explains its change. An object that is deleted is not held any
+// more, although another one is awaited under its key.
+func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
+	d, ok := a[ref.Key]
+	switch {
+	case !ok:
+	case d.explainedBy(t, ref):
+		delete(a, ref.Key)
+	case t == watch.Deleted:
+		d.Held = entry.ObjectRef{}
+		a[ref.Key] = d
+	}
+}
+
+// ErrIncomparable is returned by Options.Compare if the objects cannot be compared in this run.
+var ErrIncomparable = errors.New("what is held cannot be compared with what the server has")
+
+// explainTime is how long a watch may be silent while an event is awaited that the comparison has announced. Then a
+// watch with the short time-out of a drain follows, whose bookmark shows whether the event comes at all.
+const explainTime = 10 * time.Second
+
+// compares reports whether Options.Compare is to be called after the next watch is accepted. After a watch that ended
+// at its time-out one look-up does.
+func (g *guards) compares(ctx context.Context) bool {
+	if g.s.o.Compare == nil || g.incomparable || g.s.watching.end != lost || !g.s.cur.Comparable() || g.s.gate.Strays > 0 {
+		return false
+	}
+	return g.s.o.ComparisonPays == nil || g.s.o.ComparisonPays(ctx, g.s.resumes != "" && g.s.lists.ended.IsZero())
+}
+
+// compare calls Options.Compare in place of the probe and the look-ups, once the watch has been accepted. As with the
+// look-ups, the answer comes from the server that accepted the watch, or from a later one, and then the watch breaks.
+// What differs must have changed since our state, and is awaited from the watch: once it has come, nothing has been
+// missed. done is false if the objects cannot be compared; the look-ups follow then.
+func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
+	g.comparing = false
+	c, err := g.askCompare(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return false, outcome{Kind: stop}
+	case err == nil && !entry.ComparableRV(c.ResourceVersion), errors.Is(err, ErrIncomparable), request.RefusesMetadata(err):
+		klog.FromContext(ctx).V(2).Info("What is held is not compared with the server; looking up the newest objects", "err",
+			err)
+		g.incomparable = true
+		return false, g.probeInstead(ctx)
+	case err != nil:
+		return false, g.s.lose(ctx, g.s.conn.describe("compare", err))
+	case history.Below(c.ResourceVersion, g.s.cur.RV):
+		return false, g.ahead(ctx, c.ResourceVersion)
+	}
+	g.s.conn.heard()
+	g.awaited = awaited{}
+	for _, d := range c.Differences {
+		switch history.Check(d.Held, g.s.cur.RV, d.Listed, d.Listed.Key != "") {
+		case history.Contradicts:
+			klog.FromContext(ctx).Info("An object is another one at the server than the one that we hold: "+rewound, "key",
+				d.key(), "held", d.Held.ResourceVersion, "server", d.Listed.ResourceVersion, "resourceVersion", g.s.cur.RV)
+			return false, g.s.listFor(ReasonRewound)
+		case history.Changed:
+			g.awaited[d.key()] = d
+		case history.Agrees:
+		}
+	}
+	if len(g.awaited) > 0 {
+		g.target, g.exact = c.ResourceVersion, true
+		return true, outcome{}
+	}
+	g.target = ""
+	g.even = c.ResourceVersion == g.s.cur.RV
+	g.s.conn.contact(g.s.o.Clock.Now())
+	g.s.holds(g.s.watching.stream)
+	return true, outcome{}
+}
+
+// compareTime bounds a comparison, from when its request has been sent: a start should not wait for metadata that come
+// over a thin link if the bookmark of a drain takes a second.
+const compareTime = 10 * time.Second
+
+// askCompare calls Options.Compare. While the client's rate limiter holds the request, its time does not count.
+func (g *guards) askCompare(ctx context.Context) (Comparison, error) {
+	g.s.r.board.update(func(st *Status) { st.Comparisons++ })
+	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
+	defer cancel()
+	sent := time.AfterFunc(pace.RequestTimeout, cancel)
+	defer sent.Stop()
+	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { sent.Reset(compareTime) },
+	})
+	c, err := g.comparer.Call(ctx, traced, g.s.o.Compare)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: its metadata take too long to come: %w", ErrIncomparable, err)
+	}
+	return c, err
+}
+
+// probeInstead makes the probe, after a watch was opened in the belief that a comparison would follow. If the server is
+// ahead, that watch is replaced by one with the short time-out of a drain.
+func (g *guards) probeInstead(ctx context.Context) outcome {
+	rv, err := g.probe(ctx)
+	if err != nil {
+		return g.s.lose(ctx, err)
+	}
+	switch o := g.judge(ctx, rv); o.Kind {
+	case level:
+		g.target = ""
+		return outcome{}
+	case behind:
+		g.s.closeStream()
+		return o
+	default:
+		return o
+	}
+}
+
+// doubt gives up the wait for the events that the comparison has announced: a watch with the short time-out of a drain
+// follows, and its look-ups and its bookmark.
+func (g *guards) doubt(ctx context.Context) outcome {
+	klog.FromContext(ctx).V(2).Info("An object that has changed at the server has not come; looking it up", "objects",
+		len(g.awaited))
+	g.exact, g.pending = false, true
+	g.s.closeStream()
+	return outcome{Kind: behind}
+}
+
+// caughtUp reports whether the drain is over: the awaited objects have come, and, unless the comparison has named all
+// that differs, the target is reached.
+func (g *guards) caughtUp() bool {
+	return len(g.awaited) == 0 && (g.exact || g.s.cur.Reached(g.target))
+}
