@@ -116,7 +116,6 @@ func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 		return true, outcome{}
 	}
 	g.target = ""
-	g.even = c.ResourceVersion == g.s.cur.RV
 	g.s.conn.contact(g.s.o.Clock.Now())
 	g.s.holds(g.s.watching.stream)
 	return true, outcome{}
@@ -153,6 +152,9 @@ func (g *guards) probeInstead(ctx context.Context) outcome {
 	switch o := g.judge(ctx, rv); o.Kind {
 	case level:
 		g.target = ""
+		if g.even {
+			g.s.holds(g.s.watching.stream)
+		}
 		return outcome{}
 	case behind:
 		g.s.closeStream()

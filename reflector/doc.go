@@ -23,29 +23,33 @@
 //
 // # Verify and the guards: the requests of every connect
 //
-// In this order: Options.Verify; the server's resourceVersion, by a list with limit=1 (the probe); the watch; and, once
-// the watch is accepted and before any event of it is delivered, the UID and resourceVersion of up to five of the
-// newest objects held. With Options.Same, a run that resumes begins with the watch, and then calls Options.Verify and
-// Same at the same time (see below).
+// At the start of a run that resumes, and after a lost connection, if Options.Compare is set and ComparisonPays: the
+// watch; and, once it is accepted and before any event of it is delivered, Options.Verify and Compare at the same time.
+// So these connects take two round trips. What differs must have changed since the state held, and is awaited from the
+// watch.
+//
+// Otherwise, in this order: Options.Verify; the server's resourceVersion, by a list with limit=1 (the probe); the watch;
+// and, once the watch is accepted and before any event of it is delivered, the UID and resourceVersion of up to five of
+// the newest objects held (the look-ups).
 //
 //   - The resourceVersion held is above the server's: relist, ReasonAhead. (A watch from the future is accepted, and
 //     sends nothing.)
 //   - An object is another one, or in another state, at a resourceVersion that the stream has passed: relist,
 //     ReasonRewound.
-//   - An object is gone, or newer than the stream: an event for it must come before the watch has reached the
-//     resourceVersion of a second probe; otherwise relist, ReasonRewound.
+//   - An object is gone, or newer than the stream: an event that brings that state, or a later one, must come before the
+//     watch has passed the resourceVersion of the comparison, or of the last look-up; otherwise relist, ReasonRewound.
 //   - An event contradicts the objects held: it is about an object with another UID than the one under its key, or it
 //     is a MODIFIED or DELETED for a key without an object. The reflector checks this for the newest objects and for
 //     those whose event is awaited, and does not deliver the event. The sink, which holds all objects, reports it for
 //     the others (Reflector.Contradicted). Either causes a relist, ReasonRewound, once per connection, and soon after
 //     another list only after a wait: a server that is merely odd is not listed in a circle.
 //
-// The look-ups follow the watch because of what their order proves: they are answered by the server that has accepted
-// the watch, or by a later one, and then the watch breaks. So it does no harm if client-go repeats requests, or if they
+// Comparison and look-ups follow the watch because of what their order proves: they are answered by the server that has
+// accepted the watch, or by a later one, and then the watch breaks. So it does no harm if client-go repeats requests, or if they
 // wait for a connection, while the server is replaced. If the watch breaks meanwhile, or a request fails, all of it
 // starts again.
 //
-// Five objects are looked up at the start, after every watch that ended with an error or before its time (as a server
+// Without a comparison five objects are looked up at the start, after every watch that ended with an error or before its time (as a server
 // ends its watches when it is stopped or its storage is replaced), and if more than a second passed before the next
 // watch was accepted. A connection that is cut looks like one that the server ends. So a watch counts as ended in order
 // only if it ended after its own time-out while the reflector was waiting for an event. After such a watch (every five
@@ -75,14 +79,12 @@
 // resources advance its resourceVersion, nothing can prove it. Then four such watches in a row have to do, each silent
 // to the end of its time-out.
 //
-// With Options.Same, the first watch of a run that resumes asks Same instead, once it is accepted, and Options.Verify
-// beside it, so that a start takes two round trips. If the server has exactly the objects held, by UID and
-// resourceVersion, nothing was missed, and Synced is called without look-ups and without a drain; bookmarks of the
-// watch advance the sink. Any other answer serves as the probe: look-ups follow, and its resourceVersion is the aim of
-// the drain. Since the watch comes first, the answer is from the server that has accepted it, or from a later one, and
-// then the watch breaks and all guards start again. A run that begins with left-out objects does not ask Same, because
-// the sink does not hold them. An object to which a rewound server has given the same resourceVersion again, with
-// another body, looks unchanged, as it does to the look-ups and to an audit.
+// After a comparison it is when the awaited events have come: no bookmark is waited for, and the watch has an ordinary
+// time-out. If it is silent for ten seconds meanwhile, it is replaced by one with a time-out of three seconds, whose
+// look-ups and bookmark show whether the events come at all. If the objects cannot be compared (ErrIncomparable,
+// metadata are refused, they have not come ten seconds after the request), the probe, the look-ups and the drain follow,
+// at this connect and for the rest of the run. An object to which a rewound server has given the same resourceVersion
+// again, with another body, looks unchanged, as it does to the look-ups and to an audit.
 //
 // # Watch
 //
@@ -230,7 +232,7 @@
 // thin link: see Relist). A call that has not returned five seconds after that is overdue: Status.Err and
 // Options.OnError (once for each call) say for how long. The reflector waits for it until Run's own context has ended,
 // because other calls would only pile up. Five seconds after that it abandons the call and drops its result.
-// Options.Verify and Options.Same are bounded likewise, but abandoned as soon as they are overdue; while five calls of
+// Options.Verify and Options.Compare are bounded likewise, but abandoned as soon as they are overdue; while five calls of
 // one of them have not returned, it is not called. A watch has five seconds to end after its Stop was
 // called, whether or not Stop returns.
 //

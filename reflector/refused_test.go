@@ -104,15 +104,15 @@ func TestRefusedWatch(t *testing.T) {
 // TestRefusedWatchAfterARestart checks that a restart syncs too, whether or not the server has moved on: the program
 // waits for it.
 func TestRefusedWatchAfterARestart(t *testing.T) {
-	for name, same := range map[string]bool{"compares": true, "probes": false} {
+	for name, compares := range map[string]bool{"compares": true, "probes": false} {
 		for _, moved := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, moved %v", name, moved), func(t *testing.T) {
 				bubble(t, func(g *rig) {
 					g.s.put("a/x", "1")
 					g.start(reflector.Options{})
 					o := reflector.Options{}
-					if same {
-						o.Same = func(context.Context) (string, bool, error) { return "103", false, nil }
+					if compares {
+						o = g.compared(nil, nil)
 					}
 					g.restart(func() {
 						if moved {
@@ -154,7 +154,7 @@ func TestRefusedWatchOfTheFuture(t *testing.T) {
 				return nil, nil
 			}
 			g.s.mu.Unlock()
-		}, reflector.Options{Same: func(context.Context) (string, bool, error) { return "101", false, nil }})
+		}, g.compared(nil, nil))
 		g.sleep(time.Minute)
 		g.converged()
 		g.wantRelist(reflector.ReasonAhead)

@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"context"
-	"io"
-	"net/http"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -19,12 +19,21 @@ import (
 
 func mustConnect(t *testing.T, config *rest.Config) *Connection {
 	t.Helper()
-	c, err := Connect(config)
+	c, err := mustServer(t, config).Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.HTTP.CloseIdleConnections)
 	return c
+}
+
+func mustServer(t *testing.T, config *rest.Config) *Server {
+	t.Helper()
+	s, err := NewServer(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
 }
 
 func TestListAsksForTheIdentity(t *testing.T) {
@@ -90,45 +99,45 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// What is counted is what the network carried: headers, and the body as it was compressed.
+// TestBytesReceived checks what is counted: of a server all that the network carried, and of a resource the bodies of
+// its own answers. The resources share the network connection.
 func TestBytesReceived(t *testing.T) {
-	server := clitest.StartServer(t)
-	for _, name := range []string{"x", "y", "z"} {
-		clitest.CreatePod(t, server, "a", name, map[string]string{"app": "web"})
+	api := clitest.StartServer(t)
+	for n := range 300 {
+		clitest.CreatePod(t, api, "a", fmt.Sprintf("pod-%03d", n), map[string]string{"app": "web"})
 	}
-	mine, other := mustConnect(t, server.Config()), mustConnect(t, server.Config())
-	server.ResetCounts()
-	resp, err := mine.HTTP.Do(mustRequest(t, server.Config().Host+"/api/v1/pods"))
+	server := mustServer(t, api.Config())
+	mine, err := server.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+	other, err := server.Connect()
+	if err != nil {
 		t.Fatal(err)
 	}
-	_ = resp.Body.Close()
-	mine.HTTP.CloseIdleConnections()
-	server.Stop() // only then has everything been counted
-	sent, received := server.Counts(clitest.Pods.GroupVersionResource).BytesSent, mine.Received.Bytes()
+	api.ResetCounts()
+	list, err := mine.ListWatch(clitest.PodsOf("", "", "")).ListWithContext(t.Context(), metav1.ListOptions{})
+	if err != nil || meta.LenList(list) != 300 {
+		t.Fatalf("%d objects, %v", meta.LenList(list), err)
+	}
+	server.Close()
+	api.Stop() // only then has everything been counted
+	sent, received, bodies := api.Counts(clitest.Pods.GroupVersionResource).BytesSent, server.Received.Bytes(),
+		mine.Bodies.Bytes()
 	if sent == 0 || received != sent {
 		t.Errorf("the server sent %d bytes, %d were counted", sent, received)
 	}
-	if n := other.Received.Bytes(); n != 0 {
-		t.Errorf("another connection counted %d bytes", n)
+	if bodies <= received/2 || bodies >= received {
+		t.Errorf("%d bytes of bodies, of %d received", bodies, received)
 	}
-}
-
-func mustRequest(t *testing.T, url string) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
+	if n := other.Bodies.Bytes(); n != 0 {
+		t.Errorf("of another resource %d bytes were counted", n)
 	}
-	return req
 }
 
 func TestDiscover(t *testing.T) {
 	server := clitest.StartServer(t)
-	found, err := Discover(context.Background(), server.Config(), nil)
+	found, err := mustServer(t, server.Config()).Discover(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +149,7 @@ func TestDiscover(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	server.Stop()
-	if _, err := Discover(context.Background(), server.Config(), nil); err == nil {
+	if _, err := mustServer(t, server.Config()).Discover(context.Background(), nil); err == nil {
 		t.Error("no error from a server that is down")
 	}
 }

@@ -27,11 +27,15 @@ func TestDeprecatedVersions(t *testing.T) {
 	if _, err := server.Create(clitest.Definitions, d); err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Connect(server.Config())
+	s, err := cluster.NewServer(server.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.HTTP.CloseIdleConnections()
+	defer s.Close()
+	c, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
 		"v1": "", "v1alpha1": "example.com/v1alpha1 Widget is deprecated; use example.com/v2 Widget",
 		"v4": "v4 is new, and old", "v5": "example.com/v5 Widget is deprecated", "v6": "",

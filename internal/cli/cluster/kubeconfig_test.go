@@ -45,7 +45,7 @@ func TestNoWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Discover(t.Context(), config, nil); err == nil {
+	if _, err := mustServer(t, config).Discover(t.Context(), nil); err == nil {
 		t.Error("it was answered")
 	}
 	klog.Flush()

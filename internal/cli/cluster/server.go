@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"time"
 
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -34,7 +36,7 @@ func NewServer(config *rest.Config) (*Server, error) {
 	if s.http, err = rest.HTTPClientFor(s.config); err != nil {
 		return nil, err
 	}
-	d, err := s.discovery()
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(s.config, s.http)
 	if err != nil {
 		return nil, err
 	}
@@ -44,9 +46,13 @@ func NewServer(config *rest.Config) (*Server, error) {
 	return s, nil
 }
 
+// discoveryTime bounds each request for what the server has, unless the configuration does: as client-go's discovery.
+const discoveryTime = 32 * time.Second
+
 // discovery returns a client for what resources the server has.
 func (s *Server) discovery() (*discovery.DiscoveryClient, error) {
-	return discovery.NewDiscoveryClientForConfigAndClient(s.config, s.http)
+	bounded := &http.Client{Transport: s.http.Transport, Timeout: cmp.Or(s.http.Timeout, discoveryTime)}
+	return discovery.NewDiscoveryClientForConfigAndClient(s.config, bounded)
 }
 
 // Close gives up the network connections that no request uses.

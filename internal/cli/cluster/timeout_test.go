@@ -38,11 +38,7 @@ func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	conn, err := Connect(&rest.Config{Host: server.URL, Timeout: atMost})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.HTTP.CloseIdleConnections()
+	conn := mustConnect(t, &rest.Config{Host: server.URL, Timeout: atMost})
 	for _, representation := range []entry.Representation{entry.Unstructured, entry.Metadata} {
 		lw := conn.ListWatch(entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1",
 			Resource: "pods"}, Representation: representation})

@@ -30,7 +30,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 		}
 	}()
 	pl := planner{storePath: path, config: server.Config()}
-	plan, _, err := pl.plan(t.Context(), nil, nil,
+	plan, _, err := pl.plan(t.Context(), mustServer(t, server.Config()), nil, nil,
 		[]cluster.Wanted{{Name: "widgets", Representation: entry.Unstructured}})
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func learning(t *testing.T, server *fakeapi.Server, schemas bool, look func(l *l
 		}
 	}()
 	m := newMirror(st)
-	m.learner = newLearner(st, mustConnect(t, server.Config()), schemas)
+	m.learner = newLearner(st, mustServer(t, server.Config()), schemas)
 	m.learner.spread = 1
 	m.learner.again = time.Millisecond
 	m.learner.patience = time.Millisecond
@@ -87,7 +87,7 @@ func TestLearn(t *testing.T) {
 				len(s.Schemas) == 2 && s.Keys == nil // which are refused
 		})
 		server.SetOpenAPIHash(appsV1, "CHANGED")
-		l.conn.Schemas = requests.NewSchemas(l.conn.Raw) // five minutes have passed
+		l.server.Schemas = requests.NewSchemas(l.server.Raw) // five minutes have passed
 		if hash, err := l.hash(appsV1)(t.Context()); err != nil || hash != "CHANGED" {
 			t.Errorf("%q, %v", hash, err)
 		}

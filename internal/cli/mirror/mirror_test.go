@@ -194,12 +194,21 @@ func (s *signalSink) Info(int, string, ...any) {
 
 func mustConnect(t *testing.T, config *rest.Config) *cluster.Connection {
 	t.Helper()
-	c, err := cluster.Connect(config)
+	c, err := mustServer(t, config).Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.HTTP.CloseIdleConnections)
 	return c
+}
+
+func mustServer(t *testing.T, config *rest.Config) *cluster.Server {
+	t.Helper()
+	s, err := cluster.NewServer(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
 }
 
 // TestUnwatchedIsNoted checks that status and serve have the note of a resource that the server refuses to watch, and

@@ -27,12 +27,11 @@ func TestPlanOfASilentServer(t *testing.T) {
 	for _, name := range []string{"secrets", "services", "pods", "configmaps"} {
 		all = append(all, cluster.Wanted{Name: name, Representation: entry.Unstructured})
 	}
-	plan, _, err := planner{storePath: "s.db", config: server.Config(), patience: time.Second}.plan(t.Context(),
-		infos, nil, all)
+	pl := planner{storePath: "s.db", config: server.Config(), patience: time.Second}
+	plan, _, err := pl.plan(t.Context(), mustServer(t, server.Config()), infos, nil, all)
 	if err != nil || len(plan) != len(all) {
 		t.Fatalf("%d are planned, %v", len(plan), err)
 	}
-	closeIdle(plan)
 	if got := server.Requests(); len(got) != 1 || !strings.HasPrefix(got[0], "discovery /api?") {
 		t.Errorf("asked for %q", got)
 	}
