@@ -70,8 +70,11 @@ var ErrIncomparable = errors.New("what is held cannot be compared with what the 
 const explainTime = 10 * time.Second
 
 // compares reports whether Options.Compare is to be called after the next watch is accepted. After a watch that ended
-// at its time-out one look-up does.
+// at its time-out one look-up does. A seed is not compared: it spares a list, and its metadata would be one.
 func (g *guards) compares(ctx context.Context) bool {
+	if !g.s.served && !g.s.seeding.taken.IsZero() {
+		return false
+	}
 	if g.s.o.Compare == nil || g.incomparable || g.s.watching.end != lost || !g.s.cur.Comparable() || g.s.gate.Strays > 0 {
 		return false
 	}

@@ -101,6 +101,7 @@ var Errors = []Symptom{
 	{informer.ErrTransformVersion, "informer.ErrTransformVersion", Program},
 	{fifo.ErrNotAcked, "fifo.ErrNotAcked", Program},
 	{reflector.ErrRunTwice, "reflector.ErrRunTwice", Program},
+	{reflector.ErrIncomparable, "reflector.ErrIncomparable", Program},
 	{reflector.ErrSeedLater, "reflector.ErrSeedLater", Program},
 	{reflector.ErrNoInitialEvents, "reflector.ErrNoInitialEvents", Program},
 	{reflector.ErrSlowInitialEvents, "reflector.ErrSlowInitialEvents", Program},

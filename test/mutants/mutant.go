@@ -40,7 +40,7 @@ func all() []mutant {
 		powerLossMutants,
 		seedMutants,
 		reflectorMutants,
-		wireMutants, wireAnswerMutants,
+		wireMutants, wireAnswerMutants, wireProtobufMutants,
 		reflectorResumeMutants,
 		serveMutants,
 		serveAccessMutants,
@@ -51,7 +51,7 @@ func all() []mutant {
 		storeDiskMutants, storeOpenMutants,
 		storeFileMutants,
 		storeHistoryMutants,
-		storeListMutants,
+		storeListMutants, informerListMutants,
 	)
 }
 

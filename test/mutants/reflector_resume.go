@@ -112,24 +112,70 @@ var reflectorResumeMutants = []mutant{
 		dir:  "reflector",
 	},
 	{
+		name:   "reflector/older-event-explains",
+		breaks: "Only an event that brings the state of the comparison, or a later one, is what was awaited.",
+		file:   "reflector/compare.go",
+		old:    `!history.Below(ref.ResourceVersion, d.Listed.ResourceVersion)`,
+		new:    `true`,
+		test:   "TestCompare",
+	},
+	{
+		name:   "reflector/update-explains-a-delete",
+		breaks: "An object that the comparison lacks is explained by its deletion only.",
+		file:   "reflector/compare.go",
+		old:    `return t == watch.Deleted`,
+		new:    `return true`,
+		test:   "TestCompare",
+	},
+	{
+		name:   "reflector/deleted-and-awaited",
+		breaks: "A new object under the name of one that was deleted contradicts nothing.",
+		file:   "reflector/compare.go",
+		old:    `d.Held = entry.ObjectRef{}`,
+		new:    `_ = d`,
+		test:   "TestCompare",
+	},
+	{
+		name:   "reflector/waits-for-ever",
+		breaks: "A watch that does not bring what was announced is replaced by one that shows why.",
+		file:   "reflector/watch.go",
+		old:    `if rest <= 0 && s.guards.exact && s.pos.State == Drain {`,
+		new:    `if false {`,
+		test:   "TestAwaitedEventDoesNotCome",
+	},
+	{
+		name:   "reflector/comparison-beside-a-rewind",
+		breaks: "An object of the comparison at a resourceVersion that the stream has passed is a rewind.",
+		file:   "reflector/compare.go",
+		old:    `return false, g.s.listFor(ReasonRewound)`,
+		new:    `return true, outcome{}`,
+		test:   "TestComparisonContradicts",
+	},
+	{
+		name:   "informer/comparison-cut-off",
+		breaks: "A list that goes on is no comparison.",
+		file:   "informer/compare.go",
+		old:    `if list.Continue != "" {`,
+		new:    `if false {`,
+		test:   "TestNoComparisonOfAnotherShard",
+	},
+	{
 		name:   "reflector/doubts-forgotten",
 		breaks: "What a lost connection left in doubt is looked up first at the next.",
 		file:   "reflector/rewind.go",
-		old: `	refs := slices.Collect(maps.Values(g.awaited))
+		old: `	for _, d := range g.awaited {
 `,
-		new: `	refs := slices.Collect(maps.Values(map[string]entry.ObjectRef{}))
+		new: `	for _, d := range (awaited{}) {
 `,
 		test: "TestDoubtsSurviveALostConnection",
 	},
 	{
 		name:   "reflector/doubts-not-awaited",
 		breaks: "A drain does not end before the events of what is in doubt have come.",
-		file:   "reflector/watch.go",
-		old: `	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) || len(s.guards.awaited) > 0 {
-`,
-		new: `	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) {
-`,
-		test: "TestSeveralChangesAtOneVersion",
+		file:   "reflector/compare.go",
+		old:    `return len(g.awaited) == 0 && (g.exact || g.s.cur.Reached(g.target))`,
+		new:    `return g.exact || g.s.cur.Reached(g.target)`,
+		test:   "TestSeveralChangesAtOneVersion",
 	},
 	{
 		name:   "reflector/synced-when-watching",
@@ -146,12 +192,10 @@ var reflectorResumeMutants = []mutant{
 	{
 		name:   "reflector/drain-ends-early",
 		breaks: "A drain ends with the event or bookmark that reaches the probe's resourceVersion, not with the first.",
-		file:   "reflector/watch.go",
-		old: `	if s.pos.State != Drain || !s.cur.Reached(s.guards.target) || len(s.guards.awaited) > 0 {
-`,
-		new: `	if s.pos.State != Drain || len(s.guards.awaited) > 0 {
-`,
-		test: "TestSyncedIsNotEarly",
+		file:   "reflector/compare.go",
+		old:    `return len(g.awaited) == 0 && (g.exact || g.s.cur.Reached(g.target))`,
+		new:    `return len(g.awaited) == 0`,
+		test:   "TestSyncedIsNotEarly",
 	},
 	{
 		name:   "reflector/drain-never-ends",

@@ -84,7 +84,7 @@ func runLarder(s *server, held sink, o reflector.Options) agent {
 		held.level = level
 		var verified atomic.Bool
 		// What an informer asks at every connect: whose cluster it is.
-		o.Verify = func(ctx context.Context) (reflector.Reason, error) {
+		o.Verify = func(ctx context.Context, _ time.Time) (reflector.Reason, error) {
 			err := l.get(ctx)
 			if err == nil {
 				verified.Store(true)
