@@ -104,3 +104,31 @@ func TestComparisonOverAThinLink(t *testing.T) {
 		r.close()
 	})
 }
+
+// TestComparisonThatGoesOn: an answer that is not the whole list is no comparison, and what it lacks is not gone.
+func TestComparisonThatGoesOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.ListMetadata = func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+			list, err := r.srv.listMetadata(ctx, o)
+			if err == nil && o.Limit > 1 {
+				list.Items, list.Continue = list.Items[:1], "more"
+			}
+			return list, err
+		}
+		for _, key := range []string{"a/x", "a/y", "a/z"} {
+			r.srv.write(key, "old")
+		}
+		r.start()
+		r.close()
+		r.srv.elsewhere(3)
+		i := r.start()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if s := i.Status(); !s.Synced || s.Reflector.Lists != 0 || s.Reflector.Comparisons != 1 || s.Reflector.Lookups == 0 {
+			t.Errorf("synced %v, %+v", s.Synced, s.Reflector)
+		}
+		equal(t, "stored", r.stored(), r.srv.state())
+		r.close()
+	})
+}

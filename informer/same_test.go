@@ -80,8 +80,8 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 	}
 }
 
-// TestNoComparisonOfAnotherShard: where the server ignores the shard selector, a page shows that it has many more objects
-// than are held, and no other is asked for.
+// TestNoComparisonOfAnotherShard: where the server ignores the shard selector, a page shows that it has many more
+// objects than are held, and no other is asked for.
 func TestNoComparisonOfAnotherShard(t *testing.T) {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	s := fakeapi.New(fakeapi.Options{})

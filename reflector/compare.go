@@ -91,7 +91,8 @@ func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 	switch {
 	case ctx.Err() != nil:
 		return false, outcome{Kind: stop}
-	case err == nil && !entry.ComparableRV(c.ResourceVersion), errors.Is(err, ErrIncomparable), request.RefusesMetadata(err):
+	case err == nil && !entry.ComparableRV(c.ResourceVersion), errors.Is(err, ErrIncomparable),
+		request.RefusesMetadata(err):
 		klog.FromContext(ctx).V(2).Info("What is held is not compared with the server; looking up the newest objects", "err",
 			err)
 		g.incomparable = true

@@ -81,12 +81,13 @@ func TestCompare(t *testing.T) {
 		change func(g *rig)
 		log    []string
 	}{
-		"nothing":           {func(*rig) {}, []string{"SYNCED"}},
-		"others":            {func(g *rig) { g.s.other(7) }, []string{"SYNCED"}},
-		"an update":         {func(g *rig) { g.s.put("a/x", "2"); g.s.other(7) }, []string{"MODIFIED a/x 103", "SYNCED"}},
-		"a new object":      {func(g *rig) { g.s.put("a/z", "1"); g.s.other(7) }, []string{"ADDED a/z 103", "SYNCED"}},
-		"a delete":          {func(g *rig) { g.s.remove("a/x"); g.s.other(7) }, []string{"DELETED a/x 103", "SYNCED"}},
-		"two of one object": {func(g *rig) { g.s.put("a/x", "2"); g.s.put("a/x", "3") }, []string{"MODIFIED a/x 103", "MODIFIED a/x 104", "SYNCED"}},
+		"nothing":      {func(*rig) {}, []string{"SYNCED"}},
+		"others":       {func(g *rig) { g.s.other(7) }, []string{"SYNCED"}},
+		"an update":    {func(g *rig) { g.s.put("a/x", "2"); g.s.other(7) }, []string{"MODIFIED a/x 103", "SYNCED"}},
+		"a new object": {func(g *rig) { g.s.put("a/z", "1"); g.s.other(7) }, []string{"ADDED a/z 103", "SYNCED"}},
+		"a delete":     {func(g *rig) { g.s.remove("a/x"); g.s.other(7) }, []string{"DELETED a/x 103", "SYNCED"}},
+		"two of one object": {func(g *rig) { g.s.put("a/x", "2"); g.s.put("a/x", "3") },
+			[]string{"MODIFIED a/x 103", "MODIFIED a/x 104", "SYNCED"}},
 		"an object that went": {func(g *rig) { g.s.put("a/z", "1"); g.s.remove("a/z"); g.s.put("a/x", "2") },
 			[]string{"ADDED a/z 103", "DELETED a/z 104", "MODIFIED a/x 105", "SYNCED"}},
 		"another under the name": {func(g *rig) { g.s.remove("a/x"); g.s.put("a/x", "2") },
@@ -327,8 +328,9 @@ func TestIncomparable(t *testing.T) {
 		return func(*reflector.Comparison) error { return err }
 	}
 	for name, change := range map[string]func(c *reflector.Comparison) error{
-		"it says so":            fails(fmt.Errorf("too many: %w", reflector.ErrIncomparable)),
-		"metadata are refused":  fails(apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "list", gr, "", "", 0, true)),
+		"it says so": fails(fmt.Errorf("too many: %w", reflector.ErrIncomparable)),
+		"metadata are refused": fails(
+			apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "list", gr, "", "", 0, true)),
 		"no permission to list": fails(apierrors.NewForbidden(gr, "", errors.New("from the test"))),
 		"not comparable":        func(c *reflector.Comparison) error { c.ResourceVersion = "x"; return nil },
 		"too late":              func(*reflector.Comparison) error { time.Sleep(requestTimeout + time.Second); return nil },
@@ -421,9 +423,10 @@ func TestVerifyBesideCompare(t *testing.T) {
 	}{
 		"another cluster": {reason: reflector.ReasonCluster,
 			log: []string{"BEGIN ClusterChanged", "PAGE 1", "END 108", "SYNCED"}, want: reflector.ReasonCluster},
-		"an error":               {err: boom, errs: []error{boom}},
-		"a rewind, and an error": {rewind: true, err: boom, log: []string{"MUSTLIST AheadOfServer"}, want: reflector.ReasonAhead},
-		"both fail":              {compare: gone, err: boom, errs: []error{gone}},
+		"an error": {err: boom, errs: []error{boom}},
+		"a rewind, and an error": {rewind: true, err: boom, log: []string{"MUSTLIST AheadOfServer"},
+			want: reflector.ReasonAhead},
+		"both fail": {compare: gone, err: boom, errs: []error{gone}},
 		"a reason beside a failure": {compare: gone, reason: reflector.ReasonCluster, errs: []error{gone},
 			log: []string{"BEGIN ClusterChanged"}, want: reflector.ReasonCluster},
 	} {

@@ -28,34 +28,35 @@
 // So these connects take two round trips. What differs must have changed since the state held, and is awaited from the
 // watch.
 //
-// Otherwise, in this order: Options.Verify; the server's resourceVersion, by a list with limit=1 (the probe); the watch;
-// and, once the watch is accepted and before any event of it is delivered, the UID and resourceVersion of up to five of
-// the newest objects held (the look-ups).
+// Otherwise, in this order: Options.Verify; the server's resourceVersion, by a list with limit=1 (the probe); the
+// watch; and, once the watch is accepted and before any event of it is delivered, the UID and resourceVersion of up to
+// five of the newest objects held (the look-ups).
 //
 //   - The resourceVersion held is above the server's: relist, ReasonAhead. (A watch from the future is accepted, and
 //     sends nothing.)
 //   - An object is another one, or in another state, at a resourceVersion that the stream has passed: relist,
 //     ReasonRewound.
-//   - An object is gone, or newer than the stream: an event that brings that state, or a later one, must come before the
-//     watch has passed the resourceVersion of the comparison, or of the last look-up; otherwise relist, ReasonRewound.
+//   - An object is gone, or newer than the stream: an event that brings that state, or a later one, must come before
+//     the watch has passed the resourceVersion of the comparison, or of the last look-up; otherwise relist,
+//     ReasonRewound.
 //   - An event contradicts the objects held: it is about an object with another UID than the one under its key, or it
 //     is a MODIFIED or DELETED for a key without an object. The reflector checks this for the newest objects and for
 //     those whose event is awaited, and does not deliver the event. The sink, which holds all objects, reports it for
 //     the others (Reflector.Contradicted). Either causes a relist, ReasonRewound, once per connection, and soon after
 //     another list only after a wait: a server that is merely odd is not listed in a circle.
 //
-// Comparison and look-ups follow the watch because of what their order proves: they are answered by the server that has
-// accepted the watch, or by a later one, and then the watch breaks. So it does no harm if client-go repeats requests, or if they
-// wait for a connection, while the server is replaced. If the watch breaks meanwhile, or a request fails, all of it
-// starts again.
+// Comparison and look-ups follow the watch because of what their order proves: they are answered by the server that
+// has accepted the watch, or by a later one, and then the watch breaks. So it does no harm if client-go repeats
+// requests, or if they wait for a connection, while the server is replaced. If the watch breaks meanwhile, or a
+// request fails, all of it starts again.
 //
-// Without a comparison five objects are looked up at the start, after every watch that ended with an error or before its time (as a server
-// ends its watches when it is stopped or its storage is replaced), and if more than a second passed before the next
-// watch was accepted. A connection that is cut looks like one that the server ends. So a watch counts as ended in order
-// only if it ended after its own time-out while the reflector was waiting for an event. After such a watch (every five
-// to ten minutes) one object is looked up, and after a drain none: a routine reconnect costs two requests of one
-// object, and the watch. Objects whose event was still awaited when a connection was lost are looked up first at the
-// next.
+// Without a comparison five objects are looked up at the start, after every watch that ended with an error or before
+// its time (as a server ends its watches when it is stopped or its storage is replaced), and if more than a second
+// passed before the next watch was accepted. A connection that is cut looks like one that the server ends. So a watch
+// counts as ended in order only if it ended after its own time-out while the reflector was waiting for an event. After
+// such a watch (every five to ten minutes) one object is looked up, and after a drain none: a routine reconnect costs
+// two requests of one object, and the watch. Objects whose event was still awaited when a connection was lost are
+// looked up first at the next.
 //
 // A look-up is a list with a field selector on name and namespace. If another object is returned (by a ListerWatcher
 // that overwrites the selector), the server refuses the selector, or an object is too large for the link, there are no
@@ -82,9 +83,9 @@
 // After a comparison it is when the awaited events have come: no bookmark is waited for, and the watch has an ordinary
 // time-out. If it is silent for ten seconds meanwhile, it is replaced by one with a time-out of three seconds, whose
 // look-ups and bookmark show whether the events come at all. If the objects cannot be compared (ErrIncomparable,
-// metadata are refused, they have not come ten seconds after the request), the probe, the look-ups and the drain follow,
-// at this connect and for the rest of the run. An object to which a rewound server has given the same resourceVersion
-// again, with another body, looks unchanged, as it does to the look-ups and to an audit.
+// metadata are refused, they have not come ten seconds after the request), the probe, the look-ups and the drain
+// follow, at this connect and for the rest of the run. An object to which a rewound server has given the same
+// resourceVersion again, with another body, looks unchanged, as it does to the look-ups and to an audit.
 //
 // # Watch
 //
@@ -232,9 +233,9 @@
 // thin link: see Relist). A call that has not returned five seconds after that is overdue: Status.Err and
 // Options.OnError (once for each call) say for how long. The reflector waits for it until Run's own context has ended,
 // because other calls would only pile up. Five seconds after that it abandons the call and drops its result.
-// Options.Verify and Options.Compare are bounded likewise, but abandoned as soon as they are overdue; while five calls of
-// one of them have not returned, it is not called. A watch has five seconds to end after its Stop was
-// called, whether or not Stop returns.
+// Options.Verify and Options.Compare are bounded likewise, but abandoned as soon as they are overdue; while five calls
+// of one of them have not returned, it is not called. A watch has five seconds to end after its Stop was called,
+// whether or not Stop returns.
 //
 // A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.
 package reflector

@@ -60,13 +60,14 @@ func TestDrainWhileBusy(t *testing.T) {
 		g.start(reflector.Options{})
 		g.s.noBookmarks = true
 		calls := 0
-		g.restart(func() { g.s.other(7) }, reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
+		o := reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 			if calls++; calls == 2 {
 				g.s.put("a/y", "1") // above the first probe's
 				g.s.other(100)      // and below the second's
 			}
 			return "", nil
-		}})
+		}}
+		g.restart(func() { g.s.other(7) }, o)
 		g.sleep(2 * time.Second)
 		if g.m.syncs() != 0 {
 			t.Error("synced early")

@@ -174,7 +174,9 @@ func TestVerifyBeforeAList(t *testing.T) {
 	for _, tt := range tests {
 		bubble(t, func(g *rig) {
 			g.m.cp = &reflector.Checkpoint{Relist: tt.due}
-			g.start(reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) { return tt.verify, nil }})
+			g.start(reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
+				return tt.verify, nil
+			}})
 			if l := g.m.lines(); l[0] != "BEGIN "+string(tt.want) {
 				t.Errorf("%s due, Verify says %s: told %q", tt.due, tt.verify, l)
 			}

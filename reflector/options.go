@@ -66,11 +66,11 @@ type Options struct {
 	// An answer that was requested before that may be another server's.
 	Verify func(ctx context.Context, lost time.Time) (Reason, error)
 	// Compare, if set, lists the objects of the server by metadata, in one consistent answer, and returns which of them
-	// the sink holds in another state (UID and resourceVersion), does not hold, or holds alone. Objects that Admit or Shard
-	// would keep from the sink are no differences; nor are those that the sink has refused in that state. It is called
-	// after a watch has been accepted at the start of a run that resumes, or after a lost connection, in place of the probe
-	// and the look-ups. It fails with ErrIncomparable if it cannot compare. It has 90 s, more on a thin link, and is else
-	// bounded as Verify. Default: probe and look-ups.
+	// the sink holds in another state (UID and resourceVersion), does not hold, or holds alone. Objects that Admit or
+	// Shard would keep from the sink are no differences; nor are those that the sink has refused in that state. It is
+	// called after a watch has been accepted at the start of a run that resumes, or after a lost connection, in place of
+	// the probe and the look-ups. It fails with ErrIncomparable if it cannot compare. It has 90 s, more on a thin link,
+	// and is else bounded as Verify. Default: probe and look-ups.
 	Compare func(ctx context.Context) (Comparison, error)
 	// ComparisonPays, if set, is called before each Compare. It returns whether the sink holds so few objects that Compare
 	// costs less than a probe, five look-ups, and, at the start of a run, the wait for a bookmark. Default: true.

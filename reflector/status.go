@@ -41,7 +41,8 @@ type Status struct {
 	Lookups int
 	// Resumes counts watches that the server resumed at a resourceVersion we held, without the first watch after a list.
 	// An accepted watch may still get a 410 as its first event. So it counts only once its first event or bookmark has
-	// come, it has ended in order, the server was at that resourceVersion itself, or Options.Compare has found nothing that differs.
+	// come, it has ended in order, the server was at that resourceVersion itself, or Options.Compare has found nothing
+	// that differs.
 	Resumes int
 	// SeedErr is why Options.Seed has not spared the first list; nil if it has, or has not been called.
 	SeedErr error

@@ -150,8 +150,9 @@ func (g *guards) guard(ctx context.Context) outcome {
 	return outcome{}
 }
 
-// placeOfServer finds out how far the server was when the look-ups were answered: the events that explain them must come
-// before the watch has passed that. at is the highest resourceVersion of the answers; without one the server is probed.
+// placeOfServer finds out how far the server was when the look-ups were answered: the events that explain them must
+// come before the watch has passed that. at is the highest resourceVersion of the answers; without one the server is
+// probed.
 func (g *guards) placeOfServer(ctx context.Context, at string) outcome {
 	if at == "" {
 		rv, err := g.probe(ctx)
@@ -260,7 +261,9 @@ func (g *guards) verifyHook(ctx context.Context) (Reason, error) {
 	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
 	defer cancel()
 	lost := g.s.watching.brokeAt
-	reason, err := g.verifier.Call(ctx, limited, func(ctx context.Context) (Reason, error) { return g.s.o.Verify(ctx, lost) })
+	reason, err := g.verifier.Call(ctx, limited, func(ctx context.Context) (Reason, error) {
+		return g.s.o.Verify(ctx, lost)
+	})
 	if err != nil {
 		return "", g.s.conn.describe("verify the server of", err)
 	}

@@ -157,7 +157,7 @@ var reflectorResumeMutants = []mutant{
 		file:   "informer/compare.go",
 		old:    `if list.Continue != "" {`,
 		new:    `if false {`,
-		test:   "TestNoComparisonOfAnotherShard",
+		test:   "TestComparisonThatGoesOn",
 	},
 	{
 		name:   "reflector/doubts-forgotten",
@@ -195,7 +195,7 @@ var reflectorResumeMutants = []mutant{
 		file:   "reflector/compare.go",
 		old:    `return len(g.awaited) == 0 && (g.exact || g.s.cur.Reached(g.target))`,
 		new:    `return len(g.awaited) == 0`,
-		test:   "TestSyncedIsNotEarly",
+		test:   "TestModel",
 	},
 	{
 		name:   "reflector/drain-never-ends",
