@@ -8,6 +8,7 @@ var namesMutants = []mutant{
 		file:   "internal/source/resource.go",
 		old:    "return !r.Retired && !slices.Contains(r.Elsewhere, name)",
 		new:    "return !r.Retired",
+		dir:    "internal/cli/input",
 		test:   "TestMeanings",
 	},
 	{
@@ -16,6 +17,7 @@ var namesMutants = []mutant{
 		file:   "internal/source/meaning.go",
 		old:    "		func(r Resource) bool { return slices.Contains(r.RequestedAs, name) },\n",
 		new:    "",
+		dir:    "internal/cli/input",
 		test:   "TestMeanings",
 	},
 	{
@@ -33,6 +35,7 @@ var namesMutants = []mutant{
 		file:   "internal/source/resource.go",
 		old:    "return !r.Retired && qualifier == r.Group",
 		new:    "return qualifier == r.Group",
+		dir:    "internal/cli/input",
 		test:   "TestMeanings",
 	},
 }
