@@ -43,7 +43,7 @@ type listing struct {
 var memories = sync.Pool{New: func() any { return new([]byte) }}
 
 func newListing(c *collection, r reader, p path, o *listOptions) *listing {
-	return &listing{c: c, r: r, path: p, options: o, selects: matcherOf(c.renderer, o)}
+	return &listing{c: c, r: r, path: p, options: o, selects: matcherOf(c, o)}
 }
 
 // prefix is what the keys begin with.

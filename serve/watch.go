@@ -59,7 +59,7 @@ func (q *request) watch() error {
 		timeout = time.Duration(*seconds) * time.Second
 	}
 	w := &watcher{request: q, history: q.reader.History(), first: true}
-	w.selects = matcherOf(q.collection.renderer, q.options)
+	w.selects = matcherOf(q.collection, q.options)
 	initial, err := w.begin()
 	if err == nil && initial != nil {
 		err = w.lease.resize(w.ctx, listMemory(0), memoryWait)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/discovery"
 	"github.com/larder-dev/larder/store/consumer"
 )
 
@@ -71,8 +72,9 @@ type LoggedOf struct {
 func LogAll(
 	ctx context.Context, l Logger, of []Collection, q LogQuery, from func(Collection, time.Time),
 ) (all []LoggedOf, err error) {
+	selector := q.Fields
 	for i := range of {
-		q.Collection = of[i].ID
+		q.Collection, q.Fields = of[i].ID, discovery.StoredSelector(of[i].Identity().GroupResource(), selector)
 		one, kept, err := logOne(ctx, l, q)
 		switch {
 		case errors.Is(err, consumer.ErrNotKept):

@@ -104,4 +104,12 @@ var cliMutants = []mutant{
 		old:  `if errors.Is(err, store.ErrOverwritten) {`, new: `if errors.Is(err, store.ErrClosed) {`,
 		test: "TestPageStates",
 	},
+	{
+		name:   "get/field-that-is-false",
+		breaks: "A field that is false selects objects that lack it.",
+		file:   "internal/discovery/fields.go",
+		old:    `one.Value, not = "true", !not`,
+		new:    `one.Value = "true"`,
+		test:   "TestStoredSelector",
+	},
 }

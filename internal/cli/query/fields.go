@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/discovery"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -20,7 +21,7 @@ func (o *getOptions) fieldsIn(c source.Collection) string {
 	if c.FieldSelector == o.fields {
 		return ""
 	}
-	return o.fields
+	return discovery.StoredSelector(c.Identity().GroupResource(), o.fields)
 }
 
 // noteFields says which fields none of the stored objects has. A store knows no schema, so a misspelled field cannot
@@ -34,6 +35,9 @@ func (o *getOptions) noteFields(
 	}
 	for _, r := range selector.Requirements() {
 		if found && r.Operator != selection.NotEquals && r.Value != "" { // an object that was found has it
+			continue
+		}
+		if discovery.IsSelectableField(chosen.Collections[0].Identity().GroupResource(), r.Field) { // the kind has it
 			continue
 		}
 		absent, err := o.absent(ctx, src, chosen.Collections, r.Field)
