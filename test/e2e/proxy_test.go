@@ -32,6 +32,8 @@ type network struct {
 	listener net.Listener
 	links    map[*link]bool
 	held     []net.Conn // connections that wait to pass
+	opened   int        // connections that have passed
+	received int64      // bytes that the server has sent
 }
 
 // link is one proxied connection. A link that hung once stays dead.
@@ -143,18 +145,33 @@ func (n *network) takeLocked(conn net.Conn) {
 	}
 	k := &link{client: conn, server: server, dead: make(chan struct{})}
 	n.links[k] = true
+	n.opened++
 	if n.mode == hanging {
 		k.hang()
 	}
 	var ends sync.WaitGroup
-	ends.Go(func() { k.copy(server, conn) })
-	ends.Go(func() { k.copy(conn, server) })
+	ends.Go(func() { k.copy(server, conn, func(int) {}) })
+	ends.Go(func() { k.copy(conn, server, n.count) })
 	n.wg.Go(func() {
 		ends.Wait()
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		delete(n.links, k)
 	})
+}
+
+// count counts bytes of the server.
+func (n *network) count(bytes int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.received += int64(bytes)
+}
+
+// counted returns how many connections have passed, and how many bytes the server has sent.
+func (n *network) counted() (connections int, received int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.opened, n.received
 }
 
 // hang stops the link without closing it.
@@ -166,11 +183,12 @@ func (k *link) hang() {
 	}
 }
 
-// copy passes bytes until an end is closed. A dead link swallows them.
-func (k *link) copy(to, from net.Conn) {
+// copy passes bytes, and tells count of them, until an end is closed. A dead link swallows them.
+func (k *link) copy(to, from net.Conn, count func(int)) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
+		count(n)
 		select {
 		case <-k.dead:
 			if err != nil {
