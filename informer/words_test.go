@@ -149,7 +149,7 @@ func TestWordsOfErrors(t *testing.T) {
 	})
 }
 
-// TestWordsOfLists checks the same for what handlers of errors get: the watch error handler that of a list, and those of
+// TestWordsOfLists checks the same for what handlers of errors get: the watch error handler that of a list, those of
 // utilruntime that of an object that a transform refuses.
 func TestWordsOfLists(t *testing.T) {
 	old := utilruntime.ErrorHandlers
