@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -20,7 +21,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// audited returns what makes an informer compare by metadata.
+// audited returns what makes audits compare by metadata, and a start look up the newest objects, as in a collection that
+// is too large to be compared.
 func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cfg)
@@ -28,7 +30,13 @@ func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options)
 		t.Fatal(err)
 	}
 	return func(o *informer.Options) {
-		o.ListMetadata = requests.ListMetadata(client.CoreV1().RESTClient(), src.identity)
+		list := requests.ListMetadata(client.CoreV1().RESTClient(), src.identity)
+		o.ListMetadata = func(ctx context.Context, lo metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+			if lo.TimeoutSeconds != nil {
+				return nil, reflector.ErrIncomparable
+			}
+			return list(ctx, lo)
+		}
 		o.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	}
 }
@@ -121,6 +129,35 @@ func TestAuditFindsHoles(t *testing.T) {
 			s.kept(t, c)
 		})
 	}
+}
+
+// TestStartFindsHoles checks that the comparison of a start finds records that are gone from the file: a list replaces
+// them before HasSynced (issue 38, A.1).
+func TestStartFindsHoles(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, shared)
+	c.createPods(t, names("p", 0, 60))
+	cfg := c.Config(t.Name())
+	src := podSource(t, cfg, c.ns)
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compares := func(o *informer.Options) {
+		o.ListMetadata = requests.ListMetadata(client.CoreV1().RESTClient(), src.identity)
+	}
+	f := newFile(t)
+	f.run(t, src, compares)
+	punch(t, f.path, []string{c.ns + "/p-00010", c.ns + "/p-00020", c.ns + "/p-00030"})
+	s := f.start(t, src, compares)
+	s.sync(t)
+	if problem := c.pods(t).diff(s.held(t)); problem != "" {
+		t.Error("when it had synced:", problem)
+	}
+	if st := s.Status().Reflector; st.Relists[reflector.ReasonRewound] != 1 || st.Lists != 1 {
+		t.Errorf("status %+v", st)
+	}
+	s.kept(t, c)
 }
 
 // punch deletes records of the only collection in a closed file, which counts the rest: nothing but a comparison with
