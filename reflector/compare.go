@@ -139,7 +139,9 @@ func (g *guards) askCompare(ctx context.Context) (Comparison, error) {
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { sent.Reset(compareTime) },
 	})
-	c, err := g.comparer.Call(ctx, traced, g.s.o.Compare)
+	awaited, ended := request.Await(traced, g.s.conn.await)
+	defer ended()
+	c, err := g.comparer.Call(ctx, awaited, g.s.o.Compare)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: its metadata take too long to come: %w", ErrIncomparable, err)
 	}

@@ -24,17 +24,17 @@ type connection struct {
 
 	// live is Status.Live.
 	live bool
-	// connecting is the slot to connect; nil if there is none. listing is the slot to list.
-	connecting *limiter.Slot
-	listing    slot
-	backoff    pace.Backoff
+	// connecting is the slot to connect, and listing the one to list.
+	connecting, listing slot
+	backoff             pace.Backoff
 	// lastErr is the error that the next Backoff or Degraded waits for.
 	lastErr error
 }
 
 func newConnection(r *Reflector) *connection {
-	c := &connection{o: r.o, board: &r.board, lw: request.Of(r.lw)}
-	c.listing.l, c.listing.down = r.o.Limiter, c.showDown
+	c := &connection{o: r.o, board: &r.board}
+	c.lw = request.Of(r.lw, c.await)
+	c.connecting.wait, c.listing.wait, c.listing.down = r.o.Limiter.Connect, r.o.Limiter.List, c.showDown
 	return c
 }
 
@@ -57,6 +57,8 @@ func (c *connection) report(ctx context.Context, err error) {
 	c.board.update(func(st *Status) { st.Err, rv = err, st.ResourceVersion })
 	klog.FromContext(ctx).V(2).Info("Connection lost", "err", err, "resourceVersion", rv)
 	c.setLive(false)
+	c.connecting.fails(true)
+	c.listing.fails(true)
 	if c.o.OnError != nil {
 		c.o.OnError(ctx, err)
 	}
@@ -143,8 +145,23 @@ func (c *connection) showDown(err error) {
 
 // connected gives back the slot to connect: the server has answered, or this session backs off.
 func (c *connection) connected() {
-	c.connecting.Done()
-	c.connecting = nil
+	c.connecting.give()
+}
+
+// await is called when a request begins, and answered when the first byte of its answer has come or it has ended: the
+// slots do not count while a server does not answer.
+func (c *connection) await() (answered func()) {
+	connecting, listing := c.connecting.current().Await(), c.listing.current().Await()
+	return func() {
+		connecting()
+		listing()
+	}
+}
+
+// works is called when everything has been delivered: the next take waits in no line of those that failed.
+func (c *connection) works() {
+	c.connecting.fails(false)
+	c.listing.fails(false)
 }
 
 // yield gives back both slots while a call is overdue, since that call may never return.
@@ -159,10 +176,12 @@ func (c *connection) tellLimiter(err error) {
 	case limiter.Answered(err), errors.Is(err, ErrPutOff):
 		c.o.Limiter.Heard()
 	case !isUnanswered(err):
-	case c.connecting != nil:
-		c.connecting.Failed(err)
 	default:
-		c.o.Limiter.Lost(err)
+		if connecting := c.connecting.current(); connecting != nil {
+			connecting.Failed(err)
+		} else {
+			c.o.Limiter.Lost(err)
+		}
 	}
 }
 

@@ -182,7 +182,9 @@
 // # Many reflectors, one server
 //
 // Reflectors that share an Options.Limiter connect, eight at a time, and list, two at a time, in the order in which
-// they ask. A slot to connect is given back when the server has accepted the watch, or answered the first page. A slot
+// they ask; a reflector whose last request has failed waits behind the others. A slot does not count while its request
+// has had no byte of an answer for 250 ms, so that a resource that hangs, because its conversion webhook does, holds up
+// no other; at most 64 slots of each kind do not count. A slot to connect is given back when the server has accepted the watch, or answered the first page. A slot
 // to list is given back at the end of the list, while a page waits to be repeated, and while the sink has not accepted
 // a page for ten seconds. Both are given back while a call is overdue. A reflector that waits for a slot while the link
 // is down is not live.

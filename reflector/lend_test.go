@@ -152,7 +152,7 @@ func wantBothPlaces(t *testing.T, l *limiter.Limiter) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for range 2 {
-		turn, err := l.List(ctx, nil)
+		turn, err := l.List(ctx, false, nil)
 		if err != nil {
 			t.Error(err)
 		}

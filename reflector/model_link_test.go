@@ -66,10 +66,10 @@ func (m *model) placesAreFree() {
 	defer cancel()
 	for what, places := range map[string]struct {
 		n    int
-		take func(context.Context, func(error)) (*limiter.Slot, error)
+		take func(context.Context, bool, func(error)) (*limiter.Slot, error)
 	}{"connect": {8, m.l.Connect}, "list": {2, m.l.List}} {
 		for range places.n {
-			turn, err := places.take(ctx, nil)
+			turn, err := places.take(ctx, false, nil)
 			if err != nil {
 				m.t.Errorf("a turn to %s is lost", what)
 			}

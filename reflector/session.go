@@ -278,6 +278,7 @@ func (s *session) moveTo(c history.Progress) {
 // synced calls Sink.Synced, once per list or lost connection. An error is the sink's.
 func (s *session) synced(ctx context.Context) error {
 	s.guards.target, s.watching.quiet = "", 0
+	s.conn.works()
 	if s.announced {
 		s.conn.setLive(true) // it is false after an overdue request, and between a list and its watch
 		return nil
@@ -313,17 +314,13 @@ func (s *session) listedRecently() bool {
 
 // connect waits for a slot to connect, unless the session has one. It returns false if ctx has ended.
 func (s *session) connect(ctx context.Context) bool {
-	if s.conn.connecting != nil {
-		return true
-	}
-	var err error
-	s.conn.connecting, err = s.o.Limiter.Connect(ctx, func(err error) {
+	s.conn.connecting.down = func(err error) {
 		s.conn.showDown(err)
 		// Even if our own watch ended in order: the next one may come much later, and from another server.
 		s.watching.end = lost
 		s.conn.setLive(false)
-	})
-	return err == nil
+	}
+	return s.conn.connecting.take(ctx) == nil
 }
 
 // relistInSlot is the state Relist, with a slot to list and one to connect. It takes the slot to list first, so that a

@@ -261,7 +261,9 @@ func (g *guards) verifyHook(ctx context.Context) (Reason, error) {
 	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
 	defer cancel()
 	lost := g.s.watching.brokeAt
-	reason, err := g.verifier.Call(ctx, limited, func(ctx context.Context) (Reason, error) {
+	awaited, ended := request.Await(limited, g.s.conn.await)
+	defer ended()
+	reason, err := g.verifier.Call(ctx, awaited, func(ctx context.Context) (Reason, error) {
 		return g.s.o.Verify(ctx, lost)
 	})
 	if err != nil {

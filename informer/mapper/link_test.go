@@ -19,7 +19,7 @@ func TestAsksInTurn(t *testing.T) {
 		l := begin(t, a, storePath(t), false)
 		var slots []*limiter.Slot
 		for range 8 {
-			slot, err := l.st.Limiter().Connect(t.Context(), quiet)
+			slot, err := l.st.Limiter().Connect(t.Context(), false, quiet)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,7 +35,7 @@ func TestAsksInTurn(t *testing.T) {
 		if n := a.asked(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
-		if _, err := l.st.Limiter().Connect(t.Context(), quiet); err != nil { // the turn is given back
+		if _, err := l.st.Limiter().Connect(t.Context(), false, quiet); err != nil { // the turn is given back
 			t.Error(err)
 		}
 		l.end()
@@ -48,7 +48,7 @@ func TestMissNeedsNoTurn(t *testing.T) {
 		a := newAPI()
 		l := begin(t, a, storePath(t), false)
 		for range 8 {
-			if _, err := l.st.Limiter().Connect(t.Context(), quiet); err != nil {
+			if _, err := l.st.Limiter().Connect(t.Context(), false, quiet); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -76,7 +76,7 @@ func TestOneTries(t *testing.T) {
 		go func() { // an informer, say
 			defer close(ended)
 			for {
-				slot, err := l.st.Limiter().Connect(ctx, quiet)
+				slot, err := l.st.Limiter().Connect(ctx, false, quiet)
 				if err != nil {
 					return
 				}

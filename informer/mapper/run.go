@@ -78,7 +78,7 @@ func (m *Mapper) sleep(ctx context.Context) bool {
 // askInTurn asks the server, unless a miss has done so. It waits for a slot of the limiter that the store's informers
 // share, so that only one of them tries while the link is down.
 func (m *Mapper) askInTurn(ctx context.Context) error {
-	slot, err := m.limiter.Connect(ctx, func(error) {})
+	slot, err := m.limiter.Connect(ctx, false, func(error) {})
 	if err != nil {
 		return err
 	}
@@ -88,6 +88,7 @@ func (m *Mapper) askInTurn(ctx context.Context) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
+	defer slot.Await()()
 	if _, err = m.learn(asking); limiter.Unanswered(err) {
 		slot.Failed(err)
 	}

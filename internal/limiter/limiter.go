@@ -16,6 +16,12 @@ const (
 	maxLists    = 2
 	// patience is how long an attempt may take while the link is down before the next client may try.
 	patience = 10 * time.Second
+	// silence is how long a request may be without a first byte of its answer until its slot stops counting; half as long
+	// while other slots of the kind do not count. maxSilent is how many slots of a kind do not count at a time. The bounds
+	// on connects and lists are there for the server's load, and a server that waits for another one, such as a conversion
+	// webhook, has none.
+	silence   = 250 * time.Millisecond
+	maxSilent = 64
 )
 
 // Limiter is the state of the link to one server. Its methods are safe for concurrent use, and for a nil Limiter.
@@ -38,14 +44,17 @@ type Limiter struct {
 	timer *time.Timer
 }
 
-// places is a bounded number of slots, with the queue of those who wait for one, in the order of their calls.
+// places is a bounded number of slots, with the queue of those who wait for one, in the order of their calls: first
+// those that did not fail the last time.
 type places struct {
-	taken int
-	queue []*waiter
+	taken  int // slots that count
+	silent int // slots that do not count, since they wait for an answer
+	queue  []*waiter
 }
 
 // waiter is a call of Connect or List that waits for a slot.
 type waiter struct {
+	failed  bool // the client failed the last time
 	granted chan struct{}
 	told    chan error // receives the error when the link goes down, for the down callback
 }
@@ -53,31 +62,24 @@ type waiter struct {
 // New returns a Limiter whose link is up.
 func New() *Limiter { return &Limiter{recovered: make(chan struct{})} }
 
-// Slot is a slot of Connect or List. Done gives it back.
-type Slot struct {
-	l     *Limiter
-	of    func(*Limiter) *places
-	begun time.Time
-	heard int64 // value of Limiter.heard when the slot was granted
-	once  sync.Once
-}
-
 // Connect waits for a slot to connect; an error is that of ctx. While it waits, it calls down with the error of another
-// client each time that the link fails.
-func (l *Limiter) Connect(ctx context.Context, down func(error)) (*Slot, error) {
-	return l.wait(ctx, down, func(l *Limiter) *places { return &l.connects })
+// client each time that the link fails. A client that failed the last time waits behind those that did not.
+func (l *Limiter) Connect(ctx context.Context, failed bool, down func(error)) (*Slot, error) {
+	return l.wait(ctx, failed, down, func(l *Limiter) *places { return &l.connects })
 }
 
 // List waits for a slot to list; otherwise it is like Connect.
-func (l *Limiter) List(ctx context.Context, down func(error)) (*Slot, error) {
-	return l.wait(ctx, down, func(l *Limiter) *places { return &l.lists })
+func (l *Limiter) List(ctx context.Context, failed bool, down func(error)) (*Slot, error) {
+	return l.wait(ctx, failed, down, func(l *Limiter) *places { return &l.lists })
 }
 
-func (l *Limiter) wait(ctx context.Context, down func(error), of func(*Limiter) *places) (*Slot, error) {
+func (l *Limiter) wait(
+	ctx context.Context, failed bool, down func(error), of func(*Limiter) *places,
+) (*Slot, error) {
 	if l == nil {
 		return nil, nil
 	}
-	w := l.enter(of)
+	w := l.enter(failed, of)
 	for waits := true; waits; {
 		select {
 		case <-w.granted:
@@ -101,44 +103,21 @@ func (l *Limiter) wait(ctx context.Context, down func(error), of func(*Limiter) 
 }
 
 // enter adds the caller to the queue, if it has to wait.
-func (l *Limiter) enter(of func(*Limiter) *places) *waiter {
-	w := &waiter{granted: make(chan struct{}), told: make(chan error, 1)}
+func (l *Limiter) enter(failed bool, of func(*Limiter) *places) *waiter {
+	w := &waiter{failed: failed, granted: make(chan struct{}), told: make(chan error, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := of(l)
-	p.queue = append(p.queue, w)
+	at := len(p.queue)
+	if first := slices.IndexFunc(p.queue, func(w *waiter) bool { return w.failed }); !failed && first >= 0 {
+		at = first
+	}
+	p.queue = slices.Insert(p.queue, at, w)
 	l.grantLocked()
 	if l.failures > 0 && slices.Contains(p.queue, w) {
 		w.told <- l.err
 	}
 	return w
-}
-
-// Done gives the slot back. Further calls, and calls for a nil Slot, do nothing.
-func (t *Slot) Done() {
-	if t == nil {
-		return
-	}
-	t.once.Do(func() {
-		t.l.mu.Lock()
-		defer t.l.mu.Unlock()
-		t.of(t.l).taken--
-		t.l.grantLocked()
-	})
-}
-
-// Failed reports that the attempt to connect in this slot had no answer. Of attempts at the same time only one counts.
-// None counts if any client has heard from the server since the slot was granted: then the link is not down.
-func (t *Slot) Failed(err error) {
-	if t == nil {
-		return
-	}
-	l := t.l
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if t.heard == l.heard.Load() && (l.failures == 0 || !t.begun.Before(l.failed)) {
-		l.failLocked(err)
-	}
 }
 
 // Lost reports that an established connection broke. Several that break while the link is down count as one failure.

@@ -26,7 +26,7 @@ type peers struct {
 // run is one session, as package reflector does it: it tries until it is live.
 func (p *peers) run(ctx context.Context, answers func() bool, takes time.Duration) {
 	for {
-		slot, err := p.l.Connect(ctx, func(error) {})
+		slot, err := p.l.Connect(ctx, false, func(error) {})
 		if err != nil {
 			return
 		}
@@ -125,7 +125,7 @@ func TestOneFailure(t *testing.T) {
 		l.Heard()
 		var slots []*Slot
 		for range maxConnects {
-			slot, err := l.Connect(t.Context(), nil)
+			slot, err := l.Connect(t.Context(), false, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +146,7 @@ func TestOneFailure(t *testing.T) {
 func TestNotTheLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
-		slot, err := l.Connect(t.Context(), nil)
+		slot, err := l.Connect(t.Context(), false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestLists(t *testing.T) {
 		l := New()
 		var slots []*Slot
 		for range maxLists {
-			slot, err := l.List(t.Context(), nil)
+			slot, err := l.List(t.Context(), false, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,14 +179,14 @@ func TestLists(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := l.List(ctx, nil); err == nil {
+			if _, err := l.List(ctx, false, nil); err == nil {
 				t.Error("a third list")
 			}
 		})
 		synctest.Wait()
 		var got atomic.Bool
 		wg.Go(func() {
-			slot, err := l.List(t.Context(), nil)
+			slot, err := l.List(t.Context(), false, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -215,7 +215,7 @@ func TestLists(t *testing.T) {
 // TestNil: who shares no link is held up by nobody.
 func TestNil(t *testing.T) {
 	var l *Limiter
-	slot, err := l.Connect(t.Context(), nil)
+	slot, err := l.Connect(t.Context(), false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestInOrder(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
-				slot, err := l.Connect(t.Context(), func(error) {})
+				slot, err := l.Connect(t.Context(), false, func(error) {})
 				if err != nil {
 					t.Error(err)
 				}
@@ -287,7 +287,7 @@ func TestTold(t *testing.T) {
 		l := New()
 		var slots []*Slot
 		for range maxConnects {
-			slot, err := l.Connect(t.Context(), nil)
+			slot, err := l.Connect(t.Context(), false, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -298,7 +298,7 @@ func TestTold(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
-				_, err := l.Connect(ctx, func(err error) {
+				_, err := l.Connect(ctx, false, func(err error) {
 					if !errors.Is(err, errAway) {
 						t.Errorf("told %v", err)
 					}
@@ -327,7 +327,7 @@ func TestPatience(t *testing.T) {
 		l.Lost(errAway)
 		var got []time.Time
 		for range 3 {
-			if _, err := l.Connect(t.Context(), func(error) {}); err != nil {
+			if _, err := l.Connect(t.Context(), false, func(error) {}); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, time.Now())

@@ -2,6 +2,26 @@ package main
 
 var reflectorMutants = []mutant{
 	{
+		name:   "limiter/hanging-requests-count",
+		breaks: "A request that has no answer for 250 ms holds no slot that others need.",
+		file:   "internal/limiter/slot.go",
+		old: `		p.silent++
+		p.taken--
+`,
+		new: `		p.silent++
+`,
+		test: "TestHangingResourcesDoNotHurtOthers",
+		dir:  "reflector",
+	},
+	{
+		name:   "limiter/hanging-requests-unbounded",
+		breaks: "At most 64 requests that have no answer do not count.",
+		file:   "internal/limiter/slot.go",
+		old:    `t.silent == 0 && p.silent == maxSilent`,
+		new:    `t.silent == 0 && p.silent > 1000`,
+		test:   "TestSilentSlots",
+	},
+	{
 		name:   "reflector/refused-for-ever",
 		breaks: "A watch that is refused again and again, though the server has moved on, is given up for a list.",
 		file:   "reflector/refused.go",

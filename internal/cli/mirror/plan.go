@@ -3,18 +3,15 @@ package mirror
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/cluster"
-	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/internal/source"
@@ -53,22 +50,18 @@ func (pl planner) plan(
 	if plan, err = resolve(ctx, server, r, all); err != nil || r.Unreached() { // the informers wait for the server
 		return plan, r.Offers(), err
 	}
+	answers := askAll(ctx, plan, func(p planned) bool { // the server has accepted it once
+		return slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == p.identity && i.Complete })
+	})
 	var agreed []planned
 	for i, p := range plan {
-		if slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == p.identity && i.Complete }) {
-			agreed = append(agreed, p) // the server has accepted it once
-			continue
-		}
-		reached, err := p.ask(ctx)
-		switch {
+		switch err := answers[i]; {
 		case err != nil && p.wanted.Everything && !apierrors.IsUnauthorized(err):
 			klog.FromContext(ctx).Info("Not mirrored, though the server names it", "resource", p.resource.String(), "why",
 				err.Error())
 			continue
 		case err != nil:
 			return plan, r.Offers(), p.wanted.At(err)
-		case !reached:
-			return append(agreed, plan[i:]...), r.Offers(), nil
 		}
 		agreed = append(agreed, p)
 	}
@@ -110,29 +103,4 @@ func resolve(
 		}
 	}
 	return plan, errors.Join(unknown...)
-}
-
-// ask lists one object. It fails if the answer will be the same the next time: the informer would ask for ever.
-func (p planned) ask(ctx context.Context) (reached bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, cluster.AskFor)
-	defer cancel()
-	_, err = p.conn.ListWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
-	what := p.resource.String()
-	if sc := input.Scope(source.NewCollection(entry.Info{Identity: p.identity})); sc != "all" {
-		what += " (" + sc + ")"
-	}
-	switch {
-	case apierrors.IsUnauthorized(err):
-		return true, cluster.ServerError(err, "")
-	case apierrors.IsBadRequest(err):
-		return true, command.WithHint(fmt.Errorf("the API server refuses to list %s: %w", what, err),
-			"check -l and --field-selector: many resources can be selected by the fields metadata.name and "+
-				"metadata.namespace only")
-	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		return true, command.WithHint(fmt.Errorf("the API server does not list %s: %w", what, err),
-			"kubectl api-resources lists what it has")
-	}
-	// Out of reach, busy, or not allowed yet: the informer waits for better times.
-	var status apierrors.APIStatus
-	return err == nil || errors.As(err, &status), nil
 }

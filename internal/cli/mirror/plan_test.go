@@ -36,3 +36,25 @@ func TestPlanOfASilentServer(t *testing.T) {
 		t.Errorf("asked for %q", got)
 	}
 }
+
+// TestPlanBesideAHangingResource checks that a resource that does not answer, such as one with a conversion webhook
+// that hangs, keeps the server from being asked about no other. Before, the start waited ten seconds for it, and all
+// resources after it were taken for served. kubernetes#101078, issue 38.
+func TestPlanBesideAHangingResource(t *testing.T) {
+	server := clitest.StartServer(t)
+	server.InjectFault(fakeapi.Fault{Resource: "configmaps", Break: fakeapi.BreakHang})
+	server.InjectFault(fakeapi.Fault{Resource: "secrets", Status: 404, Reason: "NotFound"})
+	pl := planner{storePath: "s.db", config: server.Config()}
+	plan, _, err := pl.plan(t.Context(), mustServer(t, server.Config()), nil, nil,
+		[]cluster.Wanted{{Everything: true, Representation: entry.Unstructured}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, p := range plan {
+		names[p.identity.Resource] = true
+	}
+	if !names["configmaps"] || names["secrets"] || !names["pods"] || !names["nodes"] {
+		t.Errorf("planned: %v", names)
+	}
+}

@@ -17,14 +17,18 @@ import (
 // CallWait is how long a call may go on after its context has ended.
 const CallWait = 5 * time.Second
 
-// Of returns the Requests to lw.
-func Of(lw cache.ListerWatcherWithContext) Requests { return Requests{lw} }
+// Of returns the Requests to lw. await is called when an HTTP request begins, and the function that it returns when the
+// first byte of the answer has come, or the request has ended.
+func Of(lw cache.ListerWatcherWithContext, await func() (answered func())) Requests {
+	return Requests{lw, await}
+}
 
 // Requests makes the calls to the user's ListerWatcher. Some ignore their context (a cache.ListWatch with a ListFunc
 // does not get it), and some panic; neither may keep a run from ending. A call that goes on after its time-out is
 // reported to overdue and waited for until ctx ends, because further calls would only pile up.
 type Requests struct {
-	lw cache.ListerWatcherWithContext
+	lw    cache.ListerWatcherWithContext
+	await func() (answered func())
 }
 
 // List makes one list request with the time-out within. It may run on any goroutine, which also calls overdue.
@@ -34,8 +38,10 @@ func (l Requests) List(
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var a answers
+	awaited, ended := Await(limited, l.await)
+	defer ended()
 	g := guest.Guest[runtime.Object]{What: "list", Wait: CallWait, Overdue: overdue}
-	list, err := g.Call(ctx, a.count(limited), func(ctx context.Context) (runtime.Object, error) {
+	list, err := g.Call(ctx, a.count(awaited), func(ctx context.Context) (runtime.Object, error) {
 		return l.lw.ListWithContext(ctx, o)
 	})
 	if err != nil {
@@ -52,8 +58,10 @@ func (l Requests) List(
 func (l Requests) Watch(
 	ctx, limited context.Context, o metav1.ListOptions, overdue func(error),
 ) (watch.Interface, error) {
+	awaited, ended := Await(limited, l.await)
+	defer ended()
 	g := guest.Guest[watch.Interface]{What: "watch", Wait: CallWait, Overdue: overdue, Drop: watch.Interface.Stop}
-	return g.Call(ctx, limited, func(ctx context.Context) (watch.Interface, error) {
+	return g.Call(ctx, awaited, func(ctx context.Context) (watch.Interface, error) {
 		return l.lw.WatchWithContext(ctx, o)
 	})
 }

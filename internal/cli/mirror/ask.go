@@ -1,0 +1,93 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/cli/cluster"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/limiter"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// askedOthers is how long the server may take for its next answer after it has given one: a resource that hangs must
+// not keep the others from being mirrored.
+const askedOthers = time.Second
+
+// answered is the answer about a resource of a plan.
+type answered struct {
+	n   int
+	err error
+}
+
+// askAll asks the server about the resources of a plan that are not accepted yet, several at a time, and returns an
+// error for each that it refuses. It waits for cluster.AskFor if there is no answer at all, and for askedOthers after
+// the last answer.
+func askAll(ctx context.Context, plan []planned, accepted func(planned) bool) []error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithTimeout(ctx, cluster.AskFor)
+	defer cancel()
+	turns := limiter.New()
+	answers := make(chan answered, len(plan))
+	waits := 0
+	for n, p := range plan {
+		if accepted(p) {
+			continue
+		}
+		waits++
+		wg.Go(func() {
+			turn, err := turns.Connect(ctx, false, func(error) {})
+			if err != nil {
+				return
+			}
+			defer turn.Done()
+			defer turn.Await()()
+			if err = p.ask(ctx); ctx.Err() == nil {
+				answers <- answered{n, err}
+			}
+		})
+	}
+	errs := make([]error, len(plan))
+	var last <-chan time.Time
+	for ; waits > 0; waits-- {
+		select {
+		case a := <-answers:
+			errs[a.n], last = a.err, time.After(askedOthers)
+		case <-last:
+			return errs
+		case <-ctx.Done():
+			return errs
+		}
+	}
+	return errs
+}
+
+// ask lists one object. It fails if the answer will be the same the next time: the informer would ask for ever. For
+// others, such as no answer, the informer waits for better times.
+func (p planned) ask(ctx context.Context) error {
+	_, err := p.conn.ListWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
+	what := p.resource.String()
+	if sc := input.Scope(source.NewCollection(entry.Info{Identity: p.identity})); sc != "all" {
+		what += " (" + sc + ")"
+	}
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return cluster.ServerError(err, "")
+	case apierrors.IsBadRequest(err):
+		return command.WithHint(fmt.Errorf("the API server refuses to list %s: %w", what, err),
+			"check -l and --field-selector: many resources can be selected by the fields metadata.name and "+
+				"metadata.namespace only")
+	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		return command.WithHint(fmt.Errorf("the API server does not list %s: %w", what, err),
+			"kubectl api-resources lists what it has")
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package limiter
+
+import (
+	"sync"
+	"time"
+)
+
+// Slot is a slot of Connect or List. Done gives it back.
+type Slot struct {
+	l     *Limiter
+	of    func(*Limiter) *places
+	begun time.Time
+	heard int64 // value of Limiter.heard when the slot was granted
+
+	done bool // guarded by l.mu: the slot was given back
+	// silent counts the slot's requests whose answer is due; while there are any, the slot does not count. Guarded by l.mu.
+	silent int
+}
+
+// Done gives the slot back. Further calls, and calls for a nil Slot, do nothing.
+func (t *Slot) Done() {
+	if t == nil {
+		return
+	}
+	t.l.mu.Lock()
+	defer t.l.mu.Unlock()
+	if t.done {
+		return
+	}
+	t.done = true
+	if t.silent > 0 {
+		t.of(t.l).silent--
+	} else {
+		t.of(t.l).taken--
+	}
+	t.l.grantLocked()
+}
+
+// await is a request that waits for the first byte of its answer.
+type await struct {
+	timer *time.Timer
+	ended bool // guarded by l.mu
+	due   bool // guarded by l.mu: it is one of Slot.silent
+}
+
+// Await is called when a request of the slot's owner begins. If nothing of the answer has come within 250 ms, the slot
+// does not count until it has: a resource that does not answer holds no slot that another one needs. The caller must
+// call answered when the first byte has come, or the request has ended.
+func (t *Slot) Await() (answered func()) {
+	if t == nil {
+		return func() {}
+	}
+	a := &await{}
+	t.l.mu.Lock()
+	defer t.l.mu.Unlock()
+	wait := silence
+	if t.of(t.l).silent > 0 {
+		wait /= 2
+	}
+	a.timer = time.AfterFunc(wait, func() { t.fallSilent(a) })
+	return sync.OnceFunc(func() {
+		t.l.mu.Lock()
+		defer t.l.mu.Unlock()
+		a.timer.Stop()
+		a.ended = true
+		t.answeredLocked(a)
+	})
+}
+
+// fallSilent is called when a request has waited for long enough.
+func (t *Slot) fallSilent(a *await) {
+	t.l.mu.Lock()
+	defer t.l.mu.Unlock()
+	p := t.of(t.l)
+	switch {
+	case a.ended || t.done:
+		return
+	case t.silent == 0 && p.silent == maxSilent:
+		a.timer.Reset(silence)
+		return
+	}
+	a.due = true
+	if t.silent++; t.silent == 1 {
+		p.silent++
+		p.taken--
+		t.l.grantLocked()
+	}
+}
+
+// answeredLocked has the slot count again once none of its requests is due. More slots may be taken then than new ones
+// are granted for.
+func (t *Slot) answeredLocked(a *await) {
+	if !a.due {
+		return
+	}
+	a.due = false
+	if t.silent--; t.silent == 0 && !t.done {
+		t.of(t.l).silent--
+		t.of(t.l).taken++
+	}
+}
+
+// Failed reports that the attempt to connect in this slot had no answer. Of attempts at the same time only one counts.
+// None counts if any client has heard from the server since the slot was granted: then the link is not down.
+func (t *Slot) Failed(err error) {
+	if t == nil {
+		return
+	}
+	l := t.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.heard == l.heard.Load() && (l.failures == 0 || !t.begun.Before(l.failed)) {
+		l.failLocked(err)
+	}
+}

@@ -1,0 +1,142 @@
+package limiter
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSilentSlots checks that a slot whose request has no answer for 250 ms does not count until it has one, and that at
+// most 64 slots do not count. kubernetes#101078, issue 38.
+func TestSilentSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		var mu sync.Mutex
+		var slots []*Slot
+		var answers []func()
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				slot, err := l.List(t.Context(), false, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				slots, answers = append(slots, slot), append(answers, slot.Await())
+			})
+		}
+		granted := func() int {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return len(slots)
+		}
+		if n := granted(); n != maxLists {
+			t.Errorf("%d at once", n)
+		}
+		time.Sleep(silence - time.Millisecond)
+		if n := granted(); n != maxLists {
+			t.Errorf("%d before the time", n)
+		}
+		time.Sleep(time.Millisecond)
+		if n := granted(); n != 2*maxLists {
+			t.Errorf("%d after the time", n)
+		}
+		time.Sleep(time.Minute)
+		if n := granted(); n != maxLists+maxSilent {
+			t.Errorf("%d in the end", n)
+		}
+		// Two that are answered count again, and two that wait fall silent in their place.
+		answers[0]()
+		answers[1]()
+		answers[1]()
+		time.Sleep(time.Second)
+		if n := granted(); n != maxLists+maxSilent || l.lists.taken != maxLists {
+			t.Errorf("%d when two were answered, %d of them count", n, l.lists.taken)
+		}
+		for n := 0; n < 100; n++ {
+			synctest.Wait()
+			mu.Lock()
+			slot, answered := slots[n], answers[n]
+			mu.Unlock()
+			if n%2 == 0 {
+				answered()
+			}
+			slot.Done()
+			slot.Done()
+			answered()
+		}
+		wg.Wait()
+		if l.lists.taken != 0 || l.lists.silent != 0 {
+			t.Errorf("%d are taken, %d are silent", l.lists.taken, l.lists.silent)
+		}
+	})
+}
+
+// TestTwoRequestsInASlot checks that a slot counts again when the last of its requests that were due is answered.
+func TestTwoRequestsInASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		slot, err := l.Connect(t.Context(), false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, second := slot.Await(), slot.Await()
+		time.Sleep(time.Second)
+		first()
+		if l.connects.taken != 0 || l.connects.silent != 1 {
+			t.Errorf("%d are taken, %d are silent", l.connects.taken, l.connects.silent)
+		}
+		second()
+		if l.connects.taken != 1 || l.connects.silent != 0 {
+			t.Errorf("%d are taken, %d are silent", l.connects.taken, l.connects.silent)
+		}
+		third := slot.Await()
+		third()
+		time.Sleep(time.Second)
+		if l.connects.taken != 1 {
+			t.Errorf("%d are taken", l.connects.taken)
+		}
+		slot.Done()
+	})
+}
+
+// TestFailedWaitBehind checks that clients that failed the last time are behind those that did not.
+func TestFailedWaitBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		var held []*Slot
+		for range maxLists {
+			slot, err := l.List(t.Context(), false, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, slot)
+		}
+		var mu sync.Mutex
+		var order []string
+		var wg sync.WaitGroup
+		for _, name := range []string{"failed 1", "failed 2", "new 1", "failed 3", "new 2"} {
+			wg.Go(func() {
+				slot, err := l.List(t.Context(), name[0] == 'f', nil)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				order = append(order, name)
+				mu.Unlock()
+				slot.Done()
+			})
+			synctest.Wait()
+		}
+		held[0].Done()
+		wg.Wait()
+		held[1].Done()
+		if want := []string{"new 1", "new 2", "failed 1", "failed 2", "failed 3"}; !slices.Equal(order, want) {
+			t.Errorf("in the order %q, want %q", order, want)
+		}
+	})
+}
