@@ -67,7 +67,7 @@ func decodeMetadata(ctx context.Context, raw []byte) (*metav1.PartialObjectMetad
 	list := &metav1.PartialObjectMetadataList{}
 	data, isProtobuf := bytes.CutPrefix(raw, protobufPrefix)
 	if !isProtobuf {
-		if json.Unmarshal(raw, list) != nil {
+		if json.Unmarshal(raw, list) != nil || list.Items == nil {
 			return looseMetadata(ctx, raw)
 		}
 		return list, nil
@@ -80,18 +80,27 @@ func decodeMetadata(ctx context.Context, raw []byte) (*metav1.PartialObjectMetad
 }
 
 // looseMetadata returns a list whose items do not all fit: of each, as much as fits (see entry.ReadMetadata), without
-// those that have no metadata at all. Callers need the list's resourceVersion, and which objects are listed.
+// those that have no metadata at all. Callers need the list's resourceVersion, and which objects are listed. An answer
+// without items is an error.
 func looseMetadata(ctx context.Context, raw []byte) (*metav1.PartialObjectMetadataList, error) {
 	var loose struct {
 		metav1.TypeMeta `json:",inline"`
 		metav1.ListMeta `json:"metadata"`
-		Items           []json.RawMessage `json:"items"`
+		Items           json.RawMessage `json:"items"`
 	}
-	if err := json.Unmarshal(raw, &loose); err != nil {
+	var items []json.RawMessage
+	err := json.Unmarshal(raw, &loose)
+	if err == nil && loose.Items == nil {
+		err = fmt.Errorf("it is no list, but of the kind %q", loose.Kind)
+	}
+	if err == nil {
+		err = json.Unmarshal(loose.Items, &items)
+	}
+	if err != nil {
 		return nil, err
 	}
 	list := &metav1.PartialObjectMetadataList{TypeMeta: loose.TypeMeta, ListMeta: loose.ListMeta}
-	for n, item := range loose.Items {
+	for n, item := range items {
 		m, unfit, err := entry.ReadMetadata(item)
 		switch {
 		case err != nil:

@@ -19,7 +19,7 @@ import (
 // listJSON reads a list. Its metadata and kind may come before or after its items.
 func listJSON(v *values, sent *codec.Sent) (*List, error) {
 	l := &List{}
-	items := texts{sent: sent, list: l}
+	items, has := texts{sent: sent, list: l}, false
 	var status metav1.Status
 	err := v.members(func(name string) error {
 		switch name {
@@ -30,6 +30,7 @@ func listJSON(v *values, sent *codec.Sent) (*List, error) {
 		case "metadata":
 			return v.decode(&l.ListMeta)
 		case "items":
+			has = true
 			return v.elements(items.add)
 		case "status", "message", "reason", "details", "code": // of a Status
 			return v.member(name, &status)
@@ -38,7 +39,7 @@ func listJSON(v *values, sent *codec.Sent) (*List, error) {
 		return err
 	})
 	if err == nil {
-		err = l.check(status)
+		err = l.check(status, has)
 	}
 	if err != nil {
 		return nil, err

@@ -156,7 +156,7 @@ func listProtobuf(r *bufio.Reader, sent *codec.Sent) (*List, error) {
 	for {
 		number, size, err := m.field()
 		if errors.Is(err, io.EOF) {
-			return l, l.check(metav1.Status{})
+			return l, l.check(metav1.Status{}, strings.HasSuffix(l.Kind, "List"))
 		}
 		if err != nil {
 			return nil, err
@@ -189,7 +189,7 @@ func (l *List) raw(outer *message, size int64, sent *codec.Sent) error {
 		if err := status.Unmarshal(b); err != nil {
 			return errProtobuf
 		}
-		return l.check(status)
+		return l.check(status, false)
 	}
 	m := &message{r: outer.r, left: size, scratch: outer.scratch}
 	of := itemOf(l.TypeMeta)
@@ -247,12 +247,14 @@ func header(number protowire.Number, b []byte, of *metav1.TypeMeta) error {
 	return nil
 }
 
-// check returns an error if l is no list: that of the Status that the server sent, if it did.
-func (l *List) check(status metav1.Status) error {
+// check returns an error if l is no list: that of the Status that the server sent, if it did. A list is what has items.
+// In JSON an empty list has them too, and any kind, since a custom resource may have any listKind. In protobuf the items
+// of an empty list are not sent, and the kinds, which are Kubernetes' own, end in List.
+func (l *List) check(status metav1.Status, items bool) error {
 	switch {
 	case l.Kind == "Status":
 		return apierrors.FromObject(&status)
-	case !strings.HasSuffix(l.Kind, "List"):
+	case !items:
 		return fmt.Errorf("%w, of the kind %q", errNoList, l.Kind)
 	}
 	return nil

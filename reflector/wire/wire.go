@@ -99,7 +99,8 @@ func (w *listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (
 }
 
 func (w *listWatch) listOnce(ctx context.Context, o metav1.ListOptions) (*List, error) {
-	answer, err := w.request(o).Stream(ctx)
+	sent := w.request(o)
+	answer, err := sent.Stream(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +111,9 @@ func (w *listWatch) listOnce(ctx context.Context, o metav1.ListOptions) (*List, 
 	if err == nil {
 		// What follows is read, so that the connection can be used again.
 		_, err = io.Copy(io.Discard, r)
+	}
+	if errors.Is(err, errNoList) {
+		return nil, fmt.Errorf("GET %s: %w", sent.URL().Path, err)
 	}
 	if err != nil {
 		return nil, body.explain(err)

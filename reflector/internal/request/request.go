@@ -2,11 +2,13 @@ package request
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -51,7 +53,28 @@ func (l Requests) List(
 	if err != nil {
 		return nil, nil, fmt.Errorf("the answer to a list request is no list: %w", err)
 	}
+	if u, ok := list.(*unstructured.UnstructuredList); ok && !isList(u) {
+		return nil, nil, fmt.Errorf("%w, but of the kind %q", errNoList, u.GetKind())
+	}
 	return list, m, nil
+}
+
+var errNoList = errors.New("the answer to a list request is no list: it has no items")
+
+// isList reports whether the API server has sent a list. The dynamic client makes an empty list of any other object,
+// such as a Table of a proxy (kubernetes#132926), and the store would be emptied for it. It does not tell whether the
+// answer had items; package wire does.
+func isList(l *unstructured.UnstructuredList) bool {
+	if len(l.Items) > 0 {
+		return true
+	}
+	for _, member := range []string{"columnDefinitions", "rows", "status", "spec"} { // of a Table, a Status, an object
+		if _, has := l.Object[member]; has {
+			return false
+		}
+	}
+	_, named, _ := unstructured.NestedFieldNoCopy(l.Object, "metadata", "name")
+	return !named
 }
 
 // Watch requests a watch that lives as long as limited. It waits for an overdue call until ctx ends.
