@@ -96,9 +96,9 @@
 // cannot be decoded for the second time at one resourceVersion (the cause ClientWatchDecoding of an ERROR event), if
 // the resource cannot be watched (403, 404, 405; see below), if its watches are refused, and if Options.Verify or
 // Relist asks for it, and for no other reason. The wait is random below 800 ms, doubled with each failure up to 30 s,
-// on top of Retry-After. It is short again after a watch has lived two minutes. A watch that ends in order at its own
-// time-out is followed by another at once. One that has lived and ends before that is followed within 800 ms: the
-// server has probably ended others, too.
+// on top of Retry-After. It is short again after a list, and after a watch has lived two minutes. A watch that ends in
+// order at its own time-out is followed by another at once. One that has lived and ends before that is followed within
+// 800 ms: the server has probably ended others, too.
 //
 // Any other refusal, as the answer to a watch or as an ERROR event, is tried again like an error of the transport. But
 // kine and dqlite, and API servers before them, answer a compacted resourceVersion with 400, 500 or 504. So after three

@@ -240,3 +240,44 @@ func TestFetchesInVain(t *testing.T) {
 		g.stop()
 	})
 }
+
+// TestBackoffEndsWithAList checks that errors before a 410 do not put off the list for it, nor those before a list the
+// watch after it. A CRD whose version is not served for some seconds is such a case. Issue 38.
+func TestBackoffEndsWithAList(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(reflector.Options{})
+		times := g.listTimes()
+		for range 20 {
+			g.r.Relist(reflector.ReasonStore) // so that the last list is a moment ago
+			g.sleep(time.Second)
+			g.denyWatches(apierrors.NewNotFound(things, ""))
+			g.sleep(20 * time.Second)
+			g.s.put("a/x", time.Now().String())
+			g.s.compact()
+			var expired time.Time
+			g.s.mu.Lock()
+			g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+				if !expired.IsZero() {
+					return nil, nil
+				}
+				expired = time.Now()
+				return nil, gone()
+			}
+			g.s.mu.Unlock()
+			g.sleep(40 * time.Second)
+			g.converged()
+			listed := (*times)[len(*times)-1]
+			if wait := listed.Sub(expired); expired.IsZero() || wait < 0 || wait > 800*time.Millisecond {
+				t.Errorf("listed %v after the 410", wait)
+			}
+			g.s.cut(apierrors.NewInternalError(errRefused))
+			g.sleep(800 * time.Millisecond)
+			if st := g.r.Status(); st.Err != nil {
+				t.Errorf("no new watch within the first back-off: %+v", st)
+			}
+			g.sleep(3 * time.Minute)
+		}
+		g.stop()
+	})
+}

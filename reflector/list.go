@@ -378,6 +378,9 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
 	s.watching.end, s.announced, s.guards.pending = lost, false, false
 	s.lists.ended, s.watching.refusals = s.o.Clock.Now(), refusals{}
+	if l.reason != ReasonListOnly { // it shows that the server is well, and not that the resource can be watched
+		s.conn.backoff.Reset()
+	}
 	if l.reason.Rewrites() {
 		s.r.rewritten()
 	}

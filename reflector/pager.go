@@ -33,6 +33,8 @@ type lists struct {
 	patience pace.Patience
 	// ended is when the last list ended; zero before.
 	ended time.Time
+	// backoff counts the lists in a row that each followed the last one within pace.Health.
+	backoff pace.Backoff
 }
 
 func newLists(r *Reflector) lists {

@@ -203,8 +203,10 @@ func (s *session) wait(ctx context.Context) outcome {
 	if s.spread > 0 {
 		d, asked, s.spread = rand.N(s.spread), s.r.wake, 0
 		if s.pos.Reason != "" && s.listedRecently() {
-			d += s.conn.backoff.Next(0)
+			d += s.lists.backoff.Next(0)
 		}
+	} else if s.pos.Reason != "" && s.conn.lastErr == nil {
+		d = s.lists.backoff.Next(0) // the list waits for the last one, and not for errors
 	} else {
 		d, recovered = s.conn.backOff()
 		d = s.untilList(d)
@@ -301,6 +303,9 @@ func (s *session) synced(ctx context.Context) error {
 // always too short does not cause one list after another.
 func (s *session) listFor(reason Reason) outcome {
 	s.conn.lastErr, s.watching.brokeAt = nil, time.Now()
+	if !s.listedRecently() {
+		s.lists.backoff.Reset()
+	}
 	if reason == ReasonExpired && s.served {
 		s.spread = s.o.RelistSpread
 	}

@@ -97,7 +97,7 @@ func (st *stream) close(ctx context.Context, clk clock.Clock) {
 	}
 }
 
-// closeStream closes the session's stream, and the one that is being opened. It resets the back-off if the stream lived
+// closeStream closes the session's stream, and the one that is being opened. It resets the back-offs if the stream lived
 // for pace.Health.
 func (s *session) closeStream() {
 	s.watching.opening.giveUp(context.Background())
@@ -109,6 +109,7 @@ func (s *session) closeStream() {
 	s.watching.stream = nil
 	if s.o.Clock.Since(st.begun) >= pace.Health {
 		s.conn.backoff.Reset()
+		s.lists.backoff.Reset()
 	}
 	st.close(context.Background(), s.o.Clock)
 }

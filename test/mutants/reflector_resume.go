@@ -245,10 +245,19 @@ var reflectorResumeMutants = []mutant{
 		file:   "reflector/stream.go",
 		old: `	if s.o.Clock.Since(st.begun) >= pace.Health {
 		s.conn.backoff.Reset()
+		s.lists.backoff.Reset()
 	}
 `,
 		new:  ``,
 		test: "TestBackoffIsResetByHealth",
+	},
+	{
+		name:   "reflector/errors-put-off-lists",
+		breaks: "Errors before a 410 do not put off the list for it.",
+		file:   "reflector/session.go",
+		old:    `		d = s.lists.backoff.Next(0) // the list`,
+		new:    `		d = s.conn.backoff.Next(0) // the list`,
+		test:   "TestBackoffEndsWithAList",
 	},
 	{
 		name:   "reflector/lists-in-a-circle",
