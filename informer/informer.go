@@ -93,7 +93,7 @@ type Informer struct {
 	transform         cache.TransformFunc                // guarded by mu until started
 	reflector         *reflector.Reflector               // guarded by mu; nil before Run
 
-	errorSource *cache.Reflector // what watch error handlers get; never runs; set by start
+	errorSource *errorSource // what watch error handlers get; set by start
 }
 
 var _ cache.SharedIndexInformer = &Informer{}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -399,4 +400,41 @@ func newKeys(t *testing.T) *seal.Keys {
 		t.Fatal(err)
 	}
 	return keys
+}
+
+// TestWatchErrorHandlerSeesTheResourceVersion checks that the Reflector that watch error handlers get has the informer's
+// resourceVersion, as client-go's: programs take it for "has synced". Before, it was always empty. Issue 38.
+func TestWatchErrorHandlerSeesTheResourceVersion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.setFail(refuse)
+		i := r.open()
+		var seen []string
+		err := i.SetWatchErrorHandlerWithContext(func(_ context.Context, rf *cache.Reflector, _ error) {
+			if got, want := rf.LastSyncResourceVersion(), i.LastSyncResourceVersion(); got != want {
+				t.Errorf("resourceVersion %q, want %q", got, want)
+			}
+			if rv := rf.LastSyncResourceVersion(); len(seen) == 0 || seen[len(seen)-1] != rv {
+				seen = append(seen, rv)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		time.Sleep(time.Minute)
+		for n := range 2 {
+			r.srv.setFail(nil)
+			time.Sleep(time.Minute)
+			r.srv.write("a/x", strconv.Itoa(n))
+			time.Sleep(time.Second)
+			r.srv.setFail(refuse)
+			r.srv.disconnect()
+			time.Sleep(time.Minute)
+		}
+		r.close()
+		if len(seen) != 3 || seen[0] != "" || seen[1] == "" || seen[2] == seen[1] {
+			t.Errorf("resourceVersions %q", seen)
+		}
+	})
 }

@@ -186,9 +186,9 @@ func (i *Informer) giveBack() error {
 // start marks the informer as started in ctx, the caller's context, and returns the loop, with the reflector set up. It
 // returns nil if the informer has been started before.
 func (i *Informer) start(ctx context.Context) *loop {
-	// NewReflectorWithOptions calls the ListerWatcher to find out what it supports, and may log: so not under mu.
-	errorSource := cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
-		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
+	errorSource := newErrorSource(i.example, cache.ReflectorOptions{
+		Name: i.name(), TypeDescription: i.o.ObjectDescription,
+	})
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.started {
@@ -260,7 +260,7 @@ func (i *Informer) runReflector(ctx context.Context, cancel context.CancelCauseF
 // reportError calls the watch error handler. A panic in the handler is handled as client-go does.
 func (i *Informer) reportError(ctx context.Context, err error) {
 	defer runtime.HandleCrashWithContext(ctx)
-	i.onWatchError(ctx, i.errorSource, err)
+	i.onWatchError(ctx, i.errorSource.reflectorAt(ctx, i.LastSyncResourceVersion()), err)
 }
 
 // resyncLoop requests a resync whenever one of the handlers is due, once the informer has synced.

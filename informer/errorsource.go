@@ -1,0 +1,59 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// errorSource is the client-go Reflector that watch error handlers get. It reflects nothing, but its
+// LastSyncResourceVersion is the informer's: programs take an empty one for an informer that has not synced.
+type errorSource struct {
+	*cache.Reflector
+
+	mu sync.Mutex
+	at string // guarded by mu; the resourceVersion of the next list
+}
+
+// place is a ListerWatcher whose lists are one request each.
+type place struct{ *cache.ListWatch }
+
+func (place) IsWatchListSemanticsUnSupported() bool { return true }
+
+func newErrorSource(example runtime.Object, o cache.ReflectorOptions) *errorSource {
+	s := &errorSource{}
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: s.at}}, nil
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			return nil, errNothingToWatch
+		},
+	}
+	s.Reflector = cache.NewReflectorWithOptions(place{lw}, example, cache.NewStore(cache.MetaNamespaceKeyFunc), o)
+	return s
+}
+
+// errNothingToWatch ends ListAndWatch after its list.
+var errNothingToWatch = errors.New("there is nothing to watch")
+
+// reflectorAt returns the Reflector with that LastSyncResourceVersion, which only a list sets: one of an empty list.
+func (s *errorSource) reflectorAt(ctx context.Context, resourceVersion string) *cache.Reflector {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if resourceVersion != "" && resourceVersion != s.LastSyncResourceVersion() {
+		s.at = resourceVersion
+		ctx = klog.NewContext(context.WithoutCancel(ctx), logr.Discard())
+		if err := s.ListAndWatchWithContext(ctx); !errors.Is(err, errNothingToWatch) {
+			klog.FromContext(ctx).V(2).Info("The resourceVersion for watch error handlers was not set", "err", err)
+		}
+	}
+	return s.Reflector
+}
