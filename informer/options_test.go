@@ -402,8 +402,8 @@ func newKeys(t *testing.T) *seal.Keys {
 	return keys
 }
 
-// TestWatchErrorHandlerSeesTheResourceVersion checks that the Reflector that watch error handlers get has the informer's
-// resourceVersion, as client-go's: programs take it for "has synced". Before, it was always empty. Issue 38.
+// TestWatchErrorHandlerSeesTheResourceVersion checks that the Reflector that watch error handlers get has the
+// informer's resourceVersion, as client-go's: programs take it for "has synced". Before, it was always empty. Issue 38.
 func TestWatchErrorHandlerSeesTheResourceVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

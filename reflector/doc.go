@@ -134,7 +134,8 @@
 // one, a watch from the first page's resourceVersion is folded in (see list), so that the history cannot expire during
 // a slow list; it goes on after the list. After a transport error the same page is requested again. An expired continue
 // token is replaced by the one that the server offers; the list then ends when the folded watch has reached the last
-// page. If that fails, the list is aborted and started again. Errors of the folded watch are reported like those of any
+// page. If that fails, the list is aborted and started again; if the server offers no other token, as one answer
+// without a limit. Errors of the folded watch are reported like those of any
 // watch.
 //
 // A page has as many objects as the link carries in time, and a bounded size. The first page of a run has 500 objects,
@@ -184,10 +185,10 @@
 // Reflectors that share an Options.Limiter connect, eight at a time, and list, two at a time, in the order in which
 // they ask; a reflector whose last request has failed waits behind the others. A slot does not count while its request
 // has had no byte of an answer for 250 ms, so that a resource that hangs, because its conversion webhook does, holds up
-// no other; at most 64 slots of each kind do not count. A slot to connect is given back when the server has accepted the watch, or answered the first page. A slot
-// to list is given back at the end of the list, while a page waits to be repeated, and while the sink has not accepted
-// a page for ten seconds. Both are given back while a call is overdue. A reflector that waits for a slot while the link
-// is down is not live.
+// no other; at most 64 slots of each kind do not count. A slot to connect is given back when the server has accepted
+// the watch, or answered the first page. A slot to list is given back at the end of the list, while a page waits to be
+// repeated, and while the sink has not accepted a page for ten seconds. Both are given back while a call is overdue. A
+// reflector that waits for a slot while the link is down is not live.
 //
 // The link is down if a request has no answer (no Status, or a 502, 503 or 504), and no other reflector got one
 // meanwhile. The first wait is each reflector's own. From the second failure on there is one back-off for all, with the

@@ -12,9 +12,9 @@ import (
 )
 
 // TestHangingResourcesDoNotHurtOthers cites kubernetes#101078 and issue 38: of 60 resources half have a conversion
-// webhook that does not answer, so that their requests fail after 30 s. The others are live nearly as soon as they would
-// be without them: after a start, after a lost connection, and after a restart of the API server. Before, two lists that
-// hung stopped every resource that had not synced, for minutes.
+// webhook that does not answer, so that their requests fail after 30 s. The others are live nearly as soon as they
+// would be without them: after a start, after a lost connection, and after a restart of the API server. Before, two
+// lists that hung stopped every resource that had not synced, for minutes.
 func TestHangingResourcesDoNotHurtOthers(t *testing.T) {
 	broken := apierrors.NewInternalError(errors.New("conversion webhook failed: context deadline exceeded"))
 	const all, hanging = 60, 30

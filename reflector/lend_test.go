@@ -79,7 +79,7 @@ func TestAPlaceIsLent(t *testing.T) {
 								select {
 								case <-full:
 								default:
-									return nil, apierrors.NewInternalError(errRefused)
+									return nil, apierrors.NewTooManyRequests("later", 1)
 								}
 							}
 							return nil, nil

@@ -335,11 +335,19 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		l.pages.fetch(ctx, token)
 		return outcome{}
 	}
+	l.s.conn.report(ctx, err)
+	refused := request.Rejected(err) && l.pages.refusals.again(l.pages.token, l.s.o.Clock.Now())
+	noOther := request.Exchanged(err) == "" || l.unwatched()
+	if l.pages.token != "" && noOther && (request.Expired(err) || apierrors.IsBadRequest(err) || refused) {
+		// As client-go's pager does. A list in pages might meet the same again.
+		klog.FromContext(ctx).Info("The server refuses its continue token and offers no other; listing in one answer", "err",
+			err)
+		l.s.lists.unpaged = true
+		return outcome{Kind: mustList, Reason: l.reason}
+	}
 	if request.Expired(err) || request.TooLarge(err) || apierrors.IsBadRequest(err) {
-		l.s.conn.report(ctx, err)
 		return l.again(err)
 	}
-	l.s.conn.report(ctx, err)
 	if l.s.lists.unlimited {
 		return l.again(err)
 	}
@@ -377,7 +385,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.moveTo(l.fold)
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
 	s.watching.end, s.announced, s.guards.pending = lost, false, false
-	s.lists.ended, s.watching.refusals = s.o.Clock.Now(), refusals{}
+	s.lists.ended, s.lists.unpaged, s.watching.refusals = s.o.Clock.Now(), false, refusals{}
 	if l.reason != ReasonListOnly { // it shows that the server is well, and not that the resource can be watched
 		s.conn.backoff.Reset()
 	}

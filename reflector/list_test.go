@@ -348,3 +348,50 @@ func TestRetryAfterOfABrokenList(t *testing.T) {
 		g.stop()
 	})
 }
+
+// TestTokenIsAlwaysRefused checks that a server that refuses every continue token, and offers no other, is listed in
+// one answer, as by client-go's pager. Before, the same pages were requested again and again. Servers that keep their
+// history in a database answer a token whose revision was compacted with another code than 410. Issue 38.
+func TestTokenIsAlwaysRefused(t *testing.T) {
+	for name, fault := range map[string]error{
+		"410": apierrors.NewResourceExpired("no"),
+		"400": apierrors.NewBadRequest("continue key is not valid"),
+		"500": apierrors.NewInternalError(errors.New(compacted)),
+	} {
+		for _, byMetadata := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s by metadata %v", name, byMetadata), func(t *testing.T) {
+				bubble(t, func(g *rig) {
+					g.fill(25)
+					o := reflector.Options{PageSize: 10}
+					if byMetadata {
+						o.ListMetadata = (&metadata{s: g.s}).list
+					}
+					g.start(o)
+					g.s.mu.Lock()
+					whole := 0
+					g.s.onList = func(r request) (runtime.Object, error) {
+						if r.Continue != "" {
+							return nil, fault
+						}
+						if r.Limit == 0 {
+							whole++
+						}
+						return nil, nil
+					}
+					g.s.mu.Unlock()
+					for n := range 3 {
+						g.change(3, 20)
+						g.s.compact()
+						g.s.cut(gone())
+						g.sleep(5 * time.Minute)
+						g.converged()
+						if st := g.r.Status(); !st.Live || whole != n+1 {
+							t.Errorf("listed %d times in one answer, status %+v", whole, st)
+						}
+					}
+					g.stop()
+				})
+			})
+		}
+	}
+}

@@ -42,8 +42,8 @@ func (c *counted) Bookmark(context.Context, string) error                       
 func (c *counted) Event(context.Context, watch.EventType, runtime.Object, string) error { return nil }
 
 // TestAnswerIsNoList checks that an answer without items (of a proxy, say) is an error that names its kind, and empties
-// nothing. Before, the dynamic client's answer counted as an empty list. kubernetes#132926, issue 38. A list is what has
-// items, whatever its kind: custom resources have a listKind of their own.
+// nothing. Before, the dynamic client's answer counted as an empty list. kubernetes#132926, issue 38. A list is what
+// has items, whatever its kind: custom resources have a listKind of their own.
 func TestAnswerIsNoList(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body  string

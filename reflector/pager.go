@@ -25,6 +25,9 @@ type lists struct {
 	noMetadata, busy bool
 	// watchLists is false once it is known that the ListerWatcher or the server cannot send a list as a watch.
 	watchLists bool
+	// unpaged requests the next list in one answer, without a limit, because the server has refused a continue token and
+	// offered no other.
+	unpaged bool
 	// unlimited requests the next list as a watch of hours, because the server cuts off the smallest page. hopeless
 	// counts the pages in a row that were cut off so.
 	unlimited bool
@@ -79,6 +82,8 @@ type pager struct {
 	done bool
 	// retry is the wait before a failed page is requested again; nil if there is none.
 	retry clock.Timer
+	// refusals counts the refusals of the continue token.
+	refusals refusals
 	// err is the error of the last page; nil if it came.
 	err     error
 	backoff pace.Backoff
@@ -107,6 +112,9 @@ func (p *pager) ask(ctx context.Context) {
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.fetching = true
 	o := metav1.ListOptions{Limit: p.limits().Next, Continue: p.token}
+	if p.s.lists.unpaged {
+		o.Limit = 0
+	}
 	if p.one != "" {
 		o = metav1.ListOptions{Limit: 1, FieldSelector: keySelector(p.one)}
 	}
@@ -183,6 +191,8 @@ func (p *pager) learn(ctx context.Context, got page) {
 	}
 	switch {
 	case p.one != "":
+	case p.limit == 0:
+		p.s.lists.unpaged = got.err == nil || !request.Cut(got.err) // else pages are better after all
 	case got.err == nil:
 		p.limits().Came(p.limit, len(got.items), got.meanSize, got.took)
 	case request.Cut(got.err):

@@ -103,11 +103,15 @@ func (s *session) watchDenied(ctx context.Context, err error) outcome {
 	return outcome{Kind: denied}
 }
 
+// unwatched reports whether there is no folded watch because the server does not serve it.
+func (l *list) unwatched() bool {
+	return l.reason == ReasonListOnly || request.Denied(l.tail.dead) || request.Rejected(l.tail.dead)
+}
+
 // unfinished gives up a list that cannot end without a watch. If it was by metadata and the resource cannot be watched,
 // one of whole objects follows at once.
 func (l *list) unfinished(ctx context.Context) outcome {
-	unwatched := l.reason == ReasonListOnly || request.Denied(l.tail.dead) || request.Rejected(l.tail.dead)
-	if unwatched && l.byMetadata && !l.s.lists.busy {
+	if l.unwatched() && l.byMetadata && !l.s.lists.busy {
 		l.s.lists.busy = true
 		return outcome{Kind: mustList, Reason: l.reason}
 	}

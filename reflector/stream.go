@@ -97,8 +97,8 @@ func (st *stream) close(ctx context.Context, clk clock.Clock) {
 	}
 }
 
-// closeStream closes the session's stream, and the one that is being opened. It resets the back-offs if the stream lived
-// for pace.Health.
+// closeStream closes the session's stream, and the one that is being opened. It resets the back-offs if the stream
+// lived for pace.Health.
 func (s *session) closeStream() {
 	s.watching.opening.giveUp(context.Background())
 	s.watching.opening = nil

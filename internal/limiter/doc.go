@@ -3,8 +3,9 @@
 //
 // The clients share a [Limiter], made by New. Connect waits for a slot before a connection is made, and List before a
 // list; Done gives a slot back. Clients that failed the last time wait behind the others. A slot whose request has had
-// no byte of an answer for 250 ms does not count ([Slot.Await]), at most 64 of each kind at a time. Lost reports a broken connection, Failed an attempt without an answer, and Heard that
-// the server has sent something. A nil *Limiter never waits.
+// no byte of an answer for 250 ms does not count ([Slot.Await]), at most 64 of each kind at a time. Lost reports a
+// broken connection, Failed an attempt without an answer, and Heard that the server has sent something. A nil *Limiter
+// never waits.
 //
 //	up      ──Lost, Failed──► down    the first failure; the next attempt waits as that of a lone client
 //	down    ──Failed────────► down    one back-off for all: they try one at a time, in the order of their calls

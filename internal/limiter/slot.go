@@ -13,7 +13,8 @@ type Slot struct {
 	heard int64 // value of Limiter.heard when the slot was granted
 
 	done bool // guarded by l.mu: the slot was given back
-	// silent counts the slot's requests whose answer is due; while there are any, the slot does not count. Guarded by l.mu.
+	// silent counts the slot's requests whose answer is due; while there are any, the slot does not count. Guarded by
+	// l.mu.
 	silent int
 }
 

@@ -248,8 +248,8 @@ func header(number protowire.Number, b []byte, of *metav1.TypeMeta) error {
 }
 
 // check returns an error if l is no list: that of the Status that the server sent, if it did. A list is what has items.
-// In JSON an empty list has them too, and any kind, since a custom resource may have any listKind. In protobuf the items
-// of an empty list are not sent, and the kinds, which are Kubernetes' own, end in List.
+// In JSON an empty list has them too, and any kind, since a custom resource may have any listKind. In protobuf the
+// items of an empty list are not sent, and the kinds, which are Kubernetes' own, end in List.
 func (l *List) check(status metav1.Status, items bool) error {
 	switch {
 	case l.Kind == "Status":

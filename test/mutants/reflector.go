@@ -2,6 +2,15 @@ package main
 
 var reflectorMutants = []mutant{
 	{
+		name:   "reflector/refused-tokens-in-a-circle",
+		breaks: "A server that refuses every continue token is listed in one answer.",
+		file:   "reflector/list.go",
+		old: `		l.s.lists.unpaged = true
+`,
+		new:  ``,
+		test: "TestTokenIsAlwaysRefused",
+	},
+	{
 		name:   "limiter/hanging-requests-count",
 		breaks: "A request that has no answer for 250 ms holds no slot that others need.",
 		file:   "internal/limiter/slot.go",

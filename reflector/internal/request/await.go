@@ -16,8 +16,8 @@ type awaiting struct {
 }
 
 // Await returns the context for a call that makes HTTP requests. It calls await when the call makes a request, once the
-// client's rate limiter has let it pass, and the function that await returns when the first byte of the answer has come.
-// The caller must call ended when the call has returned.
+// client's rate limiter has let it pass, and the function that await returns when the first byte of the answer has
+// come. The caller must call ended when the call has returned.
 func Await(ctx context.Context, await func() (answered func())) (_ context.Context, ended func()) {
 	a := &awaiting{await: await}
 	trace := &httptrace.ClientTrace{
