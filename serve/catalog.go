@@ -119,6 +119,9 @@ func (c *catalog) discover(ctx context.Context, next *known) {
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Part of what is known of the API server cannot be read", "err", err)
 	}
+	resources = slices.DeleteFunc(resources, func(r discovery.Resource) bool {
+		return server.Discovery.Retired(r.GroupVersionResource) // whoever knows its path can read it
+	})
 	o := discovery.Options{Server: server,
 		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {
 			return facts.OpenAPI(ctx, c.source, gv, func(bytes int) error { return holdSchema(ctx, bytes) })

@@ -5,6 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/internal/facts"
 )
 
 // TestDiscoveryLearns: what the store learns of the API server after the first request is in discovery at once, not
@@ -25,4 +29,30 @@ func TestDiscoveryLearns(t *testing.T) {
 	must(t, w.store.PutDocument(t.Context(), "server-version",
 		[]byte(`{"major":"1","minor":"99","gitVersion":"v1.99.0"}`)))
 	eventually(t, func() bool { return strings.Contains(version(), "v1.99.0") }, version)
+}
+
+// TestRetiredVersion checks that a version which the API server has replaced is in no discovery, and is read by its path
+// (issue 38, D.10).
+func TestRetiredVersion(t *testing.T) {
+	w := newWorld(t, nil)
+	answer := func(path string) (int, string) {
+		resp, err := http.Get(w.server.URL + path)
+		must(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		must(t, err)
+		return resp.StatusCode, string(text)
+	}
+	if _, text := answer("/api"); !strings.Contains(text, `"v1"`) {
+		t.Fatal(text)
+	}
+	v2 := metav1.GroupVersionForDiscovery{GroupVersion: "v2", Version: "v2"}
+	must(t, facts.DiscoveryOf([]*metav1.APIGroup{{Versions: []metav1.GroupVersionForDiscovery{v2}, PreferredVersion: v2}},
+		[]*metav1.APIResourceList{{GroupVersion: "v2", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod"}}}},
+	).Put(t.Context(), w.store))
+	listed := func() string { _, text := answer("/api"); return text }
+	eventually(t, func() bool { return !strings.Contains(listed(), `"v1"`) }, listed)
+	if code, text := answer("/api/v1/pods"); code != http.StatusOK {
+		t.Errorf("%d: %s", code, text)
+	}
 }

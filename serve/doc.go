@@ -1,7 +1,7 @@
 // Package serve makes a store or a snapshot a Kubernetes API that can be read: kubectl, client-go, controller-runtime
 // and every agent that lists and watches use it as they use an API server.
 //
-//	h, err := serve.New(serve.Mirror(st, pods), serve.Options{})
+//	h, err := serve.New(serve.Mirror(st, mirrored), serve.Options{})
 //	if err != nil { … }
 //	defer h.Close()
 //	http.Serve(listener, h)

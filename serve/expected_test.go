@@ -22,13 +22,18 @@ func (listsOnly) Authorize(_ context.Context, a access.Attributes) (access.Decis
 	return access.Decision{Allowed: a.Verb == "list" || a.Verb == "watch"}, nil
 }
 
+// only is for Mirror.
+func only(mirrored ...entry.Identity) func() []entry.Identity {
+	return func() []entry.Identity { return mirrored }
+}
+
 // TestNotThereYet: what is mirrored and not in the store yet is 429 to who may list it, and its logs are forwarded.
 func TestNotThereYet(t *testing.T) {
 	st, err := store.Open(t.TempDir()+"/s.db", store.Options{})
 	must(t, err)
 	defer func() { must(t, st.Close()) }()
 	id := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured}
-	h, err := serve.New(serve.Mirror(st, id), serve.Options{Authorizer: listsOnly{}})
+	h, err := serve.New(serve.Mirror(st, only(id)), serve.Options{Authorizer: listsOnly{}})
 	must(t, err)
 	r := httptest.NewRecorder()
 	h.ServeHTTP(r, httptest.NewRequest("GET", "/api/v1/pods", nil))
@@ -40,7 +45,7 @@ func TestNotThereYet(t *testing.T) {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})
 	f, err := serve.Forward(&rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nobody{})
 	must(t, err)
-	h, err = serve.New(serve.Mirror(st, id), serve.Options{Forward: f})
+	h, err = serve.New(serve.Mirror(st, only(id)), serve.Options{Forward: f})
 	must(t, err)
 	for _, path := range []string{"/api/v1/namespaces/a/pods/p/log", "/api/v1/namespaces/a/pods/p/exec"} {
 		q := httptest.NewRequest("GET", path, nil)

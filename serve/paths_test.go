@@ -45,7 +45,7 @@ func wantAnswers(t *testing.T, o serve.Options, asks ...ask) {
 	must(t, err)
 	stranger, err := access.NewStaticToken(strings.Repeat("s", 40), "stranger")
 	must(t, err)
-	h, err := serve.New(serve.Mirror(st), o)
+	h, err := serve.New(serve.Mirror(st, only()), o)
 	must(t, err)
 	defer func() { must(t, h.Close()) }()
 	guarded := http.Handler(h)

@@ -48,11 +48,11 @@ func TestMirrorIsLive(t *testing.T) {
 		want     int
 	}{
 		{serve.Store(st), "pods", http.StatusOK},
-		{serve.Mirror(st), "pods", http.StatusNotFound},
-		{serve.Mirror(st, pods), "pods", http.StatusTooManyRequests},
-		{serve.Mirror(st, some), "pods?labelSelector=b%3D1,a%3D1", http.StatusOK},
-		{serve.Mirror(st, none), "services", http.StatusTooManyRequests},
-		{serve.Mirror(st, none), "pods", http.StatusNotFound},
+		{serve.Mirror(st, only()), "pods", http.StatusNotFound},
+		{serve.Mirror(st, only(pods)), "pods", http.StatusTooManyRequests},
+		{serve.Mirror(st, only(some)), "pods?labelSelector=b%3D1,a%3D1", http.StatusOK},
+		{serve.Mirror(st, only(none)), "services", http.StatusTooManyRequests},
+		{serve.Mirror(st, only(none)), "pods", http.StatusNotFound},
 	} {
 		h, err := serve.New(test.source, serve.Options{})
 		must(t, err)

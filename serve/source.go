@@ -96,18 +96,11 @@ type reader interface {
 // answered with 405, and a list that changes overtake is cut off. Other collections are served as they are stored.
 func Store(st *store.Store) Source { return storeSource{store: st} }
 
-// Mirror is a store of which only the collections are served that this process mirrors, with a history. Those that an
-// earlier process has left in the file, which nobody keeps up to date, are absent. One that is not open yet is answered
-// as one that is not listed yet: 429.
-func Mirror(st *store.Store, mirrored ...entry.Identity) Source {
-	s := storeSource{store: st, mirrored: map[entry.Identity]bool{}}
-	for _, id := range mirrored {
-		if canonical, err := id.Canonical(); err == nil { // else no store has it
-			id = canonical
-		}
-		s.mirrored[id] = true
-	}
-	return s
+// Mirror is a store of which only the collections are served that this process mirrors, with a history: those that
+// mirrored returns now. Those that an earlier process has left in the file, which nobody keeps up to date, are absent.
+// One that is not open yet is answered as one that is not listed yet: 429.
+func Mirror(st *store.Store, mirrored func() []entry.Identity) Source {
+	return storeSource{store: st, mirrored: mirrored}
 }
 
 // current stands for the LastContact of a collection that this process keeps up to date, so that requests do not move
@@ -116,7 +109,22 @@ var current = time.Unix(1<<40, 0)
 
 type storeSource struct {
 	store    *store.Store
-	mirrored map[entry.Identity]bool // those that are served; nil is all
+	mirrored func() []entry.Identity // those that are served; nil is all
+}
+
+// served returns the collections that are served; nil is all.
+func (s storeSource) served() map[entry.Identity]bool {
+	if s.mirrored == nil {
+		return nil
+	}
+	served := map[entry.Identity]bool{}
+	for _, id := range s.mirrored() {
+		if canonical, err := id.Canonical(); err == nil { // otherwise no store has it
+			id = canonical
+		}
+		served[id] = true
+	}
+	return served
 }
 
 func (s storeSource) Documents(ctx context.Context) ([]string, error) { return s.store.Documents(ctx) }
@@ -128,9 +136,10 @@ func (s storeSource) Document(ctx context.Context, name string) ([]byte, error) 
 func (s storeSource) collections(ctx context.Context) ([]described, error) {
 	infos, err := s.store.Collections(ctx)
 	var all []described
-	missing := maps.Clone(s.mirrored)
+	served := s.served()
+	missing := maps.Clone(served)
 	for _, info := range infos {
-		if s.mirrored != nil && !s.mirrored[info.Identity] {
+		if served != nil && !served[info.Identity] {
 			continue
 		}
 		delete(missing, info.Identity)

@@ -77,8 +77,9 @@ func objectOf(r fakeapi.Resource) string {
 	return r.Group
 }
 
-// whileSyncing calls fn while larder sync mirrors resources, once their source is live or disk.
-func whileSyncing(t *testing.T, store, host string, resources []string, source string, fn func()) {
+// whileSyncing calls fn while larder sync mirrors resources, once their source is live, or disk for some of them. It
+// returns what the sync has told.
+func whileSyncing(t *testing.T, store, host string, resources []string, source string, fn func()) (told string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	type end struct {
@@ -92,7 +93,8 @@ func whileSyncing(t *testing.T, store, host string, resources []string, source s
 	}()
 	defer func() {
 		cancel()
-		if e := <-ended; e.code != command.OK {
+		e := <-ended
+		if told = e.errs; e.code != command.OK {
 			t.Errorf("sync %v: exit code %d: %s", resources, e.code, e.errs)
 		}
 	}()
@@ -100,11 +102,12 @@ func whileSyncing(t *testing.T, store, host string, resources []string, source s
 		if _, out, _ := runs(t.Context(), "status", store, "-o", "json"); strings.Contains(out, `"source": "`+source+`"`) &&
 			!strings.Contains(out, `"source": "none"`) && (source == "disk" || !strings.Contains(out, `"source": "disk"`)) {
 			fn()
-			return
+			return told
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("sync %v does not come to be served from %s", resources, source)
+	return told
 }
 
 // TestNamesakes checks that a name means the same resource for sync, get, watch, log, diff, export and --exclude, with

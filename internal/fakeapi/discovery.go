@@ -64,7 +64,7 @@ func (s *Server) serveGroup(w http.ResponseWriter, parts []string) {
 // groups are the API groups but for the core group.
 func (s *Server) groups() metav1.APIGroupList {
 	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-	for _, k := range s.resources {
+	for _, k := range s.served() {
 		if k.Group == "" {
 			continue
 		}
@@ -88,7 +88,7 @@ func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
 	}
-	for _, k := range s.resources {
+	for _, k := range s.served() {
 		if k.GroupVersion() != gv {
 			continue
 		}
@@ -140,7 +140,7 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
 		URL string `json:"serverRelativeURL"`
 	}
 	paths := map[string]entry{}
-	for _, k := range s.resources {
+	for _, k := range s.served() {
 		gv := k.GroupVersion()
 		path := "apis/" + gv.String()
 		if gv.Group == "" {

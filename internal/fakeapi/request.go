@@ -46,6 +46,11 @@ func (s *Server) handler(stopping <-chan struct{}, conns *connections) http.Hand
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 		gv, rest, ok := groupVersionOf(parts)
 		q := &request{w: w, r: r, stopping: stopping}
+		if ok && !s.available(gv) {
+			s.requestLog.request(schema.GroupVersionResource{}, verbDiscovery, r)
+			writeError(w, errAway())
+			return
+		}
 		if !ok || len(rest) == 0 {
 			s.serveDiscovery(q, parts)
 		} else if err := s.parse(q, gv, rest); err != nil {
@@ -87,7 +92,7 @@ func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error 
 		q.namespace, rest = rest[1], rest[2:]
 	}
 	q.kind = s.kinds[gv.WithResource(rest[0])]
-	if q.kind == nil || len(rest) > 2 || q.namespace != "" && !q.kind.Namespaced {
+	if q.kind == nil || !s.serves(q.kind.GroupVersionResource) || len(rest) > 2 || q.namespace != "" && !q.kind.Namespaced {
 		return errNoSuchPath()
 	}
 	if len(rest) > 1 {

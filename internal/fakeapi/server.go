@@ -31,6 +31,7 @@ type Server struct {
 	requestLog
 	faults
 	openapi
+	offer
 	release
 	resources []*kind
 	sharding  bool

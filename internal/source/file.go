@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/facts"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -66,9 +67,14 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
+// Discovery returns what the API server has said of its resources; nil if that is not stored. Do not modify it.
+func (f *File) Discovery(ctx context.Context) *facts.Discovery {
+	return f.meanings.Discovery(ctx, f.store)
+}
+
 // SetMeanings sets Elsewhere and Retired of all collections of the store.
 func (f *File) SetMeanings(ctx context.Context, all []Collection) {
-	SetMeanings(all, f.meanings.Discovery(ctx, f.store))
+	SetMeanings(all, f.Discovery(ctx))
 }
 
 // Entries implements Source, with what has been committed. What is pending is committed first, as far as it can be.

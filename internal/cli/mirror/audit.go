@@ -20,7 +20,7 @@ const auditPatience = 10 * time.Second
 
 // Audit implements source.Holder.
 func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
-	for _, mb := range m.members {
+	for _, mb := range m.all() {
 		a := source.Audited{Collection: mb.identity.ID(), Resource: mb.resource.String(),
 			Representation: string(mb.identity.Representation), Findings: []string{}}
 		if sc := input.Scope(source.NewCollection(entry.Info{Identity: mb.identity})); sc != "all" {

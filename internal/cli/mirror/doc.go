@@ -5,6 +5,9 @@
 // of reach, what is stored needs no plan. It is a service then: the mirror, its lines of log (plainLog), the socket,
 // the health and metrics endpoints (package endpoint), and what systemd is told (notifier).
 //
+// A follower keeps the members in step with the server: it adds those of an aggregated API that was away and of a new
+// version, and ends those of a version that the server has replaced.
+//
 // A learner has the store keep what the server says of itself (its version, groups, schemas and keys), in the
 // background and after the lists.
 //

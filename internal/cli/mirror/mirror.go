@@ -34,13 +34,23 @@ import (
 // other commands while the sync holds the file. Close of the embedded File closes the store.
 type mirror struct {
 	*source.File
-	store   *store.Store
-	members []*member     // do not change once run has been called
-	learner *learner      // nil: nothing is learned
-	memory  *serve.Memory // for answers; nil if nothing is served
+	store    *store.Store
+	learner  *learner      // nil: nothing is learned
+	follower *follower     // nil: the members stay as they are
+	memory   *serve.Memory // for answers; nil if nothing is served
+	// note writes a remark into the log.
+	note func(text string)
 
-	mu     sync.Mutex
-	failed []error // why members ended before they were told to; guarded by mu
+	mu      sync.Mutex
+	members []*member // guarded by mu; the slice is replaced, not modified, once run has been called
+	failed  []error   // why members ended before they were told to; guarded by mu
+}
+
+// all returns the members.
+func (m *mirror) all() []*member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.members
 }
 
 // member is one resource that is mirrored.
@@ -52,8 +62,11 @@ type member struct {
 	// watchable ends, with why, before the informer does, which waits for the watches' handlers.
 	watchable  context.Context
 	endWatches context.CancelCauseFunc
-	keeps      bool // the file keeps what changes
-	optional   bool // see source.Live
+	// stop ends the informer before the others; set by run.
+	stop     context.CancelFunc
+	wanted   cluster.Wanted
+	keeps    bool // the file keeps what changes
+	optional bool // see source.Live
 }
 
 // memberOptions are the same for all members.
@@ -101,7 +114,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	mb := &member{resource: r, identity: id, informer: inf, conn: conn, optional: p.optional()}
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn, wanted: p.wanted, optional: p.optional()}
 	mb.watchable, mb.endWatches = context.WithCancelCause(context.Background())
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
@@ -136,12 +149,20 @@ func (m *mirror) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, mb := range m.members {
-		wg.Go(func() { m.runMember(ctx, cancel, mb) })
-		wg.Go(func() { mb.describe(ctx, m.store) })
+	start := func(mb *member) {
+		running, stop := context.WithCancel(ctx)
+		mb.stop = stop
+		wg.Go(func() { m.runMember(running, cancel, mb) })
+		wg.Go(func() { mb.describe(running, m.store) })
+	}
+	for _, mb := range m.all() {
+		start(mb)
 	}
 	if m.learner != nil {
-		wg.Go(func() { m.learner.run(ctx, m.members) })
+		wg.Go(func() { m.learner.run(ctx, m.all()) })
+	}
+	if m.follower != nil {
+		wg.Go(func() { m.follow(ctx, m.follower, start) })
 	}
 	<-ctx.Done()
 	wg.Wait()
@@ -214,7 +235,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 
 // notes returns the known defects of a collection.
 func (m *mirror) notes(info entry.Info) []entry.Note {
-	for _, mb := range m.members {
+	for _, mb := range m.all() {
 		if mb.identity == info.Identity {
 			return mb.informer.Status().Notes
 		}
@@ -225,7 +246,7 @@ func (m *mirror) notes(info entry.Info) []entry.Note {
 // mirrored is Status for what this sync mirrors only, in the order of the arguments.
 func (m *mirror) mirrored() []source.Collection {
 	var all []source.Collection
-	for _, mb := range m.members {
+	for _, mb := range m.all() {
 		all = append(all, mb.collection())
 	}
 	return all
@@ -233,7 +254,7 @@ func (m *mirror) mirrored() []source.Collection {
 
 // Entries implements source.Source.
 func (m *mirror) Entries(ctx context.Context, q source.Query, fn func(entry.Entry) error) error {
-	for _, mb := range m.members {
+	for _, mb := range m.all() {
 		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
 			return source.Entries(ctx, mb.informer.Reader(), q, fn)
 		}

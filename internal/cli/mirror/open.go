@@ -73,6 +73,7 @@ func openMirror(
 	m := newMirror(st)
 	m.learner = newLearner(st, server, mo.schemas)
 	mo.learner = m.learner
+	m.follower = &follower{server: server, storePath: pl.storePath, wanted: set.wanted, options: mo, offers: offers}
 	for _, p := range plan {
 		mb, err := newMember(klog.NewContext(ctx, logger), st, p, mo)
 		if err != nil {
@@ -98,7 +99,9 @@ func keepDiscovery(ctx context.Context, st *store.Store, known *facts.Discovery,
 	}
 }
 
-func newMirror(st *store.Store) *mirror { return &mirror{File: source.NewFile(st), store: st} }
+func newMirror(st *store.Store) *mirror {
+	return &mirror{File: source.NewFile(st), store: st, note: func(string) {}}
+}
 
 // openForSync opens the file for writing. It waits for a reader, and for a program that may be about to stop, but not
 // for another sync.

@@ -109,6 +109,7 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	if sv.port != nil {
 		m.memory = sv.port.Memory
 	}
+	m.note = sv.log.note
 	sv.mirror.Store(m)
 	sv.warnOfSecrets(ctx, m, mo)
 	return nil
@@ -223,13 +224,14 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 			served.Snapshots = remote.Handler(dir)
 		}
 	}
-	var mirrored []entry.Identity
-	for _, mb := range m.members {
-		if mb.informer.Status().Persistent {
-			mirrored = append(mirrored, mb.identity)
+	served.Source = serve.Mirror(m.store, func() (mirrored []entry.Identity) {
+		for _, mb := range m.all() {
+			if mb.informer.Status().Persistent {
+				mirrored = append(mirrored, mb.identity)
+			}
 		}
-	}
-	served.Source = serve.Mirror(m.store, mirrored...)
+		return mirrored
+	})
 	if err := sv.port.Serve(ctx, served); err != nil {
 		return err
 	}
@@ -258,7 +260,7 @@ func (sv *service) warnOfSecrets(ctx context.Context, m *mirror, mo memberOption
 	if sv.port != nil {
 		what = "stored or served"
 	}
-	for _, mb := range m.members {
+	for _, mb := range m.all() {
 		if mb.informer.Status().Persistent {
 			continue
 		}
@@ -294,7 +296,7 @@ func (sv *service) readiness() []endpoint.Check {
 		}
 		all = append(all, endpoint.Check{Name: input.Label(c), Problem: notReady(c, sv.settings.ready)})
 	}
-	if len(all) == 0 && len(m.members) > 0 {
+	if len(all) == 0 && len(m.all()) > 0 {
 		return []endpoint.Check{{Name: "rights", Problem: "the API server forbids all resources"}}
 	}
 	return all

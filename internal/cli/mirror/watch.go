@@ -18,7 +18,7 @@ import (
 
 // Watch implements source.Watcher: from what the file keeps, or, where it keeps no changes, from the informer.
 func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.Event) error) error {
-	for _, mb := range m.members {
+	for _, mb := range m.all() {
 		if mb.identity.ID() != q.Collection {
 			continue
 		}
@@ -42,7 +42,7 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 
 // Log implements source.Logger. Collections that are in memory only, or not stored yet, keep no changes.
 func (m *mirror) Log(ctx context.Context, q source.LogQuery, fn func(source.Logged) error) (time.Time, error) {
-	for _, mb := range m.members {
+	for _, mb := range m.all() {
 		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
 			return time.Time{}, consumer.ErrNotKept
 		}

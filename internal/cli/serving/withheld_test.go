@@ -51,7 +51,7 @@ func TestAllResourcesAreWithoutSealedOnes(t *testing.T) {
 	}
 	defer func() { _ = f.Close() }()
 	for name, src := range map[string]serve.Source{"store": serve.Store(st), "mirror": serve.Mirror(st,
-		identity("ConfigMap"), identity("Pod")), "snapshot": serve.Snapshot(f)} {
+		func() []entry.Identity { return []entry.Identity{identity("ConfigMap"), identity("Pod")} }), "snapshot": serve.Snapshot(f)} {
 		t.Run(name, func(t *testing.T) {
 			get := served(t, src)
 			for _, c := range []struct {

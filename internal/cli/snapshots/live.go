@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -33,7 +34,7 @@ func (o *saveOptions) saveLive(
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	lists, err := o.listings(ctx, conn, path, args)
+	lists, err := o.listings(ctx, s, conn, path, args)
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
@@ -76,7 +77,7 @@ func (o *saveOptions) learn(
 
 // listings are the collections that are saved: those of the arguments, or all.
 func (o *saveOptions) listings(
-	ctx context.Context, conn *cluster.Connection, path string, args []string,
+	ctx context.Context, s command.IO, conn *cluster.Connection, path string, args []string,
 ) ([]snapshot.Listing, error) {
 	found, err := conn.Discover(ctx, nil)
 	if err != nil {
@@ -105,10 +106,9 @@ func (o *saveOptions) listings(
 			all = append(all, conn.Listing(ctx, id, r, optional))
 		}
 	}
-	if optional && found.Failed != nil {
-		return all,
-			fmt.Errorf("the server does not list all of its resources, so not all can be saved; name those that you want: %w",
-				found.Failed)
+	if missing, why := found.Missing(); optional && len(missing) > 0 {
+		fmt.Fprintf(s.Err, "note: the API server does not answer for %s (%s): nothing of them is saved\n",
+			strings.Join(missing, ", "), why)
 	}
 	return all, nil
 }
