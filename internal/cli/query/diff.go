@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/compare"
 	"github.com/larder-dev/larder/internal/cli/input"
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/diff"
 )
@@ -114,6 +115,9 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 	if err != nil {
 		return err
 	}
+	if err := unlistedError(filter, a, b); err != nil {
+		return err
+	}
 	report, err := o.compare(ctx, s, a, b, filter, names)
 	if err != nil {
 		return compareError(err)
@@ -125,6 +129,18 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 		return errDiffer
 	}
 	return nil
+}
+
+// unlistedError is that of resources that were named and that one of the files has no list of.
+func unlistedError(asked snapshot.Filter, sides ...*compare.Side) error {
+	var errs []error
+	for _, side := range sides {
+		named := slices.DeleteFunc(slices.Clone(side.Status.Collections), func(c source.Collection) bool {
+			return len(asked.Resources) == 0 || !asked.Takes(c.Saved())
+		})
+		errs = append(errs, input.UnlistedError(side.Path, named))
+	}
+	return errors.Join(errs...)
 }
 
 // sealedError is that of what was asked for and not compared, since it is sealed in one of the files and no key was

@@ -111,6 +111,10 @@ func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) err
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
+	answers, unlisted := o.listed(answers)
+	if err = errors.Join(err, unlisted); len(answers) == 0 {
+		return err
+	}
 	tellAll(s, answers)
 	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
 	return errors.Join(err, g.run(ctx, answers))
@@ -137,6 +141,17 @@ func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (
 		return nil, nil, err
 	}
 	return src, answers, err
+}
+
+// listed returns the answers that can be given, and the error of those that cannot: nothing was listed yet.
+func (o *getOptions) listed(answers []answer) ([]answer, error) {
+	var errs []error
+	rest := slices.DeleteFunc(slices.Clone(answers), func(a answer) bool {
+		err := input.UnlistedError(o.from.Path, a.Collections)
+		errs = append(errs, err)
+		return err != nil && !slices.ContainsFunc(a.Collections, func(c source.Collection) bool { return c.Objects > 0 })
+	})
+	return rest, errors.Join(errs...)
 }
 
 // tellAll says how old the answers are, and what they leave out.

@@ -110,6 +110,11 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	case since != nil && len(answers) > 1:
 		return command.Usagef("--since goes on with one resource, and not with %d: each has numbers of its own", len(answers))
 	}
+	if o.list {
+		if _, err := o.listed(answers); err != nil {
+			return err
+		}
+	}
 	chosen := answers[0]
 	watcher, ok := src.(source.Watcher)
 	if !ok {

@@ -1,0 +1,47 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// Unlisted reports whether a collection has had no list yet and none can be expected soon: its objects, or that there
+// are none, say nothing of the server's.
+func Unlisted(c source.Collection) bool {
+	if c.Complete || c.MustRelist != "" || len(c.Filtered) > 0 {
+		return false
+	}
+	return c.Objects == 0 || c.Live != nil && Trouble(*c.Live) != ""
+}
+
+// UnlistedError is the error of a command that reads such collections of the file at path; nil if none is.
+func UnlistedError(path string, all []source.Collection) error {
+	var errs []error
+	for _, c := range all {
+		switch {
+		case !Unlisted(c):
+		case Forbidden(c):
+			errs = append(errs, command.WithHint(
+				fmt.Errorf("%s has no list of %s: the API server forbids it to the running sync", path, Label(c)),
+				"%s", strings.ReplaceAll(c.Live.Forbidden, "; ", " and ")))
+		case c.Live != nil && Trouble(*c.Live) != "":
+			errs = append(errs, command.WithHint(
+				fmt.Errorf("%s has no list of %s: it fails: %s", path, Label(c), Trouble(*c.Live)),
+				"the running sync goes on trying; larder wait %s returns once it has succeeded", path))
+		case c.Live != nil:
+			errs = append(errs, command.WithHint(fmt.Errorf("%s has no list of %s yet", path, Label(c)),
+				"larder wait %s returns once the running sync has listed it", path))
+		case !c.TakenAt.IsZero():
+			errs = append(errs, fmt.Errorf("%s has no list of %s: there was none when it was saved", path, Label(c)))
+		default:
+			errs = append(errs, command.WithHint(
+				fmt.Errorf("%s has no list of %s: the larder sync that was to mirror it has ended before", path, Label(c)),
+				"mirror it with: %s", SyncCommand(path, all, c.Named().String())))
+		}
+	}
+	return errors.Join(errs...)
+}
