@@ -32,11 +32,15 @@ func unguardedBy(o Options) map[string]string {
 	return why
 }
 
+// UnguardedMessage is the log's message about a change of the server that would not be noticed. A program with many
+// informers that tells Status.Unguarded itself leaves it out.
+const UnguardedMessage = "A change of the server would not be noticed"
+
 // noteUnguarded records that a change of the server would not be noticed, and logs it the first time. If err is nil, it
 // records that the change would be noticed.
 func (i *Informer) noteUnguarded(ctx context.Context, change string, err error) {
 	if i.health.setUnguarded(change, err) {
-		klog.FromContext(ctx).Info("A change of the server would not be noticed", "change", change, "why", err.Error())
+		klog.FromContext(ctx).Info(UnguardedMessage, "change", change, "why", err.Error())
 	}
 }
 

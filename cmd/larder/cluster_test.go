@@ -33,6 +33,7 @@ type cluster struct {
 
 var kinds = map[string]schema.GroupVersionKind{
 	"pods":        {Version: "v1", Kind: "Pod"},
+	"namespaces":  {Version: "v1", Kind: "Namespace"},
 	"nodes":       {Version: "v1", Kind: "Node"},
 	"configmaps":  {Version: "v1", Kind: "ConfigMap"},
 	"secrets":     {Version: "v1", Kind: "Secret"},

@@ -166,6 +166,8 @@ type Live struct {
 	// ListOnly: the server lists the resource and refuses to watch it; the objects are those of the last list. See
 	// reflector.Status.
 	ListOnly bool `json:"listOnly,omitempty"`
+	// NoNamespace: the API server does not have the namespace of which the collection is.
+	NoNamespace bool `json:"noNamespace,omitempty"`
 	// State is the reflector's.
 	State string `json:"state"`
 	// Seed says what the first list was spared by, or why not; "" if there is nothing to say.

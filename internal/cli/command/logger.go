@@ -3,16 +3,23 @@ package command
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-logr/logr"
 )
 
 // WithoutGivenUp returns logger without the errors of requests that were given up: client-go logs each request whose
-// answer was being read when the command was asked to end.
-func WithoutGivenUp(logger logr.Logger) logr.Logger { return logr.New(&givenUpSink{logger.GetSink()}) }
+// answer was being read when the command was asked to end. Messages that the command tells in its own way are left out,
+// too.
+func WithoutGivenUp(logger logr.Logger, told ...string) logr.Logger {
+	return logr.New(&givenUpSink{logger.GetSink(), told})
+}
 
-// givenUpSink is a logr.LogSink that logs no context.Canceled.
-type givenUpSink struct{ to logr.LogSink }
+// givenUpSink is a logr.LogSink that logs no context.Canceled, and no messages that are told.
+type givenUpSink struct {
+	to   logr.LogSink
+	told []string
+}
 
 // Init implements logr.LogSink. The sink behind is one call further down.
 func (s *givenUpSink) Init(info logr.RuntimeInfo) {
@@ -25,7 +32,9 @@ func (s *givenUpSink) Enabled(level int) bool { return s.to.Enabled(level) }
 
 // Info implements logr.LogSink.
 func (s *givenUpSink) Info(level int, msg string, keysAndValues ...any) {
-	s.to.Info(level, msg, keysAndValues...)
+	if !slices.Contains(s.told, msg) {
+		s.to.Info(level, msg, keysAndValues...)
+	}
 }
 
 // Error implements logr.LogSink.
@@ -45,16 +54,18 @@ func isGivenUp(err error) bool {
 
 // WithValues implements logr.LogSink.
 func (s *givenUpSink) WithValues(keysAndValues ...any) logr.LogSink {
-	return &givenUpSink{s.to.WithValues(keysAndValues...)}
+	return &givenUpSink{s.to.WithValues(keysAndValues...), s.told}
 }
 
 // WithName implements logr.LogSink.
-func (s *givenUpSink) WithName(name string) logr.LogSink { return &givenUpSink{s.to.WithName(name)} }
+func (s *givenUpSink) WithName(name string) logr.LogSink {
+	return &givenUpSink{s.to.WithName(name), s.told}
+}
 
 // WithCallDepth implements logr.CallDepthLogSink.
 func (s *givenUpSink) WithCallDepth(depth int) logr.LogSink {
 	if to, ok := s.to.(logr.CallDepthLogSink); ok {
-		return &givenUpSink{to.WithCallDepth(depth)}
+		return &givenUpSink{to.WithCallDepth(depth), s.told}
 	}
 	return s
 }

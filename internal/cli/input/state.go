@@ -37,6 +37,9 @@ func stateWith(now time.Time, c source.Collection, briefs []string) string {
 	if c.Representation != string(entry.Unstructured) {
 		st += ", " + c.Representation
 	}
+	if c.Live != nil && c.Live.NoNamespace {
+		st += ", its namespace does not exist"
+	}
 	if c.Retired {
 		st += ", retired (the API server has other versions; by its full name: " + c.Named().Full() + ")"
 	}

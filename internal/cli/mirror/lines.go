@@ -39,6 +39,9 @@ type plainLog struct {
 	// forbidden are the ids of the forbidden collections at the last update, and noted those that a note has named;
 	// guarded by mu.
 	forbidden, noted []string
+	// unguarded are the labels of the collections of which a change would not be noticed, by the change, at the last
+	// update, and unguardedNoted those that a note has named; guarded by mu.
+	unguarded, unguardedNoted map[string][]string
 }
 
 // lines writes the lines of a plainLog.
@@ -86,6 +89,7 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 		}
 	}
 	p.noteForbidden(all)
+	p.noteUnguarded(all)
 	p.tellErrors(now, all)
 	if len(changed) > atOnce || now.Sub(p.summed) >= quietFor {
 		p.summed = now
@@ -107,6 +111,32 @@ func (p *plainLog) noteForbidden(all []source.Collection) {
 		p.noted = ids
 		p.lines.note(input.ForbiddenNote(of, len(all)))
 	}
+}
+
+// noteUnguarded writes a note for each change of the server that would not be noticed, as noteForbidden does: one for
+// all collections, with the first one's reason.
+func (p *plainLog) noteUnguarded(all []source.Collection) {
+	unguarded, why := map[string][]string{}, map[string]string{}
+	for _, c := range all {
+		for _, sentence := range c.Live.Unguarded {
+			change, reason, _ := strings.Cut(sentence, ": ")
+			unguarded[change], why[change] = append(unguarded[change], input.Label(c)), cmp.Or(why[change], reason)
+		}
+	}
+	for _, change := range slices.Sorted(maps.Keys(unguarded)) {
+		of := unguarded[change]
+		isNew := func(label string) bool { return !slices.Contains(p.unguardedNoted[change], label) }
+		if !slices.Equal(of, p.unguarded[change]) || !slices.ContainsFunc(of, isNew) {
+			continue
+		}
+		if p.unguardedNoted == nil {
+			p.unguardedNoted = map[string][]string{}
+		}
+		p.unguardedNoted[change] = of
+		p.lines.note(fmt.Sprintf("%s would not be noticed of %d of %s: %s (%s)", change, len(of),
+			command.Counted(len(all), "resource"), input.Some(of), why[change]))
+	}
+	p.unguarded = unguarded
 }
 
 func forbiddenOf(all []source.Collection) (ids []string, of []source.Collection) {

@@ -56,6 +56,30 @@ func TestPlainLogSaysWhatChanges(t *testing.T) {
 	}
 }
 
+// TestPlainLogNotesUnguarded checks that changes that would not be noticed are told in one line for all resources, once.
+func TestPlainLogNotesUnguarded(t *testing.T) {
+	var out bytes.Buffer
+	p := &plainLog{lines: textLines{&out}}
+	for i := range 10 {
+		var all []source.Collection
+		for n := range 59 {
+			all = append(all, mirrored(func(c *source.Collection) {
+				c.Resource = fmt.Sprint("r", n)
+				if i > 0 && n > i { // at one time or another each is found
+					c.Live.Unguarded = []string{"another cluster on the same address: Forbidden: unknown"}
+				}
+			})...)
+		}
+		p.update(clitest.Now.Add(time.Duration(min(i, 3))*time.Second), all)
+		p.update(clitest.Now.Add(time.Duration(min(i, 3))*time.Second), all)
+	}
+	if got := out.String(); strings.Count(got, "would not be noticed") != 1 || !strings.Contains(got,
+		"note: another cluster on the same address would not be noticed of 57 of 59 resources: r2, r3, r4, r5, r6, 52 more "+
+			"(Forbidden: unknown)\n") {
+		t.Error(got)
+	}
+}
+
 // TestPlainLogSaysOffline: the line of the state is written when the first error arrives, and does not wait for the
 // summary of the minute.
 func TestPlainLogSaysOffline(t *testing.T) {

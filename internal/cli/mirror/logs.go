@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/internal/symptom"
@@ -63,7 +64,7 @@ func (f *logFlags) log(s command.IO) (*plainLog, logr.Logger) {
 	if f.quiet {
 		l = &plainLog{lines: noLines{}}
 	}
-	logger = command.WithoutGivenUp(logger)
+	logger = command.WithoutGivenUp(logger, informer.UnguardedMessage) // plainLog.noteUnguarded has one for all
 	if s.SetLogger != nil {
 		s.SetLogger(logger) // what libraries log by themselves
 	}

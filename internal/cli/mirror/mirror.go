@@ -44,6 +44,8 @@ type mirror struct {
 	mu      sync.Mutex
 	members []*member // guarded by mu; the slice is replaced, not modified, once run has been called
 	failed  []error   // why members ended before they were told to; guarded by mu
+	// missing are the namespaces that the API server does not have; guarded by mu.
+	missing map[string]bool
 }
 
 // all returns the members.
@@ -160,6 +162,7 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 	if m.learner != nil {
 		wg.Go(func() { m.learner.run(ctx, m.all()) })
+		wg.Go(func() { m.watchNamespaces(ctx) })
 	}
 	if m.follower != nil {
 		wg.Go(func() { m.follow(ctx, m.follower, start) })
@@ -247,7 +250,11 @@ func (m *mirror) notes(info entry.Info) []entry.Note {
 func (m *mirror) mirrored() []source.Collection {
 	var all []source.Collection
 	for _, mb := range m.all() {
-		all = append(all, mb.collection())
+		c := mb.collection()
+		m.mu.Lock()
+		c.Live.NoNamespace = c.Objects == 0 && m.missing[c.Namespace]
+		m.mu.Unlock()
+		all = append(all, c)
 	}
 	return all
 }

@@ -62,6 +62,13 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 	if err != nil {
 		return err
 	}
+	if len(changes) == 0 {
+		since := "its changes are kept"
+		if o.since != "" {
+			since = o.since
+		}
+		fmt.Fprintf(s.Err, "note: nothing that is asked for of %s has changed since %s\n", path, since)
+	}
 	out := bufio.NewWriterSize(s.Out, 1<<16)
 	for _, c := range changes {
 		if err = o.printLogged(out, c); err != nil {
