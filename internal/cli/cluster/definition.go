@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -66,6 +67,19 @@ func (d *definition) deprecated(gvr schema.GroupVersionResource) string {
 func IsCustom(gvr schema.GroupVersionResource) bool {
 	return strings.Contains(gvr.Group, ".") && !scheme.Scheme.IsGroupRegistered(gvr.Group)
 }
+
+// DefinitionState returns a text that changes with the definition of a resource, or when it is created again. It is read
+// from the definition's metadata: the definition itself has hundreds of KB.
+func (c *Connection) DefinitionState(ctx context.Context, gvr schema.GroupVersionResource) (string, error) {
+	m, err := c.meta.Resource(definitions).Get(ctx, gvr.GroupResource().String(), metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s/%d", m.UID, m.Generation), nil
+}
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+	Resource: "customresourcedefinitions"}
 
 // Define reads what a definition says of a resource, as its version has it.
 func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource) (entry.ResourceInfo, error) {
