@@ -31,7 +31,7 @@ func TestDiscoveryLearns(t *testing.T) {
 	eventually(t, func() bool { return strings.Contains(version(), "v1.99.0") }, version)
 }
 
-// TestRetiredVersion checks that a version which the API server has replaced is in no discovery, and is read by its path
+// TestRetiredVersion checks that a version that the API server has replaced is in no discovery, and is read by its path
 // (issue 38, D.10).
 func TestRetiredVersion(t *testing.T) {
 	w := newWorld(t, nil)

@@ -92,7 +92,8 @@ func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error 
 		q.namespace, rest = rest[1], rest[2:]
 	}
 	q.kind = s.kinds[gv.WithResource(rest[0])]
-	if q.kind == nil || !s.serves(q.kind.GroupVersionResource) || len(rest) > 2 || q.namespace != "" && !q.kind.Namespaced {
+	if q.kind == nil || !s.serves(q.kind.GroupVersionResource) || len(rest) > 2 ||
+		q.namespace != "" && !q.kind.Namespaced {
 		return errNoSuchPath()
 	}
 	if len(rest) > 1 {

@@ -68,8 +68,8 @@ func IsCustom(gvr schema.GroupVersionResource) bool {
 	return strings.Contains(gvr.Group, ".") && !scheme.Scheme.IsGroupRegistered(gvr.Group)
 }
 
-// DefinitionState returns a text that changes with the definition of a resource, or when it is created again. It is read
-// from the definition's metadata: the definition itself has hundreds of KB.
+// DefinitionState returns a text that changes with the definition of a resource, and when that is created again. It is
+// made of the definition's metadata: the definition itself has hundreds of KB.
 func (c *Connection) DefinitionState(ctx context.Context, gvr schema.GroupVersionResource) (string, error) {
 	m, err := c.meta.Resource(definitions).Get(ctx, gvr.GroupResource().String(), metav1.GetOptions{})
 	if err != nil {

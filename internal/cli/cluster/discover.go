@@ -334,5 +334,14 @@ func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, e
 	return all, errors.Join(failed...)
 }
 
-// AskFor is how long the server may take to say whether a list makes sense to it.
-const AskFor = 10 * time.Second
+// Holds reports whether something is stored of all that is wanted.
+func (r *Resolver) Holds(all []Wanted) bool {
+	return !slices.ContainsFunc(all, func(w Wanted) bool {
+		_, ok := source.Match(w.Name, r.named())
+		return !ok && !w.Everything && len(input.InCategory(w.Name, r.present())) == 0 || len(r.stored) == 0
+	})
+}
+
+// AskFor is how long the server may take to say whether a list makes sense to it, and AskHeld how long to say what it
+// has, if all that is wanted is stored: a sync that waits serves nothing.
+const AskFor, AskHeld = 10 * time.Second, 3 * time.Second

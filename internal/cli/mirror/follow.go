@@ -109,7 +109,8 @@ func (m *mirror) lacking(ctx context.Context, f *follower, r *cluster.Resolver, 
 			return r.GroupVersionResource == p.identity.GroupVersionResource
 		})
 	}
-	if !w.Everything && slices.ContainsFunc(m.all(), func(mb *member) bool { return mb.wanted.Name == w.Name && served(mb) }) {
+	named := func(mb *member) bool { return mb.wanted.Name == w.Name && served(mb) }
+	if !w.Everything && slices.ContainsFunc(m.all(), named) {
 		return nil // its name goes on to mean what it meant at the start
 	}
 	plan, err := resolve(ctx, f.server, r, []cluster.Wanted{w})

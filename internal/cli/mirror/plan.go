@@ -46,7 +46,9 @@ func (pl planner) plan(
 ) (plan []planned, offers *cluster.Offers, err error) {
 	r := cluster.NewResolver(pl.storePath, infos, known,
 		func(ctx context.Context) (cluster.Offers, error) { return server.Discover(ctx, known) })
-	r.Patience = pl.patience
+	if r.Patience = pl.patience; r.Patience == 0 && r.Holds(all) {
+		r.Patience = cluster.AskHeld
+	}
 	if plan, err = resolve(ctx, server, r, all); err != nil || r.Unreached() { // the informers wait for the server
 		return plan, r.Offers(), err
 	}
