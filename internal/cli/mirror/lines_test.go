@@ -56,7 +56,7 @@ func TestPlainLogSaysWhatChanges(t *testing.T) {
 	}
 }
 
-// TestPlainLogNotesUnguarded checks that a change that would not be noticed is told in one line for all resources, once.
+// TestPlainLogNotesUnguarded checks that a change that would not be noticed is told once, in one line for all resources.
 func TestPlainLogNotesUnguarded(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
