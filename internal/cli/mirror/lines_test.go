@@ -56,7 +56,7 @@ func TestPlainLogSaysWhatChanges(t *testing.T) {
 	}
 }
 
-// TestPlainLogNotesUnguarded checks that a change that would not be noticed is told once, in one line for all resources.
+// TestPlainLogNotesUnguarded checks that a change that would not be noticed is told once, in one line for all of them.
 func TestPlainLogNotesUnguarded(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
