@@ -70,8 +70,8 @@ var serveMutants = []mutant{
 		name:   "serve/leftovers",
 		breaks: "What an earlier process has mirrored, and this one does not, is absent.",
 		file:   "serve/source.go",
-		old:    "s.mirrored != nil && !s.mirrored[info.Identity]",
-		new:    "s.mirrored == nil && !s.mirrored[info.Identity]",
+		old:    "served != nil && !served[info.Identity]",
+		new:    "served == nil && !served[info.Identity]",
 		test:   "TestMirrorIsLive",
 	},
 	{
