@@ -44,7 +44,7 @@ func TestRedefined(t *testing.T) {
 	}
 	prints := func(name, column string) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 			_, out, errs := runs(t.Context(), "get", name, "--from", store)
 			if strings.Contains(out, strings.ToUpper(column)) {
 				return

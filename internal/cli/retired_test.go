@@ -49,7 +49,7 @@ func TestRetiredVersion(t *testing.T) {
 			}
 		}
 		_, status, _ := runs(t.Context(), "status", store)
-		if strings.Count(status, "retired") != 1 || !strings.Contains(status, "things.v1beta1.example.com") {
+		if strings.Count(status, "stored, retired") != 1 || !strings.Contains(status, "things.v1beta1.example.com") {
 			t.Error(status)
 		}
 	}
@@ -61,7 +61,7 @@ func TestRetiredVersion(t *testing.T) {
 				t.Error(got)
 			}
 			serves(true)
-			for deadline := time.Now().Add(time.Minute); !strings.Contains(things(store, "things"), "/of-v1\n"); {
+			for deadline := time.Now().Add(30 * time.Second); !strings.Contains(things(store, "things"), "/of-v1\n"); {
 				if time.Now().After(deadline) {
 					t.Fatal("the new version is not mirrored")
 				}

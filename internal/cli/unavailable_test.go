@@ -30,7 +30,7 @@ func TestUnavailableAPI(t *testing.T) {
 			t.Errorf("get: exit code %d: %s", code, errs)
 		}
 		server.SetAvailable(metrics.GroupVersion(), true)
-		for deadline := time.Now().Add(time.Minute); !stored(); time.Sleep(100 * time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); !stored(); time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("it is not mirrored, though it is there")
 			}
@@ -45,7 +45,7 @@ func TestUnavailableAPI(t *testing.T) {
 			t.Error("what is stored of it is gone")
 		}
 		server.SetAvailable(metrics.GroupVersion(), true)
-		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 			_, status, _ := runs(t.Context(), "status", store, "-o", "json")
 			if !strings.Contains(status, `"source": "disk"`) {
 				break

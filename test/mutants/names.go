@@ -54,7 +54,7 @@ var namesMutants = []mutant{
 		name:   "names/retired-goes-on",
 		breaks: "A version that the server has replaced is not mirrored any more.",
 		file:   "internal/cli/mirror/follow.go",
-		old:    "		mb.stop()\n",
+		old:    "	m.retire(ctx, &offers)\n",
 		new:    "",
 		test:   "TestRetiredVersion",
 		dir:    "internal/cli",
