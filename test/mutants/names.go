@@ -10,7 +10,6 @@ var namesMutants = []mutant{
 		new:    "return !r.Retired",
 		dir:    "internal/cli/input",
 		test:   "TestMeanings",
-		dir:    "internal/cli/input",
 	},
 	{
 		name:   "names/not-as-mirrored",
@@ -20,7 +19,6 @@ var namesMutants = []mutant{
 		new:    "",
 		dir:    "internal/cli/input",
 		test:   "TestMeanings",
-		dir:    "internal/cli/input",
 	},
 	{
 		name:   "names/store-before-server",
@@ -39,7 +37,6 @@ var namesMutants = []mutant{
 		new:    "return qualifier == r.Group",
 		dir:    "internal/cli/input",
 		test:   "TestMeanings",
-		dir:    "internal/cli/input",
 	},
 	{
 		name:   "names/away-is-fatal",

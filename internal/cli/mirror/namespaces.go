@@ -71,7 +71,7 @@ func (m *mirror) emptyNamespaces() map[string]bool {
 func (m *mirror) ask(ctx context.Context, name string, ns *namespace) {
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	err := m.learner.conn.Raw.Get().AbsPath("/api/v1/namespaces", name).Do(limited).Error()
+	err := m.learner.server.Raw.Get().AbsPath("/api/v1/namespaces", name).Do(limited).Error()
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		ns.asked, ns.missing = true, apierrors.IsNotFound(err)
 	}
