@@ -117,21 +117,20 @@ func (m *mirror) lacking(ctx context.Context, f *follower, r *cluster.Resolver, 
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("The server does not have what is to be mirrored", "resource", w.Name, "err", err)
 	}
-	for _, p := range plan {
-		mirrored := slices.ContainsFunc(m.all(), func(mb *member) bool {
+	mirrored := func(p planned) bool {
+		return slices.ContainsFunc(m.all(), func(mb *member) bool {
 			return mb.identity == p.identity ||
 				mb.identity.GroupResource() == p.identity.GroupResource() && mb.wanted.Everything == w.Everything && served(mb)
 		})
-		reached := false
-		if !mirrored {
-			if reached, err = p.ask(ctx); err != nil {
-				klog.FromContext(ctx).V(2).Info("Not mirrored yet", "resource", p.resource.String(), "err", err)
-			}
+	}
+	for i, err := range askAll(ctx, plan, mirrored) {
+		switch p := plan[i]; {
+		case mirrored(p):
+		case err != nil:
+			klog.FromContext(ctx).V(2).Info("Not mirrored yet", "resource", p.resource.String(), "err", err)
+		default:
+			all = append(all, p)
 		}
-		if mirrored || !reached || err != nil {
-			continue
-		}
-		all = append(all, p)
 	}
 	return all
 }
