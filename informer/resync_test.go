@@ -1,6 +1,8 @@
 package informer_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,4 +99,49 @@ func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 		equal(t, "handler", h.take(), []string{"update a/0@105=lost to a/0@105=other"})
 		r.close()
 	})
+}
+
+// TestAnotherBodyAfterLostHistory checks that handlers get the new body of an object whose UID and resourceVersion are
+// those of before, as after a new default or conversion of a CRD: the server ends the watch and has lost the history.
+// It does not depend on the size of the objects, on the handler's resync period, or on Options.OpenAPIHash, without
+// which nothing is listed by metadata. kubernetes#71138, issue 38.
+func TestAnotherBodyAfterLostHistory(t *testing.T) {
+	hash := "one"
+	for name, option := range map[string]func(context.Context) (string, error){
+		"without OpenAPIHash": nil,
+		"with OpenAPIHash":    func(context.Context) (string, error) { return hash, nil },
+	} {
+		for size, fat := range map[string]bool{"1 KB": false, "20 KB": true} {
+			t.Run(name+", "+size, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					hash = "one"
+					r := newRig(t)
+					r.o.OpenAPIHash, r.o.ListMetadata = option, r.srv.listMetadata
+					if fat {
+						r.srv.fatten()
+					}
+					r.srv.write("a/x", "slow")
+					h := &recorder{}
+					r.start(h)
+					time.Sleep(5 * time.Minute)
+					h.take()
+					r.srv.mu.Lock()
+					p := r.srv.pods["a/x"].DeepCopy()
+					p.Labels["value"] = "medium"
+					r.srv.pods["a/x"], hash = p, "two"
+					r.srv.mu.Unlock()
+					r.srv.write("a/y", "new")
+					r.srv.compact()
+					time.Sleep(8 * time.Second)
+					synctest.Wait()
+					rv := p.ResourceVersion
+					if got := h.take(); !slices.Contains(got, "update a/x@"+rv+"=slow to a/x@"+rv+"=medium") {
+						t.Errorf("the handler got %q", got)
+					}
+					equal(t, "stored", r.stored(), r.srv.state())
+					r.close()
+				})
+			})
+		}
+	}
 }
