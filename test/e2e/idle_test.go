@@ -17,7 +17,8 @@ import (
 const mostReceived = 112 << 10
 
 // TestRestartOfAnIdleCluster checks what a restart of larder sync --all costs where little has happened: one connection
-// for all of some sixty resources, and few bytes for the five hundred objects (issue 38, A.2).
+// for all of some sixty resources, and few bytes for the five hundred objects (issue 38, A.2). The bodies of the schemas
+// are left out, since the first run may end before it has them all.
 func TestRestartOfAnIdleCluster(t *testing.T) {
 	c := newCluster(t, ownControlPlane(t))
 	for n := range 350 {
@@ -34,8 +35,8 @@ func TestRestartOfAnIdleCluster(t *testing.T) {
 		t.Helper()
 		n := newNetwork(t, c.Config(writer).Host[len("https://"):])
 		log := filepath.Join(dir, name+".log")
-		p := startProgram(t, exec.Command(larder, "sync", "--all", "--store", store, "--kubeconfig", kubeconfig,
-			"--server", "https://"+n.addr), log, func([]byte) {})
+		p := startProgram(t, exec.Command(larder, "sync", "--all", "--schemas=false", "--store", store, "--kubeconfig",
+			kubeconfig, "--server", "https://"+n.addr), log, func([]byte) {})
 		within(t, 2*time.Minute, "larder wait", func() string {
 			out, err := exec.Command(larder, "wait", "--for", "live", "--timeout", "1m", store).CombinedOutput()
 			if err != nil {
