@@ -47,7 +47,7 @@ type list struct {
 // relist is the state Relist.
 func (s *session) relist(ctx context.Context) outcome {
 	s.guards.even = false
-	reason, err := s.guards.verifyHook(ctx)
+	reason, err := s.guards.verifyHook(ctx, s.watching.brokeAt)
 	if err != nil {
 		return s.lose(ctx, err)
 	}

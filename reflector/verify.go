@@ -60,7 +60,7 @@ func newGuards(s *session) *guards {
 func (g *guards) verify(ctx context.Context) outcome {
 	g.even, g.exact = false, false
 	if g.comparing = g.compares(ctx); !g.comparing {
-		if reason, err := g.verifyHook(ctx); reason != "" || err != nil {
+		if reason, err := g.verifyHook(ctx, g.s.watching.brokeAt); reason != "" || err != nil {
 			return g.refused(ctx, reason, err)
 		}
 	}
@@ -234,10 +234,10 @@ func (g *guards) verifyOpaque() outcome {
 func (g *guards) verifying(ctx context.Context) (answer func() (Reason, error)) {
 	var reason Reason
 	var err error
-	done := make(chan struct{})
+	done, lost := make(chan struct{}), g.s.watching.brokeAt
 	go func() {
 		defer close(done)
-		reason, err = g.verifyHook(ctx)
+		reason, err = g.verifyHook(ctx, lost)
 	}()
 	return func() (Reason, error) {
 		<-done
@@ -254,13 +254,12 @@ func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome 
 }
 
 // verifyHook calls Options.Verify. Success does not count as contact: it need not have called the server.
-func (g *guards) verifyHook(ctx context.Context) (Reason, error) {
+func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error) {
 	if g.s.o.Verify == nil {
 		return "", nil
 	}
 	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
 	defer cancel()
-	lost := g.s.watching.brokeAt
 	awaited, ended := request.Await(limited, g.s.conn.await)
 	defer ended()
 	reason, err := g.verifier.Call(ctx, awaited, func(ctx context.Context) (Reason, error) {
