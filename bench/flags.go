@@ -49,8 +49,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.IntVar(&s.Runs, "runs", 5, "how `often` each case is run")
 	flags.Func("starts", "measure nothing but starts to HasSynced, 15 of each informer, with these `numbers` of pods",
 		into(&s.starts, numbers))
-	flags.Func("programs", "measure nothing but restarts of programs with a factory: kinds x objects, and how many of each "+
-		"kind change while it is down, such as `8x10,8x10+1`", into(&s.programs, programs))
+	flags.Func("programs", "measure nothing but restarts of programs with a factory: kinds x objects, and how many of "+
+		"each kind change while it is down, such as `8x10,8x10+1`", into(&s.programs, programs))
 	flags.IntVar(&s.serve.Pods, "serve", 0,
 		"measure nothing but larder sync --serve beside kube-apiserver, with this `number` of pods")
 	flags.IntVar(&s.serve.Watchers, "watchers", 1000, "with -serve: `number` of watches")

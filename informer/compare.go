@@ -21,7 +21,8 @@ const (
 	// moreListed is how many more objects than are held a list for a comparison may have.
 	moreListed = 1000
 	// comparedWithin is the timeoutSeconds of the request. API servers heed it for watches only. No other list request has
-	// one, so it identifies these requests in an API server's audit log, which does not record that metadata was asked for.
+	// one, so it identifies these requests in an API server's audit log, which does not record that metadata was asked
+	// for.
 	comparedWithin = 1
 	// idleWait bounds the wait for the events that have come before a connection was lost.
 	idleWait = 10 * time.Second

@@ -102,12 +102,12 @@
 // With [Resumed], the default, HasSynced becomes true when the server has accepted the resumed watch and everything
 // that it had then has been stored and queued for the handlers; or after a list. With [Disk] it becomes true when the
 // handlers have the first page of the stored objects; if no list was ever complete, it waits for one. With Resumed and
-// ListMetadata a start compares up to 10,000 stored objects with the server's metadata, and waits for the events of those
-// that differ, not for a bookmark: that takes two requests. With more objects it takes at most seven, and about a second
-// for the bookmark. After a lost connection up to 100 objects are compared so. An audit log shows a comparison as a list
-// with timeoutSeconds=1. Informers that share their ClusterID, OpenAPIHash and ServerVersion make one request for each.
-// A registration has synced when its handler has returned from every call for what was there by then: all stored
-// objects, updates and deletes.
+// ListMetadata a start compares up to 10,000 stored objects with the server's metadata, and waits for the events of
+// those that differ, not for a bookmark: that takes two requests. With more objects it takes at most seven, and about
+// a second for the bookmark. After a lost connection up to 100 objects are compared so. An audit log shows a
+// comparison as a list with timeoutSeconds=1. Informers that share their ClusterID, OpenAPIHash and ServerVersion
+// make one request for each. A registration has synced when its handler has returned from every call for what was
+// there by then: all stored objects, updates and deletes.
 //
 // # Where data come from
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestRequestsOfARestart: until HasSynced a restart of a collection of up to 10,000 objects makes two requests, whatever
-// has changed, and one of a larger collection at most seven (issue 38, A.1).
+// TestRequestsOfARestart: until HasSynced a restart of a collection of up to 10,000 objects makes two requests,
+// whatever has changed, and one of a larger collection at most seven (issue 38, A.1).
 func TestRequestsOfARestart(t *testing.T) {
 	key := func(n int) string { return fmt.Sprintf("a/%05d", n) }
 	update := func(s *server, from, to int) {

@@ -24,8 +24,8 @@ import (
 // gr names the resource in errors of the server.
 var gr = schema.GroupResource{Resource: "configmaps"}
 
-// compared returns options whose Compare compares the sink with the server, as an informer does. look, if set, is called
-// before that, and change with the result; either may fail.
+// compared returns options whose Compare compares the sink with the server, as an informer does. look, if set, is
+// called before that, and change with the result; either may fail.
 func (g *rig) compared(look func() error, change func(c *reflector.Comparison) error) reflector.Options {
 	return reflector.Options{Compare: func(ctx context.Context) (c reflector.Comparison, err error) {
 		g.barrier()
@@ -182,8 +182,8 @@ func TestEventsWaitForTheComparison(t *testing.T) {
 	})
 }
 
-// TestAwaitedEventDoesNotCome: where the watch does not bring what the comparison has announced, the bookmark of another
-// one shows that the server was rewound.
+// TestAwaitedEventDoesNotCome: where the watch does not bring what the comparison has announced, the bookmark of
+// another one shows that the server was rewound.
 func TestAwaitedEventDoesNotCome(t *testing.T) {
 	for name, change := range map[string]func(s *server){
 		"an update": func(s *server) { s.put("a/x", "2") },

@@ -28,8 +28,8 @@ func (c *Collection) putSet(set *index.Set) {
 // are then built anew.
 const indexLayout = "2" // 1: values of up to 28 KiB were literal
 
-// versionsWith completes the versions of index functions by the codec's fingerprint, since other Go types may decode the
-// same body to an object that has other terms, and by the layout of the entries.
+// versionsWith completes the versions of index functions by the codec's fingerprint, since other Go types may decode
+// the same body to an object that has other terms, and by the layout of the entries.
 func versionsWith(c codec.Codec, versions map[string]string) map[string]string {
 	completed := make(map[string]string, len(versions))
 	for name, version := range versions {

@@ -21,8 +21,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// audited returns what makes audits compare by metadata, and a start look up the newest objects, as in a collection that
-// is too large to be compared.
+// audited returns what makes audits compare by metadata, and a start look up the newest objects, as in a collection
+// that is too large to be compared.
 func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cfg)

@@ -17,8 +17,8 @@ import (
 const mostReceived = 112 << 10
 
 // TestRestartOfAnIdleCluster checks what a restart of larder sync --all costs where little has happened: one connection
-// for all of some sixty resources, and few bytes for the five hundred objects (issue 38, A.2). The bodies of the schemas
-// are left out, since the first run may end before it has them all.
+// for all of some sixty resources, and few bytes for the five hundred objects (issue 38, A.2). The bodies of the
+// schemas are left out, since the first run may end before it has them all.
 func TestRestartOfAnIdleCluster(t *testing.T) {
 	c := newCluster(t, ownControlPlane(t))
 	for n := range 350 {

@@ -130,7 +130,9 @@ func (p *programs) fill(ctx context.Context, one Program) error {
 }
 
 // object returns an object of a kind; more are its other fields.
-func object(kind string, gv schema.GroupVersion, namespace, name string, more map[string]any) *unstructured.Unstructured {
+func object(
+	kind string, gv schema.GroupVersion, namespace, name string, more map[string]any,
+) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(more)}
 	if more == nil {
 		u.Object = map[string]any{}
@@ -202,7 +204,8 @@ func (p *programs) changed(ctx context.Context, one Program) error {
 func (p *programs) clientset(qps float32) (*kubernetes.Clientset, *atomic.Int64, func(), error) {
 	config := rest.CopyConfig(p.config)
 	config.QPS, config.Burst = qps, int(2*qps)
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, "application/vnd.kubernetes.protobuf,application/json"
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	n := &atomic.Int64{}
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return counting{rt, n} })
 	client, err := rest.HTTPClientFor(config)

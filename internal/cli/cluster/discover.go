@@ -342,6 +342,9 @@ func (r *Resolver) Holds(all []Wanted) bool {
 	})
 }
 
-// AskFor is how long the server may take to say whether a list makes sense to it, and AskHeld how long to say what it
-// has, if all that is wanted is stored: a sync that waits serves nothing.
-const AskFor, AskHeld = 10 * time.Second, 3 * time.Second
+// AskFor is how long the server may take to say whether a list makes sense to it.
+const AskFor = 10 * time.Second
+
+// AskHeld is how long the server may take to say what it has, if all that is wanted is stored: a sync that waits serves
+// nothing.
+const AskHeld = 3 * time.Second

@@ -170,6 +170,7 @@ func noteRefused(s command.IO, path string, r store.Report) {
 	}
 	fmt.Fprintf(s.Err,
 		"note: %s the server has and the store lacks, or holds in an older state: a transform, an index function "+
-			"or a codec refused them, or their names are too long\nhint: larder status --from %s says where; mended, the program that stores them gets them "+
+			"or a codec refused them, or their names are too long\n"+
+			"hint: larder status --from %s says where; mended, the program that stores them gets them "+
 			"again when it starts\n", many, path)
 }
