@@ -58,7 +58,7 @@ var reflectorResumeMutants = []mutant{
 		name:   "reflector/verify-not-asked",
 		breaks: "Guard (b): Options.Verify is asked at every connect.",
 		file:   "reflector/verify.go",
-		old: `		if reason, err := g.verifyHook(ctx); reason != "" || err != nil {
+		old: `		if reason, err := g.verifyHook(ctx, g.s.watching.brokeAt); reason != "" || err != nil {
 			return g.refused(ctx, reason, err)
 		}
 	}
