@@ -309,9 +309,8 @@ func TestCompareWithLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		left := []entry.ObjectRef{{Key: "a/x", UID: "uid-1", ResourceVersion: "101"}}
 		g.restart(func() {
-			g.m.cp = &reflector.Checkpoint{ResourceVersion: "101", LeftOut: left}
+			g.m.cp = leftOut("a/x")
 			g.s.put("a/y", "1")
 		}, g.compared(nil, nil))
 		g.wantLog("ADDED a/y 102", "MODIFIED a/x ", "SYNCED")

@@ -29,9 +29,8 @@ func TestLeftOutComesLast(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
 				g.start(reflector.Options{})
-				left := []entry.ObjectRef{{Key: "a/x", UID: "uid-1", ResourceVersion: "101"}}
 				g.restart(func() {
-					g.m.cp = &reflector.Checkpoint{ResourceVersion: "101", LeftOut: left}
+					g.m.cp = leftOut("a/x")
 					c.meanwhile(g.s)
 				}, reflector.Options{})
 				g.sleep(10 * time.Second)
@@ -43,6 +42,12 @@ func TestLeftOutComesLast(t *testing.T) {
 			})
 		})
 	}
+}
+
+// leftOut returns the checkpoint of a reflector that has left out the first state of an object.
+func leftOut(key string) *reflector.Checkpoint {
+	return &reflector.Checkpoint{ResourceVersion: "101", LeftOut: []entry.ObjectRef{{Key: key, UID: "uid-1",
+		ResourceVersion: "101"}}}
 }
 
 // TestManyLeftOut: look-ups that take longer than the watch lasts whose end they are at are no lost connection.
@@ -79,13 +84,12 @@ func TestLeftOutOverdue(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		left := []entry.ObjectRef{{Key: "a/x", UID: "uid-1", ResourceVersion: "101"}}
 		g.restart(func() {
-			g.m.cp = &reflector.Checkpoint{ResourceVersion: "101", LeftOut: left}
+			g.m.cp = leftOut("a/x")
 		}, reflector.Options{})
 		g.stop()
 		g.errs = nil
-		g.m.cp = &reflector.Checkpoint{ResourceVersion: "101", LeftOut: left}
+		g.m.cp = leftOut("a/x")
 		d := newDeaf(g.s, func(r request) bool { return r.FieldSelector != "" })
 		g.startOn(d, reflector.Options{TypeDescription: "*v1.ConfigMap"})
 		g.sleep(requestTimeout + callWait + time.Minute)

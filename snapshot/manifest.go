@@ -25,7 +25,7 @@ type Header struct {
 	TakenAt time.Time `json:"takenAt,omitzero"`
 	// Larder is the version of the program that wrote the snapshot; at most 255 bytes.
 	Larder string `json:"larder,omitempty"`
-	// Filter and Redaction are those of the save; nil for none. Each Collection says what they have left out of it.
+	// Filter and Redaction are those of the save; nil for none. Each Collection counts the objects that they left out.
 	Filter    *Filter    `json:"filter,omitempty"`
 	Redaction *Redaction `json:"redaction,omitempty"`
 	// LeftOut has, for people, an entry for each collection that is not in the snapshot, with the reason.

@@ -20,6 +20,12 @@ type Received struct{ bytes atomic.Int64 }
 // Bytes returns the number.
 func (r *Received) Bytes() int64 { return r.bytes.Load() }
 
+// add counts what a Read has returned.
+func (r *Received) add(n int, err error) (int, error) {
+	r.bytes.Add(int64(n))
+	return n, err
+}
+
 // Count returns a copy of config whose connections are counted. They are its own: no other client shares them. A config
 // with a Transport of its own does not dial, so nothing is counted.
 func (r *Received) Count(config *rest.Config) *rest.Config {
@@ -45,9 +51,7 @@ type conn struct {
 
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.received.bytes.Add(int64(n))
-	return n, err
+	return c.received.add(c.Conn.Read(p))
 }
 
 // CountBodies returns a transport that makes its requests with base, and counts the bodies of the answers as they come:
@@ -98,9 +102,7 @@ type body struct {
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.received.bytes.Add(int64(n))
-	return n, err
+	return b.received.add(b.ReadCloser.Read(p))
 }
 
 // unpacked decompresses an answer. It reads nothing before the first Read, which would wait for a watch's first event.

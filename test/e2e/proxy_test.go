@@ -15,10 +15,10 @@ type mode int
 
 const (
 	passing   mode = iota
-	refusing       // nobody listens, and what was open is closed
-	resetting      // a connection is accepted and reset, and what was open too
-	hanging        // half-open: nothing is closed, and no byte gets through any more
-	holding        // what was open is closed, and what is opened waits until it passes: no request fails
+	refusing       // the port is closed, and so are the open connections
+	resetting      // new and open connections are reset
+	hanging        // half-open: no connection is closed, and no byte gets through
+	holding        // open connections are closed, and new ones wait for the mode passing: no request fails
 )
 
 // network is a TCP proxy on a loopback port of its own that can fail as networks do.

@@ -153,8 +153,8 @@ func (s *Set) Find(name string) (cache.IndexFunc, error) {
 	return fn, nil
 }
 
-// Claim changes the states of the indexes in the file to what the set needs, and returns the names of those that are
-// ready. An index of no objects is ready; empty says that the file has none, and can be written.
+// Claim sets the states of the file's indexes as the set needs them, and returns the names of the ready ones. If empty
+// is true, the file holds no objects and can be written: then every index is ready.
 func (s *Set) Claim(states map[string]format.IndexState, empty bool) (ready []string) {
 	for name := range s.funcs {
 		have, known := states[name]

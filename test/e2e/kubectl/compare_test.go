@@ -208,8 +208,8 @@ func older(want, got string, within time.Duration) bool {
 	})
 }
 
-// answer is what a program printed. Of what it says on standard error, only what kubectl says too is compared: larder
-// also says how old the data is.
+// answer is a program's output. Of standard error, only lines that kubectl prints too are compared: larder also prints
+// the age of the data.
 type answer struct {
 	Out     []string
 	Nothing string
