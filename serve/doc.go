@@ -33,6 +33,10 @@
 // not read, or whose collection is listed anew, closed or opened, ends with 410, and the client lists again, from here.
 // An event is encoded once for all who watch in the same form.
 //
+// With Options.Forward, a get or a list of the latest state waits for forwarded writes of the same user to the same
+// resource, for three seconds at most. Then it is forwarded, too, and so it is after a write whose answer lacks the
+// resourceVersion of the new state.
+//
 // A collection that the process has open without a history cannot be watched: discovery does not have that verb, and a
 // watch is answered with 405. A list of it is cut off if the collection changes between two pages.
 //

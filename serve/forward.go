@@ -49,11 +49,19 @@ func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) 
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"] // of proxies before
 			r.SetXForwarded()
 		},
+		ModifyResponse: func(answer *http.Response) error {
+			if answered, ok := answer.Request.Context().Value(answeredKey{}).(func(*http.Response)); ok {
+				answered(answer)
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, http.ErrAbortHandler) {
 				panic(err)
 			}
-			if instead, ok := r.Context().Value(insteadKey{}).(http.Handler); ok && r.Context().Err() == nil {
+			cause := context.Cause(r.Context())
+			instead, ok := r.Context().Value(insteadKey{}).(http.Handler)
+			if ok && (cause == nil || errors.Is(cause, errUnreached)) {
 				instead.ServeHTTP(w, r)
 				return
 			}
@@ -96,14 +104,16 @@ func (q *request) forward() error {
 		value := query.Get(name)
 		lasts = lasts || query.Has(name) && value != "false" && value != "0"
 	}
-	w := q.w
+	w, ctx := q.w, q.ctx
 	if lasts {
 		if err := access.LongRunning(q.r.Context()); err != nil {
 			return err
 		}
 		w = patientWriter{w, q.patience}
+	} else if q.writesTo() {
+		ctx = context.WithValue(ctx, answeredKey{}, q.written)
 	}
-	q.Handler.options.Forward.ServeHTTP(w, q.r.WithContext(q.ctx))
+	q.Handler.options.Forward.ServeHTTP(w, q.r.WithContext(ctx))
 	return nil
 }
 

@@ -50,6 +50,7 @@ type Handler struct {
 	source  Source
 	options Options
 	catalog catalog
+	writes  writes
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
@@ -263,20 +264,36 @@ func (q *request) answer(k *kind, watching bool) (err error) {
 			return err
 		}
 	}
-	q.warnOfNotes()
-	switch {
-	case q.path.name != "":
-		return q.get()
-	case watching:
-		if _, no := q.reader.(unkept); no {
-			return apierrors.NewMethodNotSupported(k.GroupResource(), "watch")
-		}
-		if err := access.LongRunning(q.r.Context()); err != nil {
-			return err
-		}
-		return q.watch()
+	if !watching {
+		return q.read()
 	}
-	return q.list()
+	q.warnOfNotes()
+	if _, no := q.reader.(unkept); no {
+		return apierrors.NewMethodNotSupported(k.GroupResource(), "watch")
+	}
+	if err := access.LongRunning(q.r.Context()); err != nil {
+		return err
+	}
+	return q.watch()
+}
+
+// read answers a get or a list.
+func (q *request) read() error {
+	local := func() error {
+		q.warnOfNotes()
+		if q.path.name != "" {
+			return q.get()
+		}
+		return q.list()
+	}
+	if f := q.Handler.options.Forward; f != nil && q.readsLatest() && f.takes(q.r) {
+		if behind, err := q.behind(); err != nil {
+			return err
+		} else if behind {
+			return q.forwardRead(local)
+		}
+	}
+	return local()
 }
 
 // errElsewhere: the API server has what is asked for.

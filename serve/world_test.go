@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"sync"
@@ -35,7 +36,8 @@ type world struct {
 	upstream *fakeapi.Server
 	admin    kubernetes.Interface // of the API server
 	path     string
-	history  int // bytes of changes that are kept
+	history  int                                       // bytes of changes that are kept
+	link     func(http.RoundTripper) http.RoundTripper // of the mirror to the API server; may be nil
 
 	store  *store.Store
 	server *httptest.Server
@@ -75,6 +77,15 @@ func newWorld(t *testing.T, edit func(*entry.Identity, *serve.Options)) *world {
 // newWorldWith is newWorld that keeps so many bytes of changes.
 func newWorldWith(t *testing.T, history int, edit func(*entry.Identity, *serve.Options)) *world {
 	t.Helper()
+	w := newUpstream(t, history)
+	w.start(edit)
+	t.Cleanup(func() { w.close() })
+	return w
+}
+
+// newUpstream returns a world without a mirror.
+func newUpstream(t *testing.T, history int) *world {
+	t.Helper()
 	w := &world{t: t, upstream: fakeapi.New(fakeapi.Options{}), path: filepath.Join(t.TempDir(), "mirror.db"),
 		history: history}
 	must(t, w.upstream.Start())
@@ -82,8 +93,6 @@ func newWorldWith(t *testing.T, history int, edit func(*entry.Identity, *serve.O
 	admin, err := kubernetes.NewForConfig(w.upstream.Config())
 	must(t, err)
 	w.admin = admin
-	w.start(edit)
-	t.Cleanup(func() { w.close() })
 	return w
 }
 
@@ -98,6 +107,7 @@ func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
 		edit(&id, &o)
 	}
 	config := w.upstream.Config()
+	config.WrapTransport = w.link
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = config.ContentType
 	config.GroupVersion, config.APIPath = &schema.GroupVersion{Version: "v1"}, "/api"

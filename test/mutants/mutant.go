@@ -42,7 +42,7 @@ func all() []mutant {
 		reflectorMutants,
 		wireMutants, wireAnswerMutants, wireProtobufMutants,
 		reflectorResumeMutants,
-		serveMutants,
+		serveMutants, serveForwardMutants,
 		serveAccessMutants,
 		serveHostileMutants,
 		snapshotMutants,

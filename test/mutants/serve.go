@@ -51,22 +51,6 @@ var serveMutants = []mutant{
 		test:   "TestData",
 	},
 	{
-		name:   "serve/upgrade-by-http2",
-		breaks: "A request that upgrades its connection is forwarded by HTTP/1.1.",
-		file:   "serve/forward.go",
-		old:    "return t.upgrades.RoundTrip(r)",
-		new:    "return t.others.RoundTrip(r)",
-		test:   "TestForwardUpgrades",
-	},
-	{
-		name:   "serve/late-is-an-outage",
-		breaks: "A forwarded request that takes too long is answered as one, and not as an outage of the API server.",
-		file:   "serve/forward.go",
-		old:    "errors.As(cause, &known)",
-		new:    "false && errors.As(cause, &known)",
-		test:   "TestForwardSaysWhy",
-	},
-	{
 		name:   "serve/leftovers",
 		breaks: "What an earlier process has mirrored, and this one does not, is absent.",
 		file:   "serve/source.go",
@@ -339,7 +323,7 @@ var serveMutants = []mutant{
 		file:   "serve/handler.go",
 		old: `	q.warnOfNotes()
 `,
-		new:  "",
+		new:  "if q.path.name",
 		test: "TestKnownDefects",
 	},
 	{
@@ -400,22 +384,6 @@ var serveMutants = []mutant{
 		old:    `if err != nil && ctx.Err() == nil { // at`,
 		new:    `if err != nil { // at`,
 		test:   "TestInitialEventsOutlastTheWatch",
-	},
-	{
-		name:   "serve/not-stored-is-404",
-		breaks: "Discovery and schemas that are not stored come from the API server.",
-		file:   "serve/nonresource.go",
-		old:    `case known.forwarded.Complete(r.URL.Path):`,
-		new:    `case known.forwarded != nil:`,
-		test:   "TestForwardsWhatIsNotStored",
-	},
-	{
-		name:   "serve/stored-is-not-asked",
-		breaks: "Stored discovery answers while the API server is away.",
-		file:   "serve/forward.go",
-		old:    `ok && r.Context().Err() == nil {`,
-		new:    `ok && r.Context().Err() != nil {`,
-		test:   "TestForwardsWhatIsNotStored",
 	},
 	{
 		name:   "discovery/part-of-the-schemas",

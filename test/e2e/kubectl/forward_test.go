@@ -1,12 +1,17 @@
 package kubectl
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/test/e2e/controlplane"
@@ -68,6 +73,7 @@ func TestForward(t *testing.T) {
 			t.Errorf("kubectl %s: %q, %q, want %q", step.args, got.Out, got.Err, step.want)
 		}
 	}
+	readsOwnWrites(t, config)
 	own := newTarget(t, m.Kubeconfig)
 	if got := own.run(t, "get serviceaccounts"); got.Code == 0 {
 		t.Errorf("larder's own token reads what is not mirrored: %q", got.Out)
@@ -75,6 +81,49 @@ func TestForward(t *testing.T) {
 	names := own.run(t, "api-resources --verbs=list -o name").Out
 	if got := strings.TrimSpace(strings.Join(names, " ")); got != "configmaps" {
 		t.Errorf("larder's own token discovers %q", got)
+	}
+}
+
+// readsOwnWrites checks that reads through the mirror are never older than the writes before them (issue 38, F.29).
+func readsOwnWrites(t *testing.T, config *rest.Config) {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps := client.CoreV1().ConfigMaps("default")
+	old := map[string]int{}
+	for i := range 40 {
+		name := fmt.Sprintf("own-%d", i)
+		made, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := maps.Get(t.Context(), name, metav1.GetOptions{}); err != nil || got.UID != made.UID {
+			old["POST"]++
+		}
+		changed, err := maps.Patch(t.Context(), name, types.MergePatchType, []byte(`{"data":{"a":"b"}}`),
+			metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := maps.Get(t.Context(), name, metav1.GetOptions{}); err != nil ||
+			got.ResourceVersion != changed.ResourceVersion {
+			old["PATCH"]++
+		}
+		if err := maps.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		all, err := maps.List(t.Context(), metav1.ListOptions{})
+		if err != nil || slices.ContainsFunc(all.Items, func(c corev1.ConfigMap) bool { return c.Name == name }) {
+			old["DELETE"]++
+		}
+	}
+	if len(old) > 0 {
+		t.Errorf("of 40 reads after each method, so many were older than the write: %v", old)
 	}
 }
 
