@@ -2,6 +2,17 @@ package main
 
 var reflectorMutants = []mutant{
 	{
+		name:   "reflector/bookmark-of-zero",
+		breaks: `A bookmark with the resourceVersion "0" names no state, and changes nothing.`,
+		file:   "reflector/internal/history/progress.go",
+		old: `	if rv == "0" {
+		rv = ""
+	}
+`,
+		new:  ``,
+		test: "TestAdvance",
+	},
+	{
 		name:   "reflector/refused-tokens-in-a-circle",
 		breaks: "A server that refuses every continue token is listed in one answer.",
 		file:   "reflector/list.go",

@@ -1,0 +1,333 @@
+package field_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestReports tries each report about informers on one: docs/field-reports.md says what the reports are about.
+func TestReports(t *testing.T) {
+	for report, try := range map[string]func(*world){
+		"opentelemetry-collector-contrib#48986": addressMissingInDelete,
+		"opentelemetry-collector-contrib#42978": addressUsedAgain,
+		"opentelemetry-collector-contrib#48398": containerRestarted,
+		"kine#568":                              bookmarkOfZero,
+		"kubewarden#612":                        watchFromTheBeginning,
+		"kubeedge#3620":                         addedTwice,
+		"kine#391":                              listLacksAnObject,
+		"argo-cd#29042":                         deletionIsLost,
+		"argo-cd#29449":                         goroutinesOfEndedWatches,
+	} {
+		t.Run(report, func(t *testing.T) { try(newWorld(t)) })
+	}
+}
+
+// addressMissingInDelete: the last event of a pod lacks its address, by which it is indexed.
+func addressMissingInDelete(w *world) {
+	w.proxy.event = func(e event) []event {
+		if e.Type == "DELETED" {
+			delete(e.Object, "status")
+		}
+		return []event{e}
+	}
+	r := w.start(nil)
+	w.create(pod("a", "x", "10.0.0.1", "c1"))
+	r.saw("add a/x=10.0.0.1")
+	w.delete("a", "x")
+	r.saw("delete a/x=")
+	for index, value := range map[string]string{"ip": "10.0.0.1", "container": "c1"} {
+		if left := r.found(index, value); len(left) > 0 {
+			w.Errorf("index %s still has %q", index, left)
+		}
+	}
+}
+
+// addressUsedAgain: a pod gets the address of one that is deleted only after that.
+func addressUsedAgain(w *world) {
+	w.create(pod("a", "x", "10.0.0.1", "c1"))
+	r := w.start(nil)
+	w.create(pod("a", "y", "10.0.0.1", "c2"))
+	r.saw("add a/y=10.0.0.1")
+	w.delete("a", "x")
+	r.saw("delete a/x=10.0.0.1")
+	if got := r.found("ip", "10.0.0.1"); len(got) != 1 || got[0] != "a/y" {
+		w.Errorf("the address leads to %q", got)
+	}
+}
+
+// containerRestarted: a value by which a pod is indexed changes while it lives, and again after a restart.
+func containerRestarted(w *world) {
+	w.create(pod("a", "x", "10.0.0.1", "c1"))
+	for n := range 3 {
+		r := w.start(nil)
+		before, after := fmt.Sprintf("c%d", n+1), fmt.Sprintf("c%d", n+2)
+		w.update(pod("a", "x", "10.0.0.1", after))
+		w.eventually(func() bool { return len(r.found("container", after)) == 1 }, func() string { return "no update" })
+		if left := r.found("container", before); len(left) > 0 {
+			w.Errorf("the old container leads to %q", left)
+		}
+		r.stop()
+	}
+}
+
+// bookmarkOfZero: bookmarks with resourceVersions that name no state.
+func bookmarkOfZero(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	w.proxy.event = func(e event) []event {
+		sent := []event{e}
+		for _, rv := range []string{"0", "", "1"} {
+			sent = append(sent, event{"BOOKMARK", map[string]any{"kind": "Pod", "apiVersion": "v1",
+				"metadata": map[string]any{"resourceVersion": rv}}})
+		}
+		return sent
+	}
+	r := w.start(nil)
+	for n := range 3 {
+		w.update(pod("a", "x", fmt.Sprint(n+2), ""))
+		r.saw(fmt.Sprintf("update a/x=%d", n+2))
+		watches := len(w.proxy.asked())
+		w.proxy.CloseClientConnections()
+		w.eventually(func() bool { return len(w.proxy.asked()) > watches }, func() string { return "no watch" })
+	}
+	for _, rv := range w.proxy.asked() {
+		if rv == "0" || rv == "" || rv == "1" {
+			w.Errorf("a watch from %q", rv)
+		}
+	}
+	if s := r.Status().Reflector; s.Lists != 1 {
+		w.Errorf("%d lists: %v", s.Lists, s.Relists)
+	}
+	r.stop()
+	r = w.start(nil)
+	r.saw("add a/x=4")
+}
+
+// watchFromTheBeginning: a server that begins each watch with all objects, whatever resourceVersion it is asked for.
+func watchFromTheBeginning(w *world) {
+	for n := range 20 {
+		w.create(pod("a", fmt.Sprintf("x%02d", n), "0", ""))
+	}
+	w.proxy.ask = func(query url.Values) {
+		if query.Get("watch") != "" {
+			query.Del("resourceVersion")
+		}
+	}
+	r := w.start(nil)
+	for n := range 3 {
+		w.update(pod("a", "x19", fmt.Sprint(n+1), ""))
+		r.saw(fmt.Sprintf("update a/x19=%d", n+1)) // the watch is open
+		w.delete("a", fmt.Sprintf("x%02d", n))
+		r.saw(fmt.Sprintf("delete a/x%02d=0", n))
+		w.proxy.CloseClientConnections()
+	}
+	w.update(pod("a", "x19", "4", ""))
+	r.saw("update a/x19=4")
+	if s := r.Status().Reflector; s.Lists != 1 || r.Status().Objects != 17 {
+		w.Errorf("%d objects, %d lists: %v", r.Status().Objects, s.Lists, s.Relists)
+	}
+	for n := range 20 {
+		if calls := r.calls.count(fmt.Sprintf("add a/x%02d=0", n)); calls != 1 {
+			w.Errorf("%d calls of OnAdd for x%02d", calls, n)
+		}
+	}
+}
+
+// addedTwice: changes come as ADDED, which others take for new objects.
+func addedTwice(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	w.proxy.event = func(e event) []event {
+		if e.Type == "MODIFIED" {
+			e.Type = "ADDED"
+		}
+		return []event{e}
+	}
+	r := w.start(nil)
+	w.update(pod("a", "x", "2", ""))
+	r.saw("update a/x=2")
+	r.stop()
+	if r = w.start(nil); len(r.found("ip", "2")) != 1 || len(r.found("ip", "1")) != 0 {
+		w.Error("the store has the old state")
+	}
+}
+
+// listLacksAnObject: a list lacks an object that is older than its resourceVersion, so that no event will bring it.
+func listLacksAnObject(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	w.create(pod("a", "y", "1", ""))
+	w.proxy.list = func(list map[string]any) { list["items"] = list["items"].([]any)[1:] }
+	r := w.start(nil)
+	w.proxy.list = nil
+	if _, err := r.Audit(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	r.saw("add a/x=1")
+	r.stop()
+	w.create(pod("b", "x", "1", ""))
+	w.proxy.list = func(list map[string]any) { list["items"] = list["items"].([]any)[1:] }
+	w.api.Compact()
+	r = w.start(nil)
+	r.stop()
+	w.proxy.list = nil
+	r = w.start(nil)
+	r.saw("add a/x=1")
+}
+
+// deletionIsLost: the DELETED event of an object never comes.
+func deletionIsLost(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	w.proxy.event = func(e event) []event {
+		if e.Type == "DELETED" {
+			return nil
+		}
+		return []event{e}
+	}
+	r := w.start(func(o *informer.Options) { o.AuditEvery = 200 * time.Millisecond })
+	w.delete("a", "x")
+	w.create(pod("a", "y", "1", ""))
+	r.saw("add a/y=1")
+	r.saw("delete a/x=1")
+}
+
+// goroutinesOfEndedWatches: each watch that ends leaves a goroutine or a connection behind.
+func goroutinesOfEndedWatches(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	r := w.start(nil)
+	before := 0
+	for n := range 5 {
+		watches := w.api.Counts(pods).Watches
+		w.api.BreakWatches(pods, []fakeapi.Break{fakeapi.BreakEOF, fakeapi.BreakReset}[n%2])
+		w.eventually(func() bool { return w.api.Counts(pods).Watches > watches }, func() string { return "no watch" })
+		if n == 1 {
+			before = runtime.NumGoroutine()
+		}
+	}
+	r.saw("add a/x=1")
+	w.eventually(func() bool { return runtime.NumGoroutine() <= before+3 }, func() string {
+		return fmt.Sprintf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+	})
+}
+
+// TestGoAway is kube-state-metrics#694: the API server says GOAWAY, is away for long, and has lost its history.
+func TestGoAway(t *testing.T) {
+	w := newWorld(t)
+	for n := range 10 {
+		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	front := func(l net.Listener) *httptest.Server {
+		target, _ := url.Parse(w.api.Config().Host)
+		reverse := httputil.NewSingleHostReverseProxy(target)
+		reverse.FlushInterval = -1
+		s := httptest.NewUnstartedServer(reverse)
+		_ = s.Listener.Close()
+		s.Listener, s.EnableHTTP2 = l, true
+		s.StartTLS()
+		return s
+	}
+	server := front(listener)
+	w.config.Host, w.config.TLSClientConfig = server.URL, rest.TLSClientConfig{Insecure: true}
+	r := w.start(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	_ = server.Config.Shutdown(ctx) // GOAWAY
+	cancel()
+	server.CloseClientConnections()
+	for n := range 9 {
+		w.delete("a", fmt.Sprintf("x%d", n))
+	}
+	w.update(pod("a", "x9", "2", ""))
+	w.api.Compact()
+	listener, err = net.Listen("tcp", strings.TrimPrefix(server.URL, "https://"))
+	w.must(err)
+	server = front(listener)
+	for n := range 9 {
+		r.saw(fmt.Sprintf("delete a/x%d=1", n))
+	}
+	r.saw("update a/x9=2")
+	r.stop()
+	server.CloseClientConnections()
+	server.Close()
+}
+
+// TestManyStreams is controller-runtime#1938: more watches than one HTTP/2 connection has streams.
+func TestManyStreams(t *testing.T) {
+	w := newWorld(t)
+	target, _ := url.Parse(w.api.Config().Host)
+	reverse := httputil.NewSingleHostReverseProxy(target)
+	reverse.FlushInterval = -1
+	server := httptest.NewUnstartedServer(reverse)
+	server.EnableHTTP2 = true
+	server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 20}
+	server.StartTLS()
+	w.config.Host, w.config.TLSClientConfig = server.URL, rest.TLSClientConfig{Insecure: true}
+	st, err := store.Open(w.path, store.Options{})
+	w.must(err)
+	var runs []*run
+	for n := range 60 {
+		w.create(pod(fmt.Sprintf("n%d", n), "x", "1", ""))
+		runs = append(runs, w.startOn(st, w.config, fmt.Sprintf("n%d", n), nil))
+	}
+	for n, r := range runs {
+		r.saw(fmt.Sprintf("add n%d/x=1", n))
+	}
+	for n := range runs {
+		w.update(pod(fmt.Sprintf("n%d", n), "x", "2", ""))
+	}
+	for n, r := range runs {
+		r.saw(fmt.Sprintf("update n%d/x=2", n))
+	}
+	for _, r := range runs {
+		r.stop()
+	}
+	w.must(st.Close())
+	server.CloseClientConnections()
+	server.Close()
+}
+
+// TestChurn is opentelemetry-collector-contrib#47337 and kubernetes#102874: memory that grows with each object that ever
+// was there.
+func TestChurn(t *testing.T) {
+	w := newWorld(t)
+	w.config = w.api.Config()
+	r := w.start(nil)
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var after []uint64
+	for round := range 4 {
+		for n := range 2000 {
+			w.create(pod("a", fmt.Sprintf("x%d-%d", round, n), fmt.Sprintf("10.%d.%d", round, n), fmt.Sprint(round, n)))
+		}
+		for n := range 2000 {
+			w.delete("a", fmt.Sprintf("x%d-%d", round, n))
+		}
+		w.create(pod("b", fmt.Sprintf("last%d", round), "1", ""))
+		r.saw(fmt.Sprintf("add b/last%d=1", round))
+		w.must(r.File().Flush(t.Context()))
+		w.api.Compact()
+		r.calls.forget()
+		after = append(after, heap())
+	}
+	if after[3] > after[1]+after[1]/2 {
+		t.Errorf("heap after each round: %d", after)
+	}
+	t.Logf("heap after each round: %d", after)
+}

@@ -1,0 +1,197 @@
+package field_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/serve"
+)
+
+const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+// served serves the store of a run; get makes a request with an Accept header and returns the answer.
+func (r *run) served() (get func(method, accept, path string, body io.Reader) *http.Response) {
+	r.w.Helper()
+	h, err := serve.New(serve.Store(r.File()), serve.Options{})
+	r.w.must(err)
+	server := httptest.NewServer(h)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.w.Cleanup(func() {
+		cancel()
+		if err := h.Close(); err != nil {
+			r.w.Error(err)
+		}
+		server.Close()
+	})
+	return func(method, accept, path string, body io.Reader) *http.Response {
+		r.w.Helper()
+		q, err := http.NewRequestWithContext(ctx, method, server.URL+path, body)
+		r.w.must(err)
+		q.Header.Set("Accept", accept)
+		if body != nil {
+			q.Header.Set("Content-Type", "application/merge-patch+json")
+		}
+		resp, err := http.DefaultClient.Do(q)
+		r.w.must(err)
+		r.w.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+}
+
+func withHistory(o *informer.Options) { o.History = 1 << 20 }
+
+// list returns the metadata of a list and the names in it.
+func list(t *world, resp *http.Response) (rv, next string, names []string) {
+	t.Helper()
+	var l struct {
+		Kind     string
+		Metadata struct{ ResourceVersion, Continue string }
+		Items    []struct{ Metadata struct{ Name string } }
+	}
+	t.must(json.NewDecoder(resp.Body).Decode(&l))
+	if resp.StatusCode != http.StatusOK || l.Kind != "PodList" {
+		t.Fatalf("%s: %+v", resp.Status, l)
+	}
+	for _, i := range l.Items {
+		names = append(names, i.Metadata.Name)
+	}
+	return l.Metadata.ResourceVersion, l.Metadata.Continue, names
+}
+
+// TestReportsOfServers tries reports about servers that are caches.
+func TestReportsOfServers(t *testing.T) {
+	for report, try := range map[string]func(*world){
+		"kubectl#628":   watchAnswersAtOnce,
+		"openyurt#2137": writesAreRefused,
+		"openyurt#2121": listsInPagesOffline,
+		"openyurt#1400": listsOfSeveralSelectors,
+		"k9s#3334":      watchOfTables,
+	} {
+		t.Run(report, func(t *testing.T) { try(newWorld(t)) })
+	}
+}
+
+// watchAnswersAtOnce: the headers of a watch without events come only with the first event.
+func watchAnswersAtOnce(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	get := w.start(withHistory).served()
+	rv, _, _ := list(w, get("GET", "application/json", "/api/v1/pods", nil))
+	if resp := get("GET", "application/json", "/api/v1/pods?watch=1&resourceVersion="+rv, nil); resp.StatusCode != 200 {
+		w.Error(resp.Status)
+	}
+}
+
+// writesAreRefused: a write that cannot reach the API server is answered as if it had been made.
+func writesAreRefused(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	r := w.start(withHistory)
+	get := r.served()
+	w.api.Stop()
+	defer func() { w.must(w.api.Start()) }()
+	for _, method := range []string{"PATCH", "PUT", "POST", "DELETE"} {
+		path := "/api/v1/namespaces/a/pods/x"
+		if method == "PATCH" {
+			path += "/status"
+		}
+		resp := get(method, "application/json", path, strings.NewReader(`{"status":{"podIP":"2"}}`))
+		var status struct{ Kind, Message string }
+		w.must(json.NewDecoder(resp.Body).Decode(&status))
+		if resp.StatusCode < 400 || status.Kind != "Status" || status.Message == "" {
+			w.Errorf("%s: %s %+v", method, resp.Status, status)
+		}
+	}
+	if len(r.found("ip", "1")) != 1 {
+		w.Error("the pod has changed")
+	}
+}
+
+// listsInPagesOffline: a list with a limit finds nothing while the API server is away.
+func listsInPagesOffline(w *world) {
+	for n := range 7 {
+		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
+	}
+	get := w.start(withHistory).served()
+	w.api.Stop()
+	defer func() { w.must(w.api.Start()) }()
+	for _, limit := range []string{"500", "3", "1"} {
+		var all []string
+		for path, next := "/api/v1/pods?limit="+limit, ""; ; path = "/api/v1/pods?limit=" + limit + "&continue=" + next {
+			_, after, names := list(w, get("GET", "application/json", path, nil))
+			if all, next = append(all, names...), after; next == "" {
+				break
+			}
+		}
+		if len(all) != 7 || !slices.IsSorted(all) {
+			w.Errorf("limit %s: %q", limit, all)
+		}
+	}
+}
+
+// listsOfSeveralSelectors: the list of one client replaces what another one has got with another selector.
+func listsOfSeveralSelectors(w *world) {
+	for n := range 4 {
+		p := pod("a", fmt.Sprintf("x%d", n), "1", "")
+		p.Spec.NodeName, p.Labels = fmt.Sprintf("n%d", n%2), map[string]string{"app": fmt.Sprint(n)}
+		w.create(p)
+	}
+	r := w.start(withHistory)
+	for round := range 2 {
+		get := r.served()
+		for query, want := range map[string]string{
+			"fieldSelector=spec.nodeName=n1":                            "x1 x3",
+			"fieldSelector=spec.nodeName=n0&limit=500":                  "x0 x2",
+			"labelSelector=app=2&resourceVersion=0":                     "x2",
+			"fieldSelector=spec.nodeName=n9":                            "",
+			"labelSelector=app+in+(1,2)&fieldSelector=spec.nodeName=n0": "x2",
+		} {
+			if _, _, names := list(w, get("GET", "application/json", "/api/v1/pods?"+query, nil)); strings.Join(names, " ") != want {
+				w.Errorf("round %d, %s: %q", round, query, names)
+			}
+		}
+	}
+}
+
+// watchOfTables: an event of a watch that is asked for as Table comes as an object.
+func watchOfTables(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	r := w.start(withHistory)
+	resp := r.served()("GET", asTable, "/api/v1/pods?watch=1&allowWatchBookmarks=1&timeoutSeconds=4", nil)
+	w.update(pod("a", "x", "2", ""))
+	w.create(pod("a", "y", "1", ""))
+	w.delete("a", "x")
+	columns, seen := 0, map[string]int{}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		var e struct {
+			Type   string
+			Object struct {
+				Kind              string
+				ColumnDefinitions []any
+				Rows              []struct{ Cells []any }
+			}
+		}
+		w.must(json.Unmarshal(lines.Bytes(), &e))
+		seen[e.Type]++
+		if e.Object.Kind != "Table" {
+			w.Errorf("%s has a %s: %s", e.Type, e.Object.Kind, lines.Bytes())
+		}
+		if columns == 0 {
+			columns = len(e.Object.ColumnDefinitions)
+		}
+		if e.Type != "BOOKMARK" && (len(e.Object.Rows) != 1 || len(e.Object.Rows[0].Cells) != columns || columns == 0) {
+			w.Errorf("%d columns: %s", columns, lines.Bytes())
+		}
+	}
+	if seen["ADDED"] != 2 || seen["MODIFIED"] != 1 || seen["DELETED"] != 1 || seen["BOOKMARK"] == 0 {
+		w.Errorf("events: %v", seen)
+	}
+}
