@@ -299,8 +299,8 @@ func TestManyStreams(t *testing.T) {
 	server.Close()
 }
 
-// TestChurn is opentelemetry-collector-contrib#47337 and kubernetes#102874: memory that grows with each object that ever
-// was there.
+// TestChurn is opentelemetry-collector-contrib#47337 and kubernetes#102874: memory that grows with each object that was
+// ever created.
 func TestChurn(t *testing.T) {
 	w := newWorld(t)
 	w.config = w.api.Config()

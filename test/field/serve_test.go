@@ -153,7 +153,8 @@ func listsOfSeveralSelectors(w *world) {
 			"fieldSelector=spec.nodeName=n9":                            "",
 			"labelSelector=app+in+(1,2)&fieldSelector=spec.nodeName=n0": "x2",
 		} {
-			if _, _, names := list(w, get("GET", "application/json", "/api/v1/pods?"+query, nil)); strings.Join(names, " ") != want {
+			_, _, names := list(w, get("GET", "application/json", "/api/v1/pods?"+query, nil))
+			if strings.Join(names, " ") != want {
 				w.Errorf("round %d, %s: %q", round, query, names)
 			}
 		}
