@@ -321,10 +321,9 @@ var serveMutants = []mutant{
 		name:   "serve/defects-untold",
 		breaks: "Answers have a Warning for each known defect of the collection.",
 		file:   "serve/handler.go",
-		old: `	q.warnOfNotes()
-`,
-		new:  "if q.path.name",
-		test: "TestKnownDefects",
+		old:    "\t\tq.warnOfNotes()\n\t\tif q.path.name",
+		new:    "\t\tif q.path.name",
+		test:   "TestKnownDefects",
 	},
 	{
 		name:   "entry/left-out-untold",
