@@ -55,20 +55,52 @@ func requestCondition(o object) string {
 	return condition
 }
 
+var trustBundles = kind{
+	names: []string{"Name", "SignerName"},
+	cells: func(o object, _ time.Time) []any { return []any{o.name(), or(o.text("spec", "signerName"), none)} },
+}
+
+var podCertificates = kind{
+	names: []string{
+		"Name", "PodName", "ServiceAccountName", "NodeName", "SignerName", "State", "UnverifiedUserAnnotations",
+	},
+	cells: func(o object, _ time.Time) []any {
+		state := "Pending"
+		for _, c := range o.list("status", "conditions") {
+			switch kind := c.text("type"); kind {
+			case "Issued", "Denied", "Failed":
+				state = kind
+			}
+		}
+		s := o.child("spec")
+		return []any{
+			o.name(), s.text("podName"), s.text("serviceAccountName"), s.text("nodeName"), s.text("signerName"), state,
+			formatLabels(s.labels("unverifiedUserAnnotations")),
+		}
+	},
+}
+
 var webhooks = kind{
-	names: []string{"Name", "Webhooks", "Age"},
+	names: []string{"Name", "Webhooks:integer", "Age"},
 	cells: func(o object, now time.Time) []any { return []any{o.name(), int64(o.size("webhooks")), o.age(now)} },
 }
 
-var validatingPolicies = kind{
-	names: []string{"Name", "Validations", "ParamKind", "Age"},
-	cells: func(o object, now time.Time) []any {
-		param := unset
-		if k := o.child("spec", "paramKind"); k != nil {
-			param = k.text("apiVersion") + "/" + k.text("kind")
-		}
-		return []any{o.name(), int64(o.size("spec", "validations")), param, o.age(now)}
-	},
+var validatingPolicies = admissionPolicies("Validations", "validations")
+
+var mutatingPolicies = admissionPolicies("Mutations", "mutations")
+
+// admissionPolicies counts the rules, which are in a field of spec.
+func admissionPolicies(column, field string) kind {
+	return kind{
+		names: []string{"Name", column + ":integer", "ParamKind", "Age"},
+		cells: func(o object, now time.Time) []any {
+			param := unset
+			if k := o.child("spec", "paramKind"); k != nil {
+				param = k.text("apiVersion") + "/" + k.text("kind")
+			}
+			return []any{o.name(), int64(o.size("spec", field)), param, o.age(now)}
+		},
+	}
 }
 
 var policyBindings = kind{

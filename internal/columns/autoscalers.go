@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 var autoscalers = kind{
@@ -17,21 +19,20 @@ var autoscalers = kind{
 	},
 }
 
-// metrics are what is measured and what is aimed at: the first two, and how many more there are.
+// metrics are the first two targets with their current values, and the number of the others.
 func metrics(o object) string {
 	const most = 2
-	now := o.list("status", "currentMetrics")
+	specs, statuses := o.list("spec", "metrics"), o.list("status", "currentMetrics")
+	if len(specs) == 0 {
+		specs, statuses = oldMetrics(o)
+	}
 	var all []string
-	for i, m := range o.list("spec", "metrics") {
+	for i, m := range specs {
 		var current object
-		if i < len(now) {
-			current = now[i]
+		if i < len(statuses) {
+			current = statuses[i]
 		}
 		all = append(all, metric(m, current))
-	}
-	if cpu := "targetCPUUtilizationPercentage"; o.has("spec", cpu) { // v1
-		all = append(all, fmt.Sprintf("cpu: %s/%d%%", percent(o.child("status"), "currentCPUUtilizationPercentage", unknown),
-			o.number("spec", cpu)))
 	}
 	switch {
 	case len(all) == 0:
@@ -40,6 +41,53 @@ func metrics(o object) string {
 		return fmt.Sprintf("%s + %d more...", strings.Join(all[:most], ", "), len(all)-most)
 	}
 	return strings.Join(all, ", ")
+}
+
+// oldMetrics returns the metrics of an autoscaling/v1 object in the form of v2. The CPU is in fields, and comes first,
+// as in most objects: v1 does not keep its place. All others are in annotations.
+func oldMetrics(o object) (specs, statuses []object) {
+	statuses = annotatedMetrics(o, "current-metrics", "current")
+	if cpu := o.at("spec", "targetCPUUtilizationPercentage"); cpu != nil {
+		specs = []object{cpuMetric("target", cpu)}
+		if len(statuses) == 0 {
+			statuses = []object{cpuMetric("current", o.at("status", "currentCPUUtilizationPercentage"))}
+		}
+	}
+	return append(specs, annotatedMetrics(o, "metrics", "target")...), statuses
+}
+
+func cpuMetric(values string, utilization any) object {
+	v := map[string]any{"averageUtilization": utilization}
+	return object{"type": "Resource", "resource": map[string]any{"name": "cpu", values: v}}
+}
+
+// annotatedMetrics returns the metrics of an annotation. Their values are fields such as targetAverageValue, where v2
+// has target.averageValue.
+func annotatedMetrics(o object, name, values string) (all []object) {
+	text, _ := o.annotation("autoscaling.alpha.kubernetes.io/" + name)
+	var parsed []any
+	if text == "" || utiljson.Unmarshal([]byte(text), &parsed) != nil {
+		return nil
+	}
+	for _, m := range (object{"list": parsed}).list("list") {
+		for _, field := range m {
+			source, _ := field.(map[string]any)
+			v := map[string]any{}
+			for _, value := range []string{"AverageUtilization", "AverageValue", "Value"} {
+				newer := strings.ToLower(value[:1]) + value[1:]
+				if x := source[values+value]; x != nil {
+					v[newer] = x
+				} else if x := source[newer]; x != nil { // averageValue of an object
+					v[newer] = x
+				}
+			}
+			if source != nil {
+				source[values] = v
+			}
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 // metric compares a metric of the spec with its like in the status.

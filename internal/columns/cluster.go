@@ -110,7 +110,7 @@ var leases = kind{
 }
 
 var priorityClasses = kind{
-	names: []string{"Name", "Value", "Global-Default", "Age", "PreemptionPolicy"},
+	names: []string{"Name", "Value:integer", "Global-Default:boolean", "Age", "PreemptionPolicy"},
 	cells: func(o object, now time.Time) []any {
 		return []any{o.name(), o.number("value"), o.flag("globalDefault"), o.age(now), o.text("preemptionPolicy")}
 	},

@@ -16,17 +16,19 @@ type Columns struct {
 	definitions []metav1.TableColumnDefinition
 	cells       func(o object, now time.Time) []any
 	byDefault   bool // see ByDefault
+	unknown     bool // see Known
+	sortedBy    string
 }
 
 // For returns the columns of a resource. custom are the additionalPrinterColumns of a custom resource, nil if none are
-// known. Where nothing is known of a resource, and where metadataOnly says that no more is stored of its objects, the
-// columns are NAME and AGE.
+// known. The columns are NAME and AGE of a resource that is not known, see Known, and of one with nothing but metadata
+// in the store, which metadataOnly says.
 func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Columns {
 	k, known := kinds[r]
 	switch {
 	case metadataOnly:
 	case known:
-		c := &Columns{definitions: define(k.names), cells: k.cells, byDefault: k.byDefault}
+		c := &Columns{definitions: define(k.names), cells: k.cells, byDefault: k.byDefault, sortedBy: k.sortedBy}
 		if k.byDefault {
 			c.definitions[1].Type = "date"
 		}
@@ -38,7 +40,7 @@ func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Colu
 	if !known {
 		definitions[1].Type = "date"
 	}
-	return &Columns{definitions: definitions, cells: nameAndAge.cells}
+	return &Columns{definitions: definitions, cells: nameAndAge.cells, unknown: !known && !metadataOnly}
 }
 
 // Definitions are the columns in their order. The caller must not modify them.
@@ -47,7 +49,16 @@ func (c *Columns) Definitions() []metav1.TableColumnDefinition { return c.defini
 // ByDefault reports whether API servers have no columns of the resource. The rows of an empty Table are null there.
 func (c *Columns) ByDefault() bool { return c.byDefault }
 
-// Row returns a cell for each definition: a text, an int64, a float64, a bool or nil, which is empty.
+// Known reports whether the columns are those of the resource. Otherwise they are NAME and AGE, and an API server may
+// have more: of an aggregated API, of a version of Kubernetes after this package, or of a custom resource without its
+// definition.
+func (c *Columns) Known() bool { return !c.unknown }
+
+// SortedBy is the path of the field by which an API server sorts the rows; empty if they are in the order of keys.
+func (c *Columns) SortedBy() string { return c.sortedBy }
+
+// Row returns a cell for each definition: a text, an int64, a float64, a bool or nil, which is empty. Rows of
+// IPAddresses have a cell more, as an API server's.
 func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 	cells := c.cells(u.Object, now)
 	for len(cells) < len(c.definitions) {
@@ -58,14 +69,17 @@ func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 
 // kind is what is known of one of Kubernetes' own resources.
 type kind struct {
-	// names of the columns; + marks those for -o wide.
+	// names of the columns. A + in front marks a column for -o wide. The type follows a colon, or "name" for a string
+	// that a printer puts the kind before. Without a colon the type is string, and Name is such a string.
 	names []string
 	cells func(o object, now time.Time) []any
 	// byDefault: API servers have no columns of the resource.
 	byDefault bool
+	// sortedBy: see SortedBy.
+	sortedBy string
 }
 
-// define makes the definitions: the one that is called Name is what a table printer puts the kind before.
+// define returns the definitions of columns with those names; see kind.
 func define(names []string) []metav1.TableColumnDefinition {
 	var all []metav1.TableColumnDefinition
 	for _, name := range names {
@@ -73,8 +87,12 @@ func define(names []string) []metav1.TableColumnDefinition {
 		if wide, ok := strings.CutPrefix(name, "+"); ok {
 			name, d.Priority = wide, 1
 		}
-		if d.Name = name; name == "Name" {
+		name, kind, typed := strings.Cut(name, ":")
+		switch d.Name = name; {
+		case kind == "name", !typed && name == "Name":
 			d.Format = "name"
+		case typed:
+			d.Type = kind
 		}
 		all = append(all, d)
 	}
@@ -97,6 +115,7 @@ var nameAndDate = kind{
 
 // kinds are Kubernetes' own resources, in every version alike.
 var kinds = map[schema.GroupResource]kind{
+	{Resource: "componentstatuses"}:      componentStatuses,
 	{Resource: "configmaps"}:             configMaps,
 	{Resource: "endpoints"}:              endpoints,
 	{Resource: "events"}:                 events,
@@ -119,6 +138,8 @@ var kinds = map[schema.GroupResource]kind{
 	{Group: "apps", Resource: "replicasets"}:         replicaSets,
 	{Group: "apps", Resource: "statefulsets"}:        statefulSets,
 
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         mutatingPolicies,
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   policyBindings,
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}:     webhooks,
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       validatingPolicies,
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: policyBindings,
@@ -129,24 +150,43 @@ var kinds = map[schema.GroupResource]kind{
 	{Group: "batch", Resource: "cronjobs"}:                                                 cronJobs,
 	{Group: "batch", Resource: "jobs"}:                                                     jobs,
 	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}:                 signingRequests,
+	{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}:                        trustBundles,
+	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:                     podCertificates,
+	{Group: "coordination.k8s.io", Resource: "leasecandidates"}:                            leaseCandidates,
 	{Group: "coordination.k8s.io", Resource: "leases"}:                                     leases,
 	{Group: "discovery.k8s.io", Resource: "endpointslices"}:                                endpointSlices,
 	{Group: "events.k8s.io", Resource: "events"}:                                           events,
+	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}:                       flowSchemas,
+	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}:       priorityLevels,
+	{Group: "internal.apiserver.k8s.io", Resource: "storageversions"}:                      storageVersions,
 	{Group: "networking.k8s.io", Resource: "ingressclasses"}:                               ingressClasses,
 	{Group: "networking.k8s.io", Resource: "ingresses"}:                                    ingresses,
+	{Group: "networking.k8s.io", Resource: "ipaddresses"}:                                  ipAddresses,
 	{Group: "networking.k8s.io", Resource: "networkpolicies"}:                              networkPolicies,
+	{Group: "networking.k8s.io", Resource: "servicecidrs"}:                                 serviceCIDRs,
 	{Group: "node.k8s.io", Resource: "runtimeclasses"}:                                     runtimeClasses,
 	{Group: "policy", Resource: "poddisruptionbudgets"}:                                    disruptionBudgets,
+	{Group: "resource.k8s.io", Resource: "deviceclasses"}:                                  nameAndAge,
+	{Group: "resource.k8s.io", Resource: "devicetaintrules"}:                               deviceTaints,
+	{Group: "resource.k8s.io", Resource: "resourceclaims"}:                                 resourceClaims,
+	{Group: "resource.k8s.io", Resource: "resourceclaimtemplates"}:                         nameAndAge,
+	{Group: "resource.k8s.io", Resource: "resourcepoolstatusrequests"}:                     poolStatusRequests,
+	{Group: "resource.k8s.io", Resource: "resourceslices"}:                                 resourceSlices,
+	{Group: "scheduling.k8s.io", Resource: "podgroups"}:                                    podGroups,
 	{Group: "scheduling.k8s.io", Resource: "priorityclasses"}:                              priorityClasses,
+	{Group: "scheduling.k8s.io", Resource: "workloads"}:                                    nameAndAge,
 
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: roleBindings,
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        nameAndDate,
 	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        roleBindings,
 	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               nameAndDate,
 
-	{Group: "storage.k8s.io", Resource: "csidrivers"}:           csiDrivers,
-	{Group: "storage.k8s.io", Resource: "csinodes"}:             csiNodes,
-	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: nameAndDate,
-	{Group: "storage.k8s.io", Resource: "storageclasses"}:       storageClasses,
-	{Group: "storage.k8s.io", Resource: "volumeattachments"}:    volumeAttachments,
+	{Group: "storage.k8s.io", Resource: "csidrivers"}:              csiDrivers,
+	{Group: "storage.k8s.io", Resource: "csinodes"}:                csiNodes,
+	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}:    nameAndDate,
+	{Group: "storage.k8s.io", Resource: "storageclasses"}:          storageClasses,
+	{Group: "storage.k8s.io", Resource: "volumeattachments"}:       volumeAttachments,
+	{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}: volumeAttributesClasses,
+
+	{Group: "storagemigration.k8s.io", Resource: "storageversionmigrations"}: storageMigrations,
 }

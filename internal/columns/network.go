@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // shown is how many addresses, ports and hosts a cell has at most.
@@ -157,6 +159,30 @@ func nameOrDefault(o object, annotations ...string) string {
 		}
 	}
 	return o.name()
+}
+
+var serviceCIDRs = kind{
+	names: []string{"Name", "CIDRs", "Age"},
+	cells: func(o object, now time.Time) []any {
+		return []any{o.name(), strings.Join(o.texts("spec", "cidrs"), ","), o.age(now)}
+	},
+}
+
+// ipAddresses have a cell more than columns, as an API server's rows: no printer shows the age.
+var ipAddresses = kind{
+	names: []string{"Name", "ParentRef"},
+	cells: func(o object, now time.Time) []any {
+		parent := none
+		if ref := o.child("spec", "parentRef"); ref != nil {
+			gr := schema.GroupResource{Group: ref.text("group"), Resource: ref.text("resource")}
+			parent = strings.ToLower(gr.String())
+			if namespace := ref.text("namespace"); namespace != "" {
+				parent += "/" + namespace
+			}
+			parent += "/" + ref.text("name")
+		}
+		return []any{o.name(), parent, o.age(now)}
+	},
 }
 
 var networkPolicies = kind{

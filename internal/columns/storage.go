@@ -84,8 +84,13 @@ var storageClasses = kind{
 	},
 }
 
+var volumeAttributesClasses = kind{
+	names: []string{"Name", "DriverName", "Age"},
+	cells: func(o object, now time.Time) []any { return []any{o.name(), o.text("driverName"), o.age(now)} },
+}
+
 var volumeAttachments = kind{
-	names: []string{"Name", "Attacher", "PV", "Node", "Attached", "Age"},
+	names: []string{"Name", "Attacher:name", "PV", "Node", "Attached:boolean", "Age"},
 	cells: func(o object, now time.Time) []any {
 		return []any{
 			o.name(), o.text("spec", "attacher"), o.text("spec", "source", "persistentVolumeName"), o.text("spec", "nodeName"),
@@ -95,7 +100,7 @@ var volumeAttachments = kind{
 }
 
 var csiNodes = kind{
-	names: []string{"Name", "Drivers", "Age"},
+	names: []string{"Name", "Drivers:integer", "Age"},
 	cells: func(o object, now time.Time) []any {
 		return []any{o.name(), int64(o.size("spec", "drivers")), o.age(now)}
 	},
@@ -103,7 +108,8 @@ var csiNodes = kind{
 
 var csiDrivers = kind{
 	names: []string{
-		"Name", "AttachRequired", "PodInfoOnMount", "StorageCapacity", "TokenRequests", "RequiresRepublish", "Modes", "Age",
+		"Name", "AttachRequired:boolean", "PodInfoOnMount:boolean", "StorageCapacity:boolean", "TokenRequests",
+		"RequiresRepublish:boolean", "Modes", "Age",
 	},
 	cells: func(o object, now time.Time) []any {
 		tokens := unset

@@ -38,7 +38,9 @@ func readyOf(o object) string {
 	return fmt.Sprintf("%d/%d", o.number("status", "readyReplicas"), o.number("spec", "replicas"))
 }
 
-var replicaNames = []string{"Name", "Desired", "Current", "Ready", "Age", "+Containers", "+Images", "+Selector"}
+var replicaNames = []string{
+	"Name", "Desired:integer", "Current:integer", "Ready:integer", "Age", "+Containers", "+Images", "+Selector",
+}
 
 var replicaSets = kind{
 	names: replicaNames,
@@ -62,8 +64,8 @@ func replicas(o object, now time.Time, selector string) []any {
 
 var daemonSets = kind{
 	names: []string{
-		"Name", "Desired", "Current", "Ready", "Up-to-date", "Available", "Node Selector", "Age", "+Containers", "+Images",
-		"+Selector",
+		"Name", "Desired:integer", "Current:integer", "Ready:integer", "Up-to-date:integer", "Available:integer",
+		"Node Selector", "Age", "+Containers", "+Images", "+Selector",
 	},
 	cells: func(o object, now time.Time) []any {
 		names, images := containers(o.child("spec", "template", "spec"))
@@ -127,7 +129,8 @@ func jobDuration(o object, now time.Time) string {
 
 var cronJobs = kind{
 	names: []string{
-		"Name", "Schedule", "Timezone", "Suspend", "Active", "Last Schedule", "Age", "+Containers", "+Images", "+Selector",
+		"Name", "Schedule", "Timezone", "Suspend:boolean", "Active:integer", "Last Schedule", "Age", "+Containers",
+		"+Images", "+Selector",
 	},
 	cells: func(o object, now time.Time) []any {
 		names, images := containers(o.child("spec", "jobTemplate", "spec", "template", "spec"))
@@ -169,7 +172,7 @@ var revisions = kind{
 }
 
 var disruptionBudgets = kind{
-	names: []string{"Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"},
+	names: []string{"Name", "Min Available", "Max Unavailable", "Allowed Disruptions:integer", "Age"},
 	cells: func(o object, now time.Time) []any {
 		return []any{
 			o.name(), o.scalar("N/A", "spec", "minAvailable"), o.scalar("N/A", "spec", "maxUnavailable"),

@@ -106,5 +106,8 @@ func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource
 			}
 		}
 	}
+	if len(info.Columns) == 0 { // as kube-apiserver does
+		info.Columns = []entry.Column{{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}}
+	}
 	return info, nil
 }

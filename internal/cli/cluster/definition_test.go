@@ -46,6 +46,9 @@ func TestDeprecatedVersions(t *testing.T) {
 		if err != nil || info.Deprecated != want {
 			t.Errorf("%s: %q, want %q; %v", name, info.Deprecated, want, err)
 		}
+		if len(info.Columns) != 1 || info.Columns[0].Name != "Age" { // of a definition without columns
+			t.Errorf("%s: columns %v", name, info.Columns)
+		}
 	}
 }
 

@@ -115,7 +115,7 @@ func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) err
 	if err = errors.Join(err, unlisted); len(answers) == 0 {
 		return err
 	}
-	tellAll(s, answers)
+	o.tellAll(s, answers)
 	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
 	return errors.Join(err, g.run(ctx, answers))
 }
@@ -154,10 +154,14 @@ func (o *getOptions) listed(answers []answer) ([]answer, error) {
 	return rest, errors.Join(errs...)
 }
 
-// tellAll says how old the answers are, and what they leave out.
-func tellAll(s command.IO, answers []answer) {
+// tellAll says how old the answers are, and what they leave out: of a table, columns that are not known.
+func (o *getOptions) tellAll(s command.IO, answers []answer) {
 	for _, a := range answers {
 		a.tell(s)
+		if o.print.table() && !columnsOf(a.Choice).Known() {
+			fmt.Fprintf(s.Err, "note: the columns of %s are not known, so NAME and AGE are shown; -o yaml shows all\n",
+				a.Resource)
+		}
 	}
 }
 

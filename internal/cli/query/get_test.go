@@ -2,14 +2,35 @@ package query
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 )
+
+// TestNoteOfColumns checks that a table of a resource whose columns are not known says so (issue 38, E.15).
+func TestNoteOfColumns(t *testing.T) {
+	for _, tc := range []struct {
+		format   string
+		resource input.Resource
+		want     bool
+	}{
+		{"", clitest.Widgets, true}, {"wide", clitest.Widgets, true}, {"yaml", clitest.Widgets, false},
+		{"", clitest.Pods, false},
+	} {
+		var out bytes.Buffer
+		o := getOptions{print: withOutput(tc.format)}
+		o.tellAll(clitest.IO(&out), []answer{{Choice: input.Choice{Resource: tc.resource}}})
+		if got := strings.Contains(out.String(), "NAME and AGE"); got != tc.want {
+			t.Errorf("-o %q of %s: %q", tc.format, tc.resource, out.String())
+		}
+	}
+}
 
 func TestFreshness(t *testing.T) {
 	var out bytes.Buffer

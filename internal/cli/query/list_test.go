@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/larder-dev/larder/entry"
@@ -188,6 +189,39 @@ func TestNamesAndTables(t *testing.T) {
 	} {
 		if d := cmp.Diff(tc.want, tc.got); d != "" {
 			t.Error(tc.name, d)
+		}
+	}
+}
+
+// TestOrderOfFlowSchemas checks that FlowSchemas are in the order of precedence, as kubectl prints them, unless
+// --sort-by asks for another one; the next resource of the same command is in the order of names.
+func TestOrderOfFlowSchemas(t *testing.T) {
+	flows := clitest.Widgets
+	flows.GroupVersionResource = schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1",
+		Resource: "flowschemas"}
+	for sortBy, want := range map[string]string{"": "b\nc\na\n\nb\na\n", ".metadata.name": "a\nb\nc\n\na\nb\n"} {
+		var out bytes.Buffer
+		f := newPrintFlags()
+		f.sortBy, f.noHeaders = sortBy, false
+		p, err := f.printer(clitest.IO(&out), false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flow := func(name string, precedence int64) error {
+			u := widget("", name, time.Hour)
+			u.Object["spec"] = map[string]any{"matchingPrecedence": precedence}
+			return p.object(u)
+		}
+		err = errors.Join(p.begin(input.Choice{Resource: flows}, false), flow("a", 9000), flow("b", 1), flow("c", 1),
+			p.begin(input.Choice{Resource: clitest.Widgets}, false), flow("b", 2), flow("a", 1), p.finish())
+		var names strings.Builder
+		for line := range strings.Lines(out.String()) {
+			if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); name != "NAME" {
+				names.WriteString(name + "\n")
+			}
+		}
+		if err != nil || names.String() != want {
+			t.Errorf("--sort-by %q: %v, %q", sortBy, err, names.String())
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (f *printFlags) printer(s command.IO, single, allNamespaces bool) (printer,
 		return nil, err
 	}
 	if f.table() {
-		return &tablePrinter{s: s, flags: f, by: by, allNamespaces: allNamespaces}, nil
+		return &tablePrinter{s: s, flags: f, asked: by, allNamespaces: allNamespaces}, nil
 	}
 	p, err := f.plain(s, single)
 	if err != nil {

@@ -30,9 +30,10 @@ const tableSample = 1000
 type tablePrinter struct {
 	s             command.IO
 	flags         *printFlags
-	by            *sortField
+	asked         *sortField // --sort-by
 	allNamespaces bool
 
+	by      *sortField // asked, or the server's order of the resource; nil for the order of keys
 	columns *columns.Columns
 	table   printers.ResourcePrinter
 	w       *tabwriter.Writer
@@ -41,14 +42,24 @@ type tablePrinter struct {
 	keys    sortKeys
 }
 
+// columnsOf returns the columns of a choice. Of metadata all but NAME and AGE would be wrong, not left out.
+func columnsOf(c input.Choice) *columns.Columns {
+	metadataOnly := slices.ContainsFunc(c.Collections,
+		func(c source.Collection) bool { return c.Representation == string(entry.Metadata) })
+	return columns.For(c.Resource.GroupResource(), c.Resource.Columns, metadataOnly)
+}
+
 func (p *tablePrinter) begin(c input.Choice, withKind bool) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	// Of metadata the other columns would be told wrong, not left out.
-	metadataOnly := slices.ContainsFunc(c.Collections,
-		func(c source.Collection) bool { return c.Representation == string(entry.Metadata) })
-	p.columns = columns.For(c.Resource.GroupResource(), c.Resource.Columns, metadataOnly)
+	p.columns, p.by = columnsOf(c), p.asked
+	if p.by == nil {
+		var err error
+		if p.by, err = newSortField(p.columns.SortedBy()); err != nil {
+			return err
+		}
+	}
 	p.table = printers.NewTablePrinter(printers.PrintOptions{
 		NoHeaders:     p.flags.noHeaders,
 		WithNamespace: p.allNamespaces && c.Resource.Namespaced,

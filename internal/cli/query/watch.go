@@ -134,7 +134,7 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	if err := w.printTo(s, answers); err != nil {
 		return err
 	}
-	tellAll(s, answers)
+	o.tellAll(s, answers)
 	var all []watched
 	for _, a := range answers {
 		if err := o.notFound(ctx, src, a); err != nil {

@@ -35,6 +35,8 @@ var resources = strings.Fields(`
 	roles rolebindings clusterroles clusterrolebindings certificatesigningrequests
 	validatingwebhookconfigurations mutatingwebhookconfigurations
 	validatingadmissionpolicies validatingadmissionpolicybindings
+	mutatingadmissionpolicies mutatingadmissionpolicybindings
+	flowschemas prioritylevelconfigurations ipaddresses servicecidrs resourceclaims resourceslices volumeattributesclasses
 	apiservices customresourcedefinitions gadgets plains`)
 
 // alone are those that are also asked for one by one. LARDER_SOAK=1 asks for every one of them.
@@ -307,7 +309,7 @@ func tellColumns(t *testing.T, path string) {
 		if info.Identity.Group != "example.com" || info.Resource.Columns != nil {
 			continue
 		}
-		info.Resource.Columns, info.Resource.Categories = definition(t, info.Identity.Resource)
+		info.Resource.Columns, info.Resource.Categories = newCreator(t).definition(info.Identity.Resource)
 		codec, err := codec.View(info.Identity.Representation, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -324,11 +326,12 @@ func tellColumns(t *testing.T, path string) {
 }
 
 // definition returns what the definition of a custom resource says about its columns, and its categories.
-func definition(t *testing.T, resource string) (columns []entry.Column, categories []string) {
+func (c *creator) definition(resource string) (columns []entry.Column, categories []string) {
+	t := c.t
 	t.Helper()
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}
-	u, err := newCreator(t).client.Resource(crds).Get(t.Context(), resource+".example.com", metav1.GetOptions{})
+	u, err := c.client.Resource(crds).Get(t.Context(), resource+".example.com", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,12 @@ type creator struct {
 
 func newCreator(t *testing.T) *creator {
 	t.Helper()
+	return newCreatorOf(t, server)
+}
+
+// newCreatorOf returns a creator of objects of a server.
+func newCreatorOf(t *testing.T, server *controlplane.ControlPlane) *creator {
+	t.Helper()
 	config := server.Config(controlplane.Writer)
 	config.WarningHandler = rest.NoWarnings{} // of what is deprecated, and is still there
 	client, err := dynamic.NewForConfig(config)
@@ -52,10 +58,10 @@ func newCreator(t *testing.T) *creator {
 	return &creator{t: t, client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))}
 }
 
-// createAll creates the objects of testdata.
-func (c *creator) createAll() {
+// createAll creates the objects of a file of testdata.
+func (c *creator) createAll(file string) {
 	c.t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "objects.yaml"))
+	data, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -195,7 +195,7 @@ func createWorld(t *testing.T) {
 	t.Helper()
 	createOnce.Do(func() {
 		c := newCreator(t)
-		c.createAll()
+		c.createAll("objects.yaml")
 		c.createSigningRequests()
 		c.createOdd()
 	})
