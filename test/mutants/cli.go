@@ -22,6 +22,32 @@ var cliMutants = []mutant{
 		test: "TestLogOfManyCollections",
 	},
 	{
+		name: "cli/export-with-generated", breaks: "snapshot export leaves out what a new object cannot have.",
+		file: "internal/cli/snapshots/export_objects.go",
+		old: `	leaveOutGenerated(object)
+`,
+		new:  ``,
+		test: "TestLeaveOutGenerated",
+	},
+	{
+		name: "cli/export-without-chosen-ports", breaks: "A nodePort that a client has set stays in an export.",
+		file: "internal/cli/snapshots/export_generated.go",
+		old:  `if !byClients.contain("f:spec", "f:ports", key, "f:nodePort") {`, new: `if key != "" {`,
+		test: "TestLeaveOutGenerated",
+	},
+	{
+		name: "cli/unknown-columns-untold", breaks: "larder get says that a resource's columns are not known.",
+		file: "internal/cli/query/get.go",
+		old:  `if o.print.table() && !columnsOf(a.Choice).Known() {`, new: `if false {`,
+		test: "TestNoteOfColumns",
+	},
+	{
+		name: "cli/flow-schemas-by-name", breaks: "larder get prints FlowSchemas in their order of precedence.",
+		file: "internal/cli/query/table_printer.go",
+		old:  `newSortField(p.columns.SortedBy())`, new: `newSortField("")`,
+		test: "TestOrderOfFlowSchemas",
+	},
+	{
 		name:   "cli/defects-untold",
 		breaks: "larder get prints the known defects of the collection.",
 		file:   "internal/cli/input/choose.go",

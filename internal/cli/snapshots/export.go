@@ -38,7 +38,10 @@ func newSnapshotExport(s command.IO) *cobra.Command {
   DIR/<namespace or _cluster>/<resource>[.<group>]/<name>.yaml
 
 Fields are in alphabetical order, without status and what the server sets (managedFields, resourceVersion, uid,
-creationTimestamp, generation), nor the annotation last-applied-configuration; --raw keeps all. ownerReferences stay:
+creationTimestamp, generation), nor the annotation last-applied-configuration. What the server or a controller has
+generated for one life of an object is left out too, since a new object could not have it: the selector and labels of a
+Job's Pods, clusterIP and nodePort of a Service, a Pod's node and token, the volume that was found for a claim. A
+clusterIP, nodePort or node that a client has set stays; managedFields say so. --raw keeps all. ownerReferences stay:
 where the owner does not exist, the garbage collector deletes such an object again. Characters that some file systems
 do not take are written as %XX in names, and long names are cut.
 

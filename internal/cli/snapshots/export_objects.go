@@ -156,6 +156,7 @@ func (e *exporting) dress(u *unstructured.Unstructured, c snapshot.Collection) m
 	}
 	object := u.Object
 	delete(object, "status")
+	leaveOutGenerated(object)
 	meta, ok := object["metadata"].(map[string]any)
 	if !ok {
 		return object

@@ -40,7 +40,7 @@ func TestEveryKind(t *testing.T) {
 		}
 	}()
 	c := newCreatorOf(t, server)
-	for _, file := range []string{"objects.yaml", "others.yaml", "alpha.yaml"} {
+	for _, file := range []string{"objects.yaml", "others.yaml", "alpha.yaml", "lives.yaml"} {
 		c.createAll(file)
 	}
 	c.createSigningRequests()
@@ -50,6 +50,7 @@ func TestEveryKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("tables", func(t *testing.T) { c.testTables(t, d) })
+	t.Run("export", func(t *testing.T) { c.testExport(t, d, server.Config("")) })
 }
 
 // testTables checks that the columns and rows of every resource that an API server lists equal its own Tables (issue
