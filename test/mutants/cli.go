@@ -138,4 +138,29 @@ var cliMutants = []mutant{
 		new:    `one.Value = "true"`,
 		test:   "TestStoredSelector",
 	},
+	{
+		name:   "cli/token-not-renewed",
+		breaks: "A token that the server refuses is read again from the kubeconfig.",
+		file:   "internal/cli/cluster/token.go",
+		old: `		t.refused(token)
+`,
+		new:  ``,
+		test: "TestTokenIsRenewed",
+	},
+	{
+		name:   "cli/token-of-another-server",
+		breaks: "A token that the kubeconfig has for another server is not sent.",
+		file:   "internal/cli/cluster/token.go",
+		old:    `err == nil && config.Host == r.host &&`,
+		new:    `err == nil &&`,
+		test:   "TestTokenIsRenewed",
+	},
+	{
+		name:   "cli/token-of-another-context",
+		breaks: "A sync keeps the context that was the current one when it began.",
+		file:   "internal/cli/cluster/token.go",
+		old:    `NewNonInteractiveClientConfig(*raw, currentContext,`,
+		new:    `NewNonInteractiveClientConfig(*raw, "",`,
+		test:   "TestTokenIsRenewed",
+	},
 }

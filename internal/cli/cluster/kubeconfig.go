@@ -22,7 +22,8 @@ const (
 	clientBurst = 100
 )
 
-// Config reads the kubeconfig, or what a pod is given; it does not contact the server.
+// Config reads the kubeconfig, or what a pod is given; it does not contact the server. If the server refuses a token that
+// is in the kubeconfig, the kubeconfig is read again for the next request.
 func Config(flags *Flags) (*rest.Config, error) {
 	loader := flags.loader()
 	raw, err := loader.RawConfig()
@@ -48,6 +49,7 @@ func Config(flags *Flags) (*rest.Config, error) {
 	config.WarningHandler = rest.NoWarnings{} // of deprecated resources, which nobody here can do anything about
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	renewToken(config, kubeconfigReader(flags, raw.CurrentContext))
 	return config, nil
 }
 
