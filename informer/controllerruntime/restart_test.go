@@ -363,3 +363,21 @@ func TestWatchErrors(t *testing.T) {
 		t.Errorf("%d LISTs after a connection was reset", n)
 	}
 }
+
+// TestListsDoNotAddUp checks that lists into one object, which controller-runtime's cache of several namespaces once
+// appended to, have each object once, before and after a restart (kubernetes-sigs/controller-runtime#3194).
+func TestListsDoNotAddUp(t *testing.T) {
+	srv, path := startServer(t), storePath(t)
+	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}
+	for range 2 {
+		life(t, srv, path, informer.Options{}, opts, []client.Object{&corev1.Pod{}}, func(w *world, _ *events) {
+			var list corev1.PodList
+			for range 3 {
+				must(t, w.List(w.ctx, &list))
+				if len(list.Items) != 5 {
+					t.Errorf("%d pods, want 5", len(list.Items))
+				}
+			}
+		})
+	}
+}

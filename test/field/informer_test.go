@@ -9,10 +9,14 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/informer"
@@ -30,6 +34,10 @@ func TestReports(t *testing.T) {
 		"kubewarden#612":                        watchFromTheBeginning,
 		"kubeedge#3620":                         addedTwice,
 		"kine#391":                              listLacksAnObject,
+		"openyurt#426":                          bodyTooShort,
+		"kubernetes#133788":                     listerUnderChanges,
+		"kube-state-metrics#942":                severalNamespaces,
+		"cloud-on-k8s#4956":                     serverBehind,
 		"argo-cd#29042":                         deletionIsLost,
 		"argo-cd#29449":                         goroutinesOfEndedWatches,
 	} {
@@ -185,6 +193,104 @@ func listLacksAnObject(w *world) {
 	w.proxy.list = nil
 	r = w.start(nil)
 	r.saw("add a/x=1")
+}
+
+// bodyTooShort: a filter in between shortens a list and leaves the Content-Length.
+func bodyTooShort(w *world) {
+	for n := range 5 {
+		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
+	}
+	r := w.start(nil)
+	r.stop()
+	w.delete("a", "x0")
+	w.api.Compact()
+	short := 3
+	w.proxy.cut = func(body []byte) []byte {
+		if short--; short < 0 {
+			return body
+		}
+		return body[:len(body)-20]
+	}
+	r = w.start(nil)
+	r.saw("delete a/x0=1")
+	if n := r.Status().Objects; n != 4 || short >= 0 {
+		w.Errorf("%d objects, %d answers left to cut", n, short)
+	}
+}
+
+// listerUnderChanges: a lister that meets a change returns a nil object.
+func listerUnderChanges(w *world) {
+	r := w.start(nil)
+	lister := corelisters.NewPodLister(r.GetIndexer())
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				all, err := lister.Pods("a").List(labels.Everything())
+				if err != nil || slices.Contains(all, nil) {
+					w.Errorf("%v, %v", all, err)
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for n := range 400 {
+		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
+		if n >= 20 {
+			w.delete("a", fmt.Sprintf("x%d", n-20))
+		}
+	}
+	w.create(pod("b", "last", "1", ""))
+	r.saw("add b/last=1")
+	close(done)
+	wg.Wait()
+}
+
+// severalNamespaces: informers of several namespaces lose each other's objects.
+func severalNamespaces(w *world) {
+	for n := range 10 {
+		w.create(pod(fmt.Sprintf("n%d", n%2), fmt.Sprintf("x%d", n), "1", ""))
+	}
+	for range 2 {
+		st, err := store.Open(w.path, store.Options{})
+		w.must(err)
+		for n := range 2 {
+			namespace := fmt.Sprintf("n%d", n)
+			r := w.startOn(st, w.config, namespace, nil)
+			w.eventually(r.HasSynced, func() string { return "not synced" })
+			if keys := r.GetIndexer().ListKeys(); len(keys) != 5 || !strings.HasPrefix(keys[0], namespace+"/") {
+				w.Errorf("%s: %q", namespace, keys)
+			}
+			defer r.stop()
+			if n == 1 {
+				r.stop()
+			}
+		}
+		w.must(st.Close())
+	}
+}
+
+// serverBehind: at a restart an API server that lags answers from its cache, as it may to resourceVersion=0.
+func serverBehind(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	r := w.start(nil)
+	r.stop()
+	w.update(pod("a", "x", "2", ""))
+	r = w.start(nil)
+	r.saw("update a/x=2")
+	r.stop()
+	w.api.Compact()
+	r = w.start(nil)
+	for _, request := range w.api.Requests() {
+		if strings.Contains(request+"&", "resourceVersion=0&") {
+			w.Errorf("%s may be answered with an old state", request)
+		}
+	}
 }
 
 // deletionIsLost: the DELETED event of an object never comes.

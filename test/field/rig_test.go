@@ -38,9 +38,11 @@ var pods = corev1.SchemeGroupVersion.WithResource("pods")
 // proxy stands between the informer and the API server, and may change what passes.
 type proxy struct {
 	*httptest.Server
-	// event returns what is sent in place of an event; nil passes it on. list changes a list; ask changes a query.
+	// event returns what is sent in place of an event. list changes a list, cut the bytes of one whose Content-Length
+	// stays, and ask a query. Nil changes nothing.
 	event func(e event) []event
 	list  func(list map[string]any)
+	cut   func(body []byte) []byte
 	ask   func(query url.Values)
 
 	mu      sync.Mutex
@@ -103,6 +105,14 @@ func (p *proxy) change(r *http.Response) error {
 			}
 			_ = out.Close()
 		}()
+	case query.Get("watch") == "" && query.Get("limit") != "" && p.cut != nil:
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		r.ContentLength = int64(len(body))
+		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+		r.Body = io.NopCloser(bytes.NewReader(p.cut(body)))
 	case query.Get("watch") == "" && p.list != nil:
 		body, err := io.ReadAll(r.Body)
 		if err != nil {

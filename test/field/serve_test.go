@@ -75,6 +75,8 @@ func TestReportsOfServers(t *testing.T) {
 		"openyurt#2121": listsInPagesOffline,
 		"openyurt#1400": listsOfSeveralSelectors,
 		"k9s#3334":      watchOfTables,
+		"rancher#48673": agesInTables,
+		"kubeterm#62":   pagesOfAChangingList,
 	} {
 		t.Run(report, func(t *testing.T) { try(newWorld(t)) })
 	}
@@ -194,5 +196,54 @@ func watchOfTables(w *world) {
 	}
 	if seen["ADDED"] != 2 || seen["MODIFIED"] != 1 || seen["DELETED"] != 1 || seen["BOOKMARK"] == 0 {
 		w.Errorf("events: %v", seen)
+	}
+}
+
+// agesInTables: the cells of a table that depend on the time are those of when the object was stored.
+func agesInTables(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	get := w.start(withHistory).served()
+	age := func() string {
+		var table struct {
+			ColumnDefinitions []struct{ Name string }
+			Rows              []struct{ Cells []any }
+		}
+		w.must(json.NewDecoder(get("GET", asTable, "/api/v1/pods", nil).Body).Decode(&table))
+		for n, c := range table.ColumnDefinitions {
+			if c.Name == "Age" && len(table.Rows) == 1 {
+				return fmt.Sprint(table.Rows[0].Cells[n])
+			}
+		}
+		return "none"
+	}
+	first := age()
+	w.eventually(func() bool { return age() != first }, func() string { return "the age stays at " + first })
+}
+
+// pagesOfAChangingList: a list of many pages lacks objects, or has some twice, if others change meanwhile.
+func pagesOfAChangingList(w *world) {
+	for n := range 40 {
+		w.create(pod("a", fmt.Sprintf("x%02d", n), "1", ""))
+	}
+	r := w.start(withHistory)
+	get := r.served()
+	var all []string
+	var versions []string
+	for path, next := "/api/v1/pods?limit=7", ""; ; path = "/api/v1/pods?limit=7&continue=" + next {
+		rv, after, names := list(w, get("GET", "application/json", path, nil))
+		versions, all, next = append(versions, rv), append(all, names...), after
+		if next == "" {
+			break
+		}
+		page := len(versions)
+		w.delete("a", fmt.Sprintf("x%02d", 39-page))
+		w.create(pod("a", fmt.Sprintf("x%02d-new", 39-page), "1", ""))
+		r.saw(fmt.Sprintf("add a/x%02d-new=1", 39-page))
+	}
+	if len(all) != 40 || !slices.IsSorted(all) || slices.ContainsFunc(all, func(n string) bool { return len(n) > 3 }) {
+		w.Errorf("%d objects: %q", len(all), all)
+	}
+	if len(slices.Compact(versions)) != 1 {
+		w.Errorf("pages of %q", versions)
 	}
 }
