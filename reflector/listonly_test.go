@@ -115,6 +115,41 @@ func TestListOnlyAge(t *testing.T) {
 	})
 }
 
+// TestListsAreDeniedToo checks that a resource of which lists are denied as well, such as that of a deleted custom
+// resource, does not count as listed, and is resumed once it is served again. Issue 38, G.
+func TestListsAreDeniedToo(t *testing.T) {
+	for name, fault := range deniedErrors() {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(g.compared(nil, nil))
+				g.sleep(time.Minute)
+				g.s.mu.Lock()
+				g.s.onList = func(request) (runtime.Object, error) { return nil, fault }
+				g.s.mu.Unlock()
+				g.denyWatches(fault)
+				for range 100 {
+					g.sleep(time.Second)
+					if st := g.r.Status(); st.ListOnly || st.Live || !errors.Is(st.Err, fault) {
+						t.Fatalf("status %+v", st)
+					}
+				}
+				g.s.mu.Lock()
+				g.s.onList = nil
+				g.s.mu.Unlock()
+				g.allowWatches()
+				g.s.put("a/x", "2")
+				g.sleep(time.Minute)
+				g.converged()
+				if st := g.r.Status(); !st.Live || st.Lists != 1 {
+					t.Errorf("status %+v", st)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
 // TestListOnlyForAWhile checks that a resource that can be watched again is resumed without a list.
 func TestListOnlyForAWhile(t *testing.T) {
 	bubble(t, func(g *rig) {

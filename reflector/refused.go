@@ -85,7 +85,13 @@ func (s *session) ifMovedOn(ctx context.Context) outcome {
 // watchDenied handles a watch that is answered with 403, 404 or 405. Permissions and CRDs are often applied a moment
 // later, so the watch is tried again after the back-off. The state must not freeze meanwhile, so from a time on the
 // outcome is a list, and another try after it. A list is due at once if nothing has confirmed the state in this run.
+// If lists are denied too, as those of a deleted custom resource are, the connection counts as lost.
 func (s *session) watchDenied(ctx context.Context, err error) outcome {
+	if s.guards.comparing && !s.r.Status().ListOnly { // otherwise a probe or a list has been answered
+		if _, err := s.guards.probe(ctx); err != nil {
+			return s.lose(ctx, err)
+		}
+	}
 	if !s.disconnect(ctx, err) {
 		return outcome{Kind: stop}
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
@@ -38,6 +39,7 @@ func TestReports(t *testing.T) {
 		"kubernetes#133788":                     listerUnderChanges,
 		"kube-state-metrics#942":                severalNamespaces,
 		"cloud-on-k8s#4956":                     serverBehind,
+		"rancher#35054":                         resourceIsGone,
 		"argo-cd#29042":                         deletionIsLost,
 		"argo-cd#29449":                         goroutinesOfEndedWatches,
 	} {
@@ -291,6 +293,34 @@ func serverBehind(w *world) {
 			w.Errorf("%s may be answered with an old state", request)
 		}
 	}
+}
+
+// resourceIsGone: the definition of the resource is deleted, and created again later.
+func resourceIsGone(w *world) {
+	w.create(pod("a", "x", "1", ""))
+	r := w.start(nil)
+	w.delete("a", "x")
+	r.saw("delete a/x=1")
+	w.create(pod("a", "y", "1", ""))
+	r.saw("add a/y=1")
+	w.api.SetServed(pods, false)
+	w.api.BreakWatches(pods, fakeapi.BreakEOF)
+	refused := len(w.proxy.asked()) + 3
+	w.eventually(func() bool {
+		if r.Status().Reflector.ListOnly {
+			w.Fatalf("status says that the resource is listed: %v", r.Status().Err)
+		}
+		return len(w.proxy.asked()) >= refused
+	}, func() string { return "the watch is not tried again" })
+	if err := r.Status().Err; !apierrors.IsNotFound(err) {
+		w.Errorf("status says %v", err)
+	}
+	w.delete("a", "y")
+	w.create(pod("a", "z", "1", ""))
+	w.api.Compact()
+	w.api.SetServed(pods, true)
+	r.saw("delete a/y=1")
+	r.saw("add a/z=1")
 }
 
 // deletionIsLost: the DELETED event of an object never comes.

@@ -2,6 +2,14 @@ package main
 
 var reflectorMutants = []mutant{
 	{
+		name:   "reflector/denied-is-listed",
+		breaks: "A resource of which lists are denied as well does not count as listed.",
+		file:   "reflector/refused.go",
+		old:    `if s.guards.comparing && !s.r.Status().ListOnly {`,
+		new:    `if false {`,
+		test:   "TestListsAreDeniedToo",
+	},
+	{
 		name:   "reflector/bookmark-of-zero",
 		breaks: `A bookmark with the resourceVersion "0" names no state, and changes nothing.`,
 		file:   "reflector/internal/history/progress.go",
