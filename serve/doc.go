@@ -37,6 +37,9 @@
 // resource, for three seconds at most. Then it is forwarded, too, and so it is after a write whose answer lacks the
 // resourceVersion of the new state.
 //
+// A watch may be asked for over a websocket: each event is a message, JSON as text and protobuf in binary. A request
+// from a page of another origin needs a token then.
+//
 // A collection that the process has open without a history cannot be watched: discovery does not have that verb, and a
 // watch is answered with 405. A list of it is cut off if the collection changes between two pages.
 //

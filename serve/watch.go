@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/net/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -50,6 +51,8 @@ type watcher struct {
 	gathered [][]byte // frames, shared with others, that are to be sent
 	size     int      // of them
 	initial  bool     // the state is sent: the lease is that of a page
+
+	socket *websocket.Conn // nil for a watch that is sent in chunks
 }
 
 // watch answers a watch until its time is over, it falls behind, or someone ends it.
@@ -67,12 +70,22 @@ func (q *request) watch() error {
 	if apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) && !q.options.wantsInitial() {
 		return err
 	}
+	if asksForSocket(q.r) {
+		return w.overSocket(func() { w.stream(err, initial, timeout) })
+	}
 	q.w.Header().Set("Content-Type", q.format.stream())
 	q.w.WriteHeader(http.StatusOK)
+	w.stream(err, initial, timeout)
+	return nil
+}
+
+// stream sends the initial state, if there is a listing of it, and events, until the time-out. The error is that of
+// begin.
+func (w *watcher) stream(err error, initial *listing, timeout time.Duration) {
 	if err == nil {
 		err = w.flush()
 	}
-	ctx, cancel := context.WithTimeout(q.ctx, timeout)
+	ctx, cancel := context.WithTimeout(w.ctx, timeout)
 	defer cancel()
 	if err == nil && initial != nil {
 		err = w.sendInitial(ctx, initial)
@@ -83,7 +96,6 @@ func (q *request) watch() error {
 	if err != nil && ctx.Err() == nil { // at its end, kube-apiserver ends a watch without an error
 		w.fail(err)
 	}
-	return nil
 }
 
 // begin finds the position from which the watch is. It returns a listing if the client wants the state first.

@@ -33,7 +33,7 @@ func (w *watcher) flush() error {
 	err := w.holdGathered()
 	if err == nil {
 		w.patience.extend()
-		if w.send() != nil || w.patience.control.Flush() != nil {
+		if w.send() != nil || w.socket == nil && w.patience.control.Flush() != nil {
 			err = errGone
 		}
 	}
@@ -65,6 +65,9 @@ func (w *watcher) holdRendering(e entry.Entry) error {
 
 // send writes the gathered frames: small ones joined, and large ones as they are, since other watches share them.
 func (w *watcher) send() error {
+	if w.socket != nil {
+		return w.sendMessages()
+	}
 	if len(w.gathered) == 1 {
 		_, err := w.w.Write(w.gathered[0])
 		return err

@@ -49,6 +49,7 @@ type connection struct {
 	conn          net.Conn
 	address       netip.Addr
 	authenticated bool
+	hijacked      bool
 	idle          *list.Element // in Limiter.idle; nil for a stranger, and for a connection in use
 	stranger      *list.Element // in address.strangers; nil for an authenticated connection
 }
@@ -63,8 +64,13 @@ func New(o Options) *Limiter {
 
 type connectionKey struct{}
 
-// Attach sets the server's ConnContext and ConnState. Call it before the server serves.
+// Attach sets the server's ConnContext and ConnState, and wraps its Handler. Call it before the server serves.
 func (l *Limiter) Attach(s *http.Server) {
+	next := s.Handler
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer l.handled(r.Context())
+		next.ServeHTTP(w, r)
+	})
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { // a new one, of which nothing is read yet
 		c, surplus := l.add(conn)
 		if surplus != nil {
@@ -76,6 +82,16 @@ func (l *Limiter) Attach(s *http.Server) {
 		if surplus := l.note(conn, state); surplus != nil {
 			closeNow(surplus)
 		}
+	}
+}
+
+// handled removes the connection of a request, whose handler returns, if it was hijacked: the server says no more of it.
+func (l *Limiter) handled(ctx context.Context) {
+	c, _ := ctx.Value(connectionKey{}).(*connection)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c != nil && c.hijacked && l.open[c.conn] == c {
+		l.remove(c)
 	}
 }
 
@@ -123,8 +139,10 @@ func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	c := l.open[conn]
 	switch {
 	case c == nil: // it was surplus
-	case state == http.StateClosed || state == http.StateHijacked:
+	case state == http.StateClosed:
 		l.remove(c)
+	case state == http.StateHijacked:
+		c.hijacked = true
 	case c.authenticated:
 		l.unlist(c)
 		if state != http.StateIdle {

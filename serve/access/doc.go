@@ -24,6 +24,9 @@
 //	Upstream         TokenReviews of an API server
 //	ServiceAccounts  service-account tokens, by the cluster's stored keys: without the API server
 //
+// The subprotocol base64url.bearer.authorization.k8s.io.TOKEN of a websocket counts as its Authorization header, and is
+// moved there.
+//
 // Whoever is known is in the group system:authenticated; anonymous is nobody. A request with an Impersonate-* header is
 // refused with 403.
 //

@@ -92,6 +92,10 @@ func (h *handler) admit(r *http.Request, own *request) (err error) {
 	if r.ContentLength > h.counter.limits.Body {
 		return apierrors.NewRequestEntityTooLargeError("the request's body is too large")
 	}
+	if err := moveSocketToken(r); err != nil {
+		h.log.V(2).Info("Refusing a request's credentials", "client", r.RemoteAddr, "reason", err.Error())
+		return apierrors.NewUnauthorized("Unauthorized")
+	}
 	if own.user, err = h.authenticate(r); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func all() []mutant {
 		reflectorMutants,
 		wireMutants, wireAnswerMutants, wireProtobufMutants,
 		reflectorResumeMutants,
-		serveMutants, serveForwardMutants,
+		serveMutants, serveForwardMutants, serveSocketMutants,
 		serveAccessMutants,
 		serveHostileMutants,
 		snapshotMutants,

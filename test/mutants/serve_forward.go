@@ -6,7 +6,7 @@ var serveForwardMutants = []mutant{
 		breaks: "A read waits for the forwarded write before it.",
 		file:   "serve/writes.go",
 		old:    "awaitRV(ctx, q.collection, q.reader, w.rv) == nil",
-		new:    "w.rv > 0",
+		new:    "awaitRV(ctx, q.collection, q.reader, 0) == nil",
 		test:   "TestReadsOwnWrites",
 	},
 	{

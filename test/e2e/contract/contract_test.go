@@ -104,7 +104,7 @@ func TestContract(t *testing.T) {
 		return i >= 0
 	})
 	for i, r := range rules {
-		if t.Logf("%6d × %s", hits[i], r.Name); hits[i] == 0 {
+		if t.Logf("%6d × %s", hits[i], r.Name); hits[i] == 0 && r.ShownBy == "" {
 			t.Errorf("nothing differs by the rule %q: it is to go, from %s too", r.Name, document)
 		}
 	}
