@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -90,8 +91,14 @@ func (c *connection) tells(ctx context.Context, what string) func(error) {
 	}
 }
 
-// describe wraps err with the operation and the type.
+// describe wraps err with the operation and the type, and tells an error of the server without a message by its code.
 func (c *connection) describe(what string, err error) error {
+	var answer apierrors.APIStatus
+	if err.Error() == "" && errors.As(err, &answer) {
+		status := answer.Status()
+		return fmt.Errorf("%s %s: the server answered %d %s, without a message%w", what, c.o.TypeDescription, status.Code,
+			status.Reason, err)
+	}
 	return fmt.Errorf("%s %s: %w", what, c.o.TypeDescription, err)
 }
 

@@ -6,12 +6,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -47,6 +49,20 @@ func deniedErrors() map[string]error {
 		"404": apierrors.NewNotFound(things, ""),
 		"405": apierrors.NewMethodNotSupported(things, "watch"),
 	}
+}
+
+// TestErrorWithoutAMessage checks that an error of the server without a message is told by its code and reason.
+func TestErrorWithoutAMessage(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(reflector.Options{})
+		g.denyWatches(&apierrors.StatusError{ErrStatus: metav1.Status{Code: 401, Reason: metav1.StatusReasonUnauthorized}})
+		g.sleep(time.Second)
+		if err := g.r.Status().Err; !apierrors.IsUnauthorized(err) || !strings.Contains(err.Error(), "401 Unauthorized") {
+			t.Errorf("status says %v", err)
+		}
+		g.stop()
+	})
 }
 
 // TestErrorsOfTheWatchRequest: the request fails three times, then works.

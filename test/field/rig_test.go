@@ -38,15 +38,31 @@ var pods = corev1.SchemeGroupVersion.WithResource("pods")
 // proxy stands between the informer and the API server, and may change what passes.
 type proxy struct {
 	*httptest.Server
-	// event returns what is sent in place of an event. list changes a list, cut the bytes of one whose Content-Length
-	// stays, and ask a query. Nil changes nothing.
-	event func(e event) []event
-	list  func(list map[string]any)
-	cut   func(body []byte) []byte
-	ask   func(query url.Values)
 
 	mu      sync.Mutex
+	changes changes  // guarded by mu
 	watched []string // guarded by mu: resourceVersion of each watch
+}
+
+// changes are what a proxy changes; nil changes nothing.
+type changes struct {
+	event func(e event) []event     // returns what is sent in place of an event
+	list  func(list map[string]any) // changes a list
+	cut   func(body []byte) []byte  // returns the bytes of a list whose Content-Length stays
+	ask   func(query url.Values)    // changes a query
+}
+
+// set makes the proxy change answers from now on.
+func (p *proxy) set(c changes) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes = c
+}
+
+func (p *proxy) current() changes {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changes
 }
 
 // event is an event of a watch.
@@ -69,8 +85,8 @@ func newProxy(api *fakeapi.Server) *proxy {
 			p.watched = append(p.watched, query.Get("resourceVersion"))
 			p.mu.Unlock()
 		}
-		if p.ask != nil {
-			p.ask(query)
+		if ask := p.current().ask; ask != nil {
+			ask(query)
 			r.URL.RawQuery = query.Encode()
 		}
 	}
@@ -82,10 +98,10 @@ func newProxy(api *fakeapi.Server) *proxy {
 }
 
 func (p *proxy) change(r *http.Response) error {
-	query := r.Request.URL.Query()
+	query, c := r.Request.URL.Query(), p.current()
 	switch {
 	case r.StatusCode != http.StatusOK:
-	case query.Get("watch") != "" && p.event != nil:
+	case query.Get("watch") != "" && c.event != nil:
 		in, out := r.Body, (*io.PipeWriter)(nil)
 		r.Body, out = io.Pipe()
 		go func() {
@@ -96,7 +112,7 @@ func (p *proxy) change(r *http.Response) error {
 				if json.Unmarshal(lines.Bytes(), &e) != nil {
 					break
 				}
-				for _, sent := range p.event(e) {
+				for _, sent := range c.event(e) {
 					line, _ := json.Marshal(sent)
 					if _, err := out.Write(append(line, '\n')); err != nil {
 						_ = in.Close()
@@ -105,22 +121,22 @@ func (p *proxy) change(r *http.Response) error {
 			}
 			_ = out.Close()
 		}()
-	case query.Get("watch") == "" && query.Get("limit") != "" && p.cut != nil:
+	case query.Get("watch") == "" && query.Get("limit") != "" && c.cut != nil:
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return err
 		}
 		r.ContentLength = int64(len(body))
 		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
-		r.Body = io.NopCloser(bytes.NewReader(p.cut(body)))
-	case query.Get("watch") == "" && p.list != nil:
+		r.Body = io.NopCloser(bytes.NewReader(c.cut(body)))
+	case query.Get("watch") == "" && c.list != nil:
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return err
 		}
 		var list map[string]any
 		if json.Unmarshal(body, &list) == nil && list["items"] != nil {
-			p.list(list)
+			c.list(list)
 			body, _ = json.Marshal(list)
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
