@@ -13,8 +13,8 @@ import (
 )
 
 // TestConversionFails checks that a custom resource whose conversion webhook fails hurts no other resource, is an error
-// where it is read before its first list, keeps what is stored, and is mirrored once the webhook answers (argo-cd#25305,
-// argo-cd#20828).
+// where it is read before its first list, keeps what is stored, and is mirrored once the webhook answers
+// (argoproj/argo-cd#25305, #20828).
 func TestConversionFails(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	if _, err := server.Create(clitest.Definitions, clitest.WidgetDefinition()); err != nil {

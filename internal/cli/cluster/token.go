@@ -9,8 +9,8 @@ import (
 )
 
 // renewal keeps the bearer token of a kubeconfig up to date. client-go reads the files that a kubeconfig names again,
-// and runs its plugins again, but not the kubeconfig itself: a program that logs in writes a new token there, and a sync
-// runs on.
+// and runs its plugins again, but not the kubeconfig itself: a program that logs in writes a new token there, while a
+// sync goes on.
 type renewal struct {
 	host, first string                       // the server, and the token that client-go puts into the requests
 	read        func() (*rest.Config, error) // reads the kubeconfig

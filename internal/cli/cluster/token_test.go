@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestTokenIsRenewed checks that requests carry the token that the kubeconfig has got since, once the server refuses the
-// old one, and that a kubeconfig that is being written, leads elsewhere or has another context as the current one changes
-// nothing (bonnefoa/kubectl-fzf#28, derailed/k9s#3678).
+// TestTokenIsRenewed checks that requests carry the new token of the kubeconfig once the server refuses the old one, and
+// that a kubeconfig that is being written, leads elsewhere or has another current context changes nothing
+// (bonnefoa/kubectl-fzf#28, derailed/k9s#3678).
 func TestTokenIsRenewed(t *testing.T) {
 	var mu sync.Mutex
 	valid, seen := "one", []string{}
@@ -33,7 +33,8 @@ func TestTokenIsRenewed(t *testing.T) {
 "clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}},
 {"name":"other","cluster":{"server":"https://other.example.com"}}],
 "users":[{"name":"u","user":{"token":%q}},{"name":"other","user":{"token":"others"}}],
-"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}},{"name":"other","context":{"cluster":"other","user":"other"}}]}`,
+"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}},
+{"name":"other","context":{"cluster":"other","user":"other"}}]}`,
 			current, host, token)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
