@@ -52,7 +52,9 @@ func (w *socketWorld) dial(path, accept string) *websocket.Conn {
 	if accept != "" {
 		c.Header.Set("Accept", accept)
 	}
-	socket, err := c.DialContext(w.t.Context())
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // of the handshake
+	defer cancel()
+	socket, err := c.DialContext(ctx)
 	must(w.t, err)
 	w.t.Cleanup(func() { _ = socket.Close() })
 	if got := strings.Join(socket.Config().Protocol, ","); got != "binary.k8s.io" {
@@ -133,34 +135,44 @@ func TestWebsocketEnds(t *testing.T) {
 		t.Errorf("a watch from long ago ends with %q", got)
 	}
 	wait()
-	wait()
-	var open *websocket.Conn
+	var timed *websocket.Conn
 	eventually(t, func() bool {
 		c, err := websocket.NewConfig("ws"+strings.TrimPrefix(w.guarded.URL, "http")+
 			"/api/v1/pods?watch=1&timeoutSeconds=1", w.guarded.URL)
 		must(t, err)
 		c.Header.Set("Authorization", "Bearer jane")
-		open, err = c.DialContext(t.Context())
+		timed, err = c.DialContext(t.Context())
 		return err == nil
 	}, func() string { return "no place for a watch" })
-	code, body, conn := w.raw(http.Header{"Origin": {w.guarded.URL}})
-	_ = conn.Close()
+	if got := last(timed); !strings.Contains(got, "ADDED") {
+		t.Errorf("a watch whose time is over ends with %q", got)
+	}
+	wait()
+	list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	var silent net.Conn // nothing is sent over it
+	eventually(t, func() (ok bool) {
+		var code int
+		code, _, silent = w.raw(http.Header{"Origin": {w.guarded.URL}}, "&resourceVersion="+list.ResourceVersion)
+		return code == http.StatusSwitchingProtocols
+	}, func() string { return "no place for a watch" })
+	code, body, second := w.raw(http.Header{"Origin": {w.guarded.URL}})
+	_ = second.Close()
 	if code != http.StatusTooManyRequests {
 		t.Errorf("a second watch: %d %s", code, body)
 	}
-	if got := last(open); !strings.Contains(got, "ADDED") {
-		t.Errorf("a watch whose time is over ends with %q", got)
-	}
+	_, err = silent.Write(frame(8, "\x03\xe8")) // a close frame; the connection stays open
+	must(t, err)
 	wait()
 }
 
 // raw sends the request of a watch over a websocket, and returns the answer and the connection.
-func (w *socketWorld) raw(header http.Header) (code int, body string, conn net.Conn) {
+func (w *socketWorld) raw(header http.Header, query ...string) (code int, body string, conn net.Conn) {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", w.guarded.Listener.Addr().String())
 	must(w.t, err)
 	w.t.Cleanup(func() { _ = conn.Close() })
-	r, err := http.NewRequest(http.MethodGet, w.guarded.URL+"/api/v1/pods?watch=1", nil)
+	r, err := http.NewRequest(http.MethodGet, w.guarded.URL+"/api/v1/pods?watch=1"+strings.Join(query, ""), nil)
 	must(w.t, err)
 	r.Header = http.Header{"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"WebSocket"},
 		"Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"MDEyMzQ1Njc4OWFiY2RlZg=="}, "Authorization": {"Bearer jane"}}
@@ -238,6 +250,7 @@ func TestWebsocketClientSends(t *testing.T) {
 	}
 	if err == nil {
 		t.Error("a client may send 10 MB")
+		_ = conn.Close()
 	}
 	<-ended
 }
