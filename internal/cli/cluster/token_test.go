@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestTokenIsRenewed checks that requests carry the new token of the kubeconfig once the server refuses the old one, and
-// that a kubeconfig that is being written, leads elsewhere or has another current context changes nothing
+// TestTokenIsRenewed checks that requests carry the new token of the kubeconfig once the server refuses the old one,
+// and that a kubeconfig that is being written, leads elsewhere or has another current context changes nothing
 // (bonnefoa/kubectl-fzf#28, derailed/k9s#3678).
 func TestTokenIsRenewed(t *testing.T) {
 	var mu sync.Mutex
