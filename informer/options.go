@@ -88,10 +88,10 @@ type Options struct {
 	// again. Default: not checked.
 	ClusterID func(ctx context.Context) (string, error)
 	// OpenAPIHash returns the hash of the group-version's schema. It is called at the first connect, then at most once an
-	// hour, and before a list by metadata; see requests.OpenAPIHash. A function that reuses an answer for a while, other
-	// than requests.Schemas, lets a list by metadata keep bodies of an older schema. It has 40 s. If it fails,
-	// Status.Unguarded says why; it is called again at the next connect, or after an hour if the server has answered.
-	// Default: not checked.
+	// hour, before a list by metadata, and at the first connect half a minute after one; see requests.OpenAPIHash. A
+	// function that reuses an answer for a while, other than requests.Schemas, lets a list by metadata keep bodies of an
+	// older schema. It has 40 s. If it fails, Status.Unguarded says why; it is called again at the next connect, or after
+	// an hour if the server has answered. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
 	// ServerVersion returns the server's version, such as v1.37.2; see requests.ServerVersion. If it is set, the informer
 	// chooses the encoding of unstructured objects at every connect: protobuf if Codec reads it (codec.UnstructuredWith)

@@ -2,6 +2,7 @@ package informer_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,49 @@ func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 	})
 }
 
+// TestSchemaAfterTheList checks that handlers get the new bodies of large objects after a later connect, before the
+// hour between two reads of the schema's hash, if the server publishes a new schema only after the list that follows
+// the lost history: that list compares metadata, which are the same. Issue 38.
+func TestSchemaAfterTheList(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hash := "one"
+		r := newRig(t)
+		r.o.OpenAPIHash, r.o.ListMetadata = func(context.Context) (string, error) {
+			r.srv.mu.Lock()
+			defer r.srv.mu.Unlock()
+			return hash, nil
+		}, r.srv.listMetadata
+		r.srv.fatten()
+		for n := range 20 { // a new object among fewer would have the page listed whole
+			r.srv.write(fmt.Sprintf("a/%d", n), "quick")
+		}
+		r.srv.write("a/x", "slow")
+		h := &recorder{}
+		r.start(h)
+		time.Sleep(5 * time.Minute)
+		h.take()
+		r.srv.mu.Lock()
+		p := r.srv.pods["a/x"].DeepCopy()
+		p.Labels["value"] = "medium"
+		r.srv.pods["a/x"] = p
+		r.srv.mu.Unlock()
+		r.srv.disconnect() // the informer does not see the next write in its watch
+		r.srv.write("a/y", "new")
+		r.srv.compact()
+		time.Sleep(8 * time.Second)
+		r.srv.mu.Lock()
+		hash = "two"
+		r.srv.mu.Unlock()
+		time.Sleep(21 * time.Minute) // a watch of ten minutes, and a list at random within ten
+		synctest.Wait()
+		rv := p.ResourceVersion
+		if got := h.take(); !slices.Contains(got, "update a/x@"+rv+"=slow to a/x@"+rv+"=medium") {
+			t.Errorf("the handler got %q", got)
+		}
+		r.close()
+	})
+}
+
 // TestAnotherBodyAfterLostHistory checks that handlers get the new body of an object whose UID and resourceVersion are
 // those of before, as after a new default or conversion of a CRD: the server ends the watch and has lost the history.
 // It does not depend on the size of the objects, on the handler's resync period, or on Options.OpenAPIHash, without
@@ -130,6 +174,7 @@ func TestAnotherBodyAfterLostHistory(t *testing.T) {
 					p.Labels["value"] = "medium"
 					r.srv.pods["a/x"], hash = p, "two"
 					r.srv.mu.Unlock()
+					r.srv.disconnect() // the informer does not see the next write in its watch
 					r.srv.write("a/y", "new")
 					r.srv.compact()
 					time.Sleep(8 * time.Second)

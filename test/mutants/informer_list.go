@@ -6,9 +6,10 @@ var informerListMutants = []mutant{
 		breaks: "A list by metadata needs the schema's hash, read on this connection and unchanged.",
 		file:   "informer/internal/attributes/attributes.go",
 		dir:    "informer",
-		old:    `	return a.fresh && a.want.OpenAPI != "" && !a.changed(a.want)`,
-		new:    `	return true`,
-		test:   "TestMetadataWithoutTheSchema",
+		old:    `	allowed := a.fresh && a.want.OpenAPI != "" && !a.changed(a.want)`,
+		new: `	return true
+	allowed := true`,
+		test: "TestMetadataWithoutTheSchema",
 	},
 	{
 		name:   "informer/metadata-by-a-cached-hash",
@@ -18,6 +19,15 @@ var informerListMutants = []mutant{
 		old:    ` || !asked.allows(s.at) {`,
 		new:    ` {`,
 		test:   "TestSchemasReadSince",
+	},
+	{
+		name:   "informer/hash-not-read-again",
+		breaks: "After a list by metadata the schema's hash is read again at a later connect.",
+		file:   "informer/internal/attributes/attributes.go",
+		dir:    "informer",
+		old:    `		a.unsettled = time.Now()`,
+		new:    `		a.unsettled = time.Time{}`,
+		test:   "TestSchemaAfterTheList",
 	},
 	{
 		name:   "informer/cached-hash-is-fresh",

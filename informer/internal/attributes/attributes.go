@@ -26,6 +26,11 @@ const openAPIJitter = 10 * time.Minute
 // some ten kilobytes, and on a bad link connections are frequent.
 const openAPIEvery = time.Hour
 
+// openAPISettles is the time after a list by metadata until the schema's hash is read again at a connect, though an
+// hour has not passed. kube-apiserver ends the watches of a custom resource about when it publishes the new schema, so
+// the hash that allowed the list may be that of the old one.
+const openAPISettles = 30 * time.Second
+
 // The changes of a server that may go unnoticed: the values of change in Options.Unguarded.
 const (
 	Cluster = "another cluster on the same address"
@@ -72,6 +77,7 @@ type Tracker struct {
 	openAPIRead   time.Time // when want.OpenAPI was read, by Options.Clock; zero if never in this run
 	connected     time.Time // when the last Verify began, by the machine's clock
 	fresh         bool      // want.OpenAPI was read since then
+	unsettled     time.Time // when a list by metadata was allowed; zero once the hash was read again
 	verified      bool      // the server has answered Verify in this run
 	seeding       bool      // the next list is a seed
 	seedOpenAPI   string    // its OpenAPI
@@ -179,7 +185,11 @@ func (a *Tracker) AllowsMetadata(ctx context.Context) bool {
 	if !a.fresh {
 		a.setOpenAPI(ctx, a.readOpenAPI(ctx, a.connected))
 	}
-	return a.fresh && a.want.OpenAPI != "" && !a.changed(a.want)
+	allowed := a.fresh && a.want.OpenAPI != "" && !a.changed(a.want)
+	if allowed {
+		a.unsettled = time.Now()
+	}
+	return allowed
 }
 
 // changed reports whether bodies of a list that is made with the attributes now may differ from the contents under
@@ -324,15 +334,28 @@ func (a *Tracker) readOpenAPI(ctx context.Context, notBefore time.Time) attribut
 	return hash
 }
 
+// openAPIDue reports whether the schema's hash is due to be read at a connect. Answers from before notBefore are too
+// old.
+func (a *Tracker) openAPIDue() (notBefore time.Time, due bool) {
+	if a.o.OpenAPIHash == nil {
+		return time.Time{}, false
+	}
+	if settled := a.unsettled.Add(openAPISettles); !a.unsettled.IsZero() && time.Now().After(settled) {
+		a.unsettled = time.Time{}
+		return settled, true
+	}
+	return time.Time{}, a.openAPIRead.IsZero() || a.o.Clock.Since(a.openAPIRead) >= openAPIEvery
+}
+
 // read reads the cluster's id, the server's version if an encoding depends on it, and the schema's hash if it is due;
 // hash is nil otherwise. The id and the version are requested after lost.
 func (a *Tracker) read(ctx context.Context, lost time.Time) (id attribute, hash *attribute, version attribute) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var beside sync.WaitGroup
-	if a.o.OpenAPIHash != nil && (a.openAPIRead.IsZero() || a.o.Clock.Since(a.openAPIRead) >= openAPIEvery) {
+	if notBefore, due := a.openAPIDue(); due {
 		hash = new(attribute)
-		beside.Go(func() { *hash = a.readOpenAPI(ctx, time.Time{}) })
+		beside.Go(func() { *hash = a.readOpenAPI(ctx, notBefore) })
 	}
 	if a.o.Encoding != nil && a.o.Encoding.version != nil {
 		ctx, _ := shared.Ask(ctx, lost)
