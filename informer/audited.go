@@ -27,9 +27,11 @@ import (
 // It fails with audit.ErrNotLive unless the informer runs and is live, and waits if another audit is running. Other
 // errors: audit.ErrNotAuditable, those of requests that failed for an hour, and the end of ctx or of the run.
 // Differences that were found before the error are repaired all the same.
-func (i *Informer) Audit(ctx context.Context) (audit.Report, error) { return i.auditor.Audit(ctx) }
+func (i *Informer) Audit(ctx context.Context) (audit.Report, error) {
+	return i.shared.auditor.Audit(ctx)
+}
 
-func (i *Informer) newAuditor() *audit.Auditor {
+func (i *sharedInformer) newAuditor() *audit.Auditor {
 	return audit.New(audit.Options{
 		Description: i.o.ObjectDescription, Subject: audited{i}, Every: i.o.AuditEvery, Clock: i.clock,
 		ListMetadata: i.o.ListMetadata,
@@ -41,17 +43,21 @@ func (i *Informer) newAuditor() *audit.Auditor {
 }
 
 // audited implements audit.Subject for an informer.
-type audited struct{ i *Informer }
+type audited struct{ i *sharedInformer }
 
 var _ audit.Subject = audited{}
 
 func (a audited) Live() bool {
-	a.i.reviewSource()
-	now, _, _ := a.i.sources.status()
+	attached := a.i.attachedNow()
+	if len(attached) == 0 {
+		return false
+	}
+	attached[0].reviewSource()
+	now, _, _ := attached[0].sources.status()
 	return now == Live
 }
 
-func (a audited) LastSyncResourceVersion() string { return a.i.LastSyncResourceVersion() }
+func (a audited) LastSyncResourceVersion() string { return a.i.lastSyncResourceVersion() }
 
 func (a audited) WaitIdle(ctx context.Context) error { return a.i.queue.WaitIdle(ctx) }
 
@@ -60,8 +66,8 @@ func (a audited) Refs(ctx context.Context, after string, limit int) ([]entry.Obj
 }
 
 func (a audited) Verify(ctx context.Context, within time.Duration) error {
-	file := a.i.File()
-	if file == nil || time.Since(file.Scrubbed()) < within {
+	file := a.i.o.Store
+	if a.i.memoryOnly != "" || time.Since(file.Scrubbed()) < within {
 		return nil
 	}
 	return file.Scrub(ctx)

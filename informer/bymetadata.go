@@ -24,7 +24,7 @@ const (
 // metadataPays reports whether the stored objects are so large that listing their metadata and fetching the bodies that
 // have changed transfers less than a full list. It measures objects as they are stored, after the transform. It returns
 // false after a list that did not end and has left some of its objects: Info.Attributes does not describe those.
-func (i *Informer) metadataPays(ctx context.Context) bool {
+func (i *sharedInformer) metadataPays(ctx context.Context) bool {
 	info, err := i.store.Info(ctx)
 	if err != nil || !info.Complete || info.MustRelist == store.MustRelistInterrupted {
 		return false

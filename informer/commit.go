@@ -104,7 +104,7 @@ func (p *loop) lackUntilListed() {
 
 // rewritingReason returns the announced reason to rewrite every body, or, if that has been withdrawn since, another
 // reason that rewrites.
-func (i *Informer) rewritingReason() reflector.Reason {
+func (i *sharedInformer) rewritingReason() reflector.Reason {
 	if reason := i.health.rewritingNow(); reason.Rewrites() {
 		return reason
 	}
@@ -240,7 +240,7 @@ func (p *loop) healthy(ctx context.Context) {
 	klog.FromContext(ctx).Info("The store can be written again", "type", p.o.ObjectDescription)
 }
 
-func (i *Informer) setStoreErr(err error) {
+func (i *sharedInformer) setStoreErr(err error) {
 	i.health.setStoreErr(err)
-	i.reviewSource()
+	i.reviewSources()
 }

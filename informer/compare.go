@@ -29,7 +29,7 @@ const (
 )
 
 // comparer returns the reflector.Options.Compare; nil if it would have to list whole objects.
-func (i *Informer) comparer() func(ctx context.Context) (reflector.Comparison, error) {
+func (i *sharedInformer) comparer() func(ctx context.Context) (reflector.Comparison, error) {
 	if i.o.ListMetadata == nil {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (i *Informer) comparer() func(ctx context.Context) (reflector.Comparison, e
 
 // held returns references to the stored objects, and to those that were refused in a newer state, by key. Events that
 // the reflector has delivered are part of it.
-func (i *Informer) held(ctx context.Context) (held, refused map[string]entry.ObjectRef, err error) {
+func (i *sharedInformer) held(ctx context.Context) (held, refused map[string]entry.ObjectRef, err error) {
 	idle, cancel := context.WithTimeout(ctx, idleWait)
 	defer cancel()
 	if err := i.queue.WaitIdle(idle); err != nil {
@@ -102,7 +102,7 @@ func (i *Informer) held(ctx context.Context) (held, refused map[string]entry.Obj
 }
 
 // comparisonPays is reflector.Options.ComparisonPays.
-func (i *Informer) comparisonPays(ctx context.Context, starts bool) bool {
+func (i *sharedInformer) comparisonPays(ctx context.Context, starts bool) bool {
 	most := mostComparedLater
 	if starts {
 		most = mostComparedAtStart

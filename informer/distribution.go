@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 	"weak"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,13 +28,11 @@ const (
 // consistent with the changes that the loop distributes. Handlers that need the same page, as those registered before
 // the start often do, share the decoded objects.
 type distribution struct {
-	store    store.Interface
-	detector cache.MutationDetector // gets every object that is read
-	asks     *asks.Asks
-	clock    clock.WithTicker
-	// description is Options.ObjectDescription; called is told of each call of a handler, and may be nil.
-	description string
-	called      func(handler string, took time.Duration)
+	store       store.Interface
+	detector    cache.MutationDetector // gets every object that is read
+	asks        *asks.Asks
+	clock       clock.WithTicker
+	description string // Options.ObjectDescription
 
 	// deltasMu is held while a batch is applied and queued for the handlers, while a late handler joins, and while a page
 	// is queued that was read for a handler. Index functions are the only user code that runs under it.
@@ -50,17 +47,11 @@ type distribution struct {
 	tells atomic.Uint64
 }
 
-var _ delivery.Source = &distribution{}
-
-func newDistribution(i *Informer) *distribution {
-	d := &distribution{
+func newDistribution(i *sharedInformer) *distribution {
+	return &distribution{
 		store: i.store, detector: i.detector, deltasMu: patient.New(), asks: &i.asks, clock: i.clock,
 		description: i.o.ObjectDescription, limit: backlogObjects, turn: make(chan struct{}, 1),
 	}
-	if o := i.o.Observer; o != nil {
-		d.called = func(handler string, took time.Duration) { o.HandlerCalled(i, handler, took) }
-	}
-	return d
 }
 
 // read returns the page that begins after a key. It has all changes that were distributed before the call.
@@ -104,13 +95,6 @@ func (d *distribution) readPage(ctx context.Context, after string) (*delivery.Pa
 	return p, err
 }
 
-// Called implements delivery.Source.
-func (d *distribution) Called(handler string, took time.Duration) {
-	if d.called != nil {
-		d.called(handler, took)
-	}
-}
-
 // give reads the next page of l's backlog and queues its calls. It leaves out and returns the objects that cannot
 // be read. After an error, nothing has been queued, and it can be called again.
 func (d *distribution) give(ctx context.Context, l *delivery.Listener) (lost []delivery.Unreadable, err error) {
@@ -129,8 +113,8 @@ func (d *distribution) give(ctx context.Context, l *delivery.Listener) (lost []d
 	return p.Lost, nil
 }
 
-// NextPage calls give until it succeeds, or l is stopped.
-func (d *distribution) NextPage(l *delivery.Listener) {
+// nextPage calls give until it succeeds, or l is stopped.
+func (d *distribution) nextPage(l *delivery.Listener) {
 	reported := false
 	for delay := storeBackoff(); ; {
 		lost, err := d.give(l.Ctx, l)
@@ -159,9 +143,6 @@ func (d *distribution) leftOut(l *delivery.Listener, lost []delivery.Unreadable)
 	}
 	d.asks.ToReplace(lost[0].Err)
 }
-
-// NextResync implements delivery.Source.
-func (d *distribution) NextResync(l *delivery.Listener) { d.giveResync(l.Ctx, l) }
 
 // giveResync reads the next page of l's resync and queues its calls. If the store cannot be read, the resync ends.
 func (d *distribution) giveResync(ctx context.Context, l *delivery.Listener) {

@@ -181,6 +181,34 @@
 // Secrets are kept in memory only, unless the store has keys (store.Options.Encryption), which seal them in its file,
 // or Options.PersistSecrets is set.
 //
+// # Informers on one collection
+//
+// The components of a program may each make an informer, or a factory, for the same objects. An informer whose Identity
+// and Store are those of another informer attaches to it: they share the reflector, the objects and the indexes, as the
+// handlers of one informer do, so the server sees one list and one watch. In memory each informer has its own.
+//
+//   - Run of each begins and ends for itself. When it returns, its handlers are called no more, and its source is
+//     FromDisk. Reflector and process loop go on until the last informer has ended, or was closed: an informer that is
+//     made and never run keeps them. One that is made while the last one ends waits, and begins anew.
+//   - Handlers, durable handlers, resync periods and the watch error handler are of each informer. A handler gets the
+//     stored objects when its informer starts, and every change after that. All watch error handlers get the errors of
+//     the run, and all Status.Err; client-go's default is called once. Names of durable handlers are unique in the
+//     collection. Status and metrics are those of the collection, with the handlers of all; HasSynced, the source, and
+//     LastSyncResourceVersion before Run are of each informer.
+//   - Requests are made by the client of the first informer that was made, with its ClusterID, OpenAPIHash,
+//     ServerVersion, ListMetadata, Seed, PageSize, RelistSpread and ClientDecodes: also after its end, so that an
+//     informer whose user may see less gets what the first one's may see. The logger is that of the first informer that
+//     ran. Each Observer is called for its own handlers, and once for a commit.
+//   - The type of the example object, Codec, TransformVersion, Residency, Compression, History, SyncPolicy and
+//     AuditEvery must be equal. Otherwise New fails with store.ErrCollectionOpen and names the option. Either all have
+//     a transform or none: functions with the same TransformVersion count as the same. With Unversioned they must be
+//     one declared function. If the transform differs, Run fails at once.
+//   - Index functions of all are added to the collection. A name stands for one function: the same declared function,
+//     or the same version in IndexVersions. Otherwise New and AddIndexers fail, with client-go's words.
+//   - An informer with a client of its own, and a ClusterID, reads its cluster's id before its handlers get objects. If
+//     that is not the first one's cluster, it gets nothing, does not sync, and Status.Err and the watch error handler
+//     have store.ErrOtherCluster. With the policy Disk the handlers get stored objects before that.
+//
 // # Many informers, and many programs
 //
 // The informers of a store, including those in memory that have the Store in their options, share the link to the
@@ -257,8 +285,8 @@
 // does, and the store's Close within ten more.
 //
 // A run ends in this order: the process loop and what feeds it; the collection, which another informer can then open;
-// the handlers, each after its current call. New waits up to half a minute for an informer on the same collection whose
-// context has ended or whose Close was called, and fails at once if that informer goes on. Changes that were received
+// the handlers, each after its current call. New waits up to half a minute for informers on the same collection whose
+// contexts have ended or whose Close was called, and attaches to them if one goes on. Changes that were received
 // and not committed are dropped, since the server sends them again. Pending calls are dropped too, as in client-go: an
 // added or updated object is replayed by OnAdd at the next start, a delete is not. A handler that must not miss deletes
 // compares with the replay, or is durable. An informer runs once. Its store stays readable after that, and a new

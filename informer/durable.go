@@ -12,7 +12,7 @@ import (
 // until the run ends. See package durable.
 func (i *Informer) Durable() *durable.Handlers { return i.durable }
 
-func (i *Informer) durableOptions() durable.Options {
+func (i *sharedInformer) durableOptions() durable.Options {
 	o := durable.Options{Description: i.o.ObjectDescription, Synced: i.sync.done, InMemory: i.memoryOnly, Clock: i.clock}
 	if c, ok := i.store.(*store.Collection); ok {
 		o.Collection, o.Flush = c, i.o.Store.Flush

@@ -29,11 +29,3 @@ type collection interface {
 	// WaitResident waits until the resident objects have been loaded into memory.
 	WaitResident(ctx context.Context) error
 }
-
-// claimCluster returns the collection's ClaimCluster; nil if there is no collection.
-func (i *Informer) claimCluster() func(id string, exchanged bool) error {
-	if i.collection == nil {
-		return nil
-	}
-	return i.collection.ClaimCluster
-}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"github.com/larder-dev/larder/informer/internal/delivery"
+	"github.com/larder-dev/larder/internal/patient"
 )
 
 // minimumResyncPeriod is client-go's.
@@ -35,7 +37,7 @@ func (i *Informer) AddEventHandlerWithOptions(
 	handler cache.ResourceEventHandler, options cache.HandlerOptions,
 ) (cache.ResourceEventHandlerRegistration, error) {
 	logger := ptr.Deref(options.Logger, klog.Background())
-	l := delivery.New(handler, logger, i.clock, i.HasSyncedChecker(), i.distribution)
+	l := delivery.New(handler, logger, i.clock, i.HasSyncedChecker(), handlerSource{i})
 	var due delivery.Lines
 	late, err := i.register(l, ptr.Deref(options.ResyncPeriod, i.o.ResyncPeriod), &due)
 	if err == nil && late {
@@ -125,41 +127,90 @@ func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 	if err != nil || !replays {
 		return err
 	}
-	lost, err := i.distribution.give(l.Ctx, l)
+	lost, err := i.shared.distribution.give(l.Ctx, l)
 	if l.Ctx.Err() != nil {
 		return delivery.ErrStopped
 	}
 	if err != nil {
 		return errors.Join(err, i.processor.Remove(l))
 	}
-	due.Add(func() { i.distribution.report(l.Ctx, lost) })
+	due.Add(func() { i.shared.distribution.report(l.Ctx, lost) })
 	return nil
 }
 
 // joinDistribution adds l to the handlers that get changes, and returns whether l has to get the stored objects. It
 // holds deltasMu, so that no change is distributed meanwhile.
 func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err error) {
-	if err := i.distribution.deltasMu.LockContext(i.runningContext()); err != nil {
+	if err := i.shared.distribution.deltasMu.LockContext(i.runningContext()); err != nil {
 		return false, delivery.ErrStopped
 	}
-	defer i.distribution.deltasMu.Unlock()
-	if replays, err = i.holdsStateLocked(); err != nil {
+	defer i.shared.distribution.deltasMu.Unlock()
+	if !i.hasJoined() { // joinHandlers takes in all handlers
+		return false, i.processor.Add(l)
+	}
+	if replays, err = i.shared.holdsStateLocked(); err != nil {
 		return false, err
 	}
 	if replays {
-		l.StartReplay(false)
+		l.StartReplay(false, true)
 	}
 	return replays, i.processor.Add(l)
 }
 
-// holdsStateLocked reports whether handlers may be told of the stored objects. It returns false until the first list if
-// a cold start of an earlier process was interrupted: that list removes the incomplete state.
-func (i *Informer) holdsStateLocked() (bool, error) {
-	if i.listBegun {
-		return true, nil
+// joinHandlers adds the handlers of i to those that get changes, after the run of the collection has begun: they get
+// the objects that are stored at that moment first, a page at a time. It tries until the store can be read, or ctx
+// ends.
+func (i *Informer) joinHandlers(ctx context.Context) {
+	for delay := storeBackoff(); ; {
+		err := i.tryJoin(ctx)
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		utilruntime.HandleErrorWithContext(ctx, err, "The store cannot be read for an informer; trying again", "type",
+			i.o.ObjectDescription)
+		if patient.Sleep(ctx, i.clock, delay.Step()) != nil {
+			return
+		}
 	}
-	info, err := i.store.Info(context.Background())
-	return info.Complete, err
+	if i.shared.sync.isDone() {
+		i.synced.complete()
+	}
+}
+
+func (i *Informer) tryJoin(ctx context.Context) error {
+	d := i.shared.distribution
+	if err := d.deltasMu.LockContext(ctx); err != nil {
+		return err
+	}
+	defer d.deltasMu.Unlock()
+	replays, err := i.shared.holdsStateLocked()
+	if err != nil {
+		return err
+	}
+	for _, l := range i.processor.Start() {
+		if replays {
+			l.StartReplay(true, false)
+		}
+	}
+	i.mu.Lock()
+	i.joined = true
+	i.mu.Unlock()
+	i.shared.join(i)
+	return nil
+}
+
+// handlerSource is the delivery.Source of the handlers of an Informer.
+type handlerSource struct{ i *Informer }
+
+var _ delivery.Source = handlerSource{}
+
+func (s handlerSource) NextPage(l *delivery.Listener)   { s.i.shared.distribution.nextPage(l) }
+func (s handlerSource) NextResync(l *delivery.Listener) { s.i.shared.distribution.giveResync(l.Ctx, l) }
+
+func (s handlerSource) Called(handler string, took time.Duration) {
+	if o := s.i.o.Observer; o != nil {
+		o.HandlerCalled(s.i, handler, took)
+	}
 }
 
 // RemoveEventHandler removes a handler, durable or not, and drops its pending calls. It does not wait for a running

@@ -15,94 +15,56 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/fifo"
-	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/durable"
-	"github.com/larder-dev/larder/informer/internal/asks"
-	"github.com/larder-dev/larder/informer/internal/attributes"
 	"github.com/larder-dev/larder/informer/internal/delivery"
-	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
-	"github.com/larder-dev/larder/store/indexer"
 )
 
-// Informer is a cache.SharedIndexInformer whose cache is a store.
-//
-//	reflector ──► sink ──► fifo ──► loop ──► store
-//	                                  └────► handlers
-//
-// The process loop is one goroutine and the only writer. For each batch that it takes from the queue it
-//
-//  1. turns the deltas into operations, and waits while the store has too many dirty changes,
-//  2. takes deltasMu,
-//  3. applies them to the store in one step with the resourceVersion of the last delta; the store commits them later
-//     (store.Options.CommitInterval),
-//  4. queues the changes for every handler, in order,
-//  5. releases deltasMu,
-//  6. acknowledges the batch, which may complete the first sync.
-//
-// If step 3 fails, nothing has changed and no handler has been called: the loop releases deltasMu, waits, and tries
-// again with the same batch. The end of a list takes one such round for each transaction that the store needs, so the
-// memory it needs is bounded. The store retries a commit that fails, and watchCommits reports it; the loop goes on
-// until too many changes are dirty. Stored objects that are read for a handler are queued under deltasMu too, so that
-// they are consistent with the changes that are queued after them (see delivery's backlog).
+// Informer is a cache.SharedIndexInformer whose cache is a store. Informers of one process on one collection share its
+// reflector and store, as the handlers of one informer do; each has its handlers and its run.
 type Informer struct {
-	o  Options
-	lw cache.ListerWatcher
-	// source is what is listed and watched: lw, or what reads its answers without decoding them, which undecoded says.
-	source    cache.ListerWatcherWithContext
-	undecoded bool
-	// encoding is the encoding of requests; nil if the client's configuration decides.
-	encoding *attributes.Encoding
-	example  runtime.Object
-	store    store.Interface
-	indexer  *indexer.Indexer
-	// unstarted is done once it was logged that the informer is read before its start.
-	unstarted sync.Once
-	// file and collection are nil if the objects are in memory only, for the reason memoryOnly.
-	file       file
-	collection collection
-	memoryOnly string
-	// attrs are the attributes that this program writes with, without those that come from the server.
-	attrs     entry.Attributes
-	clock     clock.WithTicker
-	queue     *fifo.Queue
-	asks      asks.Asks
-	detector  cache.MutationDetector
+	o       Options
+	example runtime.Object
+	clock   clock.WithTicker
+	shared  *sharedInformer
+
 	processor delivery.Handlers
 	durable   *durable.Handlers
 	sources   sources
-	auditor   *audit.Auditor
+	synced    *synced
+	// resyncs is true if the process loop has to start the resyncs that are due.
+	resyncs atomic.Bool
+	// indexed has the names of the indexes that were added to this Informer; guarded by shared.indexMu.
+	indexed map[string]bool
 
-	lastContact atomic.Int64 // Unix nanoseconds; 0 if there was no contact in this run
-	skipped     atomic.Int64
-	sync        *syncing
-	seeds       *seeds
-	health      health
+	first bool      // this is the Informer whose options and ListerWatcher the run has
+	told  sync.Once // the observer was told of the end
 
-	distribution *distribution
-	listBegun    bool // guarded by distribution.deltasMu; a list has begun in this run
-
-	mu                sync.Mutex
-	started, stopped  bool                               // guarded by mu
-	closed            bool                               // guarded by mu; Close was called
-	stuck             bool                               // guarded by mu; the run has ended, but the loop has not
-	running           context.Context                    // guarded by mu; context of RunWithContext; nil before
+	mu               sync.Mutex      // taken after sharedInformer.mu
+	started, stopped bool            // guarded by mu
+	closed           bool            // guarded by mu; Close was called
+	running          context.Context // guarded by mu; context of RunWithContext; nil before
+	// joined is true once the handlers get changes; guarded by mu, and set with deltasMu held unless the run has yet to
+	// begin.
+	joined            bool
+	refused           error                              // guarded by mu; why the informer gets no changes; nil if it does
 	resyncCheckPeriod time.Duration                      // guarded by mu until started
-	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started
+	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started; nil for the default
 	transform         cache.TransformFunc                // guarded by mu until started
-	reflector         *reflector.Reflector               // guarded by mu; nil before Run
 
-	errorSource *errorSource // what watch error handlers get; set by start
+	errorSource    *errorSource // what watch error handlers get; set by start
+	durableStopped sync.Once
+	awaitDurable   func() // waits for calls of durable handlers; set by stopDurable
 }
 
 var _ cache.SharedIndexInformer = &Informer{}
 
-// New returns an informer on the objects that lw lists, of exampleObject's type. It opens the collection, which Run
-// closes when it returns, and starts no goroutine. An informer that is never run holds its collection until Close, or
-// until the store is closed. If another informer has the collection and is about to end (its context has ended, or it
-// was closed), New waits for that, and for the store's writer, for up to half a minute. It fails if an option is
-// missing, or if the collection cannot be opened: store.ErrCollectionOpen if another informer has it.
+// New returns an informer on the objects that lw lists, of exampleObject's type. It opens the collection, which the run
+// closes at its end, and starts no goroutine. If other informers have the collection, the new one attaches to them; see
+// the package's documentation. If these are about to end (their contexts have ended, or they were closed), New waits
+// for that, and for the store's writer, for up to half a minute. An informer that is never run holds its collection
+// until Close, or until the store is closed. New fails if an option is missing, if the collection cannot be opened, and
+// with store.ErrCollectionOpen if informers have it with other options, or something else has it.
 func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Informer, error) {
 	if lw == nil || exampleObject == nil {
 		return nil, errors.New("informer: a ListerWatcher and an example object are required")
@@ -111,59 +73,25 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 		return nil,
 			errors.New("informer: Options.Identity.Resource is required: it says which collection of the store to use")
 	}
+	if l, ok := lw.(metadataLister); ok && o.ListMetadata == nil {
+		o.ListMetadata = l.ListMetadata
+	}
+	o, err := o.withDefaults(exampleObject)
 	i := &Informer{
-		o:                 o.withDefaults(exampleObject),
-		lw:                lw,
-		example:           exampleObject,
-		sync:              newSyncing(exampleObject),
+		o: o, example: exampleObject, clock: o.Clock, synced: newSynced(exampleObject), indexed: map[string]bool{},
 		resyncCheckPeriod: o.ResyncPeriod,
-		onWatchError:      cache.DefaultWatchErrorHandler,
-		detector:          cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
 	}
-	if l, ok := lw.(metadataLister); ok && i.o.ListMetadata == nil {
-		i.o.ListMetadata = l.ListMetadata
-	}
-	i.seeds = &seeds{i: i}
-	i.clock = i.o.Clock
 	i.sources.init(i.clock.Now())
-	i.health.unguarded = unguardedBy(i.o)
-	i.queue = fifo.New(fifo.Options{})
-	err := i.open()
-	if errors.Is(err, store.ErrCollectionOpen) {
-		err = fmt.Errorf("%w: another informer on this store has it; share that one or its factory, or end it first", err)
+	if err == nil {
+		err = i.attach(lw)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("informer on %s: %w", i.o.Identity.GroupResource(), err)
+		return nil, fmt.Errorf("informer on %s: %w", o.Identity.GroupResource(), err)
 	}
-	i.source, i.undecoded = i.listed()
-	i.distribution = newDistribution(i)
-	i.auditor = i.newAuditor()
-	i.durable = durable.New(i.durableOptions())
-	if i.memoryOnly == "" {
-		i.indexer.BeforeRead(i.logUnstarted(i.clock.Now()))
-	}
-	if i.o.Observer != nil {
-		i.o.Observer.InformerMade(i)
+	if o.Observer != nil {
+		o.Observer.InformerMade(i)
 	}
 	return i, nil
-}
-
-// unstartedGrace is how long an informer may be read before its start without a log line.
-const unstartedGrace = 10 * time.Second
-
-// logUnstarted returns a function for reads before the start of an informer that was made at a time. It logs once that
-// the informer was not started: its reader may not know, since what an earlier run has stored looks like a cluster.
-func (i *Informer) logUnstarted(made time.Time) func() {
-	return func() {
-		if i.clock.Since(made) < unstartedGrace {
-			return
-		}
-		i.indexer.BeforeRead(nil)
-		i.unstarted.Do(func() {
-			i.logger(context.Background()).Info("An informer is read that was not started: its reader gets the objects of an "+
-				"earlier run. Start it, or its factory after the informers have been made", "type", i.o.ObjectDescription)
-		})
-	}
 }
 
 // Run is RunWithContext with a channel to stop.
@@ -174,33 +102,23 @@ func (i *Informer) Run(stopCh <-chan struct{}) { i.RunWithContext(wait.ContextFo
 func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
 
 // HasSyncedChecker is done when HasSynced becomes true.
-func (i *Informer) HasSyncedChecker() cache.DoneChecker { return i.sync }
+func (i *Informer) HasSyncedChecker() cache.DoneChecker { return i.synced }
 
 // LastSyncResourceVersion is the newest resourceVersion received from the server, or, before the first in this run, the
 // stored one. It is empty before Run. GetStore().LastStoreSyncResourceVersion is the one that the store has reached.
 func (i *Informer) LastSyncResourceVersion() string {
-	r := i.currentReflector()
-	if r == nil {
+	if !i.hasStarted() {
 		return ""
 	}
-	if rv := r.LastSyncResourceVersion(); rv != "" {
-		return rv
-	}
-	return i.indexer.LastStoreSyncResourceVersion()
+	return i.shared.lastSyncResourceVersion()
 }
 
 // Identity returns Options.Identity in canonical form.
-func (i *Informer) Identity() entry.Identity {
-	id, err := i.o.Identity.Canonical()
-	if err != nil { // opening the collection would have failed
-		return i.o.Identity
-	}
-	return id
-}
+func (i *Informer) Identity() entry.Identity { return i.shared.Identity() }
 
 // File returns the store that the objects are in, or nil if they are in memory only.
 func (i *Informer) File() *store.Store {
-	if i.memoryOnly != "" {
+	if i.shared.memoryOnly != "" {
 		return nil
 	}
 	return i.o.Store
@@ -210,29 +128,29 @@ func (i *Informer) File() *store.Store {
 func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 
 // GetIndexer returns the store. It can be read at any time, before Run too.
-func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
+func (i *Informer) GetIndexer() cache.Indexer { return i.shared.indexer }
 
 // Reader returns a reader of the same objects as GetStore. It takes a query.Query (namespace, labels, fields), decodes
 // only the selected objects, and reads page by page, with a context and an error. It can be used at any time, before
 // Run too.
-func (i *Informer) Reader() store.Reader { return i.store }
+func (i *Informer) Reader() store.Reader { return i.shared.store }
 
-// AddIndexers adds index functions. Before Run it returns at once; the index is built in the background, and look-ups
-// wait for that. After the start it waits for the build itself, at most as long as New waits. It fails if the informer
-// has stopped, an index of that name exists, or the disk does not finish a write in that time.
+// AddIndexers adds index functions to the collection. Before Run it returns at once; the index is built in the
+// background, and look-ups wait for that. After the start it waits for the build itself, at most as long as New waits.
+// It fails if the informer has stopped, an index of that name exists, or the disk does not finish a write in that time.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already") // client-go's words
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
-	if err := i.store.AddIndexers(ctx, indexers, i.o.IndexVersions); err != nil {
+	if err := i.addIndexers(ctx, indexers); err != nil {
 		return err
 	}
 	if i.hasStarted() {
 		for name := range indexers {
 			// This look-up waits for the build. If the build fails, the index stays added, and look-ups return the error.
-			_, _ = i.store.IndexKeys(ctx, name, "")
+			_, _ = i.shared.store.IndexKeys(ctx, name, "")
 		}
 	}
 	return nil
@@ -248,9 +166,6 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 // the handler gets has the right name and type but never runs. Two goroutines may call the handler at a time. The
 // method fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
-	if handler == nil {
-		handler = cache.DefaultWatchErrorHandler
-	}
 	return i.beforeStart(func() { i.onWatchError = handler })
 }
 
@@ -270,7 +185,7 @@ func (i *Informer) SetTransform(handler cache.TransformFunc) error {
 func (i *Informer) checkTransform() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.transform != nil && i.memoryOnly == "" && i.o.TransformVersion == "" {
+	if i.transform != nil && i.shared.memoryOnly == "" && i.o.TransformVersion == "" {
 		return fmt.Errorf("%s: %w", i.o.ObjectDescription, ErrTransformVersion)
 	}
 	return nil
@@ -299,16 +214,24 @@ func (i *Informer) hasStarted() bool {
 	return i.started
 }
 
-func (i *Informer) currentReflector() *reflector.Reflector {
+// hasJoined reports whether the handlers get changes.
+func (i *Informer) hasJoined() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.reflector
+	return i.joined
+}
+
+// refusal returns why the informer gets no changes; nil if it does.
+func (i *Informer) refusal() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.refused
 }
 
 // logger returns Options.Logger, or that of ctx.
-func (i *Informer) logger(ctx context.Context) klog.Logger {
-	if i.o.Logger != nil {
-		return *i.o.Logger
+func (o Options) logger(ctx context.Context) klog.Logger {
+	if o.Logger != nil {
+		return *o.Logger
 	}
 	return klog.FromContext(ctx)
 }

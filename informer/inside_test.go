@@ -89,7 +89,7 @@ func TestResyncPeriods(t *testing.T) {
 // TestResyncPeriodOfEarlierHandlers: a later handler with a short period lets an earlier one have what it asked for.
 func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 	i := &Informer{o: Options{ResyncPeriod: 30 * time.Second}, resyncCheckPeriod: 30 * time.Second,
-		clock: clock.RealClock{}, sync: newSyncing(nil)}
+		clock: clock.RealClock{}, synced: newSynced(nil)}
 	regs := []cache.ResourceEventHandlerRegistration{}
 	for _, p := range []time.Duration{45 * time.Second, 20 * time.Second, 40 * time.Second, 5 * time.Second} {
 		reg, err := i.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, p)
@@ -123,8 +123,9 @@ func TestRefsOfAList(t *testing.T) {
 		if _, err := m.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
-		i := &Informer{store: m, distribution: &distribution{deltasMu: patient.New()}, auditor: audit.New(audit.Options{})}
-		p := &loop{Informer: i, cold: tt.cold, rewrites: tt.rewrites}
+		i := &sharedInformer{store: m, distribution: &distribution{deltasMu: patient.New()},
+			auditor: audit.New(audit.Options{}), sync: newSyncing(func() {}), clock: clock.RealClock{}}
+		p := &loop{sharedInformer: i, cold: tt.cold, rewrites: tt.rewrites}
 		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: tt.rewrites}); err != nil {
 			t.Fatal(err)
 		}
@@ -205,14 +206,14 @@ func TestSyncing(t *testing.T) {
 			{mark: true, synced: true, level: true}, {mark: true, lacking: true, synced: true}, {synced: true, level: true},
 		},
 	} {
-		s := newSyncing(nil)
+		s := newSyncing(func() {})
 		for n, b := range batches {
 			if b.mark {
 				s.pushed.Add(1)
 			}
 			s.lacking.Store(b.lacking)
 			s.processed(b.mark, b.dropped)
-			if got := cache.IsDone(s); got != b.synced {
+			if got := s.isDone(); got != b.synced {
 				t.Errorf("%s, batch %d: synced %t", name, n, got)
 			}
 			if got := s.level(); got != b.level && s.pushed.Load() > 0 {

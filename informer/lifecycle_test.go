@@ -209,7 +209,9 @@ func TestReplaceInformer(t *testing.T) {
 				go func() { defer close(ended); run() }()
 				synctest.Wait()
 				begun := time.Now()
-				if _, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(i)); !errors.Is(err, store.ErrCollectionOpen) ||
+				other := informer.OptionsOf(i)
+				other.AuditEvery = time.Hour // otherwise it would attach to the first
+				if _, err := informer.New(r.srv, &corev1.Pod{}, other); !errors.Is(err, store.ErrCollectionOpen) ||
 					time.Since(begun) > 0 {
 					t.Errorf("while the other runs: %v after %v", err, time.Since(begun))
 				}

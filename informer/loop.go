@@ -22,7 +22,7 @@ import (
 
 // loop is the process loop, the only writer of the store; Informer lists its steps. Its methods run in one goroutine.
 type loop struct {
-	*Informer
+	*sharedInformer
 	relist func(reflector.Reason)
 	// contradicted and heedsContradiction are Reflector.Contradicted and Reflector.HeedsContradiction.
 	contradicted, heedsContradiction func() bool
@@ -77,7 +77,6 @@ func (p *loop) run(ctx context.Context) error {
 		p.savers.Wait()
 	}()
 	p.losses = p.lossesNow()
-	p.durable.Start(ctx)
 	if err := p.restore(ctx); err != nil {
 		return err
 	}
@@ -89,7 +88,7 @@ func (p *loop) run(ctx context.Context) error {
 				return err
 			}
 			p.mendLosses(ctx)
-			p.reviewSource()
+			p.reviewSources()
 		}
 		switch {
 		case err == nil:
@@ -104,7 +103,7 @@ func (p *loop) run(ctx context.Context) error {
 		p.mendLosses(ctx)
 		b.Ack()
 		p.sync.processed(b.Deltas[0].Type == fifo.Drained, p.void)
-		p.reviewSource()
+		p.reviewSources()
 	}
 }
 
@@ -130,9 +129,14 @@ func (p *loop) heed(ctx context.Context, a asks.Ask) error {
 
 // resync starts a resync of the handlers that are due: each gets the first page of the stored objects.
 func (p *loop) resync(ctx context.Context) {
-	for _, l := range p.processor.Resyncing() {
-		if l.StartResync() {
-			p.distribution.giveResync(ctx, l)
+	for _, member := range p.joinedNow() {
+		if !member.resyncs.Swap(false) {
+			continue
+		}
+		for _, l := range member.processor.Resyncing() {
+			if l.StartResync() {
+				p.distribution.giveResync(ctx, l)
+			}
 		}
 	}
 }
@@ -219,7 +223,7 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 func (p *loop) tell(changes []entry.Change, all bool) {
 	p.distribution.tells.Add(1)
 	p.auditor.Changed(changes)
-	decodes := p.decodes()
+	decodes, joined := p.decodes(), p.joinedNow()
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
 		if !decodes {
@@ -230,7 +234,7 @@ func (p *loop) tell(changes []entry.Change, all bool) {
 			continue
 		}
 		n := delivery.Call{Type: c.Type, Key: c.Key, Before: c.Old}
-		first := !p.HasSynced()
+		first := !p.sync.isDone()
 		if first {
 			n.Firsts = 1
 		}
@@ -250,7 +254,9 @@ func (p *loop) tell(changes []entry.Change, all bool) {
 		if n.New != nil {
 			p.detector.AddObject(n.New)
 		}
-		p.processor.Distribute(n, resync, &p.due)
+		for _, member := range joined {
+			member.processor.Distribute(n, resync, &p.due)
+		}
 	}
 }
 

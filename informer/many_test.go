@@ -136,7 +136,9 @@ func TestManyInformers(t *testing.T) {
 			if s := o.i.Status(); s.Err != nil || s.Source != informer.Live || s.Pending != 0 {
 				t.Errorf("%s: %+v", resource, s)
 			}
-			if _, err := informer.New(o.srv, &corev1.Pod{}, informer.OptionsOf(o.i)); !errors.Is(err, store.ErrCollectionOpen) {
+			other := informer.OptionsOf(o.i)
+			other.AuditEvery = time.Hour
+			if _, err := informer.New(o.srv, &corev1.Pod{}, other); !errors.Is(err, store.ErrCollectionOpen) {
 				t.Errorf("%s: another informer on it: %v", resource, err)
 			}
 			o.cancel()

@@ -2,6 +2,8 @@ package informer
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/larder-dev/larder/entry"
@@ -9,7 +11,8 @@ import (
 
 // Observer is called for events that Status does not record; package metrics has an implementation. Several goroutines
 // of the informer may call it at a time, and wait for it, so its methods must be fast. Of the informer they may call
-// only Status, Identity, File and SubscribeSource.
+// only Status, Identity, File and SubscribeSource. If Informers share a collection, HandlerCalled is called for the
+// handlers of the Informer that has the Observer, and Committed once, for the first of those that have it.
 type Observer interface {
 	// InformerMade is called by New when it succeeds.
 	InformerMade(i *Informer)
@@ -36,7 +39,7 @@ type Commit struct {
 // observed wraps an attempt so that its write to memory is recorded for reportWrite. With a file it returns attempt,
 // since the store reports commits itself.
 func (p *loop) observed(attempt func() (entry.Result, error)) func() (entry.Result, error) {
-	if p.o.Observer == nil || p.file != nil {
+	if p.file != nil {
 		return attempt
 	}
 	return func() (entry.Result, error) {
@@ -57,6 +60,21 @@ func (p *loop) reportWrite(ctx context.Context) {
 	w := p.written
 	p.written = nil
 	if w != nil && (w.Err == nil || ctx.Err() == nil && !isClosed(w.Err)) {
-		p.o.Observer.Committed(p.Informer, *w)
+		p.tellObservers(*w)
+	}
+}
+
+// tellObservers reports a commit to each observer.
+func (i *sharedInformer) tellObservers(c Commit) {
+	var told []Observer
+	for _, member := range i.attachedNow() {
+		o := member.o.Observer
+		if o == nil || reflect.TypeOf(o).Comparable() && slices.Contains(told, o) {
+			continue
+		}
+		if reflect.TypeOf(o).Comparable() {
+			told = append(told, o)
+		}
+		o.Committed(member, c)
 	}
 }

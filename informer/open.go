@@ -33,7 +33,8 @@ const (
 		"and they are not to be stored without"
 )
 
-func (o Options) withDefaults(example runtime.Object) Options {
+// withDefaults returns the options with the defaults for objects like example.
+func (o Options) withDefaults(example runtime.Object) (Options, error) {
 	if o.SyncPolicy == "" {
 		o.SyncPolicy = Resumed
 	}
@@ -54,7 +55,13 @@ func (o Options) withDefaults(example runtime.Object) Options {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return o
+	if o.Codec == nil {
+		var err error
+		if o.Codec, err = codec.For(example); err != nil {
+			return o, err
+		}
+	}
+	return o, o.validate()
 }
 
 // kindOfExample returns the kind in the example object's type meta, or else, for a typed object, the name of its Go
@@ -80,9 +87,8 @@ func representationOf(example runtime.Object) entry.Representation {
 	return entry.Typed
 }
 
-// open chooses and opens the collection.
-func (i *Informer) open() error {
-	o := &i.o
+// validate returns an error for a value that no informer can have.
+func (o Options) validate() error {
 	if o.SyncPolicy != Resumed && o.SyncPolicy != Disk {
 		return fmt.Errorf("Options.SyncPolicy %q is neither Resumed nor Disk", o.SyncPolicy)
 	}
@@ -90,21 +96,17 @@ func (i *Informer) open() error {
 		return fmt.Errorf("Options.PageSize %d, ResyncPeriod %v and AuditEvery %v must not be negative; 0 is the default",
 			o.PageSize, o.ResyncPeriod, o.AuditEvery)
 	}
-	if o.Codec == nil {
-		codec, err := codec.For(i.example)
-		if err != nil {
-			return err
-		}
-		o.Codec = codec
-	}
+	return nil
+}
+
+// open chooses and opens the collection.
+func (i *sharedInformer) open(ctx context.Context) error {
+	o := &i.o
 	i.attrs = entry.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
 	co := store.CollectionOptions{
 		Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource,
-		Residency: o.Residency, Compression: o.Compression, Closing: i.closing, Decodes: i.decodesAtOnce,
-		History: o.History,
-	}
-	if o.Observer != nil {
-		co.Committed = i.tellCommit
+		Residency: o.Residency, Compression: o.Compression, Closing: i.closing, Holder: i, Decodes: i.decodesAtOnce,
+		History: o.History, Committed: i.tellCommit,
 	}
 	secret := holdsSecrets(o.Identity, i.example)
 	co.Seal = secret && o.Store != nil && o.Store.Seals(secrets)
@@ -124,16 +126,42 @@ func (i *Informer) open() error {
 			return err
 		}
 		i.store, i.indexer = m, m.Indexer()
+		i.complete()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openWait)
-	defer cancel()
 	c, err := o.Store.Collection(ctx, o.Identity, co)
 	if err != nil {
 		return err
 	}
 	i.store, i.indexer, i.file, i.collection = c, c.Indexer(), o.Store, c
+	i.indexer.BeforeRead(i.logUnstarted(i.clock.Now()))
+	i.complete()
 	return nil
+}
+
+// complete makes the parts that need the open collection.
+func (i *sharedInformer) complete() {
+	i.source, i.undecoded = i.listed()
+	i.distribution = newDistribution(i)
+	i.auditor = i.newAuditor()
+}
+
+// unstartedGrace is how long an informer may be read before its start without a log line.
+const unstartedGrace = 10 * time.Second
+
+// logUnstarted returns a function for reads before the start of an informer that was made at a time. It logs once that
+// the informer was not started: its reader may not know, since what an earlier run has stored looks like a cluster.
+func (i *sharedInformer) logUnstarted(made time.Time) func() {
+	return func() {
+		if i.clock.Since(made) < unstartedGrace {
+			return
+		}
+		i.indexer.BeforeRead(nil)
+		i.unstarted.Do(func() {
+			i.o.logger(context.Background()).Info("An informer is read that was not started: its reader gets the objects of an "+
+				"earlier run. Start it, or its factory after the informers have been made", "type", i.o.ObjectDescription)
+		})
+	}
 }
 
 // secrets is the resource that a store with keys seals by default.

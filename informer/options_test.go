@@ -365,30 +365,6 @@ func TestInMemory(t *testing.T) {
 	})
 }
 
-// TestTwoInformersOneStore: a collection has one informer at a time.
-func TestTwoInformersOneStore(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		r.srv.write("a/1", "x")
-		r.start()
-		o := informer.Options{Store: r.st, Identity: podsIdentity, Residency: r.o.Residency}
-		if _, err := informer.New(r.srv, &corev1.Pod{}, o); err == nil {
-			t.Error("a second informer on an open collection")
-		}
-		r.stop()
-		second, err := informer.New(r.srv, &corev1.Pod{}, o)
-		if err != nil {
-			t.Fatalf("after the first one stopped: %v", err)
-		}
-		r.i = second
-		equal(t, "what the second one reads", r.stored(), r.srv.state())
-		h := &recorder{}
-		r.run(h)
-		equal(t, "its handlers", h.take(), []string{"add a/1@101=x initial"})
-		r.close()
-	})
-}
-
 func newKeys(t *testing.T) *seal.Keys {
 	t.Helper()
 	line, err := seal.GenerateKey("")

@@ -15,7 +15,7 @@ import (
 // watchFailure wakes the loop when the file fails, so that damage which only a reader has met is repaired even if no
 // events come; and when a reader meets an object that this program cannot read. It also wakes the loop when the store
 // is closed, which ends the run.
-func (i *Informer) watchFailure(ctx context.Context) {
+func (i *sharedInformer) watchFailure(ctx context.Context) {
 	if i.file == nil {
 		return
 	}

@@ -52,7 +52,7 @@ func (p *loop) restore(ctx context.Context) error {
 func (p *loop) replayStored(ctx context.Context) error {
 	var lost []delivery.Unreadable
 	for _, l := range p.replay {
-		l.StartReplay(true)
+		l.StartReplay(true, true)
 	}
 	for _, l := range p.replay {
 		err := p.readRetry(ctx, func() error {

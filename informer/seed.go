@@ -27,7 +27,7 @@ type SeedStatus struct {
 
 // seeds opens Options.Seed.
 type seeds struct {
-	i     *Informer
+	i     *sharedInformer
 	attrs *attributes.Tracker // set before the run; only the reflector's goroutine uses it
 
 	mu     sync.Mutex

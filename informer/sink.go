@@ -205,11 +205,11 @@ func keyOf(obj any) string {
 
 // contact records that the server has confirmed the objects as its present state, or has moved them on. Only the
 // reflector calls it.
-func (i *Informer) contact(at time.Time) {
+func (i *sharedInformer) contact(at time.Time) {
 	i.lastContact.Store(max(i.lastContact.Load(), at.UnixNano()))
 }
 
-func (i *Informer) contactTime() time.Time {
+func (i *sharedInformer) contactTime() time.Time {
 	ns := i.lastContact.Load()
 	if ns == 0 {
 		return time.Time{}
@@ -218,7 +218,7 @@ func (i *Informer) contactTime() time.Time {
 }
 
 // skip counts and reports an object that was left out.
-func (i *Informer) skip(ctx context.Context, key string, err error) {
+func (i *sharedInformer) skip(ctx context.Context, key string, err error) {
 	i.skipped.Add(1)
 	i.auditor.Skipped(key)
 	err = fmt.Errorf("couldn't enqueue object: %w", err) // client-go's words

@@ -31,7 +31,7 @@ type SourceChange struct {
 // have returned.
 func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 	i.reviewSource()
-	return i.sources.add(fn, i.contactOrStored())
+	return i.sources.add(fn, i.shared.contactOrStored())
 }
 
 // facts are the inputs of sourceOf.
@@ -55,25 +55,30 @@ func sourceOf(f facts) Source {
 	return FromDisk
 }
 
+// reviewSources calls reviewSource for each attached Informer.
+func (i *sharedInformer) reviewSources() {
+	for _, member := range i.attachedNow() {
+		member.reviewSource()
+	}
+}
+
 // reviewSource computes the source anew, and queues a SourceChange if it has changed. Any goroutine that holds no lock
 // may call it; it must be called after each change of the facts.
 func (i *Informer) reviewSource() {
-	s := &i.sources
+	s, shared := &i.sources, i.shared
 	s.review.Lock() // so that an older result does not overwrite a newer one
 	defer s.review.Unlock()
-	i.mu.Lock()
-	r, f := i.reflector, facts{complete: true, stopped: i.stopped}
-	i.mu.Unlock()
-	storeErr, _ := i.health.errs()
-	f.healthy = storeErr == nil
+	r, f := shared.currentReflector(), facts{complete: true, stopped: i.IsStopped()}
+	storeErr, _ := shared.health.errs()
+	f.healthy = storeErr == nil && i.refusal() == nil
 	f.live = r != nil && r.Live()
 	// Read after live, which becomes true once the mark that the loop has to reach has been pushed.
-	f.applied, f.lacking = i.sync.level(), i.sync.lacking.Load()
+	f.applied, f.lacking = shared.sync.level(), shared.sync.lacking.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
 		return // this is called after each batch: do not read the store
 	}
-	info, err := i.store.Info(context.Background())
+	info, err := shared.store.Info(context.Background())
 	if err != nil && was != None {
 		info.Complete = true // it was complete; the store cannot be read at the moment
 	}
@@ -82,7 +87,7 @@ func (i *Informer) reviewSource() {
 	if now == was {
 		return
 	}
-	c := SourceChange{From: was, To: now, At: i.clock.Now(), LastContact: i.contactTime()}
+	c := SourceChange{From: was, To: now, At: i.clock.Now(), LastContact: shared.contactTime()}
 	if c.LastContact.IsZero() {
 		c.LastContact = info.LastContact
 	}
@@ -94,16 +99,16 @@ func (i *Informer) reviewSource() {
 
 // sourceErr returns why the source is not Live. reading is the error of reading the store.
 func (i *Informer) sourceErr(reading error) error {
-	storeErr, commitErr := i.health.errs()
+	storeErr, commitErr := i.shared.health.errs()
 	var connection error
-	if r := i.currentReflector(); r != nil {
+	if r := i.shared.currentReflector(); r != nil {
 		connection = r.Status().Err
 	}
-	return firstError(storeErr, commitErr, reading, connection)
+	return firstError(i.refusal(), storeErr, commitErr, reading, connection)
 }
 
 // contactOrStored returns Status.LastContact.
-func (i *Informer) contactOrStored() time.Time {
+func (i *sharedInformer) contactOrStored() time.Time {
 	if at := i.contactTime(); !at.IsZero() {
 		return at
 	}

@@ -74,10 +74,10 @@ type Status struct {
 	Audit audit.Status
 	// Pending is the number of objects that have been received but not stored yet.
 	Pending int
-	// Handlers lists the registered handlers in the order of their registration; empty after the run.
+	// Handlers lists the registered handlers in the order of their registration, and Durable the durable handlers: those
+	// of all informers that share the collection, and of none after the last run.
 	Handlers []HandlerStatus
-	// Durable lists the durable handlers.
-	Durable []durable.Status
+	Durable  []durable.Status
 	// Skipped counts objects that were delivered but could not be keyed, transformed, encoded or indexed.
 	// Reflector.Skipped counts those that were not delivered, because they are malformed or not of the requested type,
 	// namespace or labels.
@@ -108,36 +108,34 @@ type HandlerStatus struct {
 // Status returns a snapshot. Safe at any time.
 func (i *Informer) Status() Status {
 	i.reviewSource()
+	shared := i.shared
 	s := Status{
-		NotPersistent: i.memoryOnly,
+		NotPersistent: shared.memoryOnly,
 		Synced:        i.HasSynced(),
-		LastContact:   i.contactTime(),
-		Pending:       i.queue.Len(),
-		Undecoded:     i.undecoded,
-		Encoding:      i.encoding.String(),
-		Skipped:       int(i.skipped.Load()),
-		Audit:         i.auditor.Status(),
-	}
-	for _, h := range i.processor.Status() {
-		s.Handlers = append(s.Handlers, HandlerStatus(h))
+		LastContact:   shared.contactTime(),
+		Pending:       shared.queue.Len(),
+		Undecoded:     shared.undecoded,
+		Encoding:      shared.encoding.String(),
+		Skipped:       int(shared.skipped.Load()),
+		Audit:         shared.auditor.Status(),
 	}
 	s.Persistent = s.NotPersistent == ""
 	s.Source, s.SourceSince, s.SourceChanges = i.sources.status()
-	s.Incidents, s.IncidentTotals = i.auditor.Incidents()
-	storeErr, commitErr := i.health.errs()
-	s.Rewriting = i.health.rewritingNow()
-	if r := i.currentReflector(); r != nil {
+	s.Incidents, s.IncidentTotals = shared.auditor.Incidents()
+	storeErr, commitErr := shared.health.errs()
+	s.Rewriting = shared.health.rewritingNow()
+	if r := shared.currentReflector(); r != nil {
 		s.Reflector = r.Status()
 	}
-	s.Seed = i.seeds.get(s.Reflector.SeedErr)
-	s.Unguarded = i.health.unguardedNow()
+	s.Seed = shared.seeds.get(s.Reflector.SeedErr)
+	s.Unguarded = shared.health.unguardedNow()
 	if why := s.Reflector.NoLookups; why != "" {
 		s.Unguarded = append(s.Unguarded, "a server that was restored and has overtaken us: "+why)
 	}
 	if why := s.Reflector.Unsharded; why != "" {
 		s.Unguarded = append(s.Unguarded, "a shard: "+why)
 	}
-	info, err := i.store.Info(context.Background())
+	info, err := shared.store.Info(context.Background())
 	s.ResourceVersion, s.Objects, s.StoredContact = info.ResourceVersion, info.Objects, info.LastContact
 	s.Sealed, s.PlainText = info.Sealed, info.PlainText
 	s.LeftOut, s.LeftOutMore = info.LeftOut, info.LeftOutMore
@@ -149,8 +147,14 @@ func (i *Informer) Status() Status {
 		info.LastContact = time.Time{}
 	}
 	s.Notes = info.Notes(i.clock.Now(), s.Reflector.ListOnly)
-	s.Durable = i.durable.Status(info.NextSeq)
-	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err(), unindexed(s.LeftOut))
+	for _, member := range shared.attachedNow() {
+		for _, h := range member.processor.Status() {
+			s.Handlers = append(s.Handlers, HandlerStatus(h))
+		}
+		s.Durable = append(s.Durable, member.durable.Status(info.NextSeq)...)
+	}
+	s.Err = firstError(i.refusal(), storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, shared.indexer.Err(),
+		unindexed(s.LeftOut))
 	return s
 }
 

@@ -17,9 +17,9 @@ import (
 // serves the stored objects. If this run has made the collection's first list, the informer has not synced before that
 // list is committed.
 type syncing struct {
-	name string
 	once sync.Once
 	done chan struct{} // closed when the informer has synced
+	told func()        // called then
 	// pushed counts the marks that the sink has pushed. applied is the number of the last mark that the loop has reached
 	// with no object missing.
 	pushed, applied atomic.Int64
@@ -38,21 +38,26 @@ type syncing struct {
 	due bool
 }
 
-var _ cache.DoneChecker = &syncing{}
+func newSyncing(told func()) *syncing { return &syncing{done: make(chan struct{}), told: told} }
 
-func newSyncing(of any) *syncing {
-	return &syncing{name: fmt.Sprintf("SharedIndexInformer %T", of), done: make(chan struct{})}
+// isDone reports whether the informer has synced.
+func (s *syncing) isDone() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
-
-// Name and Done implement cache.DoneChecker.
-func (s *syncing) Name() string          { return s.name }
-func (s *syncing) Done() <-chan struct{} { return s.done }
 
 // complete closes done: the informer has synced. If a first list is not committed yet, done is closed by saved. Later
 // calls do nothing. Only the loop calls it.
 func (s *syncing) complete() {
 	if s.due = s.saving > 0; !s.due {
-		s.once.Do(func() { close(s.done) })
+		s.once.Do(func() {
+			close(s.done)
+			s.told()
+		})
 	}
 }
 
@@ -87,3 +92,22 @@ func (s *syncing) processed(mark, dropped bool) {
 // listBegun is called when a list begins. A mark that was reached while objects were missing no longer counts: another
 // one follows the list.
 func (s *syncing) listBegun() { s.owed = false }
+
+// synced is the HasSyncedChecker of an Informer: it is done once the Informer runs and its collection has synced.
+type synced struct {
+	name string
+	once sync.Once
+	done chan struct{}
+}
+
+var _ cache.DoneChecker = &synced{}
+
+func newSynced(of any) *synced {
+	return &synced{name: fmt.Sprintf("SharedIndexInformer %T", of), done: make(chan struct{})}
+}
+
+// Name and Done implement cache.DoneChecker.
+func (s *synced) Name() string          { return s.name }
+func (s *synced) Done() <-chan struct{} { return s.done }
+
+func (s *synced) complete() { s.once.Do(func() { close(s.done) }) }

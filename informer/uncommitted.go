@@ -10,7 +10,7 @@ import (
 
 // watchCommits updates Status.Err when dirty changes cannot be committed, and when they can again. The loop reports
 // failures that need a rebuild.
-func (i *Informer) watchCommits(ctx context.Context) {
+func (i *sharedInformer) watchCommits(ctx context.Context) {
 	if i.file == nil {
 		return
 	}
@@ -31,7 +31,7 @@ func (i *Informer) watchCommits(ctx context.Context) {
 
 // noteCommitErr puts err into the status, and calls the watch error handler if its kind has changed. The store itself
 // logs it.
-func (i *Informer) noteCommitErr(ctx context.Context, err error) {
+func (i *sharedInformer) noteCommitErr(ctx context.Context, err error) {
 	if err != nil {
 		err = fmt.Errorf("store of %s: changes are in memory only: %w", i.o.ObjectDescription, err)
 	}
@@ -49,13 +49,13 @@ func (p *loop) backpressure(ctx context.Context) {
 	}
 }
 
-// tellCommit reports a commit by the store to the observer.
-func (i *Informer) tellCommit(c store.Commit) {
-	i.o.Observer.Committed(i, Commit{Changes: c.Objects, Took: c.Took, Err: c.Err})
+// tellCommit reports a commit by the store to the observers.
+func (i *sharedInformer) tellCommit(c store.Commit) {
+	i.tellObservers(Commit{Changes: c.Objects, Took: c.Took, Err: c.Err})
 }
 
 // watchResident requests a list if stored objects cannot be loaded into memory because they cannot be decoded.
-func (i *Informer) watchResident(ctx context.Context) {
+func (i *sharedInformer) watchResident(ctx context.Context) {
 	if i.collection == nil {
 		return
 	}

@@ -25,7 +25,7 @@ type metadataLister interface {
 
 // listed returns what the reflector lists and watches, and whether that has undecoded objects: if the ListerWatcher
 // tells its requests, the answers are read without it.
-func (i *Informer) listed() (lw cache.ListerWatcherWithContext, undecoded bool) {
+func (i *sharedInformer) listed() (lw cache.ListerWatcherWithContext, undecoded bool) {
 	lw = withSemantics(i.lw)
 	r, ok := i.lw.(requester)
 	if !ok || i.o.ClientDecodes {
@@ -39,7 +39,7 @@ func (i *Informer) listed() (lw cache.ListerWatcherWithContext, undecoded bool) 
 }
 
 // accepting returns requests that ask for the chosen encoding; see Options.ServerVersion.
-func (i *Informer) accepting(request wire.Requests, sent *codec.Sent) wire.Requests {
+func (i *sharedInformer) accepting(request wire.Requests, sent *codec.Sent) wire.Requests {
 	if i.o.ServerVersion == nil || i.o.Identity.Representation != entry.Unstructured {
 		return request
 	}
@@ -52,11 +52,11 @@ func (i *Informer) accepting(request wire.Requests, sent *codec.Sent) wire.Reque
 }
 
 // decodes reports whether somebody waits for the objects of changes.
-func (i *Informer) decodes() bool { return i.processor.Any() || detectsMutations }
+func (i *sharedInformer) decodes() bool { return i.hasHandlers() || detectsMutations }
 
 // decodesAtOnce is store.CollectionOptions.Decodes. Once an object could not be decoded, each is decoded as it comes
 // in: so the ones that cannot be are left out then, and readers meet no others.
-func (i *Informer) decodesAtOnce() bool { return i.decodes() || i.health.distrustsNow() }
+func (i *sharedInformer) decodesAtOnce() bool { return i.decodes() || i.health.distrustsNow() }
 
 // decode decodes the objects of a change. An old state that cannot be decoded is left out, as one that cannot be read.
 func decode(c *entry.Change) (err error) {

@@ -38,14 +38,14 @@ const UnguardedMessage = "A change of the server would not be noticed"
 
 // noteUnguarded records that a change of the server would not be noticed, and logs it the first time. If err is nil, it
 // records that the change would be noticed.
-func (i *Informer) noteUnguarded(ctx context.Context, change string, err error) {
+func (i *sharedInformer) noteUnguarded(ctx context.Context, change string, err error) {
 	if i.health.setUnguarded(change, err) {
 		klog.FromContext(ctx).Info(UnguardedMessage, "change", change, "why", err.Error())
 	}
 }
 
 // logUnguarded logs at the start which changes would not be noticed because of the options.
-func (i *Informer) logUnguarded(logger klog.Logger) {
+func (i *sharedInformer) logUnguarded(logger klog.Logger) {
 	if i.transform != nil && i.o.TransformVersion == Unversioned {
 		i.health.setUnguarded(whatTransform, errUnversioned)
 	}

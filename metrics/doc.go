@@ -29,8 +29,9 @@
 // # Informers that come and go
 //
 // The metrics of an informer exist from informer.New until its run ends, or until Close if it is never run. If its
-// store was closed instead, they exist until another informer is made on the same collection. If two informers have the
-// same collection (of different files, or in memory), the older one whose store is open is shown, as in client-go. A
+// store was closed instead, they exist until another informer is made on the same collection. Informers that share a
+// collection have the same metrics, with the handlers of all. If two informers have the same collection of different
+// files, or in memory, the older one whose store is open is shown, as in client-go. A
 // program with informers for several clusters uses a Metrics for each, registered through prometheus.WrapRegistererWith
 // with a label for the cluster.
 package metrics

@@ -55,6 +55,11 @@ func (m *Metrics) InformerMade(i *informer.Informer) {
 		}
 		return gone
 	})
+	for _, other := range m.informers {
+		if other.collection == o.collection && i.File() != nil && other.informer.File() == i.File() {
+			o.calls = other.calls // they share the collection, and one of them is shown
+		}
+	}
 	m.informers = append(m.informers, o)
 	m.byPointer[i] = o
 }

@@ -284,6 +284,23 @@ func TestOneCollectionTwice(t *testing.T) {
 	})
 }
 
+// TestSharedCollection checks that informers on one collection have its metrics once, with the handlers of both, and
+// that the second goes on with them.
+func TestSharedCollection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		stop := r.run(r.inform(informer.Options{}))
+		r.run(r.inform(informer.Options{}), sleeper{})
+		r.source.Add(pod("1"))
+		time.Sleep(2 * time.Second)
+		handler := "larder_handler_duration_seconds github.com/larder-dev/larder/metrics.sleeper 1 of 0.5"
+		r.expect("both", handler, "larder_objects 1")
+		stop()
+		r.expect("the second", handler, "larder_objects 1")
+		r.close()
+	})
+}
+
 // TestSuccessorOfAClosedStore: an informer that was never run, and whose store was closed, does not stand in front of
 // those that were made after it. (issue 3)
 func TestSuccessorOfAClosedStore(t *testing.T) {

@@ -24,10 +24,14 @@ var (
 	ErrCollectionOpen = claims.ErrHeld
 )
 
-// Collection opens or creates a collection. If the collection is open it fails with ErrCollectionOpen: at once, unless
-// the holder is about to close the collection (see CollectionOptions.Closing). Then it waits for Close, until ctx ends
-// or Close gives up waiting for the disk. Collection also waits for a rebuild, and for any other writer if it has to
-// write. If ctx ends first, the error names the writer.
+// CollectionOpenError is the error of opening a collection that is open and is not about to be closed. It wraps
+// ErrCollectionOpen, and has the CollectionOptions.Holder of the call that opened the collection.
+type CollectionOpenError = claims.HeldError
+
+// Collection opens or creates a collection. If the collection is open it fails with ErrCollectionOpen: at once, as a
+// CollectionOpenError, unless the holder is about to close the collection (see CollectionOptions.Closing). Then it
+// waits for Close, until ctx ends or Close gives up waiting for the disk. Collection also waits for a rebuild, and for
+// any other writer if it has to write. If ctx ends first, the error names the writer.
 //
 // Indexes that the file does not have yet, and those of functions without a version (see
 // CollectionOptions.IndexVersions), are built in the background, by a goroutine that ends with
@@ -52,7 +56,7 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 		return nil, fmt.Errorf("collection of %s: %w", id, ErrClosed)
 	}
 	name := id.ID()
-	claimed, err := s.open.Await(ctx, name, o.Closing)
+	claimed, err := s.open.Await(ctx, name, o.Closing, o.Holder)
 	if err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}

@@ -142,6 +142,9 @@ type CollectionOptions struct {
 	// Closing reports whether the holder of the collection is about to close it. If it returns true, another call that
 	// opens the collection waits for the close; else that call fails at once. It must not block. Default: false.
 	Closing func() bool
+	// Holder is passed to other calls that open the collection meanwhile, in their CollectionOpenError. Informers attach
+	// by it. May be nil.
+	Holder any
 }
 
 // Store is one file of collections.

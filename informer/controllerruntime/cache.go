@@ -2,6 +2,7 @@ package controllerruntime
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -111,6 +112,8 @@ type adapter struct {
 	base     string         // path prefix of the API server's URL, without a trailing slash
 	client   rest.Interface // of no group-version; for the cluster's id, schemas and metadata
 	schemas  *requests.Schemas
+	// clusterID is Options.ClusterID of informers whose template has none.
+	clusterID func(ctx context.Context) (string, error)
 
 	mu   sync.Mutex
 	made map[string]*informer.Informer // guarded by mu; the newest informer of each stored collection, by Identity.ID
@@ -153,8 +156,8 @@ func adapt(
 	}
 	return config, opts, &adapter{
 		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), client: client,
-		schemas: requests.NewSchemas(client),
-		made:    map[string]*informer.Informer{}, informers: map[kind][]toolscache.SharedIndexInformer{},
+		schemas: requests.NewSchemas(client), clusterID: requests.KubeSystemUID(client),
+		made: map[string]*informer.Informer{}, informers: map[kind][]toolscache.SharedIndexInformer{},
 	}, nil
 }
 

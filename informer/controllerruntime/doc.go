@@ -116,11 +116,16 @@
 // GracefulShutdownTimeout, informers may still be running; they end when the store is closed.) Informers of a cache
 // that was never started hold their collections until then.
 //
-// One store serves one manager or cluster at a time: a second one in the process that opens the same collection is
-// refused with store.ErrCollectionOpen. Give the cluster.Cluster of each API server a store of its own, since an
-// identity does not name the server. If two clusters share a store, that is not known before they connect, since one
-// cluster may have many addresses. Then the informers of the second do not sync, whatever their kinds, and their
-// Status.Err, the log and DefaultWatchErrorHandler have store.ErrOtherCluster. (Not if kube-system cannot be read.)
+// Several managers of a process may use one store, if they are for one cluster. Caches that read the same objects share
+// them, with one list and one watch: see "Informers on one collection" in package informer. If their options differ,
+// the second is refused with store.ErrCollectionOpen. The same field index in two caches needs a version
+// (informer.Options.IndexVersions, under the name "field:" and the field); otherwise the second IndexField fails with
+// "indexer conflict".
+//
+// Give the cluster.Cluster of each API server a store of its own, since an identity does not name the server. If two
+// clusters share a store, that is not known before they connect, since one cluster may have many addresses. Then the
+// informers of the second do not sync, whatever their kinds, and their Status.Err, the log and DefaultWatchErrorHandler
+// have store.ErrOtherCluster. (Not if kube-system cannot be read.)
 //
 // After RemoveInformer the next informer of the collection resumes where the removed one ended. A collection without an
 // informer stays in the file for store.Options.ForgetAfter.

@@ -44,7 +44,7 @@ func (a *adapter) make(
 	o.Identity = id
 	o.ResyncPeriod, o.Indexers = resync, indexers
 	if o.ClusterID == nil {
-		o.ClusterID = requests.KubeSystemUID(a.client)
+		o.ClusterID = a.clusterID
 	}
 	if o.OpenAPIHash == nil {
 		o.OpenAPIHash = a.schemas.Hash(id.GroupVersion())

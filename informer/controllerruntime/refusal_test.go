@@ -122,7 +122,8 @@ func TestRefusedIdentity(t *testing.T) {
 	}
 }
 
-// TestOneStoreForTwoCaches: the second is refused what the first one has, and told what to do; the rest it gets.
+// TestOneStoreForTwoCaches checks that two caches on one store share the collections that both read, and that the
+// second goes on when the first has stopped. Issue 38.
 func TestOneStoreForTwoCaches(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
@@ -132,20 +133,79 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 	second.create(cache.Options{})
 	first.run()
 	second.run()
+	for _, w := range []*world{first, second} {
+		if got := w.keys(&corev1.PodList{}, client.InNamespace("b")); got != "[b/pod-3 b/pod-4]" {
+			t.Error(got)
+		}
+	}
+	if got := srv.Counts(pods); got.Lists != 1 || got.Watches != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := second.keys(&corev1.NodeList{}); got != "[/node-x /node-y]" {
+		t.Error(got)
+	}
+	first.stop()
+	must(t, srv.Load(pods, newPod("b", "pod-9", nil, "node-x")))
+	second.eventually("the new pod", func() bool {
+		return second.keys(&corev1.PodList{}, client.InNamespace("b")) == "[b/pod-3 b/pod-4 b/pod-9]"
+	})
+	if got := srv.Counts(pods); got.Lists != 1 || got.Watches != 1 {
+		t.Errorf("after the first has stopped: %+v", got)
+	}
+}
+
+// TestTwoCachesWithOtherOptions checks that a cache whose options differ is refused collections that another has, and
+// told which option it is and what to do.
+func TestTwoCachesWithOtherOptions(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	st, _ := openStore(t, storePath(t))
+	o := on(t, st)
+	other := o
+	other.TransformVersion = "2"
+	first, second := newWorld(t, srv, NewCache(o)), newWorld(t, srv, NewCache(other))
+	first.create(cache.Options{})
+	second.create(cache.Options{})
+	first.run()
+	second.run()
 	if got := first.keys(&corev1.PodList{}, client.InNamespace("b")); got != "[b/pod-3 b/pod-4]" {
 		t.Error(got)
 	}
 	_, err := second.GetInformer(second.ctx, &corev1.Pod{})
-	if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(fmt.Sprint(err), "a store.Store of its own") {
-		t.Error(err)
+	for _, want := range []string{"Options.TransformVersion", "a store.Store of its own"} {
+		if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(fmt.Sprint(err), want) {
+			t.Error(err)
+		}
 	}
-	t.Log(err)
 	if got := second.keys(&corev1.NodeList{}); got != "[/node-x /node-y]" {
 		t.Error(got)
 	}
 	first.stop()
 	if got := second.keys(&corev1.PodList{}, client.InNamespace("b")); got != "[b/pod-3 b/pod-4]" {
 		t.Errorf("after the first has stopped: %s", got)
+	}
+}
+
+// TestTwoClustersOneKind checks that a cache for another cluster gets nothing of a collection that the cache of the
+// first cluster fills.
+func TestTwoClustersOneKind(t *testing.T) {
+	t.Parallel()
+	newCache := persistent(t)
+	first, second := newWorld(t, startServer(t), newCache), newWorld(t, startServer(t), newCache)
+	first.create(cache.Options{})
+	first.run()
+	if got := first.keys(&corev1.PodList{}, client.InNamespace("b")); got != "[b/pod-3 b/pod-4]" {
+		t.Error(got)
+	}
+	second.create(cache.Options{})
+	second.run()
+	inf, err := second.GetInformer(second.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	must(t, err)
+	second.eventually("the status", func() bool {
+		return errors.Is(inf.(*informer.Informer).Status().Err, store.ErrOtherCluster)
+	})
+	if inf.HasSynced() {
+		t.Error("it has synced")
 	}
 }
 

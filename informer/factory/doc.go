@@ -8,8 +8,9 @@
 //	f := factory.NewMetadataSharedInformerFactory(metadataClient, resync, o)
 //
 // All of them may use one store, also for the same resource: objects of another form, namespace or selector are another
-// collection. Two informers that are alike in all of these cannot have the collection at the same time: the second is
-// refused with [store.ErrCollectionOpen], or, if the first is about to end, waits for it for up to half a minute.
+// collection. Informers that are alike in all of these, such as those of factories that the components of a program
+// make, share the collection, with one list and one watch: see "Informers on one collection" in package informer. If
+// their options differ, the second is refused with [store.ErrCollectionOpen].
 //
 // # Typed
 //

@@ -20,9 +20,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestTypedInUse: another factory on the store has one of the types. The error says so, and what to do; the collections
-// of the other types are not held by the factory that could not be made, nor after Shutdown by one that was never
-// started.
+// otherwise are options that no other informer on the store has.
+func otherwise(t *testing.T, st *store.Store) Options {
+	o := on(t, st)
+	o.Informer.TransformVersion = "other"
+	return o
+}
+
+// TestTypedInUse: another factory on the store has one of the types, with other options. The error says so; the
+// collections of the other types are not held by the factory that could not be made, nor after Shutdown by one that was
+// never started.
 func TestTypedInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t)
@@ -30,11 +37,11 @@ func TestTypedInUse(t *testing.T) {
 		defer closeStore(t, st)
 		first, err := NewSharedInformerFactory(c.typed, 0, on(t, st), &appsv1.Deployment{})
 		must(t, err)
-		_, err = NewSharedInformerFactory(c.typed, 0, on(t, st), &corev1.Pod{}, &appsv1.Deployment{})
+		_, err = NewSharedInformerFactory(c.typed, 0, otherwise(t, st), &corev1.Pod{}, &appsv1.Deployment{})
 		want :=
 			"shared informer factory: informer on deployments.apps: " +
-				"collection of deployments.v1.apps: the collection is open: " +
-				"another informer on this store has it; share that one or its factory, or end it first"
+				"the collection is open by another informer, and they cannot share it: " +
+				"Options.TransformVersion is \"\" there, and \"other\" here; set the same, or end that informer first"
 		if !errors.Is(err, store.ErrCollectionOpen) || err.Error() != want {
 			t.Errorf("%v", err)
 		}
@@ -58,7 +65,7 @@ func TestUntypedInUse(t *testing.T) {
 			c := fakeClients(t, pod("a", "1", "x"))
 			st := openStore(t, t.TempDir())
 			defer closeStore(t, st)
-			first, f := fl.ours(t, c, on(t, st)), fl.ours(t, c, on(t, st))
+			first, f := fl.ours(t, c, on(t, st)), fl.ours(t, c, otherwise(t, st))
 			first.informer(pods)
 			refused := f.forResource(pods)
 			_, handlerErr := refused.Informer().AddEventHandler(&recorder{})
@@ -66,7 +73,7 @@ func TestUntypedInUse(t *testing.T) {
 			_, getErr := refused.Lister().Get("1")
 			_, inErr := refused.Lister().ByNamespace("a").List(labels.Everything())
 			for _, err := range []error{handlerErr, listErr, getErr, inErr} {
-				if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "share that one or its factory") {
+				if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "Options.TransformVersion is") {
 					t.Errorf("%v", err)
 				}
 			}

@@ -45,8 +45,8 @@ var informerMutants = []mutant{
 		name:   "informer/transform-without-version",
 		breaks: "A transform of stored objects needs a version.",
 		file:   "informer/informer.go",
-		old:    `i.memoryOnly == "" && i.o.TransformVersion == ""`,
-		new:    `i.memoryOnly != "" && i.o.TransformVersion == ""`,
+		old:    `i.shared.memoryOnly == "" && i.o.TransformVersion == ""`,
+		new:    `i.shared.memoryOnly != "" && i.o.TransformVersion == ""`,
 		test:   "TestTransformNeedsVersion",
 	},
 	{

@@ -36,6 +36,7 @@ func all() []mutant {
 		factsMutants,
 		fifoMutants,
 		informerMutants,
+		attachMutants,
 		namesMutants,
 		powerLossMutants,
 		seedMutants,

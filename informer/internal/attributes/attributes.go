@@ -86,8 +86,8 @@ type Tracker struct {
 
 // New returns a Tracker. Close must follow.
 func New(o Options) *Tracker {
-	o.ClusterID = bounded("Options.ClusterID", o.ClusterID)
-	o.OpenAPIHash = bounded("Options.OpenAPIHash", o.OpenAPIHash)
+	o.ClusterID = Bounded("Options.ClusterID", o.ClusterID)
+	o.OpenAPIHash = Bounded("Options.OpenAPIHash", o.OpenAPIHash)
 	return &Tracker{o: o, want: o.Want, relist: delayed{clock: o.Clock, ask: o.Relist}}
 }
 
@@ -379,8 +379,8 @@ const (
 	callWait = 2 * time.Second
 )
 
-// bounded returns a function that calls fn, returns in time and does not panic; nil if fn is nil.
-func bounded(what string, fn func(ctx context.Context) (string, error)) func(ctx context.Context) (string, error) {
+// Bounded returns a function that calls fn, returns in time and does not panic; nil if fn is nil.
+func Bounded(what string, fn func(ctx context.Context) (string, error)) func(ctx context.Context) (string, error) {
 	if fn == nil {
 		return nil
 	}

@@ -33,7 +33,7 @@ type Encoding struct {
 
 // NewEncoding returns an Encoding that reads the server's version with the function. Without one it is always JSON.
 func NewEncoding(version func(ctx context.Context) (string, error)) *Encoding {
-	e := &Encoding{version: bounded("Options.ServerVersion", version)}
+	e := &Encoding{version: Bounded("Options.ServerVersion", version)}
 	if wire := ""; version == nil {
 		wire = wireJSON
 		e.wire.Store(&wire)

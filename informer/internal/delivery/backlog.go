@@ -122,14 +122,15 @@ func (b *backlog) move(p *Page) {
 	}
 }
 
-// StartReplay starts the backlog of l: the stored objects are delivered first. The caller must add the first page, and
-// no change may have been distributed to l before.
-func (l *Listener) StartReplay(mends bool) {
+// StartReplay starts the backlog of l: the stored objects are delivered first. If given is set, the caller must add the
+// first page; otherwise run reads it. No change may have been distributed to l before.
+func (l *Listener) StartReplay(mends, given bool) {
+	defer l.poke()
 	l.tracker.Start() // finished when the last page has been queued
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasStopped {
-		l.backlog = backlog{paging: paging{active: true, reading: true}, mends: mends}
+		l.backlog = backlog{paging: paging{active: true, reading: given}, mends: mends}
 	}
 }
 

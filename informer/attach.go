@@ -1,0 +1,218 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer/durable"
+	"github.com/larder-dev/larder/store"
+)
+
+// attach opens the collection of i, or attaches i to the Informers that have it. If they are about to end, it waits for
+// that, and opens the collection then.
+func (i *Informer) attach(lw cache.ListerWatcher) error {
+	ctx, cancel := context.WithTimeout(context.Background(), openWait)
+	defer cancel()
+	for {
+		s := newShared(i, lw)
+		err := s.open(ctx)
+		if err == nil {
+			s.admit(i)
+		}
+		close(s.opened)
+		var open *store.CollectionOpenError
+		if err == nil || !errors.As(err, &open) {
+			return err
+		}
+		other, ok := open.Holder.(*sharedInformer)
+		if !ok {
+			return fmt.Errorf("%w: this program has opened it itself; close it first", err)
+		}
+		attached, refusal := other.attach(ctx, i)
+		switch {
+		case refusal != nil:
+			return refusal
+		case attached:
+			return nil
+		case ctx.Err() != nil || other.isStuck():
+			return err
+		}
+	}
+}
+
+// admit attaches the first Informer.
+func (i *sharedInformer) admit(member *Informer) {
+	member.shared, member.durable, member.first = i, durable.New(i.durableOptions()), true
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.attached = []*Informer{member}
+	i.noteIndexesLocked(member, member.o.Indexers)
+}
+
+// attach attaches another Informer. It returns false if the others are about to end. It fails if an option that the
+// Informers share is another one.
+func (i *sharedInformer) attach(ctx context.Context, member *Informer) (attached bool, err error) {
+	select {
+	case <-i.opened:
+	case <-ctx.Done():
+		return false, nil
+	}
+	if len(i.attachedNow()) == 0 { // it could not be opened, or has ended
+		return false, nil
+	}
+	if err := i.differs(member.o, member.example); err != nil {
+		return false, err
+	}
+	handlers := durable.New(i.durableOptions())
+	i.mu.Lock()
+	if i.closingLocked() || i.stuck || len(i.attached) == 0 {
+		i.mu.Unlock()
+		return false, nil
+	}
+	member.shared, member.durable = i, handlers
+	i.attached = append(slices.Clip(i.attached), member)
+	i.mu.Unlock()
+	if err := member.addIndexers(ctx, member.o.Indexers); err != nil {
+		member.told.Do(func() {}) // no observer has been told of it
+		return false, errors.Join(fmt.Errorf("%w by another informer, and they cannot share it: Options.Indexers: %w",
+			store.ErrCollectionOpen, err), member.Close())
+	}
+	return true, nil
+}
+
+// differs returns an error if an option that Informers on one collection share is not that of the first one.
+func (i *sharedInformer) differs(o Options, example any) error {
+	for _, f := range []struct {
+		name      string
+		has, asks any
+	}{
+		{"the type of the example object", reflect.TypeOf(i.example), reflect.TypeOf(example)},
+		{"Options.Codec", i.o.Codec.Name(), o.Codec.Name()},
+		{"the fingerprint of Options.Codec", i.o.Codec.Fingerprint(), o.Codec.Fingerprint()},
+		{"Options.TransformVersion", i.o.TransformVersion, o.TransformVersion},
+		{"Options.Residency", i.o.Residency, o.Residency},
+		{"Options.Compression", i.o.Compression, o.Compression},
+		{"Options.History", i.o.History, o.History},
+		{"Options.SyncPolicy", i.o.SyncPolicy, o.SyncPolicy},
+		{"Options.AuditEvery", i.o.AuditEvery, o.AuditEvery},
+	} {
+		if f.has != f.asks {
+			return fmt.Errorf("%w by another informer, and they cannot share it: %s is %s there, and %s here; set the "+
+				"same, or end that informer first", store.ErrCollectionOpen, f.name, quoted(f.has), quoted(f.asks))
+		}
+	}
+	return nil
+}
+
+// quoted returns the value of an option for an error.
+func quoted(v any) string {
+	if s, ok := v.(string); ok {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprint(v)
+}
+
+// detach detaches an Informer. If it is the last one, it stays attached for the end of the run, and detach returns
+// true: the caller must end the run, or close the collection.
+func (i *sharedInformer) detach(member *Informer) (last bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.attached) == 1 {
+		i.ending = true
+		return true
+	}
+	i.attached, i.joined = without(i.attached, member), without(i.joined, member)
+	return false
+}
+
+// closing reports whether the collection is about to be closed.
+func (i *sharedInformer) closing() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.closingLocked()
+}
+
+// closingLocked reports whether all attached Informers are about to end, or the run does. It reads their contexts,
+// since their goroutines may not have noticed the end yet.
+func (i *sharedInformer) closingLocked() bool {
+	switch {
+	case i.stuck:
+		return false
+	case i.ending || i.ctx != nil && i.ctx.Err() != nil:
+		return true
+	}
+	goesOn := func(member *Informer) bool { return !member.closing() }
+	return len(i.attached) > 0 && !slices.ContainsFunc(i.attached, goesOn)
+}
+
+func (i *sharedInformer) isStuck() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.stuck
+}
+
+// addIndexers adds index functions to the collection. It leaves out those that another Informer has added.
+func (i *Informer) addIndexers(ctx context.Context, indexers cache.Indexers) error {
+	s := i.shared
+	s.indexMu.Lock()
+	defer s.indexMu.Unlock()
+	have, lacking := s.store.Indexers(), maps.Clone(indexers)
+	for name, fn := range indexers {
+		theirs := have[name] != nil && !i.indexed[name]
+		version := i.o.IndexVersions[name]
+		if theirs && (version != "" && version == s.indexVersions[name] || sameFunc(have[name], fn)) {
+			delete(lacking, name)
+		}
+	}
+	if len(lacking) > 0 {
+		if err := s.store.AddIndexers(ctx, lacking, i.o.IndexVersions); err != nil {
+			return err
+		}
+	}
+	s.noteIndexesLocked(i, indexers)
+	return nil
+}
+
+// noteIndexesLocked records that an Informer has added index functions. The caller holds indexMu, or nothing else uses
+// the collection yet.
+func (i *sharedInformer) noteIndexesLocked(member *Informer, indexers cache.Indexers) {
+	for name := range indexers {
+		member.indexed[name] = true
+		if i.indexVersions[name] == "" {
+			i.indexVersions[name] = member.o.IndexVersions[name]
+		}
+	}
+}
+
+// capturing matches the names of functions that may have captured variables: literals and method values.
+var capturing = regexp.MustCompile(`\.func[0-9]|-fm$`)
+
+// sameFunc reports whether two functions are certainly the same: one that is declared, and so has no variables of its
+// own.
+func sameFunc(a, b any) bool {
+	at := reflect.ValueOf(a).Pointer()
+	return at == reflect.ValueOf(b).Pointer() && !capturing.MatchString(runtime.FuncForPC(at).Name())
+}
+
+// sameTransform returns an error if the transform is not the one that the run has. Functions with the same version are
+// the same, but with the version Unversioned they have to be.
+func (i *sharedInformer) sameTransformLocked(transform cache.TransformFunc) error {
+	switch {
+	case (transform == nil) != (i.transform == nil):
+		return fmt.Errorf("%w by another informer, and they cannot share it: SetTransform was called for one of the two "+
+			"only", store.ErrCollectionOpen)
+	case transform != nil && i.o.TransformVersion == Unversioned && !sameFunc(transform, i.transform):
+		return fmt.Errorf("%w by another informer, and they cannot share it: its transform may be another function, since "+
+			"Options.TransformVersion is informer.Unversioned; give the function a version", store.ErrCollectionOpen)
+	}
+	return nil
+}
