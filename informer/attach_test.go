@@ -398,9 +398,20 @@ func TestAttachErrors(t *testing.T) {
 		r.srv.setFail(refuse)
 		first := shares(t, r.open())
 		second := r.another()
+		var mu sync.Mutex
 		heard := map[string]int{}
+		took := func() map[string]int {
+			mu.Lock()
+			defer mu.Unlock()
+			defer clear(heard)
+			return maps.Clone(heard)
+		}
 		for name, i := range map[string]*informer.Informer{"first": first.i, "second": second.i} {
-			if err := i.SetWatchErrorHandler(func(*cache.Reflector, error) { heard[name]++ }); err != nil {
+			if err := i.SetWatchErrorHandler(func(*cache.Reflector, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				heard[name]++
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -408,18 +419,18 @@ func TestAttachErrors(t *testing.T) {
 		second.run()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if heard["first"] == 0 || heard["second"] == 0 {
-			t.Errorf("errors heard: %v", heard)
+		if got := took(); got["first"] == 0 || got["second"] == 0 {
+			t.Errorf("errors heard: %v", got)
 		}
 		if first.i.Status().Err == nil || second.i.Status().Err == nil {
 			t.Error("no error in the status")
 		}
 		first.stop()
-		clear(heard)
+		took()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		if heard["first"] != 0 || heard["second"] == 0 {
-			t.Errorf("errors heard after the end of the first: %v", heard)
+		if got := took(); got["first"] != 0 || got["second"] == 0 {
+			t.Errorf("errors heard after the end of the first: %v", got)
 		}
 		second.stop()
 		r.close()
