@@ -49,8 +49,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.IntVar(&s.Runs, "runs", 5, "how `often` each case is run")
 	flags.Func("starts", "measure nothing but starts to HasSynced, 15 of each informer, with these `numbers` of pods",
 		into(&s.starts, numbers))
-	flags.Func("programs", "measure nothing but restarts of programs with a factory: kinds x objects, and how many of "+
-		"each kind change while it is down, such as `8x10,8x10+1`", into(&s.programs, programs))
+	flags.Func("programs", "measure nothing but programs with a factory: kinds x objects, how many of each kind change "+
+		"while it is down, and the client's QPS (default: several), such as `8x10,8x10+1@5,50x10@none`",
+		into(&s.programs, programs))
 	flags.IntVar(&s.serve.Pods, "serve", 0,
 		"measure nothing but larder sync --serve beside kube-apiserver, with this `number` of pods")
 	flags.IntVar(&s.serve.Watchers, "watchers", 1000, "with -serve: `number` of watches")
@@ -157,11 +158,12 @@ func quoted(args []string) []string {
 	return out
 }
 
-// programs parses a flag such as 8x10,8x10+1.
+// programs parses a flag such as 8x10,8x10+1@5,50x10@none.
 func programs(text string) (all []runner.Program, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		var p runner.Program
-		size, changes, some := strings.Cut(part, "+")
+		program, limit, limited := strings.Cut(part, "@")
+		size, changes, some := strings.Cut(program, "+")
 		if _, err := fmt.Sscanf(size, "%dx%d", &p.Kinds, &p.Objects); err != nil || p.Kinds < 1 || p.Objects < 1 {
 			return nil, fmt.Errorf("%q is no number of kinds x objects", part)
 		}
@@ -169,6 +171,16 @@ func programs(text string) (all []runner.Program, err error) {
 			if p.Changes, err = strconv.Atoi(changes); err != nil || p.Changes < 0 || p.Changes > p.Objects {
 				return nil, fmt.Errorf("%q is no number of objects of %d that change", changes, p.Objects)
 			}
+		}
+		switch {
+		case limit == "none":
+			p.QPS = -1
+		case limited:
+			qps, err := strconv.ParseFloat(limit, 32)
+			if err != nil || !slices.Contains(runner.Limits, float32(qps)) {
+				return nil, fmt.Errorf("%q is none of the limits: none, %v", limit, runner.Limits)
+			}
+			p.QPS = float32(qps)
 		}
 		all = append(all, p)
 	}

@@ -45,6 +45,9 @@ type ResourceInfo struct {
 	// Deprecated is the warning that the server sends for this version of a custom resource. Empty for a version that is
 	// not deprecated, and for other resources.
 	Deprecated string `json:"deprecated,omitempty"`
+	// Definition is the UID and the generation of the CustomResourceDefinition from which this was read. Empty if there is
+	// none.
+	Definition string `json:"definition,omitempty"`
 	// RequestedAs are the names, in lower case, by which larder sync was asked for the resource. A name that several
 	// resources of a server have means this one, until the server is asked again.
 	RequestedAs []string `json:"requestedAs,omitempty"`
@@ -64,7 +67,7 @@ type Column struct {
 }
 
 // With returns newer, completed from i: Categories, Columns and SelectableFields that are nil (unknown) are taken from
-// i if both have the same Kind, and Deprecated with the Columns, which are of the same definition. Empty ones that are
+// i if both have the same Kind, and Deprecated and Definition with the Columns, which are of the same definition. Empty ones that are
 // not nil mean none. RequestedAs that is nil is taken from i. With returns i if newer adds nothing: no ShortNames,
 // Namespaced, Categories, Columns, SelectableFields, Deprecated or RequestedAs, and either the same Kind, or neither
 // Kind nor Singular.
@@ -78,7 +81,7 @@ func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 		newer.Categories = i.Categories
 	}
 	if newer.Kind == i.Kind && newer.Columns == nil {
-		newer.Columns = i.Columns
+		newer.Columns, newer.Definition = i.Columns, i.Definition
 		if newer.Deprecated == "" {
 			newer.Deprecated = i.Deprecated
 		}

@@ -47,7 +47,7 @@ func (s *session) metadataLister() (lw request.Requests, possible bool) {
 	if s.o.ListMetadata == nil || s.lists.noMetadata {
 		return s.conn.lw, false
 	}
-	return request.Of(metadataList{s.o.ListMetadata, s.r.lw}, s.conn.await), true
+	return request.Of(metadataList{s.o.ListMetadata, s.r.lw}, s.conn), true
 }
 
 // metadataList is a ListerWatcher that lists metadata.

@@ -139,7 +139,7 @@ func (g *guards) askCompare(ctx context.Context) (Comparison, error) {
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { sent.Reset(compareTime) },
 	})
-	awaited, ended := request.Await(traced, g.s.conn.await)
+	awaited, ended := request.Await(traced, g.s.conn)
 	defer ended()
 	c, err := g.comparer.Call(ctx, awaited, g.s.o.Compare)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {

@@ -34,7 +34,7 @@ type connection struct {
 
 func newConnection(r *Reflector) *connection {
 	c := &connection{o: r.o, board: &r.board}
-	c.lw = request.Of(r.lw, c.await)
+	c.lw = request.Of(r.lw, c)
 	c.connecting.wait, c.listing.wait, c.listing.down = r.o.Limiter.Connect, r.o.Limiter.List, c.showDown
 	return c
 }
@@ -155,15 +155,17 @@ func (c *connection) connected() {
 	c.connecting.give()
 }
 
-// await is called when a request begins, and answered when the first byte of its answer has come or it has ended: the
-// slots do not count while a server does not answer.
-func (c *connection) await() (answered func()) {
+// Await implements request.Awaiter. The slots do not count while a server does not answer.
+func (c *connection) Await() (answered func()) {
 	connecting, listing := c.connecting.current().Await(), c.listing.current().Await()
 	return func() {
 		connecting()
 		listing()
 	}
 }
+
+// GotConn implements request.Awaiter.
+func (c *connection) GotConn() { c.connecting.current().Connected() }
 
 // works is called when everything has been delivered: the next take waits in no line of those that failed.
 func (c *connection) works() {

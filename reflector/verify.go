@@ -260,7 +260,7 @@ func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error)
 	}
 	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
 	defer cancel()
-	awaited, ended := request.Await(limited, g.s.conn.await)
+	awaited, ended := request.Await(limited, g.s.conn)
 	defer ended()
 	reason, err := g.verifier.Call(ctx, awaited, func(ctx context.Context) (Reason, error) {
 		return g.s.o.Verify(ctx, lost)

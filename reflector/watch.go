@@ -260,6 +260,9 @@ func (s *session) isBadEventAt(err error, rv string) bool {
 func (s *session) streamEnded(ctx context.Context) outcome {
 	s.watching.endedAt, s.watching.brokeAt = s.o.Clock.Now(), time.Now()
 	full, lively := s.watching.stream.end(s.watching.endedAt)
+	if !full {
+		s.o.Limiter.Ended()
+	}
 	if !lively {
 		return s.lose(ctx, s.conn.describe("watch", ErrShortWatch))
 	}

@@ -117,6 +117,13 @@ func (l *Limiter) Close() {
 	}
 }
 
+// Strangers returns the number of open connections that are not authenticated.
+func (l *Limiter) Strangers() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.strangers
+}
+
 // add records a new connection and returns the connection to close for it, which may be itself, or nil.
 func (l *Limiter) add(conn net.Conn) (c *connection, surplus net.Conn) {
 	l.mu.Lock()

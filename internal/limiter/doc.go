@@ -7,6 +7,9 @@
 // broken connection, Failed an attempt without an answer, and Heard that the server has sent something. A nil *Limiter
 // never waits.
 //
+// Over HTTP/2 all clients can share a network connection, if there is one when they begin. So after New, Lost and Ended
+// one client connects alone, until it has a connection ([Slot.Connected]); after ten seconds another may try.
+//
 //	up      ──Lost, Failed──► down    the first failure; the next attempt waits as that of a lone client
 //	down    ──Failed────────► down    one back-off for all: they try one at a time, in the order of their calls
 //	down    ──Heard─────────► up      those that wait go on, eight connecting and two listing at a time

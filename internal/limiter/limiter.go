@@ -36,6 +36,9 @@ type Limiter struct {
 	// failed is when the last failure was, err its error, and next when the next attempt may begin; guarded by mu.
 	failed, next time.Time
 	err          error
+	// connected is true once a client has got a network connection, until one is lost. Before that one client at a time
+	// connects: the others will share its connection, if they can. Guarded by mu.
+	connected bool
 	// recovered is closed when the link is up again; guarded by mu.
 	recovered chan struct{}
 	connects  places // guarded by mu
@@ -132,6 +135,16 @@ func (l *Limiter) Lost(err error) {
 	}
 }
 
+// Ended reports that a watch ended before its time, without an error: its network connection may be gone.
+func (l *Limiter) Ended() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.connected = false
+}
+
 // Heard reports that the server has sent something: the link is up.
 func (l *Limiter) Heard() {
 	if l == nil {
@@ -147,6 +160,7 @@ func (l *Limiter) Heard() {
 		return
 	}
 	l.failures = 0
+	l.connected = true
 	l.down.Store(false)
 	close(l.recovered)
 	l.recovered = make(chan struct{})
@@ -167,6 +181,7 @@ func (l *Limiter) Down() (failures int, next time.Time, recovered <-chan struct{
 func (l *Limiter) failLocked(err error) {
 	ceiling := Ceiling(l.failures)
 	l.failures++
+	l.connected = false
 	l.down.Store(true)
 	l.failed = time.Now()
 	l.next = l.failed.Add(rand.N(ceiling + 1))
@@ -185,13 +200,21 @@ func (l *Limiter) grantLocked() {
 	for len(l.lists.queue) > 0 && l.lists.taken < maxLists {
 		l.lists.grant()
 	}
-	for len(l.connects.queue) > 0 && l.connects.taken < maxConnects && l.dueLocked() {
+	for len(l.connects.queue) > 0 && l.connects.taken < l.maxConnectsLocked() && l.dueLocked() {
 		l.connects.grant()
 		if l.failures > 0 {
 			l.next = time.Now().Add(patience)
 		}
 	}
 	l.planLocked()
+}
+
+// maxConnectsLocked returns how many clients may connect at a time now. While the link is down, dueLocked bounds them.
+func (l *Limiter) maxConnectsLocked() int {
+	if l.connected || l.failures > 0 {
+		return maxConnects
+	}
+	return 1
 }
 
 // dueLocked reports whether an attempt may begin now, as far as the link is concerned.
@@ -203,7 +226,7 @@ func (l *Limiter) planLocked() {
 		l.timer.Stop()
 		l.timer = nil
 	}
-	if l.failures > 0 && len(l.connects.queue) > 0 && l.connects.taken < maxConnects {
+	if l.failures > 0 && len(l.connects.queue) > 0 && l.connects.taken < l.maxConnectsLocked() {
 		l.timer = time.AfterFunc(time.Until(l.next), l.tick)
 	}
 }

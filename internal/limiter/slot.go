@@ -29,12 +29,27 @@ func (t *Slot) Done() {
 		return
 	}
 	t.done = true
+	t.l.connected = t.l.failures == 0
 	if t.silent > 0 {
 		t.of(t.l).silent--
 	} else {
 		t.of(t.l).taken--
 	}
 	t.l.grantLocked()
+}
+
+// Connected reports that a request of the slot's owner has got a network connection. If the link had none, others have
+// waited to share it; but for ten seconds at most.
+func (t *Slot) Connected() {
+	if t == nil {
+		return
+	}
+	t.l.mu.Lock()
+	defer t.l.mu.Unlock()
+	if !t.l.connected {
+		t.l.connected = true
+		t.l.grantLocked()
+	}
 }
 
 // await is a request that waits for the first byte of its answer.
@@ -45,8 +60,9 @@ type await struct {
 }
 
 // Await is called when a request of the slot's owner begins. If nothing of the answer has come within 250 ms, the slot
-// does not count until it has: a resource that does not answer holds no slot that another one needs. The caller must
-// call answered when the first byte has come, or the request has ended.
+// does not count until it has: a resource that does not answer holds no slot that another one needs. While the link has
+// no network connection, that takes ten seconds. The caller must call answered when the first byte has come, or the
+// request has ended.
 func (t *Slot) Await() (answered func()) {
 	if t == nil {
 		return func() {}
@@ -76,7 +92,8 @@ func (t *Slot) fallSilent(a *await) {
 	switch {
 	case a.ended || t.done:
 		return
-	case t.silent == 0 && p.silent == maxSilent:
+	case t.silent == 0 && p.silent == maxSilent,
+		p == &t.l.connects && !t.l.connected && time.Since(t.begun) < patience:
 		a.timer.Reset(silence)
 		return
 	}

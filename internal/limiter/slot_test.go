@@ -84,6 +84,7 @@ func TestTwoRequestsInASlot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		slot.Connected()
 		first, second := slot.Await(), slot.Await()
 		time.Sleep(time.Second)
 		first()
@@ -101,6 +102,67 @@ func TestTwoRequestsInASlot(t *testing.T) {
 			t.Errorf("%d are taken", l.connects.taken)
 		}
 		slot.Done()
+	})
+}
+
+// TestOneConnectsFirst checks that one client connects alone until it has a network connection, at the start and after
+// the connections were lost, and that one that hangs holds up the others for ten seconds.
+func TestOneConnectsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		granted := make(chan *Slot, 100)
+		connect := func(n int) {
+			for range n {
+				go func() {
+					slot, err := l.Connect(t.Context(), false, func(error) {})
+					if err != nil {
+						t.Error(err)
+					}
+					granted <- slot
+				}()
+			}
+		}
+		among := func(what string, want int) (slots []*Slot) {
+			t.Helper()
+			synctest.Wait()
+			for range len(granted) {
+				slots = append(slots, <-granted)
+			}
+			if len(slots) != want {
+				t.Errorf("%s: %d connect, want %d", what, len(slots), want)
+			}
+			return slots
+		}
+		done := func(slots ...*Slot) {
+			for _, slot := range slots {
+				slot.Done()
+			}
+		}
+		connect(4)
+		first := among("at the start", 1)
+		first[0].Connected()
+		done(append(among("once it has a connection", 3), first...)...)
+		connect(4)
+		done(among("while there is a connection", 4)...)
+
+		l.Ended()
+		connect(3)
+		hangs := among("after the watches ended", 1)
+		answered := hangs[0].Await()
+		time.Sleep(patience - time.Millisecond)
+		among("while it waits for a connection", 0)
+		time.Sleep(silence)
+		second := among("after ten seconds", 1)
+		answered()
+		done(second...)
+		done(append(among("once the second has come and gone", 1), hangs...)...)
+
+		l.Lost(errAway)
+		connect(3)
+		time.Sleep(BackoffBase)
+		first = among("while the link is down", 1)
+		l.Heard()
+		done(append(among("once it is up", 2), first...)...)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -266,20 +267,16 @@ func (c *cluster) createNamespace(t *testing.T, name string) {
 	}
 }
 
-// createWidgets makes a CRD without a schema of its own, and objects with all that
-// JSON has: integers that are no floats, nulls, empty lists, unknown fields.
-func (c *cluster) createWidgets(t *testing.T, n int) dynamic.NamespaceableResourceInterface {
+// define creates the CRD of a namespaced kind of e2e.larder.dev/v1, without a schema.
+func define(t *testing.T, client dynamic.Interface, plural, kind string) {
 	t.Helper()
-	client, err := dynamic.NewForConfig(c.Config(writer))
-	if err != nil {
-		t.Fatal(err)
-	}
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "widgets.e2e.larder.dev"},
+		"metadata": map[string]any{"name": plural + "." + widgets.Group},
 		"spec": map[string]any{
 			"group": widgets.Group, "scope": "Namespaced",
-			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+			"names": map[string]any{"plural": plural, "singular": strings.ToLower(kind), "kind": kind,
+				"listKind": kind + "List"},
 			"versions": []any{map[string]any{
 				"name": "v1", "served": true, "storage": true,
 				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
@@ -292,6 +289,17 @@ func (c *cluster) createWidgets(t *testing.T, n int) dynamic.NamespaceableResour
 	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// createWidgets makes a CRD without a schema of its own, and objects with all that
+// JSON has: integers that are no floats, nulls, empty lists, unknown fields.
+func (c *cluster) createWidgets(t *testing.T, n int) dynamic.NamespaceableResourceInterface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(c.Config(writer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	define(t, client, widgets.Resource, "Widget")
 	r := client.Resource(widgets)
 	for i := range n {
 		w := &unstructured.Unstructured{Object: map[string]any{

@@ -103,6 +103,20 @@ func TestWatchers(t *testing.T) {
 	}
 }
 
+// freeAddress returns an address on loopback with a port that nobody uses.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := controlplane.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
 // servedMirror is a larder sync --serve of ConfigMaps behind a link.
 type servedMirror struct {
 	cp      *controlplane.ControlPlane
@@ -129,14 +143,7 @@ func startMirror(t *testing.T) *servedMirror {
 	m.cluster.mark(t)
 	upstream := m.cluster.kubeconfig(t, "", m.dir)
 	m.served = filepath.Join(m.dir, "served.kubeconfig")
-	l, err := controlplane.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeAddress(t)
 	m.args = []string{
 		"sync", "configmaps", "--kubeconfig", upstream, "--server", "https://" + m.link.addr, "--store",
 		filepath.Join(m.dir, "mirror.db"), "--serve", address, "--serve-kubeconfig", m.served,

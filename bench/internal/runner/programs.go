@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,17 +9,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -27,193 +26,189 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/cluster"
 	"github.com/larder-dev/larder/bench/internal/report"
+	"github.com/larder-dev/larder/bench/internal/subject"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/factory"
 	"github.com/larder-dev/larder/store"
 )
 
-// Program is a program with a typed factory: of so many kinds with so many objects each, of which so many change while
-// it is down.
-type Program struct{ Kinds, Objects, Changes int }
-
-// limits are the rate limits of the programs' clients; QPS -1 is none. Burst is twice QPS, as in client-go's default.
-var limits = []float32{5, 20, 50, -1}
-
-// kinds are those that the programs read. None has a controller in kube-apiserver.
-var kinds = []struct {
-	schema.GroupVersionResource
-	kind string
-	more map[string]any
-}{
-	{resourceOf("", "v1", "configmaps"), "ConfigMap", nil},
-	{resourceOf("", "v1", "secrets"), "Secret", nil},
-	{resourceOf("", "v1", "serviceaccounts"), "ServiceAccount", nil},
-	{resourceOf("", "v1", "resourcequotas"), "ResourceQuota", nil},
-	{resourceOf("", "v1", "limitranges"), "LimitRange", map[string]any{"spec": map[string]any{"limits": []any{}}}},
-	{resourceOf("coordination.k8s.io", "v1", "leases"), "Lease", nil},
-	{resourceOf("rbac.authorization.k8s.io", "v1", "roles"), "Role", map[string]any{"rules": []any{}}},
-	{resourceOf("networking.k8s.io", "v1", "networkpolicies"), "NetworkPolicy",
-		map[string]any{"spec": map[string]any{"podSelector": map[string]any{}}}},
+// Program is a program with a factory: typed for up to eight kinds, which are built in, and dynamic for more, which are
+// custom. Of each kind there are Objects, of which Changes are changed before each start. QPS Limits its client; -1 is
+// no limit, and 0 measures each of Limits.
+type Program struct {
+	Kinds, Objects, Changes int
+	QPS                     float32
 }
 
-func resourceOf(group, version, resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
-}
+func (p Program) custom() bool { return p.Kinds > len(builtIn) }
 
-// namespace is that of the programs' objects.
-const namespace = "programs"
+// Limits are the rate limits of the programs' clients, in requests a second; -1 is none. Burst is twice that, as in
+// client-go's default.
+var Limits = []float32{5, 20, 50, -1}
 
-// programs measures the restarts of programs.
-type programs struct {
-	config *rest.Config
-	client dynamic.Interface
-	dir    string
-	change int // number of the last change
-}
+const (
+	// mostLimited is how many kinds are measured with a limit, which makes a start of more take minutes.
+	mostLimited = 50
+	// once is how often a first start and a reconnect are measured: their times do not matter, and the other figures hardly
+	// vary.
+	once = 3
+	// reconnected is when the requests of a reconnect are counted: after client-go's back-off.
+	reconnected = 5 * time.Second
+)
 
-// Programs measures the time from a program's start to HasSynced of all its informers, and the requests that it makes
-// until then: with client-go's factory, and with Larder's over its file. Both take turns in one process. It writes a
-// table of medians of 15.
+// Programs measures programs' first starts, restarts and reconnects, with client-go's factory and with Larder's over its
+// file: the time to HasSynced of all informers, the requests until then, the bytes that are received and the network
+// connections. A reconnect has no time. Both take turns in one process. It writes a table of medians.
 func Programs(ctx context.Context, all []Program, dir, command string, out io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	p := &programs{config: c.Access().Config(), dir: dir}
-	if p.client, err = dynamic.NewForConfig(p.config); err != nil {
+	config := rest.CopyConfig(c.Access().Config())
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `Restart of a program to HasSynced, typed factory, policy Resumed, medians of %d (%s):
+	p := &programs{config: config, world: programWorld{client: client}, dir: dir}
+	fmt.Fprintf(out, `Programs with a factory to HasSynced, policy Resumed; restarts are medians of %d, the rest of %d (%s):
 
-| kinds × objects | changed, of each | QPS | client-go | requests | Larder | requests | Larder / client-go |
-|---|---|---|---|---|---|---|---|
-`, startRuns, "`"+command+"`")
+| kinds × objects | changed, of each | QPS | | client-go | requests, KB, connections | Larder | requests, KB, connections | |
+|---|---|---|---|---|---|---|---|---|
+`, startRuns, once, "`"+command+"`")
 	for _, one := range all {
-		if one.Kinds > len(kinds) {
-			return fmt.Errorf("%d kinds: there are %d", one.Kinds, len(kinds))
-		}
-		if err := p.fill(ctx, one); err != nil {
+		if err := p.world.fill(ctx, one); err != nil {
 			return err
 		}
-		for _, qps := range limits {
-			row, err := p.row(ctx, one, qps)
-			if err != nil {
+		for _, qps := range Limits {
+			if one.QPS != 0 && one.QPS != qps || one.Kinds > mostLimited && qps > 0 {
+				continue
+			}
+			if err := p.rows(ctx, one, qps, out); err != nil {
 				return fmt.Errorf("%+v at %v requests a second: %w", one, qps, err)
 			}
-			fmt.Fprintln(out, row)
 		}
 	}
 	return nil
 }
 
-// fill creates the objects that are missing.
-func (p *programs) fill(ctx context.Context, one Program) error {
-	ns := object("Namespace", schema.GroupVersion{Version: "v1"}, "", namespace, nil)
-	_, err := p.client.Resource(resourceOf("", "v1", "namespaces")).Create(ctx, ns, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+// programs measures programs.
+type programs struct {
+	config *rest.Config
+	world  programWorld
+	dir    string
+}
+
+// rows writes the rows of a program: its restarts, and, without a limit, its first starts and reconnects.
+func (p *programs) rows(ctx context.Context, one Program, qps float32, out io.Writer) error {
+	file := filepath.Join(p.dir, "program.db")
+	defer func() { _ = os.Remove(file) }()
+	limit := "none"
+	if qps > 0 {
+		limit = fmt.Sprint(qps)
+	} else if err := p.row(ctx, one, qps, "first start", once, out, limit, func() string {
+		_ = os.Remove(file)
+		return file
+	}); err != nil {
 		return err
 	}
-	for _, k := range kinds[:one.Kinds] {
-		client := p.client.Resource(k.GroupVersionResource).Namespace(namespace)
-		if err := client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if _, err := p.larder(ctx, one, -1, file, false); err != nil { // the first start, which lists
+		return err
+	}
+	if err := p.row(ctx, one, qps, "restart", startRuns, out, limit, func() string { return file }); err != nil {
+		return err
+	}
+	if qps > 0 {
+		return nil
+	}
+	return p.row(ctx, one, qps, "reconnect", once, out, limit, func() string { return file })
+}
+
+// row measures one phase of a program so many times, and writes its row. file returns the file of the next start.
+func (p *programs) row(
+	ctx context.Context, one Program, qps float32, phase string, runs int, out io.Writer, limit string, file func() string,
+) error {
+	var seen [2][]cost
+	for range runs {
+		if err := p.world.change(ctx, one); err != nil {
 			return err
 		}
-		for n := range one.Objects {
-			obj := object(k.kind, k.GroupVersion(), namespace, fmt.Sprintf("object-%05d", n), k.more)
-			if _, err := client.Create(ctx, obj, metav1.CreateOptions{}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// object returns an object of a kind; more are its other fields.
-func object(
-	kind string, gv schema.GroupVersion, namespace, name string, more map[string]any,
-) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(more)}
-	if more == nil {
-		u.Object = map[string]any{}
-	}
-	u.SetAPIVersion(gv.String())
-	u.SetKind(kind)
-	u.SetNamespace(namespace)
-	u.SetName(name)
-	return u
-}
-
-// row returns a row of the table.
-func (p *programs) row(ctx context.Context, one Program, qps float32) (string, error) {
-	file := filepath.Join(p.dir, fmt.Sprintf("program-%dx%d-%d-%v.db", one.Kinds, one.Objects, one.Changes, qps))
-	defer func() { _ = os.Remove(file) }()
-	if _, _, err := p.larder(ctx, one, -1, file); err != nil { // the first start, which lists
-		return "", err
-	}
-	var took, requests [2][]float64
-	for range startRuns {
-		if err := p.changed(ctx, one); err != nil {
-			return "", err
-		}
-		for i, start := range []func() (time.Duration, int64, error){
-			func() (time.Duration, int64, error) { return p.clientGo(ctx, one, qps) },
-			func() (time.Duration, int64, error) { return p.larder(ctx, one, qps, file) },
+		for i, start := range []func() (cost, error){
+			func() (cost, error) { return p.clientGo(ctx, one, qps, phase == "reconnect") },
+			func() (cost, error) { return p.larder(ctx, one, qps, file(), phase == "reconnect") },
 		} {
 			time.Sleep(pause)
-			d, n, err := start()
+			c, err := start()
 			if err != nil {
-				return "", err
-			}
-			took[i], requests[i] = append(took[i], d.Seconds()), append(requests[i], float64(n))
-		}
-	}
-	limit := fmt.Sprint(qps)
-	if qps < 0 {
-		limit = "none"
-	}
-	row := fmt.Sprintf("| %d × %d | %d | %s", one.Kinds, one.Objects, one.Changes, limit)
-	var medians []float64
-	for i := range took {
-		t, n := report.Summarize(took[i]), report.Summarize(requests[i])
-		medians = append(medians, t.Median)
-		row += fmt.Sprintf(" | %.0f ms (%.0f – %.0f) | %.0f", t.Median*1e3, t.Min*1e3, t.Max*1e3, n.Median)
-	}
-	return fmt.Sprintf("%s | %.2f× |", row, medians[1]/medians[0]), nil
-}
-
-// changed changes objects of each kind, and one of another resource, so that the server's resourceVersion advances.
-func (p *programs) changed(ctx context.Context, one Program) error {
-	p.change++
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"change":"%d"}}}`, p.change)
-	for _, k := range kinds[:one.Kinds] {
-		client := p.client.Resource(k.GroupVersionResource).Namespace(namespace)
-		for n := range one.Changes {
-			name := fmt.Sprintf("object-%05d", (p.change+n)%one.Objects)
-			if _, err := client.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 				return err
 			}
+			seen[i] = append(seen[i], c)
 		}
 	}
-	_, err := p.client.Resource(resourceOf("", "v1", "namespaces")).Patch(ctx, namespace, types.MergePatchType, patch,
-		metav1.PatchOptions{})
+	row := []string{fmt.Sprintf("| %d × %d", one.Kinds, one.Objects), fmt.Sprint(one.Changes), limit, phase}
+	var medians []float64
+	for _, costs := range seen {
+		took := summary(costs, func(c cost) float64 { return c.took.Seconds() })
+		medians = append(medians, took.Median)
+		times := ""
+		if took.Median > 0 {
+			times = fmt.Sprintf("%.0f ms (%.0f – %.0f)", took.Median*1e3, took.Min*1e3, took.Max*1e3)
+		}
+		row = append(row, times, fmt.Sprintf("%.0f, %.1f, %.0f",
+			summary(costs, func(c cost) float64 { return float64(c.requests) }).Median,
+			summary(costs, func(c cost) float64 { return float64(c.received) / 1000 }).Median,
+			summary(costs, func(c cost) float64 { return float64(c.connections) }).Median))
+	}
+	ratio := ""
+	if medians[0] > 0 {
+		ratio = fmt.Sprintf("%.2f×", medians[1]/medians[0])
+	}
+	_, err := fmt.Fprintln(out, strings.Join(append(row, ratio), " | ")+" |")
 	return err
 }
 
-// clientset returns a client with a rate limit, over a network connection of its own, and the number of its requests.
-func (p *programs) clientset(qps float32) (*kubernetes.Clientset, *atomic.Int64, func(), error) {
-	config := rest.CopyConfig(p.config)
-	config.QPS, config.Burst = qps, int(2*qps)
+func summary(costs []cost, of func(cost) float64) report.Summary {
+	var all []float64
+	for _, c := range costs {
+		all = append(all, of(c))
+	}
+	return report.Summarize(all)
+}
+
+// cost is what a start or a reconnect takes.
+type cost struct {
+	took                            time.Duration // zero for a reconnect
+	requests, received, connections int64
+}
+
+// link is the way of one program to the server: a network of its own.
+type link struct {
+	network  *subject.Network
+	requests atomic.Int64
+	// config makes clients that share the network connections.
+	config *rest.Config
+	close  func()
+}
+
+func (p *programs) link(qps float32) (*link, error) {
+	l := &link{network: subject.NewNetwork()}
+	client, err := rest.HTTPClientFor(l.network.Wrap(p.config))
+	if err != nil {
+		return nil, err
+	}
+	l.close = client.CloseIdleConnections
+	l.config = &rest.Config{Host: p.config.Host, Transport: counting{client.Transport, &l.requests}, QPS: qps,
+		Burst: int(2 * qps)}
+	return l, nil
+}
+
+// typed returns the configuration of a typed client, which prefers protobuf.
+func (l *link) typed() *rest.Config {
+	config := rest.CopyConfig(l.config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	n := &atomic.Int64{}
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return counting{rt, n} })
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	set, err := kubernetes.NewForConfigAndClient(config, client)
-	return set, n, client.CloseIdleConnections, err
+	return config
 }
 
 // counting counts requests.
@@ -227,72 +222,128 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
+// starter is what is common to the factories.
+type starter struct {
+	informer func(gvr schema.GroupVersionResource) (cache.SharedIndexInformer, error)
+	start    func(stop <-chan struct{})
+	shutdown func()
+}
+
+func typedStarter(f informers.SharedInformerFactory) starter {
+	return starter{func(gvr schema.GroupVersionResource) (cache.SharedIndexInformer, error) {
+		i, err := f.ForResource(gvr)
+		if err != nil {
+			return nil, err
+		}
+		return i.Informer(), nil
+	}, f.Start, f.Shutdown}
+}
+
+func dynamicStarter(f dynamicinformer.DynamicSharedInformerFactory) starter {
+	return starter{func(gvr schema.GroupVersionResource) (cache.SharedIndexInformer, error) {
+		return f.ForResource(gvr).Informer(), nil
+	}, f.Start, f.Shutdown}
+}
+
 // clientGo starts a program with client-go's factory.
-func (p *programs) clientGo(ctx context.Context, one Program, qps float32) (time.Duration, int64, error) {
-	set, n, closed, err := p.clientset(qps)
+func (p *programs) clientGo(ctx context.Context, one Program, qps float32, reconnect bool) (cost, error) {
+	l, err := p.link(qps)
 	if err != nil {
-		return 0, 0, err
+		return cost{}, err
 	}
-	defer closed()
+	defer l.close()
 	begun := time.Now()
-	f := informers.NewSharedInformerFactoryWithOptions(set, 0, informers.WithNamespace(namespace))
-	return synced(ctx, f, one, n, begun)
+	if one.custom() {
+		client, err := dynamic.NewForConfig(l.config)
+		if err != nil {
+			return cost{}, err
+		}
+		f := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, programNamespace, nil)
+		return dynamicStarter(f).run(ctx, one, l, begun, reconnect)
+	}
+	set, err := kubernetes.NewForConfig(l.typed())
+	if err != nil {
+		return cost{}, err
+	}
+	f := informers.NewSharedInformerFactoryWithOptions(set, 0, informers.WithNamespace(programNamespace))
+	return typedStarter(f).run(ctx, one, l, begun, reconnect)
 }
 
 // larder starts a program with Larder's factory.
-func (p *programs) larder(ctx context.Context, one Program, qps float32, file string) (time.Duration, int64, error) {
-	set, n, closed, err := p.clientset(qps)
+func (p *programs) larder(ctx context.Context, one Program, qps float32, file string, reconnect bool) (c cost, err error) {
+	l, err := p.link(qps)
 	if err != nil {
-		return 0, 0, err
+		return cost{}, err
 	}
-	defer closed()
+	defer l.close()
 	quiet := logr.Discard()
 	begun := time.Now()
 	st, err := store.Open(file, store.Options{Logger: &quiet})
 	if err != nil {
-		return 0, 0, err
+		return cost{}, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	o := factory.Options{Namespace: programNamespace,
+		Informer: informer.Options{Store: st, PersistSecrets: true, Logger: &quiet}}
+	if one.custom() {
+		client, err := dynamic.NewForConfig(l.config)
+		if err != nil {
+			return cost{}, err
+		}
+		o.Config = l.config
+		return dynamicStarter(factory.NewDynamicSharedInformerFactory(client, 0, o)).run(ctx, one, l, begun, reconnect)
+	}
+	set, err := kubernetes.NewForConfig(l.typed())
+	if err != nil {
+		return cost{}, err
 	}
 	var types []runtime.Object
-	for _, k := range kinds[:one.Kinds] {
+	for _, k := range programKinds(one.Kinds) {
 		example, err := scheme.Scheme.New(k.GroupVersion().WithKind(k.kind))
 		if err != nil {
-			return 0, 0, errors.Join(err, st.Close())
+			return cost{}, err
 		}
 		types = append(types, example)
 	}
-	f, err := factory.NewSharedInformerFactory(set, 0, factory.Options{
-		Namespace: namespace, Informer: informer.Options{Store: st, PersistSecrets: true, Logger: &quiet},
-	}, types...)
+	f, err := factory.NewSharedInformerFactory(set, 0, o, types...)
 	if err != nil {
-		return 0, 0, errors.Join(err, st.Close())
+		return cost{}, err
 	}
-	took, requests, err := synced(ctx, f, one, n, begun)
-	return took, requests, errors.Join(err, st.Close())
+	return typedStarter(f).run(ctx, one, l, begun, reconnect)
 }
 
-// synced starts the informers of a factory, waits until all have synced, and stops them.
-func synced(
-	ctx context.Context, f informers.SharedInformerFactory, one Program, n *atomic.Int64, begun time.Time,
-) (took time.Duration, requests int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer f.Shutdown()
+// run starts the informers of a factory, waits until all have synced, and stops them. With reconnect it cuts the network
+// after that, and the cost is that of the time after the cut.
+func (f starter) run(ctx context.Context, one Program, l *link, begun time.Time, reconnect bool) (cost, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer f.shutdown()
 	defer cancel()
 	var done []cache.InformerSynced
-	for _, k := range kinds[:one.Kinds] {
-		inf, err := f.ForResource(k.GroupVersionResource)
+	for _, k := range programKinds(one.Kinds) {
+		inf, err := f.informer(k.GroupVersionResource)
 		if err != nil {
-			return 0, 0, err
+			return cost{}, err
 		}
-		done = append(done, inf.Informer().HasSynced)
+		done = append(done, inf.HasSynced)
 	}
-	f.Start(ctx.Done())
+	f.start(ctx.Done())
 	for _, d := range done {
 		for !d() {
 			if ctx.Err() != nil {
-				return 0, 0, ctx.Err()
+				return cost{}, cmp.Or(context.Cause(ctx), ctx.Err())
 			}
 			time.Sleep(time.Millisecond)
 		}
 	}
-	return time.Since(begun), n.Load(), nil
+	c := cost{time.Since(begun), l.requests.Load(), l.network.Received(), l.network.Dialed()}
+	if !reconnect {
+		return c, nil
+	}
+	time.Sleep(reconnected) // the watches are open
+	before := cost{0, l.requests.Load(), l.network.Received(), l.network.Dialed()}
+	l.network.Cut()
+	l.network.Release()
+	time.Sleep(reconnected)
+	return cost{0, l.requests.Load() - before.requests, l.network.Received() - before.received,
+		l.network.Dialed() - before.connections}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
@@ -15,6 +16,7 @@ import (
 // up there, and it can be cut.
 type Network struct {
 	received meter.Received
+	dialed   atomic.Int64
 	dialer   *connrotation.Dialer
 
 	mu   sync.Mutex    // guards held
@@ -30,6 +32,9 @@ func NewNetwork() *Network {
 
 // Received returns the number of bytes received so far.
 func (n *Network) Received() int64 { return n.received.Bytes() }
+
+// Dialed returns the number of connections so far.
+func (n *Network) Dialed() int64 { return n.dialed.Load() }
 
 // Wrap returns a copy of config whose connections go through the network.
 func (n *Network) Wrap(config *rest.Config) *rest.Config {
@@ -82,6 +87,7 @@ func (n *Network) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
+	n.dialed.Add(1)
 	return newConn(n, c), nil
 }
 

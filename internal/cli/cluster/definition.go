@@ -20,7 +20,8 @@ const DefinitionWait = 2 * time.Minute
 
 // definition is the part of a CustomResourceDefinition that is kept.
 type definition struct {
-	Spec struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
 		Scope string `json:"scope"`
 		Names struct {
 			Kind       string   `json:"kind"`
@@ -68,15 +69,18 @@ func IsCustom(gvr schema.GroupVersionResource) bool {
 	return strings.Contains(gvr.Group, ".") && !scheme.Scheme.IsGroupRegistered(gvr.Group)
 }
 
-// DefinitionState returns a text that changes with the definition of a resource, and when that is created again. It is
-// made of the definition's metadata: the definition itself has hundreds of KB.
+// DefinitionState returns the Definition of what Define would return now. It reads the definition's metadata: the
+// definition itself may have hundreds of KB.
 func (c *Connection) DefinitionState(ctx context.Context, gvr schema.GroupVersionResource) (string, error) {
 	m, err := c.meta.Resource(definitions).Get(ctx, gvr.GroupResource().String(), metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s/%d", m.UID, m.Generation), nil
+	return stateOfDefinition(&m.ObjectMeta), nil
 }
+
+// stateOfDefinition returns a text that changes with a definition, and when that is created again.
+func stateOfDefinition(m *metav1.ObjectMeta) string { return fmt.Sprintf("%s/%d", m.UID, m.Generation) }
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
@@ -96,7 +100,7 @@ func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource
 		Kind: d.Spec.Names.Kind, Singular: d.Spec.Names.Singular, ShortNames: d.Spec.Names.ShortNames,
 		Namespaced: d.Spec.Scope == "Namespaced",
 		Categories: append([]string{}, d.Spec.Names.Categories...), Columns: []entry.Column{},
-		SelectableFields: []string{}, Deprecated: d.deprecated(gvr),
+		SelectableFields: []string{}, Deprecated: d.deprecated(gvr), Definition: stateOfDefinition(&d.Metadata),
 	}
 	for _, v := range d.Spec.Versions {
 		if v.Name == gvr.Version {

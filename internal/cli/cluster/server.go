@@ -36,6 +36,13 @@ func NewServer(config *rest.Config) (*Server, error) {
 	if s.http, err = rest.HTTPClientFor(s.config); err != nil {
 		return nil, err
 	}
+	next := s.http.Transport
+	s.http.Transport = &lanes{make: func() (rt http.RoundTripper, err error) {
+		if rt, next = next, nil; rt == nil {
+			rt, err = rest.TransportFor(s.config) // with connections of its own, since the configuration dials
+		}
+		return rt, err
+	}}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(s.config, s.http)
 	if err != nil {
 		return nil, err

@@ -10,10 +10,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// describe keeps stored, until ctx ends, what the server's definition of a custom resource says of its names and
-// columns. It is read once the informer has found the server in this run. After that a change of it cannot be missed:
-// kube-apiserver ends the watches of the resource and answers them with 410, so that the informer lists. Without a
-// definition, or the right to read it, there is nothing to store.
+// describe keeps stored, until ctx ends, the names and columns of a custom resource, from its definition at the server.
+// It is read when the informer has listed: a change cannot be missed, since kube-apiserver then ends the watches of the
+// resource and answers them with 410. If there is no definition, or no right to read it, nothing is stored.
 func (mb *member) describe(ctx context.Context, st *store.Store) {
 	if !cluster.IsCustom(mb.resource.GroupVersionResource) {
 		return
@@ -26,8 +25,10 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 	if !mb.informer.Status().Persistent {
 		return
 	}
-	stored := "" // the state of the definition that is stored
-	lists := -1
+	stored, lists := "", -1 // the state of the definition that is stored, and the lists when it was read
+	if info, err := mb.informer.Reader().Info(ctx); err == nil && info.Resource.Definition != "" {
+		stored, lists = info.Resource.Definition, 0
+	}
 	for {
 		if now := mb.informer.Status().Reflector.Lists; now != lists {
 			state, err := mb.describeNow(ctx, st, stored)
@@ -62,5 +63,5 @@ func (mb *member) describeNow(ctx context.Context, st *store.Store, stored strin
 	if err != nil {
 		return stored, err
 	}
-	return state, nil
+	return info.Definition, nil
 }

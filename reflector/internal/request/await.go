@@ -6,22 +6,30 @@ import (
 	"sync"
 )
 
+// Awaiter is told of HTTP requests.
+type Awaiter interface {
+	// Await is called when a request begins, and answered when the first byte of its answer has come or it has ended.
+	Await() (answered func())
+	// GotConn is called when a request has got a network connection.
+	GotConn()
+}
+
 // awaiting is a call that makes HTTP requests, one after the other.
 type awaiting struct {
-	await func() (answered func())
+	by Awaiter
 
 	mu       sync.Mutex
 	ended    bool   // guarded by mu
 	answered func() // guarded by mu; nil while no answer is awaited
 }
 
-// Await returns the context for a call that makes HTTP requests. It calls await when the call makes a request, once the
-// client's rate limiter has let it pass, and the function that await returns when the first byte of the answer has
-// come. The caller must call ended when the call has returned.
-func Await(ctx context.Context, await func() (answered func())) (_ context.Context, ended func()) {
-	a := &awaiting{await: await}
+// Await returns the context for a call that makes HTTP requests, which it reports to by. A request begins when the
+// client's rate limiter has let it pass. The caller must call ended when the call has returned.
+func Await(ctx context.Context, by Awaiter) (_ context.Context, ended func()) {
+	a := &awaiting{by: by}
 	trace := &httptrace.ClientTrace{
 		GetConn:              func(string) { a.begin() },
+		GotConn:              func(httptrace.GotConnInfo) { by.GotConn() },
 		GotFirstResponseByte: a.came,
 	}
 	return httptrace.WithClientTrace(ctx, trace), a.end
@@ -32,7 +40,7 @@ func (a *awaiting) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.answered == nil && !a.ended {
-		a.answered = a.await()
+		a.answered = a.by.Await()
 	}
 }
 

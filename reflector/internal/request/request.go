@@ -19,18 +19,15 @@ import (
 // CallWait is how long a call may go on after its context has ended.
 const CallWait = 5 * time.Second
 
-// Of returns the Requests to lw. await is called when an HTTP request begins, and the function that it returns when the
-// first byte of the answer has come, or the request has ended.
-func Of(lw cache.ListerWatcherWithContext, await func() (answered func())) Requests {
-	return Requests{lw, await}
-}
+// Of returns the Requests to lw, whose HTTP requests are reported to by.
+func Of(lw cache.ListerWatcherWithContext, by Awaiter) Requests { return Requests{lw, by} }
 
 // Requests makes the calls to the user's ListerWatcher. Some ignore their context (a cache.ListWatch with a ListFunc
 // does not get it), and some panic; neither may keep a run from ending. A call that goes on after its time-out is
 // reported to overdue and waited for until ctx ends, because further calls would only pile up.
 type Requests struct {
-	lw    cache.ListerWatcherWithContext
-	await func() (answered func())
+	lw cache.ListerWatcherWithContext
+	by Awaiter
 }
 
 // List makes one list request with the time-out within. It may run on any goroutine, which also calls overdue.
@@ -40,7 +37,7 @@ func (l Requests) List(
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var a answers
-	awaited, ended := Await(limited, l.await)
+	awaited, ended := Await(limited, l.by)
 	defer ended()
 	g := guest.Guest[runtime.Object]{What: "list", Wait: CallWait, Overdue: overdue}
 	list, err := g.Call(ctx, a.count(awaited), func(ctx context.Context) (runtime.Object, error) {
@@ -81,7 +78,7 @@ func isList(l *unstructured.UnstructuredList) bool {
 func (l Requests) Watch(
 	ctx, limited context.Context, o metav1.ListOptions, overdue func(error),
 ) (watch.Interface, error) {
-	awaited, ended := Await(limited, l.await)
+	awaited, ended := Await(limited, l.by)
 	defer ended()
 	g := guest.Guest[watch.Interface]{What: "watch", Wait: CallWait, Overdue: overdue, Drop: watch.Interface.Stop}
 	return g.Call(ctx, awaited, func(ctx context.Context) (watch.Interface, error) {

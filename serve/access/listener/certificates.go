@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 
@@ -43,6 +44,31 @@ func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 		return now, nil
 	}
 	return config
+}
+
+// Multiplex is a protocol for the TLS configuration of a client with many watches, beside "h2" and "http/1.1": it asks a
+// Server for HTTP/2, so that they share a connection. Other servers ignore it.
+const Multiplex = "larder-multiplex"
+
+// withMultiplex returns the configuration of a server that speaks HTTP/2 with clients that ask for it by Multiplex,
+// while allowed returns true, and else HTTP/1.1.
+func withMultiplex(config *tls.Config, allowed func() bool) *tls.Config {
+	choose := config.Clone()
+	choose.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		now := config
+		if config.GetConfigForClient != nil {
+			var err error
+			if now, err = config.GetConfigForClient(hello); err != nil {
+				return nil, err
+			}
+		}
+		if slices.Contains(hello.SupportedProtos, Multiplex) && allowed() {
+			now = now.Clone()
+			now.NextProtos = []string{"h2", "http/1.1"}
+		}
+		return now, nil
+	}
+	return choose
 }
 
 // Load returns an operator's own certificate, with its chain, and its key.

@@ -5,6 +5,7 @@ import (
 	"log"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,16 +32,32 @@ func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.
 	s := &Server{connections: connlimit.New(connlimit.Options{Total: l.Connections, Strangers: l.Strangers,
 		StrangersPerAddress: l.StrangersPerAddress, Idle: maxIdle})}
 	s.Server = &http.Server{
-		Handler: noBodies(h), TLSConfig: config, MaxHeaderBytes: l.Header, IdleTimeout: l.IdleTime,
+		Handler: noBodies(h), MaxHeaderBytes: l.Header, IdleTimeout: l.IdleTime,
 		// The access handler extends the deadline of authenticated requests, and lifts that of watches.
 		ReadHeaderTimeout: l.HeaderTime, ReadTimeout: 2 * l.HeaderTime,
 		Protocols: new(http.Protocols),
-		ErrorLog:  log.New(serverLog{logger}, "", 0),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReceiveBufferPerConnection: receiveBuffer,
+			MaxReceiveBufferPerStream: receiveBuffer, SendPingTimeout: pingAfter, WriteByteTimeout: writeWithin},
+		ErrorLog: log.New(serverLog{logger}, "", 0),
 	}
 	s.connections.Attach(s.Server)
-	s.Protocols.SetHTTP1(true) // an event costs half of what it does over HTTP/2
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true)
+	s.TLSConfig = withMultiplex(config, func() bool { return s.connections.Strangers() <= l.Strangers/multiplexUpTo })
 	return s
 }
+
+const (
+	// streams is how many requests an HTTP/2 connection may have at a time: as many as kube-apiserver's.
+	streams = 100
+	// receiveBuffer is how much of requests' bodies an HTTP/2 connection holds: the least that the protocol allows.
+	receiveBuffer = 64 << 10
+	// pingAfter is when a silent HTTP/2 client is asked whether it lives, and writeWithin how long it may read nothing.
+	pingAfter, writeWithin = 30 * time.Second, 2 * time.Minute
+	// multiplexUpTo is the part of Limits.Strangers up to which clients get HTTP/2. Each stranger can make as many requests
+	// at a time as its connection has streams, so a crowd of them gets HTTP/1.1.
+	multiplexUpTo = 32
+)
 
 // Close closes the listener and all connections. Unlike that of http.Server it waits for no client: that one takes five
 // seconds to close each TLS connection whose client does not read. Like that one it does not wait for handlers.

@@ -98,6 +98,7 @@ func newInfoRecord(s State) *format.Info {
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		Selectable:      s.Info.Resource.SelectableFields,
 		Deprecated:      s.Info.Resource.Deprecated,
+		Definition:      s.Info.Resource.Definition,
 		RequestedAs:     s.Info.Resource.RequestedAs,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
 		Objects: s.Objects, Indexes: s.Indexes, Dictionary: s.Dictionary,
@@ -131,7 +132,8 @@ func stateOf(r *format.Info) State {
 			Resource: entry.ResourceInfo{
 				Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
 				Categories: r.Categories, Columns: r.Columns,
-				SelectableFields: r.Selectable, Deprecated: r.Deprecated, RequestedAs: r.RequestedAs,
+				SelectableFields: r.Selectable, Deprecated: r.Deprecated, Definition: r.Definition,
+				RequestedAs: r.RequestedAs,
 			},
 			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
 			Objects: r.Objects, NextSeq: r.NextSeq, Sealed: r.Sealed, PlainText: r.PlainText,

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// wire is a transport of a lane. A request has a connection after a second, and then an answer that does not end.
+type wire struct {
+	requests, connections int
+	err                   error
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.requests++
+	if w.err != nil {
+		return nil, w.err
+	}
+	if w.requests == 1 {
+		w.connections++
+		time.Sleep(time.Second)
+	}
+	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+	return &http.Response{Body: io.NopCloser(strings.NewReader("watched"))}, nil
+}
+
+// lanesOf returns lanes over wires, and the wires that it has made.
+func lanesOf(prepare func(*wire)) (*lanes, *[]*wire) {
+	var wires []*wire
+	return &lanes{make: func() (http.RoundTripper, error) {
+		w := &wire{}
+		prepare(w)
+		wires = append(wires, w)
+		return w, nil
+	}}, &wires
+}
+
+func watchOver(t *testing.T, l *lanes) (*http.Response, error) {
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {}})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.RoundTrip(r)
+}
+
+// TestLanes checks that requests share lanes, that the first of a lane is alone until it has a connection, and that a
+// request leaves its lane when its answer has been read or closed (issue 38, A.2).
+func TestLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, wires := lanesOf(func(*wire) {})
+		answers := make(chan *http.Response, 3*laneWidth)
+		watch := func(n int) {
+			for range n {
+				go func() {
+					resp, err := watchOver(t, l)
+					if err != nil {
+						t.Error(err)
+					}
+					answers <- resp
+				}()
+			}
+		}
+		counts := func() (all []int) {
+			synctest.Wait()
+			for _, w := range *wires {
+				all = append(all, w.requests)
+			}
+			return all
+		}
+		watch(laneWidth + 10)
+		if n := counts(); len(n) != 2 || n[0] != 1 || n[1] != 1 {
+			t.Errorf("before there is a connection: requests %v, want 1 and 1", n)
+		}
+		time.Sleep(time.Second)
+		if n := counts(); n[0] != laneWidth || n[1] != 10 {
+			t.Errorf("requests %v, want %d and 10", n, laneWidth)
+		}
+		// Those that have ended make room for others.
+		for n := range laneWidth + 10 {
+			resp := <-answers
+			if n%2 == 0 {
+				_, _ = io.ReadAll(resp.Body)
+			}
+			if err := resp.Body.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, one := range l.all {
+			if one.requests != 0 {
+				t.Errorf("%d requests are left in a lane", one.requests)
+			}
+		}
+		watch(5)
+		if n := counts(); len(n) != 2 || n[0] != laneWidth+5 {
+			t.Errorf("requests %v: the first lane is free", n)
+		}
+		for range 5 {
+			_ = (<-answers).Body.Close()
+		}
+	})
+}
+
+// TestLaneThatFails checks that a first request without a connection lets the others go on, and leaves the lane.
+func TestLaneThatFails(t *testing.T) {
+	errAway := errors.New("connection refused")
+	l, wires := lanesOf(func(w *wire) { w.err = errAway })
+	for range 3 {
+		if _, err := watchOver(t, l); !errors.Is(err, errAway) {
+			t.Error(err)
+		}
+	}
+	if len(*wires) != 1 || l.all[0].requests != 0 {
+		t.Errorf("%d lanes, %d requests left", len(*wires), l.all[0].requests)
+	}
+}
