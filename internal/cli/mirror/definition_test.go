@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -74,12 +75,14 @@ func TestDefinition(t *testing.T) {
 	plain := entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
 		RequestedAs: []string{"widgets"}}
 	runWidgets(t, server, path, plain)
-	if _, err := server.Create(clitest.Definitions, clitest.WidgetDefinition()); err != nil {
+	made, err := server.Create(clitest.Definitions, clitest.WidgetDefinition())
+	if err != nil {
 		t.Fatal(err)
 	}
 	full := entry.ResourceInfo{
 		Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true, Categories: []string{"all"},
 		Columns:     []entry.Column{{Name: "Size", Type: "string", Priority: 1, JSONPath: ".spec.size"}},
+		Definition:  fmt.Sprintf("%s/%d", made.GetUID(), made.GetGeneration()),
 		RequestedAs: []string{"widgets"},
 	}
 	runWidgets(t, server, path, full)
