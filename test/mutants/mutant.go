@@ -38,6 +38,7 @@ func all() []mutant {
 		informerMutants,
 		attachMutants,
 		namesMutants,
+		connectionMutants,
 		powerLossMutants,
 		seedMutants,
 		reflectorMutants,

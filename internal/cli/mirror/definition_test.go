@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// runWidgets mirrors widgets until what the file says of them is as wanted.
-func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.ResourceInfo) {
+// runWidgets mirrors widgets until done returns true, or for half a minute, and checks what the file says of them.
+func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.ResourceInfo, done func(*member) bool) {
 	t.Helper()
 	st, err := store.Open(path, store.Options{})
 	if err != nil {
@@ -53,7 +53,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 		return infos[0].Resource
 	}
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if server.Counts(clitest.Definitions).Gets > 0 && cmp.Equal(describedAs(), want) {
+		if done(mb) && cmp.Equal(describedAs(), want) {
 			break
 		}
 	}
@@ -68,13 +68,25 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 }
 
 // TestDefinition: names and columns of a custom resource are those of its definition, in the version that is mirrored.
-// Without one, or without the right to read it, what was known stays.
+// Without one, or without the right to read it, the stored ones stay.
 func TestDefinition(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	path := filepath.Join(t.TempDir(), "s.db")
+	asked := func(*member) bool { return server.Counts(clitest.Definitions).Gets > 0 }
 	plain := entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
 		RequestedAs: []string{"widgets"}}
-	runWidgets(t, server, path, plain)
+	runWidgets(t, server, path, plain, asked)
+	forbidden := fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Status: http.StatusForbidden,
+		Reason: "Forbidden"}
+	server.InjectFault(forbidden)
+	runWidgets(t, server, path, plain, asked)
+}
+
+// TestDefinitionIsReadOnce: a restart that lists nothing does not read the definition again, since kube-apiserver ends
+// the resource's watches when it changes. A restart that lists does.
+func TestDefinitionIsReadOnce(t *testing.T) {
+	server := clitest.StartWithWidgets(t)
+	path := filepath.Join(t.TempDir(), "s.db")
 	made, err := server.Create(clitest.Definitions, clitest.WidgetDefinition())
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +97,23 @@ func TestDefinition(t *testing.T) {
 		Definition:  fmt.Sprintf("%s/%d", made.GetUID(), made.GetGeneration()),
 		RequestedAs: []string{"widgets"},
 	}
-	runWidgets(t, server, path, full)
-	server.InjectFault(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Status: http.StatusForbidden,
-		Reason: "Forbidden"})
-	runWidgets(t, server, path, full)
+	asked := func(*member) bool { return server.Counts(clitest.Definitions).Gets > 0 }
+	runWidgets(t, server, path, full, asked)
+	var synced time.Time
+	runWidgets(t, server, path, full, func(mb *member) bool {
+		if synced.IsZero() && mb.informer.HasSynced() {
+			synced = time.Now()
+		}
+		return !synced.IsZero() && time.Since(synced) > 2*lookEvery
+	})
+	if n := server.Counts(clitest.Definitions).Gets; n > 0 {
+		t.Errorf("a restart without a list read the definition %d times", n)
+	}
+	made.SetGeneration(made.GetGeneration() + 1)
+	if made, err = server.Update(clitest.Definitions, made); err != nil {
+		t.Fatal(err)
+	}
+	server.Compact()
+	full.Definition = fmt.Sprintf("%s/%d", made.GetUID(), made.GetGeneration())
+	runWidgets(t, server, path, full, asked)
 }

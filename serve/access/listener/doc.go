@@ -25,7 +25,8 @@
 // # TLS
 //
 // The minimum is TLS 1.2, with Go's choice of cipher suites. The protocol is HTTP/1.1, so each watch has a connection
-// of its own: over HTTP/2 an event costs twice the processor time. A client certificate is asked for if there is an
+// of its own: over HTTP/2 an event costs twice the processor time. Clients with many watches can ask for HTTP/2
+// ([Multiplex]), which they get while few strangers are connected. A client certificate is asked for if there is an
 // authority for them, and verified by access.ClientCA at each request: a wrong one does not end the handshake, so that
 // its owner gets a Status instead.
 //
