@@ -67,10 +67,10 @@ type Column struct {
 }
 
 // With returns newer, completed from i: Categories, Columns and SelectableFields that are nil (unknown) are taken from
-// i if both have the same Kind, and Deprecated and Definition with the Columns, which are of the same definition. Empty ones that are
-// not nil mean none. RequestedAs that is nil is taken from i. With returns i if newer adds nothing: no ShortNames,
-// Namespaced, Categories, Columns, SelectableFields, Deprecated or RequestedAs, and either the same Kind, or neither
-// Kind nor Singular.
+// i if both have the same Kind, and Deprecated and Definition with the Columns, which are of the same definition.
+// Empty ones that are not nil mean none. RequestedAs that is nil is taken from i. With returns i if newer adds
+// nothing: no ShortNames, Namespaced, Categories, Columns, SelectableFields, Deprecated or RequestedAs, and either the
+// same Kind, or neither Kind nor Singular.
 func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil &&
 		newer.SelectableFields == nil && newer.Deprecated == "" && newer.RequestedAs == nil

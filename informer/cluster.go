@@ -95,11 +95,11 @@ func (i *Informer) compareCluster(ctx context.Context, theirs string) error {
 		case err == nil && mine != "" && theirs != "" && mine != theirs:
 			return fmt.Errorf("%w: another informer fills %s from the cluster %s, and the client of this one is for %s; each "+
 				"cluster needs a store of its own", store.ErrOtherCluster, i.Identity(), theirs, mine)
-		case err == nil || limiter.Final(err) || ctx.Err() != nil:
-			return nil
+		case err == nil || limiter.Final(err):
+			return nil //nolint:nilerr // an id that cannot be read is taken for the same
 		}
 		if patient.Sleep(ctx, i.clock, delay.Step()) != nil {
-			return nil
+			return nil //nolint:nilerr // the informer ends
 		}
 	}
 }

@@ -148,16 +148,6 @@ func (i *sharedInformer) hasHandlers() bool {
 	return slices.ContainsFunc(i.joinedNow(), func(member *Informer) bool { return member.processor.Any() })
 }
 
-// runningContext returns the context of the run, or, before that, context.Background.
-func (i *sharedInformer) runningContext() context.Context {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.ctx == nil {
-		return context.Background()
-	}
-	return i.ctx
-}
-
 func (i *sharedInformer) currentReflector() *reflector.Reflector {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -15,5 +15,6 @@
 //   - At Options.Total a new connection closes a stranger in the same way. Without strangers it closes the
 //     authenticated connection that has been idle longest, and if all are in use the new connection itself is closed.
 //
-// A hijacked connection counts until the handler returns. The package starts no goroutine. All functions may be called concurrently.
+// A hijacked connection counts until the handler returns. The package starts no goroutine. All functions may be called
+// concurrently.
 package connlimit

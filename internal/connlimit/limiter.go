@@ -85,7 +85,8 @@ func (l *Limiter) Attach(s *http.Server) {
 	}
 }
 
-// handled removes the connection of a request, whose handler returns, if it was hijacked: the server says no more of it.
+// handled removes the connection of a request, whose handler returns, if it was hijacked: the server says no more of
+// it.
 func (l *Limiter) handled(ctx context.Context) {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	l.mu.Lock()

@@ -282,7 +282,7 @@ func serverBehind(w *world) {
 	r.saw("update a/x=2")
 	r.stop()
 	w.api.Compact()
-	r = w.start(nil)
+	w.start(nil)
 	for _, request := range w.api.Requests() {
 		if strings.Contains(request+"&", "resourceVersion=0&") {
 			w.Errorf("%s may be answered with an old state", request)

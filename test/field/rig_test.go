@@ -74,12 +74,11 @@ type event struct {
 func newProxy(api *fakeapi.Server) *proxy {
 	p := &proxy{}
 	target, _ := url.Parse(api.Config().Host)
-	reverse := httputil.NewSingleHostReverseProxy(target)
-	direct := reverse.Director
-	reverse.Director = func(r *http.Request) {
-		direct(r)
-		r.Header.Del("Accept-Encoding")
-		query := r.URL.Query()
+	reverse := &httputil.ReverseProxy{}
+	reverse.Rewrite = func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Header.Del("Accept-Encoding")
+		query := r.Out.URL.Query()
 		if query.Get("watch") != "" {
 			p.mu.Lock()
 			p.watched = append(p.watched, query.Get("resourceVersion"))
@@ -87,7 +86,7 @@ func newProxy(api *fakeapi.Server) *proxy {
 		}
 		if ask := p.current().ask; ask != nil {
 			ask(query)
-			r.URL.RawQuery = query.Encode()
+			r.Out.URL.RawQuery = query.Encode()
 		}
 	}
 	reverse.FlushInterval = -1

@@ -165,6 +165,7 @@ func (w *programWorld) change(ctx context.Context, one Program) error {
 			}
 		}
 	}
-	_, err := w.client.Resource(namespaces).Patch(ctx, programNamespace, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := w.client.Resource(namespaces).Patch(ctx, programNamespace, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	return err
 }

@@ -49,16 +49,16 @@ var Limits = []float32{5, 20, 50, -1}
 const (
 	// mostLimited is how many kinds are measured with a limit, which makes a start of more take minutes.
 	mostLimited = 50
-	// once is how often a first start and a reconnect are measured: their times do not matter, and the other figures hardly
-	// vary.
+	// once is how often a first start and a reconnect are measured: their times do not matter, and the other figures
+	// hardly vary.
 	once = 3
 	// reconnected is when the requests of a reconnect are counted: after client-go's back-off.
 	reconnected = 5 * time.Second
 )
 
-// Programs measures programs' first starts, restarts and reconnects, with client-go's factory and with Larder's over its
-// file: the time to HasSynced of all informers, the requests until then, the bytes that are received and the network
-// connections. A reconnect has no time. Both take turns in one process. It writes a table of medians.
+// Programs measures programs' first starts, restarts and reconnects, with client-go's factory and with Larder's over
+// its file: the time to HasSynced of all informers, the requests until then, the bytes that are received and the
+// network connections. A reconnect has no time. Both take turns in one process. It writes a table of medians.
 func Programs(ctx context.Context, all []Program, dir, command string, out io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, dir)
 	if err != nil {
@@ -72,11 +72,12 @@ func Programs(ctx context.Context, all []Program, dir, command string, out io.Wr
 		return err
 	}
 	p := &programs{config: config, world: programWorld{client: client}, dir: dir}
+	const costs = "requests, KB, connections"
 	fmt.Fprintf(out, `Programs with a factory to HasSynced, policy Resumed; restarts are medians of %d, the rest of %d (%s):
 
-| kinds × objects | changed, of each | QPS | | client-go | requests, KB, connections | Larder | requests, KB, connections | |
+| kinds × objects | changed, of each | QPS | | client-go | %s | Larder | %s | |
 |---|---|---|---|---|---|---|---|---|
-`, startRuns, once, "`"+command+"`")
+`, startRuns, once, "`"+command+"`", costs, costs)
 	for _, one := range all {
 		if err := p.world.fill(ctx, one); err != nil {
 			return err
@@ -270,7 +271,9 @@ func (p *programs) clientGo(ctx context.Context, one Program, qps float32, recon
 }
 
 // larder starts a program with Larder's factory.
-func (p *programs) larder(ctx context.Context, one Program, qps float32, file string, reconnect bool) (c cost, err error) {
+func (p *programs) larder(
+	ctx context.Context, one Program, qps float32, file string, reconnect bool,
+) (_ cost, err error) {
 	l, err := p.link(qps)
 	if err != nil {
 		return cost{}, err
@@ -312,8 +315,8 @@ func (p *programs) larder(ctx context.Context, one Program, qps float32, file st
 	return typedStarter(f).run(ctx, one, l, begun, reconnect)
 }
 
-// run starts the informers of a factory, waits until all have synced, and stops them. With reconnect it cuts the network
-// after that, and the cost is that of the time after the cut.
+// run starts the informers of a factory, waits until all have synced, and stops them. With reconnect it cuts the
+// network after that, and the cost is that of the time after the cut.
 func (f starter) run(ctx context.Context, one Program, l *link, begun time.Time, reconnect bool) (cost, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer f.shutdown()

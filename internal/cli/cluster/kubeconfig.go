@@ -22,8 +22,8 @@ const (
 	clientBurst = 100
 )
 
-// Config reads the kubeconfig, or what a pod is given; it does not contact the server. If the server refuses a token that
-// is in the kubeconfig, the kubeconfig is read again for the next request.
+// Config reads the kubeconfig, or what a pod is given; it does not contact the server. If the server refuses a token
+// that is in the kubeconfig, the kubeconfig is read again for the next request.
 func Config(flags *Flags) (*rest.Config, error) {
 	loader := flags.loader()
 	raw, err := loader.RawConfig()

@@ -33,11 +33,10 @@ func Max(a, b string) string {
 func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV, rv) }
 
 // Advance moves on to the resourceVersion of an event or bookmark: to a higher one, or to any if they cannot be
-// compared. Once an event has one that cannot be compared, none that follows is: otherwise each reconnect would
-// replay everything since the list. A watch from "" or "0" begins with the objects in no order, so their
-// resourceVersions are no places to resume from. "0" means any state and names none, so it counts as no
-// resourceVersion: kine sends bookmarks with it (k3s-io/kine#568). Advance returns the new RV for the sink, or "" if the
-// sink must not store it.
+// compared. Once an event has one that cannot be compared, none that follows is: otherwise each reconnect would replay
+// everything since the list. A watch from "" or "0" begins with the objects in no order, so their resourceVersions are
+// no places to resume from. "0" means any state and names none, so it counts as no resourceVersion: kine sends
+// bookmarks with it (k3s-io/kine#568). Advance returns the new RV for the sink, or "" if the sink must not store it.
 func (c *Progress) Advance(rv string) string {
 	if rv == "0" {
 		rv = ""

@@ -46,8 +46,8 @@ func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 	return config
 }
 
-// Multiplex is a protocol for the TLS configuration of a client with many watches, beside "h2" and "http/1.1": it asks a
-// Server for HTTP/2, so that they share a connection. Other servers ignore it.
+// Multiplex is a protocol for the TLS configuration of a client with many watches, beside "h2" and "http/1.1": it asks
+// a Server for HTTP/2, so that they share a connection. Other servers ignore it.
 const Multiplex = "larder-multiplex"
 
 // withMultiplex returns the configuration of a server that speaks HTTP/2 with clients that ask for it by Multiplex,

@@ -1,6 +1,7 @@
 package listener_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -81,9 +82,9 @@ func TestMultiplexedRequests(t *testing.T) {
 	config := s.client()
 	config.NextProtos = []string{"h2", "http/1.1", listener.Multiplex}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true,
-		Dial: func(network, addr string) (net.Conn, error) {
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			connections.Add(1)
-			return net.Dial(network, addr)
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
 		}}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}

@@ -54,8 +54,8 @@ const (
 	receiveBuffer = 64 << 10
 	// pingAfter is when a silent HTTP/2 client is asked whether it lives, and writeWithin how long it may read nothing.
 	pingAfter, writeWithin = 30 * time.Second, 2 * time.Minute
-	// multiplexUpTo is the part of Limits.Strangers up to which clients get HTTP/2. Each stranger can make as many requests
-	// at a time as its connection has streams, so a crowd of them gets HTTP/1.1.
+	// multiplexUpTo is the part of Limits.Strangers up to which clients get HTTP/2. Each stranger can make as many
+	// requests at a time as its connection has streams, so a crowd of them gets HTTP/1.1.
 	multiplexUpTo = 32
 )
 

@@ -87,7 +87,7 @@ func readFrames(from *bufio.Reader) (frames []string, err error) {
 	for {
 		first, err := from.ReadByte()
 		if err != nil {
-			return frames, nil
+			return frames, nil //nolint:nilerr // the connection has ended
 		}
 		short, err := from.ReadByte()
 		length := uint64(short)
