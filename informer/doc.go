@@ -157,9 +157,10 @@
 // When Run returns, everything is committed. Options.Residency says which objects stay decoded in memory; all, by
 // default.
 //
-// A transform set with SetTransform is applied before an object is stored. It needs Options.TransformVersion: without
-// one, SetTransform and the run fail. An object that the transform refuses, or
-// that cannot be encoded or indexed, is reported, counted in Status.Skipped and left out. Its previous state stays
+// A transform set with SetTransform is applied before an object is stored; the object's namespace, name, UID and
+// resourceVersion stay the server's. It needs Options.TransformVersion: without one, SetTransform and the run fail. An
+// object that the transform refuses, or that cannot be encoded or indexed, is reported, counted in Status.Skipped and
+// left out. Its previous state stays
 // until the next change or delete of the object. Objects that were left out are recorded in the file with the
 // resourceVersion that passes them, and named in Status.LeftOut, until they are stored or deleted. The next start looks
 // them up by name once its watch has caught up, so that a fixed program lacks nothing. If they are more than

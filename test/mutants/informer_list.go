@@ -21,6 +21,14 @@ var informerListMutants = []mutant{
 		test:   "TestSchemasReadSince",
 	},
 	{
+		name:   "informer/transform-changes-identity",
+		breaks: "A transform does not change an object's namespace, name, UID and resourceVersion.",
+		file:   "informer/transform.go",
+		old:    "		sent.putBack(m)\n",
+		new:    "		_ = sent.putBack\n",
+		test:   "TestTransformOfTheIdentity",
+	},
+	{
 		name:   "informer/hash-not-read-again",
 		breaks: "After a list by metadata the schema's hash is read again at a later connect.",
 		file:   "informer/internal/attributes/attributes.go",
