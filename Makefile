@@ -30,6 +30,8 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 SOAK_TIMEOUT ?= 3h
 # Further flags of the benchmark; see go -C bench run . -help.
 BENCHFLAGS ?=
+# Programs with a factory that make bench restarts: kinds x objects, and changes of each kind meanwhile.
+PROGRAMS := 1x10,1x10+1,1x2000,1x2000+1,1x2000+20,8x10,8x10+1,8x1000,8x1000+20,50x10,50x10+1,60x10+1@none,600x1+1@none
 # Further flags of the mutants; see go run ./test/mutants -help.
 MUTANTFLAGS ?=
 BENCHTIME ?= 0.3s
@@ -179,11 +181,13 @@ pictures: ## makes the pictures of docs/architecture.md from docs/img/*.d2, and 
 .PHONY: bench
 bench: cluster ## Larder beside client-go on a real kube-apiserver: hours; writes docs/benchmarks.md (BENCHFLAGS)
 	@$(GO) -C bench run . -docs ../docs/benchmarks.md $(BENCHFLAGS)
+	@$(GO) -C bench run . -programs $(PROGRAMS)
 	@$(MAKE) --no-print-directory bench-micro
 
 .PHONY: bench-quick
 bench-quick: cluster ## the same with 10,000 pods, 3 runs and short measurements, after starts at several sizes, up to 100,000: a quarter of an hour
 	@$(GO) -C bench run . -starts 10,100,1000,2000,10000,100000
+	@$(GO) -C bench run . -programs 8x10@5,8x10@none,8x10+1@5,8x10+1@none
 	@$(GO) -C bench run . -quick $(BENCHFLAGS)
 
 .PHONY: bench-micro

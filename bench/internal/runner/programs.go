@@ -73,7 +73,7 @@ func Programs(ctx context.Context, all []Program, dir, command string, out io.Wr
 	}
 	p := &programs{config: config, world: programWorld{client: client}, dir: dir}
 	const costs = "requests, KB, connections"
-	fmt.Fprintf(out, `Programs with a factory to HasSynced, policy Resumed; restarts are medians of %d, the rest of %d (%s):
+	fmt.Fprintf(out, `Programs with a factory to HasSynced, policy Resumed; restarts: medians of %d, others of %d (%s):
 
 | kinds × objects | changed, of each | QPS | | client-go | %s | Larder | %s | |
 |---|---|---|---|---|---|---|---|---|
