@@ -328,6 +328,9 @@ func TestMetadataWithoutTheSchema(t *testing.T) {
 				}
 				r.o.ListMetadata = r.srv.listMetadata
 				r.srv.fatten()
+				for n := range 8 { // so many that a new one is fetched by itself
+					r.srv.write(fmt.Sprintf("a/p%d", n), "1")
+				}
 				r.srv.write("a/x", "before")
 				r.start()
 				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
