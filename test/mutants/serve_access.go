@@ -167,7 +167,7 @@ var serveAccessMutants = []mutant{
 		breaks: "The process behind a socket is trusted only if it is root's, one's own or the owner's of the store.",
 		file:   "internal/source/address.go",
 		old:    "!known || of != uid {",
-		new:    "!known {",
+		new:    "!known || of == -1 {",
 		test:   "TestSocketOfAnotherUser",
 	}, {
 		name:   "access/watch-ends-with-its-request",
