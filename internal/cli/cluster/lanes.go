@@ -6,12 +6,17 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// laneWidth is how many requests share a network connection. kube-apiserver allows a hundred streams.
-const laneWidth = 90
+const (
+	// laneWidth is how many requests share a network connection. kube-apiserver allows a hundred streams.
+	laneWidth = 90
+	// laneWait is how long requests wait to share the connection of the first one, which may hang.
+	laneWait = 10 * time.Second
+)
 
 // lanes is a transport that needs few network connections for many watches over HTTP/2. A http.Transport makes a
 // connection for each request that finds none with a free stream, so that many that begin together each make one. Here
@@ -44,8 +49,11 @@ func (s *lanes) RoundTrip(r *http.Request) (*http.Response, error) {
 		}))
 	}
 	if !first {
+		late := time.NewTimer(laneWait)
+		defer late.Stop()
 		select {
 		case <-ready:
+		case <-late.C:
 		case <-r.Context().Done():
 			leave()
 			return nil, context.Cause(r.Context())

@@ -14,6 +14,7 @@ import (
 // wire is a transport of a lane. A request has a connection after a second, and then an answer that does not end.
 type wire struct {
 	requests, connections int
+	hangs                 time.Duration // of the first request's connection
 	err                   error
 }
 
@@ -24,7 +25,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if w.requests == 1 {
 		w.connections++
-		time.Sleep(time.Second)
+		time.Sleep(max(w.hangs, time.Second))
 	}
 	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
 	return &http.Response{Body: io.NopCloser(strings.NewReader("watched"))}, nil
@@ -119,4 +120,27 @@ func TestLaneThatFails(t *testing.T) {
 	if len(*wires) != 1 || l.all[0].requests != 0 {
 		t.Errorf("%d lanes, %d requests left", len(*wires), l.all[0].requests)
 	}
+}
+
+// TestLaneThatHangs checks that a first request whose connection hangs holds up the others for ten seconds.
+func TestLaneThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := lanesOf(func(w *wire) { w.hangs = time.Hour })
+		first := make(chan struct{})
+		go func() {
+			defer close(first)
+			if resp, err := watchOver(t, l); err != nil || resp.Body.Close() != nil {
+				t.Error(resp, err)
+			}
+		}()
+		synctest.Wait()
+		begun := time.Now()
+		if resp, err := watchOver(t, l); err != nil || resp.Body.Close() != nil {
+			t.Error(resp, err)
+		}
+		if took := time.Since(begun); took != laneWait {
+			t.Errorf("the second request waited for %v, want %v", took, laneWait)
+		}
+		<-first
+	})
 }
