@@ -205,8 +205,17 @@ func (m *mirror) scrub(ctx context.Context) {
 
 var errStopped = errors.New("its informer ended before it was told to")
 
-// Status implements source.Source.
+// statusWait is how long Status waits for a commit: a disk may hang.
+const statusWait = 2 * time.Second
+
+// Status implements source.Source. What is pending is committed first, as Entries does: the resourceVersion that a
+// command prints must be that of the objects which it prints.
 func (m *mirror) Status(ctx context.Context) (source.Status, error) {
+	if m.store.Pending() > 0 && m.store.CommitErr() == nil {
+		limited, cancel := context.WithTimeout(ctx, statusWait)
+		defer cancel()
+		_ = m.store.Flush(limited) // the status below has its error
+	}
 	mirrored := m.mirrored() // before the file is read, so that it has what they say to have synced
 	status, err := m.File.Status(ctx)
 	if err != nil {

@@ -211,6 +211,46 @@ func mustServer(t *testing.T, config *rest.Config) *cluster.Server {
 	return s
 }
 
+// TestStatusIsOfWhatIsRead checks that the status has the resourceVersion of the objects that are read after it, also
+// before the commit of a change is due.
+func TestStatusIsOfWhatIsRead(t *testing.T) {
+	server := clitest.StartServer(t)
+	clitest.CreatePod(t, server, "a", "x", nil)
+	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{Logger: &silent, CommitInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	mb, err := newMember(t.Context(), st, planned{resource: clitest.Pods, identity: clitest.PodsOf("", "", ""),
+		conn: mustConnect(t, server.Config())}, memberOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMirror(st)
+	m.members = []*member{mb}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.run(ctx) }()
+	for !mb.informer.HasSynced() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	clitest.CreatePod(t, server, "a", "y", nil)
+	for mb.informer.Status().Objects != 2 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	status, err := m.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := status.Collections[0].ResourceVersion, server.RV(); got != want {
+		t.Errorf("the status has the resourceVersion %s, and the objects are of %s", got, want)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestUnwatchedIsNoted checks that status and serve have the note of a resource that the server refuses to watch, and
 // that collections which this sync does not mirror have the notes of the file (issue 37).
 func TestUnwatchedIsNoted(t *testing.T) {
