@@ -23,6 +23,7 @@ func TestAsksInTurn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			slot.Connected()
 			slots = append(slots, slot)
 		}
 		l.run()
@@ -48,9 +49,11 @@ func TestMissNeedsNoTurn(t *testing.T) {
 		a := newAPI()
 		l := begin(t, a, storePath(t), false)
 		for range 8 {
-			if _, err := l.st.Limiter().Connect(t.Context(), false, quiet); err != nil {
+			slot, err := l.st.Limiter().Connect(t.Context(), false, quiet)
+			if err != nil {
 				t.Fatal(err)
 			}
+			slot.Connected()
 		}
 		l.run()
 		synctest.Wait()
