@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,18 +14,17 @@ import (
 
 // wire is a transport of a lane. A request has a connection after a second, and then an answer that does not end.
 type wire struct {
-	requests, connections int
-	hangs                 time.Duration // of the first request's connection
-	err                   error
+	requests atomic.Int64
+	hangs    time.Duration // of the first request's connection
+	err      error
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	w.requests++
+	first := w.requests.Add(1) == 1
 	if w.err != nil {
 		return nil, w.err
 	}
-	if w.requests == 1 {
-		w.connections++
+	if first {
 		time.Sleep(max(w.hangs, time.Second))
 	}
 	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
@@ -68,10 +68,10 @@ func TestLanes(t *testing.T) {
 				}()
 			}
 		}
-		counts := func() (all []int) {
+		counts := func() (all []int64) {
 			synctest.Wait()
 			for _, w := range *wires {
-				all = append(all, w.requests)
+				all = append(all, w.requests.Load())
 			}
 			return all
 		}
