@@ -157,6 +157,7 @@ func (c *connection) connected() {
 
 // Await implements request.Awaiter. The slots do not count while a server does not answer.
 func (c *connection) Await() (answered func()) {
+	c.connecting.current().Connecting()
 	connecting, listing := c.connecting.current().Await(), c.listing.current().Await()
 	return func() {
 		connecting()

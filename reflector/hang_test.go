@@ -21,15 +21,17 @@ func TestHangingResourcesDoNotHurtOthers(t *testing.T) {
 	run := func(t *testing.T, what string, hangs bool) (took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			hang := func(m *ganger) {
-				m.answer = func(ctx context.Context) error {
-					httptrace.ContextClientTrace(ctx).GetConn("") // as net/http does
+				m.answers(func(ctx context.Context) error {
+					trace := httptrace.ContextClientTrace(ctx) // as net/http does
+					trace.GetConn("")
+					trace.GotConn(httptrace.GotConnInfo{})
 					select {
 					case <-ctx.Done():
 						return ctx.Err()
 					case <-time.After(30 * time.Second):
 						return broken
 					}
-				}
+				})
 			}
 			g := newGang(t, all, func(i int, m *ganger) {
 				if hangs && what == "start" && i < hanging {

@@ -55,9 +55,10 @@ func (g *gauge) down() { g.now.Add(-1) }
 type ganger struct {
 	*server
 	*memory
-	g *gang
-	r *reflector.Reflector
-	// answer, if set, answers every request.
+	g        *gang
+	r        *reflector.Reflector
+	answerMu sync.Mutex
+	// answer, if set, answers every request; guarded by answerMu while the reflector runs.
 	answer func(ctx context.Context) error
 	// before, if set, is called before a list request is answered.
 	before func(o metav1.ListOptions)
@@ -91,13 +92,23 @@ func (m *ganger) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 
 func (m *ganger) ask(ctx context.Context) error {
 	time.Sleep(10 * time.Millisecond)
+	m.answerMu.Lock()
+	answer := m.answer
+	m.answerMu.Unlock()
 	switch {
-	case m.answer != nil:
-		return m.answer(ctx)
+	case answer != nil:
+		return answer(ctx)
 	case m.g.away.Load():
 		return errNobody
 	}
 	return nil
+}
+
+// answers sets what answers every request from now on.
+func (m *ganger) answers(answer func(ctx context.Context) error) {
+	m.answerMu.Lock()
+	defer m.answerMu.Unlock()
+	m.answer = answer
 }
 
 func (m *ganger) BeginReplace(ctx context.Context, reason reflector.Reason) error {

@@ -8,7 +8,8 @@
 // never waits.
 //
 // Over HTTP/2 all clients can share a network connection, if there is one when they begin. So after New, Lost and Ended
-// one client connects alone, until it has a connection ([Slot.Connected]); after ten seconds another may try.
+// one client connects alone, until it has a connection ([Slot.Connected]). After ten seconds another may try, and after
+// 250 ms all if the first one has made no request.
 //
 //	up      ──Lost, Failed──► down    the first failure; the next attempt waits as that of a lone client
 //	down    ──Failed────────► down    one back-off for all: they try one at a time, in the order of their calls

@@ -86,7 +86,9 @@ func (l *Limiter) wait(
 	for waits := true; waits; {
 		select {
 		case <-w.granted:
-			return &Slot{l: l, of: of, begun: time.Now(), heard: l.heard.Load()}, nil
+			t := &Slot{l: l, of: of, begun: time.Now(), heard: l.heard.Load()}
+			t.watchAlone()
+			return t, nil
 		case err := <-w.told:
 			down(err)
 		case <-ctx.Done():

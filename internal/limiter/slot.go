@@ -13,9 +13,30 @@ type Slot struct {
 	heard int64 // value of Limiter.heard when the slot was granted
 
 	done bool // guarded by l.mu: the slot was given back
+	// dials is true once Connecting was called; guarded by l.mu. alone ends the wait of other clients if it is not.
+	dials bool
+	alone *time.Timer
 	// silent counts the slot's requests whose answer is due; while there are any, the slot does not count. Guarded by
 	// l.mu.
 	silent int
+}
+
+// watchAlone lets other clients connect if this one, which may have to connect alone, does not call Connecting within
+// 250 ms: it waits for something else, such as its rate limiter, or does not report its requests.
+func (t *Slot) watchAlone() {
+	t.l.mu.Lock()
+	defer t.l.mu.Unlock()
+	if t.of(t.l) != &t.l.connects || t.l.maxConnectsLocked() > 1 {
+		return
+	}
+	t.alone = time.AfterFunc(silence, func() {
+		t.l.mu.Lock()
+		defer t.l.mu.Unlock()
+		if !t.done && !t.dials && !t.l.connected {
+			t.l.connected = true
+			t.l.grantLocked()
+		}
+	})
 }
 
 // Done gives the slot back. Further calls, and calls for a nil Slot, do nothing.
@@ -29,6 +50,9 @@ func (t *Slot) Done() {
 		return
 	}
 	t.done = true
+	if t.alone != nil {
+		t.alone.Stop()
+	}
 	t.l.connected = t.l.failures == 0
 	if t.silent > 0 {
 		t.of(t.l).silent--
@@ -36,6 +60,16 @@ func (t *Slot) Done() {
 		t.of(t.l).taken--
 	}
 	t.l.grantLocked()
+}
+
+// Connecting reports that a request of the slot's owner looks for a network connection. Connected follows.
+func (t *Slot) Connecting() {
+	if t == nil {
+		return
+	}
+	t.l.mu.Lock()
+	defer t.l.mu.Unlock()
+	t.dials = true
 }
 
 // Connected reports that a request of the slot's owner has got a network connection. If the link had none, others have
@@ -60,9 +94,9 @@ type await struct {
 }
 
 // Await is called when a request of the slot's owner begins. If nothing of the answer has come within 250 ms, the slot
-// does not count until it has: a resource that does not answer holds no slot that another one needs. While the link has
-// no network connection, that takes ten seconds. The caller must call answered when the first byte has come, or the
-// request has ended.
+// does not count until it has: a resource that does not answer holds no slot that another one needs. While the owner
+// looks for the link's first network connection (Connecting), that takes ten seconds. The caller must call answered when
+// the first byte has come, or the request has ended.
 func (t *Slot) Await() (answered func()) {
 	if t == nil {
 		return func() {}

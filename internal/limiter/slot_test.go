@@ -148,6 +148,7 @@ func TestOneConnectsFirst(t *testing.T) {
 		l.Ended()
 		connect(3)
 		hangs := among("after the watches ended", 1)
+		hangs[0].Connecting()
 		answered := hangs[0].Await()
 		time.Sleep(patience - time.Millisecond)
 		among("while it waits for a connection", 0)
@@ -156,6 +157,19 @@ func TestOneConnectsFirst(t *testing.T) {
 		answered()
 		done(second...)
 		done(append(among("once the second has come and gone", 1), hangs...)...)
+
+		l.Ended()
+		connect(3)
+		first = among("after the watches ended once more", 1)
+		time.Sleep(silence)
+		done(append(among("after 250 ms without a request", 2), first...)...)
+
+		l.Ended()
+		connect(3)
+		first = among("and once more", 1)
+		first[0].Await() // of an owner that does not report its connections
+		time.Sleep(silence)
+		done(append(among("after 250 ms without a connection that is reported", 2), first...)...)
 
 		l.Lost(errAway)
 		connect(3)
