@@ -190,7 +190,7 @@ func TestRemovedAndBack(t *testing.T) {
 }
 
 // TestLookUpsBesideASelector: the field selector of a cache does not displace the one by which single objects are
-// looked up.
+// looked up where the server compares no metadata.
 func TestLookUpsBesideASelector(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, cache.AllNamespaces: {}}}
@@ -199,6 +199,7 @@ func TestLookUpsBesideASelector(t *testing.T) {
 	annotate(t, srv, pods, "d/pod-7", "changed")
 	annotate(t, srv, nodes, "/node-x", "changed")
 	srv.ResetCounts()
+	defer srv.InjectFault(fakeapi.Fault{Verb: "compare", Status: http.StatusNotAcceptable, Reason: "NotAcceptable"})()
 	life(t, srv, path, informer.Options{}, opts, []client.Object{&corev1.Pod{}}, func(*world, *events) {})
 	var lookedUp []string
 	for _, r := range srv.Log() {
