@@ -170,8 +170,8 @@ func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 }
 
 // SetTransform sets the function that is applied to each object before it is stored: see cache.TransformFunc. The
-// function must return an object of the informer's type. Its namespace, name, UID and resourceVersion stay the server's,
-// whatever the function does to them. Change Options.TransformVersion whenever the function changes.
+// function must return an object of the informer's type. Its namespace, name, UID and resourceVersion stay the
+// server's, whatever the function does to them. Change Options.TransformVersion whenever the function changes.
 // SetTransform fails once the informer has started. It fails with ErrTransformVersion if the objects are stored in a
 // file and there is no version; the run fails then, too, because factories ignore the error.
 func (i *Informer) SetTransform(handler cache.TransformFunc) error {

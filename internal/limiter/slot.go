@@ -95,8 +95,8 @@ type await struct {
 
 // Await is called when a request of the slot's owner begins. If nothing of the answer has come within 250 ms, the slot
 // does not count until it has: a resource that does not answer holds no slot that another one needs. While the owner
-// looks for the link's first network connection (Connecting), that takes ten seconds. The caller must call answered when
-// the first byte has come, or the request has ended.
+// looks for the link's first network connection (Connecting), that takes ten seconds. The caller must call answered
+// when the first byte has come, or the request has ended.
 func (t *Slot) Await() (answered func()) {
 	if t == nil {
 		return func() {}
