@@ -33,7 +33,15 @@ import (
 // mirrorUntil runs a mirror of pods over the file until it is live, hands it to look, and stops it.
 func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*mirror, *store.Store)) {
 	t.Helper()
-	st, err := store.Open(path, store.Options{})
+	mirrorWith(t, server, path, store.Options{}, look)
+}
+
+// mirrorWith is mirrorUntil with options of the store.
+func mirrorWith(
+	t *testing.T, server *fakeapi.Server, path string, o store.Options, look func(*mirror, *store.Store),
+) {
+	t.Helper()
+	st, err := store.Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,39 +224,20 @@ func mustServer(t *testing.T, config *rest.Config) *cluster.Server {
 func TestStatusIsOfWhatIsRead(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
-	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{Logger: &silent, CommitInterval: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	mb, err := newMember(t.Context(), st, planned{resource: clitest.Pods, identity: clitest.PodsOf("", "", ""),
-		conn: mustConnect(t, server.Config())}, memberOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := newMirror(st)
-	m.members = []*member{mb}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.run(ctx) }()
-	for !mb.informer.HasSynced() {
-		time.Sleep(10 * time.Millisecond)
-	}
-	clitest.CreatePod(t, server, "a", "y", nil)
-	for mb.informer.Status().Objects != 2 {
-		time.Sleep(10 * time.Millisecond)
-	}
-	status, err := m.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := status.Collections[0].ResourceVersion, server.RV(); got != want {
-		t.Errorf("the status has the resourceVersion %s, and the objects are of %s", got, want)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	o := store.Options{Logger: &silent, CommitInterval: time.Hour}
+	mirrorWith(t, server, filepath.Join(t.TempDir(), "s"), o, func(m *mirror, _ *store.Store) {
+		clitest.CreatePod(t, server, "a", "y", nil)
+		for m.members[0].informer.Status().Objects != 2 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		status, err := m.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := status.Collections[0].ResourceVersion, server.RV(); got != want {
+			t.Errorf("the status has the resourceVersion %s, and the objects are of %s", got, want)
+		}
+	})
 }
 
 // TestUnwatchedIsNoted checks that status and serve have the note of a resource that the server refuses to watch, and
