@@ -185,8 +185,8 @@ func (g *gang) live() (n int) {
 	return n
 }
 
-// TestManyComeBack: an outage of ten minutes costs all of a process together what it costs one, nobody lists, and all
-// are live soon after it.
+// TestManyComeBack: in an outage of ten minutes all reflectors of a process make as many requests as one would. None
+// lists, and all are live soon after it.
 func TestManyComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGang(t, 100, nil)

@@ -1,6 +1,6 @@
-// Package access decides who may use package serve: who sends a request (Authenticator), whether they may do what they
-// ask (Authorizer), and how much of the process they may take (Limits). Nobody gets in by default, and whatever cannot
-// be found out is refused.
+// Package access protects package serve. It finds the user of a request (Authenticator), checks the user's rights
+// (Authorizer), and bounds a user's share of the process (Limits). By default all requests are refused, and so is a
+// request whose user or rights cannot be determined.
 //
 //	upstream, err := access.NewUpstream(config, access.UpstreamOptions{Accounts: serviceAccounts})
 //	users := access.Union(clientCA, tokenFile, upstream)
@@ -27,8 +27,8 @@
 // The subprotocol base64url.bearer.authorization.k8s.io.TOKEN of a websocket counts as its Authorization header, and is
 // moved there.
 //
-// Whoever is known is in the group system:authenticated; anonymous is nobody. A request with an Impersonate-* header is
-// refused with 403.
+// Every authenticated user is in the group system:authenticated. There are no anonymous users. A request with an
+// Impersonate-* header is refused with 403.
 //
 // What a token file or an authority says of users and groups is told to the API server in SubjectAccessReviews as is:
 // who can write the one or sign for the other can be system:masters there, as far as reading here goes. Take the

@@ -15,7 +15,7 @@ import (
 
 // HandlerOptions are the options of NewHandler.
 type HandlerOptions struct {
-	// Authenticator says who asks. Default: nobody is let in.
+	// Authenticator finds the user of a request. Default: all requests are refused.
 	Authenticator Authenticator
 	// Limits bound requests. Default: see Limits.
 	Limits Limits
