@@ -137,14 +137,17 @@ func (l *Limiter) Lost(err error) {
 	}
 }
 
-// Ended reports that a watch ended before its time, without an error: its network connection may be gone.
+// Ended reports that a watch ended before its time, without an error: its network connection may be gone. While clients
+// connect, it changes nothing: they did not connect alone, and one that hangs must hold up no other.
 func (l *Limiter) Ended() {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.connected = false
+	if l.connects.taken == 0 {
+		l.connected = false
+	}
 }
 
 // Heard reports that the server has sent something: the link is up.

@@ -171,6 +171,13 @@ func TestOneConnectsFirst(t *testing.T) {
 		time.Sleep(silence)
 		done(append(among("after 250 ms without a connection that is reported", 2), first...)...)
 
+		connect(1)
+		hangs = among("one that makes no request, and reports nothing", 1)
+		time.Sleep(time.Second)
+		l.Ended()
+		connect(3)
+		done(append(among("when a watch ends while it connects", 3), hangs...)...)
+
 		l.Lost(errAway)
 		connect(3)
 		time.Sleep(BackoffBase)

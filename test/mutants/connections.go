@@ -14,14 +14,17 @@ var connectionMutants = []mutant{
 		name:   "limiter/ended-is-connected",
 		breaks: "After watches ended before their time, one client connects alone.",
 		file:   "internal/limiter/limiter.go",
-		old: `	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.connected = false
-`,
-		new: `	l.mu.Lock()
-	defer l.mu.Unlock()
-`,
-		test: "TestOneConnectsFirst",
+		old:    "	if l.connects.taken == 0 {",
+		new:    "	if false {",
+		test:   "TestOneConnectsFirst",
+	},
+	{
+		name:   "limiter/ended-while-others-connect",
+		breaks: "A client that connects when a watch ends holds up no other.",
+		file:   "internal/limiter/limiter.go",
+		old:    "	if l.connects.taken == 0 {",
+		new:    "	if true {",
+		test:   "TestOneConnectsFirst",
 	},
 	{
 		name:   "limiter/waits-for-ever-to-share",
