@@ -136,6 +136,53 @@ func TestReadsOwnWrites(t *testing.T) {
 	}
 }
 
+// byNamespace makes the requests to one namespace with another transport.
+type byNamespace struct {
+	http.RoundTripper
+	namespace string
+	of        http.RoundTripper
+}
+
+func (b byNamespace) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "/namespaces/"+b.namespace+"/") {
+		return b.of.RoundTrip(r)
+	}
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// TestReadsOwnWritesOfTwoNamespaces checks that a get after forwarded writes in two namespaces, which are mirrored one
+// by one, has the second one although the mirror of the first namespace has gone on, and that of the second lags.
+func TestReadsOwnWritesOfTwoNamespaces(t *testing.T) {
+	w, held := newUpstream(t, 1<<20), &sync.RWMutex{}
+	b := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured, Namespace: "b"}
+	w.also = []entry.Identity{b}
+	w.link = func(next http.RoundTripper) http.RoundTripper {
+		return byNamespace{next, b.Namespace, slowWatch{next, held}}
+	}
+	forward, err := serve.Forward(w.upstream.Config(), nobody{})
+	must(t, err)
+	w.start(func(id *entry.Identity, o *serve.Options) { id.Namespace, o.Forward = "a", forward })
+	defer func() { w.close() }()
+	w.config.BearerToken = "theirs"
+	pods := w.client().CoreV1().Pods
+	held.Lock()
+	for _, namespace := range []string{"a", "b"} {
+		_, err := pods(namespace).Create(t.Context(), newPod(namespace, "own"), metav1.CreateOptions{})
+		must(t, err)
+	}
+	later, err := w.admin.CoreV1().Pods("a").Create(t.Context(), newPod("a", "later"), metav1.CreateOptions{})
+	must(t, err)
+	_, err = pods("a").List(t.Context(), metav1.ListOptions{ResourceVersion: later.ResourceVersion})
+	must(t, err)
+	for _, namespace := range []string{"a", "b"} {
+		_, err := pods(namespace).Get(t.Context(), "own", metav1.GetOptions{})
+		if err != nil {
+			t.Errorf("namespace %s: %v", namespace, err)
+		}
+	}
+	held.Unlock()
+}
+
 // TestOthersDoNotWait checks that reads which do not ask for the latest state, those of other users, resources and
 // namespaces, and all while the API server is away are answered by the mirror at once.
 func TestOthersDoNotWait(t *testing.T) {

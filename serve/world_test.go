@@ -36,6 +36,7 @@ type world struct {
 	upstream *fakeapi.Server
 	admin    kubernetes.Interface // of the API server
 	path     string
+	also     []entry.Identity                          // mirrored, too
 	history  int                                       // bytes of changes that are kept
 	link     func(http.RoundTripper) http.RoundTripper // of the mirror to the API server; may be nil
 
@@ -106,6 +107,29 @@ func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
 	if edit != nil {
 		edit(&id, &o)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, id := range append([]entry.Identity{id}, w.also...) {
+		inf := w.mirror(st, id)
+		wg.Go(func() { inf.RunWithContext(ctx) })
+		eventually(w.t, inf.HasSynced, func() string { return "the mirror does not sync" })
+	}
+	h, err := serve.New(serve.Store(st), o)
+	must(w.t, err)
+	w.store, w.server = st, httptest.NewServer(h)
+	w.config = &rest.Config{Host: w.server.URL, QPS: -1}
+	w.close = func() {
+		must(w.t, h.Close())
+		w.server.Close()
+		cancel()
+		wg.Wait()
+		must(w.t, st.Close())
+	}
+}
+
+// mirror returns an informer on pods.
+func (w *world) mirror(st *store.Store, id entry.Identity) *informer.Informer {
+	w.t.Helper()
 	config := w.upstream.Config()
 	config.WrapTransport = w.link
 	config.ContentType = "application/vnd.kubernetes.protobuf"
@@ -123,21 +147,7 @@ func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
 	})
 	must(w.t, err)
 	must(w.t, inf.Durable().RetainChanges(w.t.Context(), time.Hour))
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { inf.RunWithContext(ctx) })
-	eventually(w.t, inf.HasSynced, func() string { return "the mirror does not sync" })
-	h, err := serve.New(serve.Store(st), o)
-	must(w.t, err)
-	w.store, w.server = st, httptest.NewServer(h)
-	w.config = &rest.Config{Host: w.server.URL, QPS: -1}
-	w.close = func() {
-		must(w.t, h.Close())
-		w.server.Close()
-		cancel()
-		wg.Wait()
-		must(w.t, st.Close())
-	}
+	return inf
 }
 
 // client returns client-go's client of what serves the mirror.

@@ -13,13 +13,13 @@ import (
 const (
 	// writesKept is how many entries of forwarded writes are kept; the oldest one is dropped for another.
 	writesKept = 1000
-	// writeKept is for how long an entry is kept if its collection does not reach it. Answers from older data have a
-	// Warning.
+	// writeKept is for how long an entry is kept. An answer from a collection that has not reached the write by then has a
+	// Warning of its age.
 	writeKept = time.Minute
 )
 
-// writes remembers the writes that were forwarded to the API server until the collections have them, so that a user
-// reads no state older than the user's own writes. It is safe for concurrent use.
+// writes remembers for a minute the writes that were forwarded to the API server, so that a user reads no state older
+// than the user's own writes. It is safe for concurrent use.
 type writes struct {
 	mu   sync.Mutex
 	last map[writer]write // guarded by mu
@@ -83,7 +83,8 @@ func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 	s.last[by] = w
 }
 
-// makePlaceLocked drops entries until there is a place for another one. The oldest is the likeliest to be reached.
+// makePlaceLocked drops entries until there is a place for another one. The collections have reached the oldest most
+// likely.
 func (s *writes) makePlaceLocked(now time.Time) {
 	if len(s.last) < writesKept {
 		return
@@ -111,15 +112,6 @@ func (s *writes) get(by writer, namespace string, now time.Time) (w write, ok bo
 		ok = false
 	}
 	return w, ok && (namespace == "" || w.namespace == "" || namespace == w.namespace)
-}
-
-// reached drops the entry of a writer if a collection that has reached rv has all of its writes.
-func (s *writes) reached(by writer, rv uint64, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.last[by]; w.rv <= rv && !w.unknownAt(now) {
-		delete(s.last, by)
-	}
 }
 
 // forget drops the entry of a writer.
@@ -159,8 +151,7 @@ func (q *request) behind() (bool, error) {
 	ctx, cancel := context.WithDeadline(q.ctx, until)
 	defer cancel()
 	if awaitRV(ctx, q.collection, q.reader, w.rv) == nil {
-		q.writes.reached(by, w.rv, time.Now())
-		return false, nil
+		return false, nil // the entry stays: another collection of the resource may lack the write
 	}
 	return true, context.Cause(q.ctx)
 }

@@ -18,6 +18,14 @@ var serveForwardMutants = []mutant{
 		test:   "TestReadsOwnWrites",
 	},
 	{
+		name:   "serve/write-in-another-collection",
+		breaks: "A collection that has a write says nothing of the resource's other collections.",
+		file:   "serve/writes.go",
+		old:    "return false, nil // the entry stays",
+		new:    "q.writes.forget(by); return false, nil // the entry stays",
+		test:   "TestReadsOwnWritesOfTwoNamespaces",
+	},
+	{
 		name:   "serve/version-of-a-deletion",
 		breaks: "The resourceVersion in the answer to a deletion is not that of the deletion.",
 		file:   "serve/forward_write.go",
