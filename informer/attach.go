@@ -163,7 +163,9 @@ func (i *sharedInformer) isStuck() bool {
 // addIndexers adds index functions to the collection. It leaves out those that another Informer has added.
 func (i *Informer) addIndexers(ctx context.Context, indexers cache.Indexers) error {
 	s := i.shared
-	s.indexMu.Lock()
+	if err := s.indexMu.LockContext(ctx); err != nil {
+		return fmt.Errorf("another informer adds its indexes: %w", err)
+	}
 	defer s.indexMu.Unlock()
 	have, lacking := s.store.Indexers(), maps.Clone(indexers)
 	for name, fn := range indexers {
@@ -193,8 +195,9 @@ func (i *sharedInformer) noteIndexesLocked(member *Informer, indexers cache.Inde
 	}
 }
 
-// capturing matches the names of functions that may have captured variables: literals and method values.
-var capturing = regexp.MustCompile(`\.func[0-9]|-fm$`)
+// capturing matches the names of functions that may have captured variables: literals, method values, and those of
+// reflect.MakeFunc.
+var capturing = regexp.MustCompile(`\.func[0-9]|-fm$|^reflect\.`)
 
 // sameFunc reports whether two functions are certainly the same: one that is declared, and so has no variables of its
 // own.
@@ -203,7 +206,7 @@ func sameFunc(a, b any) bool {
 	return at == reflect.ValueOf(b).Pointer() && !capturing.MatchString(runtime.FuncForPC(at).Name())
 }
 
-// sameTransform returns an error if the transform is not the one that the run has. Functions with the same version are
+// sameTransformLocked returns an error if the transform is not that of the run. Functions with the same version are
 // the same, but with the version Unversioned they have to be.
 func (i *sharedInformer) sameTransformLocked(transform cache.TransformFunc) error {
 	switch {

@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,13 +49,11 @@ type audited struct{ i *sharedInformer }
 var _ audit.Subject = audited{}
 
 func (a audited) Live() bool {
-	attached := a.i.attachedNow()
-	if len(attached) == 0 {
-		return false
-	}
-	attached[0].reviewSource()
-	now, _, _ := attached[0].sources.status()
-	return now == Live
+	return slices.ContainsFunc(a.i.attachedNow(), func(member *Informer) bool {
+		member.reviewSource()
+		now, _, _ := member.sources.status()
+		return now == Live
+	})
 }
 
 func (a audited) LastSyncResourceVersion() string { return a.i.lastSyncResourceVersion() }

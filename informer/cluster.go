@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/larder-dev/larder/informer/internal/attributes"
+	"github.com/larder-dev/larder/informer/internal/delivery"
 	"github.com/larder-dev/larder/internal/limiter"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
@@ -59,19 +60,21 @@ func (i *Informer) hasOwnClient() bool {
 // its cluster is compared first with that of the run, and again when that changes; with SyncPolicy Disk, which serves
 // stored objects without a server, the handlers join at once. If the cluster is another one, they get nothing more.
 func (i *Informer) follow(ctx, run context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(delivery.ErrStopped)
+	// The run ends before ctx if the store was closed, or the reflector has stopped.
+	defer context.AfterFunc(run, func() { cancel(delivery.ErrStopped) })()
 	own := i.hasOwnClient()
-	if !i.hasJoined() && (!own || i.o.SyncPolicy == Disk) {
+	if !own || i.o.SyncPolicy == Disk {
 		i.joinHandlers(ctx)
 	}
 	for {
 		theirs, known, changed := i.shared.cluster.get()
 		if own && known {
 			if err := i.compareCluster(ctx, theirs); err != nil {
-				i.shared.part(i)
-				i.refuse(err)
-				i.reportError(ctx, err)
+				i.part(ctx, err)
 				changed, own = nil, false
-			} else if !i.hasJoined() {
+			} else {
 				i.joinHandlers(ctx)
 			}
 		}
@@ -79,9 +82,18 @@ func (i *Informer) follow(ctx, run context.Context) {
 		case <-changed:
 		case <-ctx.Done():
 			return
-		case <-run.Done(): // the store was closed, or the reflector has stopped
-			return
 		}
+	}
+}
+
+// part ends the handlers, because of err: the run is connected to another cluster.
+func (i *Informer) part(ctx context.Context, err error) {
+	i.shared.part(i)
+	i.refuse(err)
+	i.reportError(ctx, err)
+	i.stopDurable(ctx)
+	if i.hasJoined() {
+		i.processor.Stop()
 	}
 }
 

@@ -206,9 +206,10 @@
 //     one declared function. If the transform differs, Run fails at once.
 //   - Index functions of all are added to the collection. A name stands for one function: the same declared function,
 //     or the same version in IndexVersions. Otherwise New and AddIndexers fail, with client-go's words.
-//   - An informer with a client of its own, and a ClusterID, reads its cluster's id before its handlers get objects. If
-//     that is not the first one's cluster, it gets nothing, does not sync, and Status.Err and the watch error handler
-//     have store.ErrOtherCluster. With the policy Disk the handlers get stored objects before that.
+//   - If the first informer has a ClusterID, another one that has one, too, reads its cluster's id before its handlers
+//     get objects, durable ones included. If that is not the first one's cluster, they get nothing, the informer does not
+//     sync, and Status.Err, the watch error handler and AddEventHandler have store.ErrOtherCluster. With the policy Disk
+//     the handlers get stored objects before that.
 //
 // # Many informers, and many programs
 //

@@ -139,12 +139,15 @@ func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 }
 
 // joinDistribution adds l to the handlers that get changes, and returns whether l has to get the stored objects. It
-// holds deltasMu, so that no change is distributed meanwhile.
+// holds deltasMu, so that no change is distributed meanwhile. It fails if the informer gets no changes.
 func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err error) {
 	if err := i.shared.distribution.deltasMu.LockContext(i.runningContext()); err != nil {
 		return false, delivery.ErrStopped
 	}
 	defer i.shared.distribution.deltasMu.Unlock()
+	if err := i.refusal(); err != nil {
+		return false, err
+	}
 	if !i.hasJoined() { // joinHandlers takes in all handlers
 		return false, i.processor.Add(l)
 	}
@@ -157,11 +160,12 @@ func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err err
 	return replays, i.processor.Add(l)
 }
 
-// joinHandlers adds the handlers of i to those that get changes, after the run of the collection has begun: they get
-// the objects that are stored at that moment first, a page at a time. It tries until the store can be read, or ctx
-// ends.
+// joinHandlers starts the durable handlers of i, and adds the others to those that get changes, unless the run has begun
+// with them: they get the objects that are stored at that moment first, a page at a time. It tries until the store can
+// be read, or ctx ends. Further calls do nothing.
 func (i *Informer) joinHandlers(ctx context.Context) {
-	for delay := storeBackoff(); ; {
+	i.durable.Start(ctx)
+	for delay := storeBackoff(); !i.hasJoined(); {
 		err := i.tryJoin(ctx)
 		if err == nil || ctx.Err() != nil {
 			break

@@ -69,10 +69,11 @@ func (i *sharedInformer) tellObservers(c Commit) {
 	var told []Observer
 	for _, member := range i.attachedNow() {
 		o := member.o.Observer
-		if o == nil || reflect.TypeOf(o).Comparable() && slices.Contains(told, o) {
+		comparable := o != nil && reflect.ValueOf(o).Comparable()
+		if o == nil || comparable && slices.Contains(told, o) {
 			continue
 		}
-		if reflect.TypeOf(o).Comparable() {
+		if comparable {
 			told = append(told, o)
 		}
 		o.Committed(member, c)

@@ -2,6 +2,7 @@ package informer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -104,14 +105,19 @@ func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 
 // TestSchemaAfterTheList checks that handlers get the new bodies of large objects after a later connect, before the
 // hour between two reads of the schema's hash, if the server publishes a new schema only after the list that follows
-// the lost history: that list compares metadata, which are the same. Issue 38.
+// the lost history: that list compares metadata, which are the same. A read of the hash that fails is made again at the
+// next connect. Issue 38.
 func TestSchemaAfterTheList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		hash := "one"
+		hash, fails := "one", false
 		r := newRig(t)
 		r.o.OpenAPIHash, r.o.ListMetadata = func(context.Context) (string, error) {
 			r.srv.mu.Lock()
 			defer r.srv.mu.Unlock()
+			if fails {
+				fails = false
+				return "", errors.New("the connection breaks")
+			}
 			return hash, nil
 		}, r.srv.listMetadata
 		r.srv.fatten()
@@ -133,9 +139,9 @@ func TestSchemaAfterTheList(t *testing.T) {
 		r.srv.compact()
 		time.Sleep(8 * time.Second)
 		r.srv.mu.Lock()
-		hash = "two"
+		hash, fails = "two", true
 		r.srv.mu.Unlock()
-		time.Sleep(21 * time.Minute) // a watch of ten minutes, and a list at random within ten
+		time.Sleep(31 * time.Minute) // two watches of ten minutes, and a list at random within ten
 		synctest.Wait()
 		rv := p.ResourceVersion
 		if got := h.take(); !slices.Contains(got, "update a/x@"+rv+"=slow to a/x@"+rv+"=medium") {

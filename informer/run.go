@@ -35,7 +35,6 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	}
 	var wg sync.WaitGroup
 	defer i.leave(ctx, cancel, &wg)
-	i.durable.Start(ctx)
 	i.sources.start(ctx)
 	i.reviewSource()
 	wg.Go(func() { i.resyncLoop(ctx) })

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/informer/internal/asks"
 	"github.com/larder-dev/larder/informer/internal/attributes"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/indexer"
@@ -81,7 +82,7 @@ type sharedInformer struct {
 
 	cluster clusterInUse
 
-	indexMu sync.Mutex
+	indexMu patient.Mutex
 	// indexVersions are the versions of the index functions of the Informers; guarded by indexMu.
 	indexVersions map[string]string
 
@@ -91,7 +92,7 @@ type sharedInformer struct {
 	// attached has the Informers that were made and have not ended, and joined those of them whose handlers get changes;
 	// both in order, guarded by mu, and replaced, never modified.
 	attached, joined []*Informer
-	ending           bool                    // guarded by mu; the last Informer has been detached
+	ending           bool                    // guarded by mu; the last Informer was detached, or the run is about to end
 	stuck            bool                    // guarded by mu; the run has ended, but the loop has not
 	ctx              context.Context         // guarded by mu; of the run; nil before
 	cancel           context.CancelCauseFunc // guarded by mu; of ctx
@@ -105,7 +106,8 @@ func newShared(i *Informer, lw cache.ListerWatcher) *sharedInformer {
 	s := &sharedInformer{
 		o: i.o, lw: lw, example: i.example, clock: i.clock,
 		detector: cache.NewCacheMutationDetector(i.o.ObjectDescription), queue: fifo.New(fifo.Options{}),
-		indexVersions: map[string]string{}, opened: make(chan struct{}), done: make(chan struct{}),
+		indexMu: patient.New(), indexVersions: map[string]string{},
+		opened: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.seeds, s.cluster.changed = &seeds{i: s}, make(chan struct{})
 	s.health.unguarded = unguardedBy(s.o)

@@ -155,7 +155,7 @@ func (i *sharedInformer) runLoop(ctx context.Context, p *loop) error {
 // end stops what run has started, in order, and waits: first the goroutines that feed the loop, then the durable
 // handlers, and the collection, which another informer can open from then on. The store stays readable.
 func (i *sharedInformer) end(ctx context.Context, cancel context.CancelCauseFunc, p *loop, wg *sync.WaitGroup) {
-	attached := i.attachedNow()
+	attached := i.attachNoMore()
 	for _, member := range attached {
 		member.markStopped()
 	}
@@ -172,6 +172,14 @@ func (i *sharedInformer) end(ctx context.Context, cancel context.CancelCauseFunc
 	if err := i.giveBackAfter(p.ended); err != nil {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
+}
+
+// attachNoMore has New wait for the end of the run, and returns the attached Informers.
+func (i *sharedInformer) attachNoMore() []*Informer {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ending = true
+	return i.attached
 }
 
 // ends reports whether the run has ended, or is about to.

@@ -66,4 +66,28 @@ var attachMutants = []mutant{
 		new:    `if member.resyncs.Swap(false); false {`,
 		test:   "TestAttachResync",
 	},
+	{
+		name:   "attach/durable-of-another-cluster",
+		breaks: "Durable handlers get nothing before the cluster of their informer's client is known.",
+		file:   "informer/run.go",
+		old:    "	i.sources.start(ctx)\n",
+		new:    "	i.durable.Start(ctx)\n	i.sources.start(ctx)\n",
+		test:   "TestAttachDurableOfAnotherCluster",
+	},
+	{
+		name:   "attach/handler-of-another-cluster",
+		breaks: "An informer whose client is for another cluster takes no handler.",
+		file:   "informer/handlers.go",
+		old:    "if err := i.refusal(); err != nil {",
+		new:    "if err := i.refusal(); err != nil && l == nil {",
+		test:   "TestAttachClusterChanges",
+	},
+	{
+		name:   "attach/outlives-the-store",
+		breaks: "The runs of all informers end when the store is closed.",
+		file:   "informer/cluster.go",
+		old:    "defer context.AfterFunc(run, func() { cancel(delivery.ErrStopped) })()",
+		new:    "defer context.AfterFunc(run, func() {})()",
+		test:   "TestAttachStoreCloses",
+	},
 }

@@ -38,6 +38,15 @@ var informerListMutants = []mutant{
 		test:   "TestSchemaAfterTheList",
 	},
 	{
+		name:   "informer/failed-hash-not-read-again",
+		breaks: "A read of the schema's hash after a list by metadata that fails is made again at the next connect.",
+		file:   "informer/internal/attributes/attributes.go",
+		dir:    "informer",
+		old:    "		return settled, true",
+		new:    "		a.unsettled = time.Time{}\n		return settled, true",
+		test:   "TestSchemaAfterTheList",
+	},
+	{
 		name:   "informer/cached-hash-is-fresh",
 		breaks: "A schema's hash that another informer read before the connection does not count as read on it.",
 		file:   "informer/internal/attributes/attributes.go",

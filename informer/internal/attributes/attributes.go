@@ -313,6 +313,9 @@ func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
 	}
 	if hash.err == nil || limiter.Final(hash.err) {
 		a.openAPIRead = a.o.Clock.Now().Add(-time.Since(hash.read))
+		if !hash.read.Before(a.unsettled.Add(openAPISettles)) {
+			a.unsettled = time.Time{}
+		}
 	}
 }
 
@@ -341,7 +344,6 @@ func (a *Tracker) openAPIDue() (notBefore time.Time, due bool) {
 		return time.Time{}, false
 	}
 	if settled := a.unsettled.Add(openAPISettles); !a.unsettled.IsZero() && time.Now().After(settled) {
-		a.unsettled = time.Time{}
 		return settled, true
 	}
 	return time.Time{}, a.openAPIRead.IsZero() || a.o.Clock.Since(a.openAPIRead) >= openAPIEvery

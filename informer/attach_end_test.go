@@ -1,0 +1,184 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// clusters is a cluster id that a test changes while informers read it.
+type clusters struct {
+	mu  sync.Mutex
+	now string // guarded by mu
+	err error  // guarded by mu
+}
+
+func (c *clusters) set(id string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now, c.err = id, err
+}
+
+func (c *clusters) id(context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now, c.err
+}
+
+// withClient returns a second informer on the collection of r.i, whose client is for the cluster.
+func (r *rig) withClient(of *clusters) *informer.Informer {
+	r.t.Helper()
+	o := informer.OptionsOf(r.i)
+	o.ClusterID = of.id
+	i, err := informer.New(r.srv, &corev1.Pod{}, o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return i
+}
+
+// TestAttachDurableOfAnotherCluster checks that a durable handler gets nothing before the cluster of its informer's
+// client is known, and nothing if it is another one.
+func TestAttachDurableOfAnotherCluster(t *testing.T) {
+	for name, refused := range map[string]bool{"the same": false, "another": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.srv.write("a/1", "x")
+				of := &clusters{now: "one"}
+				r.o.ClusterID = of.id
+				first := shares(t, r.open())
+				own := &clusters{err: errors.New("from the test")}
+				i, h := r.withClient(own), &durableRecorder{}
+				if _, err := i.Durable().Add("h", h.handler()); err != nil {
+					t.Fatal(err)
+				}
+				second := shares(t, i)
+				first.run()
+				second.run()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				equal(t, "the cluster is unknown", h.take(), nil)
+				id, want := "one", []string{"reset new", "replayed", "+ a/1@101=x"}
+				if refused {
+					id, want = "two", nil
+				}
+				own.set(id, nil)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				equal(t, "the cluster is known", h.take(), want)
+				first.stop()
+				second.stop()
+				r.close()
+			})
+		})
+	}
+}
+
+// TestAttachClusterChanges checks that an informer gets nothing more once the run is connected to another cluster than
+// its own client: no changes, no stored objects for new handlers, and no calls of durable handlers.
+func TestAttachClusterChanges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		of := &clusters{now: "one"}
+		r.o.ClusterID = of.id
+		first := shares(t, r.open())
+		own := &clusters{now: "one"}
+		i, h := r.withClient(own), &durableRecorder{}
+		if _, err := i.Durable().Add("h", h.handler()); err != nil {
+			t.Fatal(err)
+		}
+		second := shares(t, i)
+		first.run()
+		second.run()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "second", second.h.take(), []string{"add a/1@101=x initial"})
+		h.take()
+		of.set("two", nil)
+		r.srv.disconnect()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		second.h.take() // the run may have delivered something before the ids were compared
+		h.take()
+		r.srv.write("a/2", "y")
+		late := &recorder{}
+		if _, err := i.AddEventHandler(late); !errors.Is(err, store.ErrOtherCluster) {
+			t.Errorf("a handler that is added after that: %v", err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "second", second.h.take(), nil)
+		equal(t, "its durable handler", h.take(), nil)
+		equal(t, "a later handler", late.take(), nil)
+		if got := first.h.take(); len(got) == 0 || got[len(got)-1] != "add a/2@102=y" {
+			t.Errorf("first: %q", got)
+		}
+		second.stop()
+		first.stop()
+		r.close()
+	})
+}
+
+// TestAttachStoreCloses checks that the runs of all informers end when the store is closed, also of one that waits for
+// the id of its cluster, and of one that is started after that.
+func TestAttachStoreCloses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		of := &clusters{now: "one"}
+		r.o.ClusterID = of.id
+		first := shares(t, r.open())
+		waits := shares(t, r.withClient(&clusters{err: errors.New("from the test")}))
+		late := r.another()
+		first.run()
+		waits.run()
+		synctest.Wait()
+		if err := r.st.Close(); err != nil {
+			t.Error(err)
+		}
+		late.run()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for name, s := range map[string]*sharer{"first": first, "one that waits": waits, "one started late": late} {
+			select {
+			case <-s.done:
+			default:
+				t.Errorf("%s: its run goes on after the store was closed", name)
+			}
+			s.stop()
+		}
+	})
+}
+
+// TestAttachAudit checks that an audit by one informer does not depend on the state of another one that is attached.
+func TestAttachAudit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.o.ClusterID = (&clusters{now: "one"}).id
+		first := shares(t, r.open())
+		refused := shares(t, r.withClient(&clusters{now: "two"}))
+		third := r.another()
+		for _, s := range []*sharer{first, refused, third} {
+			s.run()
+		}
+		time.Sleep(time.Minute)
+		first.stop()
+		if report, err := third.i.Audit(t.Context()); err != nil || report.Objects != 1 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		refused.stop()
+		third.stop()
+		r.close()
+	})
+}
