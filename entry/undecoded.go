@@ -91,14 +91,6 @@ func (u *Undecoded) Object() (runtime.Object, error) {
 // u.
 func (u *Undecoded) Keep(obj runtime.Object) { u.decoded.Store(&decoded{obj: obj}) }
 
-// Known returns the decoded object if there is one already, and nil otherwise.
-func (u *Undecoded) Known() runtime.Object {
-	if d := u.decoded.Load(); d != nil {
-		return d.obj
-	}
-	return nil
-}
-
 // Err returns why the object cannot be decoded, if that is known already, and nil otherwise.
 func (u *Undecoded) Err() error {
 	if d := u.decoded.Load(); d != nil {

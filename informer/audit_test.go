@@ -72,8 +72,7 @@ func kinds(found []audit.Finding) (out []string) {
 
 // TestAuditRepairs: what a proxy has swallowed is found and put right, and the handlers are told.
 func TestAuditRepairs(t *testing.T) {
-	for name, residency := range map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20),
-		"none": store.None} {
+	for name, residency := range map[string]store.Residency{"all": store.All, "none": store.None} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := newRig(t)

@@ -16,7 +16,7 @@ import (
 // TestReadsOfAClosedStore checks that reads fail with the file, the cause and the remedy if the store was closed first,
 // and that List, which has no error, is not a silent empty list. Issue 37.
 func TestReadsOfAClosedStore(t *testing.T) {
-	for _, residency := range []store.Residency{store.All, store.Bounded(1 << 20), store.None} {
+	for _, residency := range []store.Residency{store.All, store.None} {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t)
 			r.o.Residency = residency

@@ -25,7 +25,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-var eachResidency = map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None}
+var eachResidency = map[string]store.Residency{"all": store.All, "none": store.None}
 
 // TestDamagedRecordsAreListedAgain: a start meets records that cannot be read, on a quiet resource. They are back
 // within ten seconds; one that the server does not have any more was known to nobody in this run.

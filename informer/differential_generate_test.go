@@ -56,7 +56,7 @@ func (g *generator) newConfig() config {
 		oldErrorHandler: g.one(2), watchList: g.one(2), onDisk: g.one(6), pageSize: int64(pick(g, 2, 3, 500, 500)),
 		index: g.one(3),
 	}
-	c.residency = pick(g, store.All, store.None, store.Bounded(3000))
+	c.residency = pick(g, store.All, store.None)
 	c.commitInterval = pick(g, 0, 0, time.Millisecond, -1)
 	if g.one(5) {
 		c.listDelay = pick(g, 300*time.Millisecond, 4*time.Second)

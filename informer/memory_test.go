@@ -106,16 +106,12 @@ const (
 // TestSlowHandlersHoldNoCollection: a handler that stands still, be it told of what is stored or resyncing, holds a
 // page of it at most.
 func TestSlowHandlersHoldNoCollection(t *testing.T) {
-	for _, residency := range []store.Residency{store.None, store.Bounded(1 << 16)} {
-		t.Run(residency.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testSlowHandlers(t, residency) })
-		})
-	}
+	synctest.Test(t, testSlowHandlers)
 }
 
-func testSlowHandlers(t *testing.T, residency store.Residency) {
+func testSlowHandlers(t *testing.T) {
 	slow := &still{release: make(chan struct{}), resyncs: make(chan string, manyObjects)}
-	m := startMany(t, residency, cache.ResourceEventHandlerFuncs{UpdateFunc: slow.OnUpdate})
+	m := startMany(t, store.None, cache.ResourceEventHandlerFuncs{UpdateFunc: slow.OnUpdate})
 	defer m.end()
 	time.Sleep(time.Hour)
 	synctest.Wait()

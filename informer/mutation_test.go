@@ -110,7 +110,7 @@ func sound(t *testing.T, what string, obj any) {
 
 // Issue 16, A3: what handlers do to the objects that they get stays in the process.
 func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
-	residencies := map[string]store.Residency{"All": store.All, "Bounded": store.Bounded(1 << 20), "None": store.None}
+	residencies := map[string]store.Residency{"All": store.All, "None": store.None}
 	for representation, form := range forms {
 		for name, residency := range residencies {
 			t.Run(fmt.Sprintf("%s/%s", representation, name), func(t *testing.T) {
@@ -235,41 +235,37 @@ func (r *rig) cacheAnswer(key string, answer *corev1.Pod) *corev1.Pod {
 // event is lost, so the server is listed by metadata. The identity has to come from the record, since that of the
 // changed object in memory equals the server's.
 func TestListByMetadataReadsRecords(t *testing.T) {
-	for name, residency := range map[string]store.Residency{"All": store.All, "Bounded": store.Bounded(1 << 20)} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := newRig(t)
-				r.o.Residency = residency
-				r.o.ListMetadata, r.o.OpenAPIHash, r.o.PageSize = r.srv.listMetadata, oneSchema, 100
-				r.srv.fatten()
-				for n := range 20 {
-					r.srv.write(fmt.Sprintf("a/p%03d", n), "1")
-				}
-				r.start(&recorder{})
-				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
-				r.srv.disconnect()
-				r.cacheAnswer("a/p003", r.srv.write("a/p003", "2")).Labels["value"] = "never sent"
-				r.srv.compact()
-				r.srv.setFail(nil)
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				if n := r.fetches(); n != 1 {
-					t.Errorf("%d objects were fetched", n)
-				}
-				r.close()
-				r.start()
-				equal(t, "stored", r.stored(), r.srv.state())
-				r.close()
-			})
-		})
-	}
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.Residency = store.All
+		r.o.ListMetadata, r.o.OpenAPIHash, r.o.PageSize = r.srv.listMetadata, oneSchema, 100
+		r.srv.fatten()
+		for n := range 20 {
+			r.srv.write(fmt.Sprintf("a/p%03d", n), "1")
+		}
+		r.start(&recorder{})
+		r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
+		r.srv.disconnect()
+		r.cacheAnswer("a/p003", r.srv.write("a/p003", "2")).Labels["value"] = "never sent"
+		r.srv.compact()
+		r.srv.setFail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := r.fetches(); n != 1 {
+			t.Errorf("%d objects were fetched", n)
+		}
+		r.close()
+		r.start()
+		equal(t, "stored", r.stored(), r.srv.state())
+		r.close()
+	})
 }
 
 // TestUpdateOfAMutatedObject checks that an update is delivered, and contradicts nothing, although the cached object
 // already has the resourceVersion of the event or another UID.
 func TestUpdateOfAMutatedObject(t *testing.T) {
 	for name, o := range map[string]informer.Options{
-		"All": {Residency: store.All}, "Bounded": {Residency: store.Bounded(1 << 20)}, "InMemory": {InMemory: true},
+		"All": {Residency: store.All}, "InMemory": {InMemory: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -58,7 +58,7 @@ type Options struct {
 	// transform or a reader asks for (package reflector/wire). Status.Undecoded says which is the case.
 	ClientDecodes bool
 
-	// Residency says which objects are kept decoded in memory: store.All, store.Bounded or store.None. Default All, as in
+	// Residency says which objects are kept decoded in memory: store.All or store.None. Default All, as in
 	// client-go.
 	Residency store.Residency
 	// History keeps the latest changes in memory, up to so many bytes, for those who watch the collection (package serve).

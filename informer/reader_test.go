@@ -150,7 +150,7 @@ func TestReaderDecodesWhatItSelects(t *testing.T) {
 // TestReaderOfAnInformer: it is there before Run and after it, with whatever residency, and has what is pending.
 func TestReaderOfAnInformer(t *testing.T) {
 	front := query.Query{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"}), Namespace: "a"}
-	for _, o := range []informer.Options{{}, {Residency: store.Bounded(1 << 20)}, {Residency: store.None}} {
+	for _, o := range []informer.Options{{}, {Residency: store.None}} {
 		t.Run(o.Residency.String(), func(t *testing.T) {
 			i := countedInformer(t, o)
 			pod := &countedPod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "late",

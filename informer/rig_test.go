@@ -145,7 +145,7 @@ func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 		return
 	}
 	for _, key := range i.GetIndexer().ListKeys() {
-		// so that a Bounded store has something in memory when changes come; the test's store may fail
+		// A damaged record is found by a read. The test's store may fail.
 		_, _, _ = i.GetIndexer().GetByKey(key)
 	}
 }

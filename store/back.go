@@ -85,7 +85,6 @@ func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settle
 		return now
 	}, func() {
 		also()
-		c.bounded.Apply(last, c.read.Codec)
 		c.resident.Load().Apply(last)
 	}))
 }
@@ -179,11 +178,7 @@ func (c *Collection) remembers(key string, p *intake.Pending) bool {
 		p.Found, p.UID, p.RV = p.Obj != nil, over.UID, over.RV
 		return true
 	}
-	if c.bounded != nil {
-		have := c.bounded.Get(key)
-		p.Found, p.UID, p.RV, p.Obj = have.Obj != nil, have.UID, have.RV, have.Obj
-	}
-	return p.Found
+	return false
 }
 
 // Backpressure implements intake.Back.

@@ -50,7 +50,6 @@ type Collection struct {
 	residency Residency
 	// resident is nil unless the Residency is All. It is set with mu or front held.
 	resident atomic.Pointer[resident.All]
-	bounded  *resident.Bounded // nil unless the Residency is Bounded; set before there is another goroutine
 
 	workers    *boltfile.Workers
 	builder    index.Builder        // builds the indexes that are not ready
@@ -74,7 +73,7 @@ const (
 // limitsOf returns the limits of a collection.
 func limitsOf(r Residency) intake.Limits {
 	n := listLimit
-	if r.kind == residentAll {
+	if r == All {
 		n = listLimitAll
 	}
 	return intake.Limits{Held: n, Step: n}
@@ -113,11 +112,6 @@ func openCollection(
 	}
 	if c.in.KeyFunc == nil {
 		c.in.KeyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
-	}
-	if o.Residency.kind == residentBounded && !c.readOnly {
-		if c.bounded, err = resident.NewBounded(o.Residency.bytes); err != nil {
-			return nil, err
-		}
 	}
 	if err := c.lockWrites(ctx); err != nil {
 		return nil, err

@@ -3,12 +3,10 @@ package store
 import (
 	"context"
 
-	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/read"
-	"github.com/larder-dev/larder/store/internal/resident"
 	"github.com/larder-dev/larder/store/query"
 )
 
@@ -25,43 +23,7 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 	if r := c.inMemory(); r != nil { // hot is nil while several keys are being changed
 		return r.Get(key), ctx.Err()
 	}
-	if c.bounded == nil {
-		return c.read.Get(ctx, key)
-	}
-	return c.getBounded(ctx, key)
-}
-
-// getBounded looks for the object in the cache of decoded objects, then in the memtable, then in the file.
-func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Object, err error) {
-	if obj := c.bounded.Get(key).Obj; obj != nil {
-		return obj, ctx.Err()
-	}
-	seen := c.bounded.Seen(key)
-	if x := c.read.Memtable.Get(key); x != nil {
-		return x.Read(ctx)
-	}
-	var decoded resident.Cached
-	err = c.read.View(ctx, func(b *bolt.Bucket) error {
-		objects, err := c.read.Objects(b)
-		if err != nil {
-			return err
-		}
-		old, err := c.read.Stored(objects, key)
-		if err != nil || !old.Found {
-			return err
-		}
-		obj, err = c.read.Coder.ObjectOf(objects, key, old.Header, old.Payload)
-		decoded = resident.Cached{Obj: obj, UID: old.UID, RV: old.RV,
-			Weight: resident.Weigh(obj, old.Encoding, key, old.PlainSize(old.Payload))}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if obj != nil {
-		c.bounded.Put(key, decoded, seen)
-	}
-	return obj, nil
+	return c.read.Get(ctx, key)
 }
 
 // source returns the reader of the objects in memory, if all of them are there, or else the reader of the file.

@@ -46,9 +46,6 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	if o.Codec == nil {
 		return nil, fmt.Errorf("collection of %s: CollectionOptions.Codec must be set", id)
 	}
-	if err := o.Residency.validate(); err != nil {
-		return nil, fmt.Errorf("collection of %s: %w", id, err)
-	}
 	if err := o.Compression.validate(); err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
@@ -66,7 +63,7 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
 	}
 	c.claimed = claimed
-	if o.Residency.kind == residentAll && !c.readOnly {
+	if o.Residency == All && !c.readOnly {
 		c.startLoading()
 	}
 	return c, nil

@@ -221,45 +221,41 @@ func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 // stored.
 func TestCompressionOfVariedPods(t *testing.T) {
 	t.Parallel()
-	for name, residency := range map[string]store.Residency{"None": store.None, "Bounded": store.Bounded(1 << 20)} {
-		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
-			codec := mustCodec(t, &corev1.Pod{})
-			c, err := s.Collection(t.Context(), pods(),
-				store.CollectionOptions{Residency: residency, Compression: store.Zstd, Codec: codec})
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := soaked(400, 700)
-			want := newVariedPods(n, 30).page(n)
-			wantSame := storeVaried(t, c, want)
-			plain, packed := payloadBytes(t, c)
-			if ratio := float64(plain) / float64(packed); ratio < 4 {
-				t.Errorf("%d bytes became %d, 1:%.2f", plain, packed, ratio)
-			}
-			objs, err := c.List(t.Context())
-			wantSame("List", objs, err)
-			objs = nil
-			err = c.Iterate(t.Context(), "", func(_ string, obj runtime.Object) error { objs = append(objs, obj); return nil })
-			wantSame("Iterate", objs, err)
-			objs, err = c.Select(t.Context(), query.Query{Fields: fields.OneTermEqualSelector("status.phase", "Running")})
-			wantSame("Select", objs, err)
-			if objs, err := c.Select(t.Context(),
-				query.Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
-				t.Errorf("%d objects without the label, %v", len(objs), err)
-			}
-			if err := s.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			v, err := s.ViewWith(t.Context(), pods(), codec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			objs, err = v.List(t.Context())
-			wantSame("View", objs, err)
-			wantSound(t, s)
-		})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
+	codec := mustCodec(t, &corev1.Pod{})
+	c, err := s.Collection(t.Context(), pods(),
+		store.CollectionOptions{Residency: store.None, Compression: store.Zstd, Codec: codec})
+	if err != nil {
+		t.Fatal(err)
 	}
+	n := soaked(400, 700)
+	want := newVariedPods(n, 30).page(n)
+	wantSame := storeVaried(t, c, want)
+	plain, packed := payloadBytes(t, c)
+	if ratio := float64(plain) / float64(packed); ratio < 4 {
+		t.Errorf("%d bytes became %d, 1:%.2f", plain, packed, ratio)
+	}
+	objs, err := c.List(t.Context())
+	wantSame("List", objs, err)
+	objs = nil
+	err = c.Iterate(t.Context(), "", func(_ string, obj runtime.Object) error { objs = append(objs, obj); return nil })
+	wantSame("Iterate", objs, err)
+	objs, err = c.Select(t.Context(), query.Query{Fields: fields.OneTermEqualSelector("status.phase", "Running")})
+	wantSame("Select", objs, err)
+	if objs, err := c.Select(t.Context(),
+		query.Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
+		t.Errorf("%d objects without the label, %v", len(objs), err)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.ViewWith(t.Context(), pods(), codec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objs, err = v.List(t.Context())
+	wantSame("View", objs, err)
+	wantSound(t, s)
 }
 
 // storeVaried lists the pods into c. It returns a comparison with them.

@@ -222,7 +222,7 @@ func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 		}
 		test(t, c)
 	})
-	residencies := map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None}
+	residencies := map[string]store.Residency{"all": store.All, "none": store.None}
 	for name, r := range residencies {
 		t.Run(name, func(t *testing.T) {
 			test(t, openPodsAs(t, storetest.Open(t, store.Options{}), byNamespaceAndColor, r))

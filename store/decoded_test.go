@@ -68,7 +68,7 @@ func TestOpeningDecodesNothing(t *testing.T) {
 	for _, test := range []struct {
 		residency store.Residency
 		decoded   int
-	}{{store.None, 0}, {store.Bounded(1 << 20), 0}, {store.All, 1200}} {
+	}{{store.None, 0}, {store.All, 1200}} {
 		t.Run(test.residency.String(), func(t *testing.T) {
 			path := t.TempDir() + "/store"
 			s := storetest.OpenFile(t, path, store.Options{})

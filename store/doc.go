@@ -82,9 +82,8 @@
 //
 // # Memory
 //
-// CollectionOptions.Residency says which objects are kept decoded: All of them, read as fast as from client-go's cache;
-// those that are read most, up to a Bounded number of bytes; or None. Objects in memory are shared by all who read
-// them.
+// CollectionOptions.Residency says which objects are kept decoded: All of them, read as fast as from client-go's cache,
+// or None. Objects in memory are shared by all readers.
 //
 // The package memory has a collection that is nowhere else.
 //

@@ -143,33 +143,31 @@ func TestFillingDuringAnUnknownOutcome(t *testing.T) {
 
 // SetMustRelist writes no object: while it waits for its turn Info goes on, and what is in memory is read there.
 func TestSetMustRelistHoldsUpNothing(t *testing.T) {
-	for _, r := range []store.Residency{store.All, store.Bounded(64 << 20)} {
-		synctest.Test(t, func(t *testing.T) {
-			s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
-			c := openAs(t, s, r)
-			mustList(t, c, 2)
-			release, err := store.TakeWriter(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			marked := make(chan error, 1)
-			go func() { marked <- c.SetMustRelist(t.Context(), "asked to") }()
-			synctest.Wait()
-			if err := applyPod(t, c, podAt(0, "2000")); err != nil {
-				t.Fatal(err)
-			}
-			wantSame(t, c, "while it waits", "2000")
-			wantInMemory(t, c, "namespace-1/pod-0001")
-			release()
-			if err := <-marked; err != nil {
-				t.Error(err)
-			}
-			if info, err := c.Info(t.Context()); err != nil || info.MustRelist != "asked to" {
-				t.Errorf("%+v, %v", info, err)
-			}
-			mustClose(t, s)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
+		c := openAs(t, s, store.All)
+		mustList(t, c, 2)
+		release, err := store.TakeWriter(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		marked := make(chan error, 1)
+		go func() { marked <- c.SetMustRelist(t.Context(), "asked to") }()
+		synctest.Wait()
+		if err := applyPod(t, c, podAt(0, "2000")); err != nil {
+			t.Fatal(err)
+		}
+		wantSame(t, c, "while it waits", "2000")
+		wantInMemory(t, c, "namespace-1/pod-0001")
+		release()
+		if err := <-marked; err != nil {
+			t.Error(err)
+		}
+		if info, err := c.Info(t.Context()); err != nil || info.MustRelist != "asked to" {
+			t.Errorf("%+v, %v", info, err)
+		}
+		mustClose(t, s)
+	})
 }
 
 // wantInMemory verifies that an object is read from memory: there it is decoded once.

@@ -22,16 +22,12 @@ func indexersOf(b *testing.B, n int) map[string]cache.Indexer {
 	}
 	b.Cleanup(func() { s.Close() })
 	made := map[string]cache.Indexer{"clientgo": cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace)}
-	for i, residency := range []store.Residency{store.All, store.Bounded(1 << 30)} {
-		id := pods()
-		id.Namespace = strconv.Itoa(i)
-		c, err := s.Collection(b.Context(), id, store.CollectionOptions{Codec: mustCodec(b, &corev1.Pod{}),
-			Indexers: byNamespace, Residency: residency})
-		if err != nil {
-			b.Fatal(err)
-		}
-		made[residency.String()[:3]] = c.Indexer()
+	c, err := s.Collection(b.Context(), pods(),
+		store.CollectionOptions{Codec: mustCodec(b, &corev1.Pod{}), Indexers: byNamespace})
+	if err != nil {
+		b.Fatal(err)
 	}
+	made["All"] = c.Indexer()
 	for _, indexer := range made {
 		for i := range n {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: benchNamespace(i), Name: benchName(i),

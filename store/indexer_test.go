@@ -47,8 +47,8 @@ func TestIndexerOfCompressedCollection(t *testing.T) {
 	}
 }
 
-// residencies are those that the suites run with. The bounded one holds a few small pods.
-var residencies = []store.Residency{store.All, store.Bounded(3000), store.None}
+// residencies are those that the suites run with.
+var residencies = []store.Residency{store.All, store.None}
 
 func TestIndexerOfMemory(t *testing.T) {
 	storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {

@@ -66,20 +66,6 @@ func wantWritten(t *testing.T, s *Store, c *Collection) {
 	}
 }
 
-// A rebuild may come to a collection as soon as it is open, and has to find what it keeps in memory.
-func TestBoundedIsThereOnceOpen(t *testing.T) {
-	s, _ := openInside(t, None)
-	c, err := s.openAndEnlist(t.Context(), late().ID(), late(),
-		CollectionOptions{Residency: Bounded(64 << 20), Codec: mustCodec(t, &corev1.Pod{})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.bounded == nil {
-		t.Error("it keeps nothing in memory yet")
-	}
-	c.workers.Stop()
-}
-
 // TestOpenWhileRebuilding: a collection of which Rebuild does not know yet is
 // opened once more, since the new file need not have it.
 func TestOpenWhileRebuilding(t *testing.T) {

@@ -60,7 +60,7 @@ func keyedReaders(t *testing.T, ix *indexer.Indexer, c store.Interface, first, l
 func TestKeyedReadsDoNotGoBack(t *testing.T) {
 	t.Parallel()
 	const n = 40
-	for _, r := range []store.Residency{store.All, store.Bounded(64 << 20), store.None} {
+	for _, r := range []store.Residency{store.All, store.None} {
 		t.Run(r.String(), func(t *testing.T) {
 			s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 			store.NoSync(s)

@@ -35,7 +35,7 @@ func (l *liveSet) keepAll() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.all {
-		if c.residency.kind != residentAll {
+		if c.residency != All {
 			return false
 		}
 	}

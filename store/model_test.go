@@ -39,18 +39,17 @@ func TestCollectionModel(t *testing.T) {
 		"CommittedAtOnce": {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.None},
 		"CommittedLate":   {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: time.Hour, residency: store.None},
 		"Spilling":        {bounds: [2]int{300, 256 << 20}, commitInterval: time.Microsecond, residency: store.All},
-		"Chunked":         {bounds: [2]int{64 << 20, 300}, commitInterval: time.Hour, residency: store.Bounded(3000)},
+		"Chunked":         {bounds: [2]int{64 << 20, 300}, commitInterval: time.Hour, residency: store.None},
 		"Both":            {bounds: [2]int{500, 200}, commitInterval: -1, residency: store.All},
-		"BothBounded":     {bounds: [2]int{500, 200}, commitInterval: -1, residency: store.Bounded(3000)},
 		"Zstd": {bounds: [2]int{500, 200}, commitInterval: time.Hour, residency: store.None,
 			compression: store.Zstd},
-		"ZstdAtOnce": {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.Bounded(3000),
+		"ZstdAtOnce": {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.All,
 			compression: store.Zstd},
 		"Undecoded": {bounds: [2]int{500, 200}, commitInterval: time.Hour, residency: store.None, undecoded: true},
 		"UndecodedAll": {bounds: [2]int{500, 200}, commitInterval: time.Microsecond, residency: store.All,
 			undecoded: true},
-		"UndecodedBounded": {bounds: [2]int{64 << 20, 300}, commitInterval: time.Microsecond,
-			residency: store.Bounded(3000), undecoded: true},
+		"UndecodedChunked": {bounds: [2]int{64 << 20, 300}, commitInterval: time.Microsecond,
+			residency: store.None, undecoded: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -91,7 +91,7 @@ func TestRebuildOfDamagedRecords(t *testing.T) {
 			return colors(b).Put([]byte("x"), nil)
 		}, 0, false},
 	} {
-		for _, residency := range []store.Residency{store.All, store.Bounded(1 << 20), store.None} {
+		for _, residency := range []store.Residency{store.All, store.None} {
 			t.Run(name+", "+residency.String(), func(t *testing.T) {
 				ctx := context.Background()
 				s, c := holed(t, residency)

@@ -254,7 +254,7 @@ func TestRewriteSealsAnew(t *testing.T) {
 // TestRekeyWhileServing: reads and writes go on, and see every object in each of its states, in every residency.
 func TestRekeyWhileServing(t *testing.T) {
 	t.Parallel()
-	for _, residency := range []store.Residency{store.All, store.Bounded(100_000), store.None} {
+	for _, residency := range []store.Residency{store.All, store.None} {
 		t.Run(residency.String(), func(t *testing.T) {
 			t.Parallel()
 			const n = 100

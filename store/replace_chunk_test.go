@@ -296,7 +296,7 @@ func TestCommitLimits(t *testing.T) {
 	for _, test := range []struct {
 		residency store.Residency
 		want      int
-	}{{store.None, 16 << 20}, {store.Bounded(1 << 20), 16 << 20}, {store.All, 256 << 20}} {
+	}{{store.None, 16 << 20}, {store.All, 256 << 20}} {
 		c, err := s.Collection(t.Context(), storetest.Pods,
 			store.CollectionOptions{Residency: test.residency, Codec: storetest.PodCodec()})
 		if err != nil {

@@ -124,9 +124,6 @@ func (c *Collection) forgetResidents() {
 	if c.resident.Load() != nil {
 		c.startLoading()
 	}
-	if c.bounded != nil {
-		c.bounded.Clear()
-	}
 }
 
 // reload starts another load if the last one has failed.

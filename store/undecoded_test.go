@@ -33,7 +33,6 @@ func TestUndecodedIsDecodedByNobody(t *testing.T) {
 		want      int64
 	}{
 		"None":     {store.None, byNamespace, 0},
-		"Bounded":  {store.Bounded(1 << 20), byNamespace, 0},
 		"All":      {store.All, byNamespace, 4},
 		"an index": {store.None, byNamespaceAndColor, 4},
 	} {
@@ -93,7 +92,7 @@ func TestUndecodable(t *testing.T) {
 		decodes   bool
 		leftOut   bool
 	}{
-		"All": {store.All, false, true}, "Bounded": {store.Bounded(1 << 20), false, false}, "None": {store.None, false, false},
+		"All": {store.All, false, true}, "None": {store.None, false, false},
 		"wanted": {store.None, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {

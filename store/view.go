@@ -111,7 +111,7 @@ func (v *View) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.V
 		if st.Sealed && v.read.Coder.Locked() {
 			return fmt.Errorf("index %q of %s: %w", want.Index, v.id, v.store.keys.ErrSealed())
 		}
-		i, err := v.read.IndexView(b, want.Index, st.Sealed, &read.Captured{}, nil)
+		i, err := v.read.IndexView(b, want.Index, st.Sealed, &read.Captured{})
 		if err != nil {
 			return err
 		}

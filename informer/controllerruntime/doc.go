@@ -64,8 +64,8 @@
 //	                              informer.Unversioned accepts that stored objects keep the old form
 //	DefaultWatchErrorHandler      called with errors that ended a connection, and errors of the store. Connections that
 //	                              break cause no list
-//	UnsafeDisableDeepCopy         honoured: the objects are shared, do not modify them. With the residencies None and
-//	                              Bounded each read may decode the object, so two reads may return different pointers
+//	UnsafeDisableDeepCopy         honoured: the objects are shared, do not modify them. With the residency None
+//	                              each read decodes the object, so two reads return different pointers
 //	EnableWatchBookmarks          honoured. Without bookmarks a restart may take 12 seconds to verify that nothing was
 //	                              missed, and a quiet resource is listed when its stored resourceVersion has expired
 //	NewInformer                   refused with ErrOptions: NewCache sets it

@@ -21,7 +21,7 @@ var references = []string{
 // higher are the modules that have to be newer than any of the references requires, and why.
 var higher = map[string]string{
 	"github.com/rogpeppe/go-internal": "filippo.io/age requires it",
-	"go.yaml.in/yaml/v3":              "github.com/maypok86/otter/v2 requires it",
+	"go.yaml.in/yaml/v3":              "github.com/minio/minio-go/v7 requires it",
 	"golang.org/x/net":                "golang.org/x/tools requires it",
 	"golang.org/x/text":               "golang.org/x/crypto requires it, and filippo.io/age that",
 	"golang.org/x/tools":              "filippo.io/age requires it",

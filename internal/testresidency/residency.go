@@ -3,8 +3,6 @@ package testresidency
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/larder-dev/larder/store"
@@ -21,14 +19,7 @@ func FromEnv() (store.Residency, error) {
 	case store.None.String():
 		return store.None, nil
 	}
-	if inner, found := strings.CutPrefix(text, "Bounded("); found {
-		inner, closed := strings.CutSuffix(inner, ")")
-		if bytes, err := strconv.ParseInt(inner, 10, 64); closed && err == nil && bytes > 0 {
-			return store.Bounded(bytes), nil
-		}
-	}
-	return store.All, fmt.Errorf("%s=%q names no residency; set it to All, None or Bounded(n) with n bytes, n > 0", env,
-		text)
+	return store.All, fmt.Errorf("%s=%q names no residency; set it to All or None", env, text)
 }
 
 // Of is FromEnv for a test, which it fails if there is an error.

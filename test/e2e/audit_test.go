@@ -90,8 +90,7 @@ func (s *subject) kept(t *testing.T, c *cluster) {
 // Test 6a: records are gone from the file, and no read meets that.
 func TestAuditFindsHoles(t *testing.T) {
 	t.Parallel()
-	for name, residency := range map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20),
-		"none": store.None} {
+	for name, residency := range map[string]store.Residency{"all": store.All, "none": store.None} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, shared)

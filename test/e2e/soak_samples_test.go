@@ -57,7 +57,7 @@ func medianOf(samples []soakSample, of func(soakSample) int64) int64 {
 
 // The tolerances are such that a leak of one object a second does not pass the long soak.
 func TestSoakGrown(t *testing.T) {
-	const laps, seconds, object = 38, 30, 4 << 10 // of one residency in twenty minutes: a lap in three
+	const laps, seconds, object = 57, 20, 4 << 10 // of one residency in twenty minutes: every second lap
 	for name, c := range map[string]struct {
 		each soakSample // is added with each lap
 		want int
@@ -65,7 +65,7 @@ func TestSoakGrown(t *testing.T) {
 		"flat":                    {soakSample{}, 0},
 		"one object a second":     {soakSample{heap: seconds * object}, 1},
 		"a goroutine a restart":   {soakSample{goroutines: 3}, 1},
-		"pages that are not used": {soakSample{file: 15_000 * 4096}, 1},
+		"pages that are not used": {soakSample{file: 10_000 * 4096}, 1},
 	} {
 		var samples []soakSample
 		for n := range int64(laps) {

@@ -27,15 +27,12 @@ type soakRun struct {
 
 // soakReopens: before each lap that this divides the store is closed and opened again, and else the next informer takes
 // it over. It has no divisor in common with the number of residencies, so that each meets both.
-const soakReopens = 4
-
-// soakBound is of the residency Bounded: less than the pods take, so that its cache is full and evicts.
-const soakBound = 2 << 20
+const soakReopens = 3
 
 // shortSoak takes ten seconds. One object that is kept in four updates shows.
 var shortSoak = soakRun{
 	pods: 1000, laps: 18, warmUp: 3, perLap: 100,
-	residencies: []store.Residency{store.All, store.Bounded(soakBound), store.None},
+	residencies: []store.Residency{store.All, store.None},
 }
 
 // longSoak writes for twenty minutes.

@@ -413,14 +413,4 @@ var wireMutants = []mutant{
 `,
 		test: "TestReaderMeetsTheUndecodable",
 	},
-	{
-		name:   "store/message-weighed-as-a-struct",
-		breaks: "A Bounded residency weighs an unstructured object at what it takes, whatever its payload is encoded in.",
-		file:   "store/internal/resident/bounded.go",
-		old: `	_, isUnstructured := obj.(runtime.Unstructured)
-`,
-		new: `	isUnstructured := false
-`,
-		test: "TestWeigh",
-	},
 }

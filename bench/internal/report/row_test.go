@@ -170,7 +170,7 @@ func TestGoalsAreForPods(t *testing.T) {
 	}
 }
 
-// The residency that holds all objects has no goal for its memory; of a cold start only None has one.
+// The residency that holds all objects has no goal for its memory; None has one.
 func TestGoalsOfMemory(t *testing.T) {
 	var samples []Sample
 	for _, name := range []string{"cold", "relist"} {
@@ -182,11 +182,11 @@ func TestGoalsOfMemory(t *testing.T) {
 		samples = append(samples, Sample{name, "pods", 100_000, clientGo, scenario.Result{"rss_anon": 100}})
 	}
 	rows := rowsOf(samples)
-	if len(rows) != 6 {
-		t.Errorf("%d rows, want 6", len(rows))
+	if len(rows) != 4 {
+		t.Errorf("%d rows, want 4", len(rows))
 	}
 	for _, r := range rows {
-		judged := r.Residency == subject.None || r.Residency == subject.Bounded && r.Scenario == "relist"
+		judged := r.Residency == subject.None
 		if (r.Met != nil) != judged || r.Ratio == nil {
 			t.Errorf("%s with %s: %q, %v", r.Title+": "+r.Figure, r.Residency, r.Goal, r.Ratio)
 		}

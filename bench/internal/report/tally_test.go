@@ -9,7 +9,7 @@ import (
 
 // A goal is that of all the rows for whose residencies it is.
 func TestTally(t *testing.T) {
-	const all, bounded, none = subject.All, subject.Bounded, subject.None
+	const all, none = subject.All, subject.None
 	synced, received := scenario.Metric{Key: "synced", Goals: []scenario.Goal{{}}}, scenario.Metric{Key: "bytes"}
 	received.Goals = []scenario.Goal{{Residencies: []string{none}}}
 	cold := scenario.Scenario{Name: "cold", Metrics: []scenario.Metric{synced, received}}
@@ -17,8 +17,8 @@ func TestTally(t *testing.T) {
 		place := Place{Scenario: "cold", Kind: scenario.GoalsFor, N: n}
 		return Row{Place: place, Metric: m, Residency: residency, Goal: "a goal", Met: &met}
 	}
-	three := func(last bool) []Row {
-		return []Row{row(synced, all, 10, true), row(synced, bounded, 10, true), row(synced, none, 10, last)}
+	both := func(last bool) []Row {
+		return []Row{row(synced, all, 10, true), row(synced, none, 10, last)}
 	}
 	for _, c := range []struct {
 		name string
@@ -26,10 +26,10 @@ func TestTally(t *testing.T) {
 		want tally
 	}{
 		{"nothing", nil, tally{notMeasured: 2}},
-		{"met with every residency", three(true), tally{met: 1, notMeasured: 1}},
-		{"missed with one", three(false), tally{missed: 1, notMeasured: 1}},
-		{"not measured with one", three(true)[:2], tally{notMeasured: 2}},
-		{"missed with one, not measured with another", three(false)[1:], tally{missed: 1, notMeasured: 1}},
+		{"met with every residency", both(true), tally{met: 1, notMeasured: 1}},
+		{"missed with one", both(false), tally{missed: 1, notMeasured: 1}},
+		{"not measured with one", both(true)[:1], tally{notMeasured: 2}},
+		{"missed with one, not measured with another", both(false)[1:], tally{missed: 1, notMeasured: 1}},
 		{"the one that it is for", []Row{row(received, none, 10, true)}, tally{met: 1, notMeasured: 1}},
 		{
 			"another than it is for",
@@ -37,7 +37,7 @@ func TestTally(t *testing.T) {
 		},
 		{
 			"fewer objects do not count",
-			append(three(true), row(received, none, 5, true)), tally{met: 1, notMeasured: 1},
+			append(both(true), row(received, none, 5, true)), tally{met: 1, notMeasured: 1},
 		},
 	} {
 		if got := tallyOf(c.rows, []scenario.Scenario{cold}); got != c.want {
@@ -48,7 +48,7 @@ func TestTally(t *testing.T) {
 	cold.Metrics = []scenario.Metric{synced, received}
 	more := row(synced, none, 100, true)
 	more.Kind = "widgets"
-	mixed := append(three(true), more)
+	mixed := append(both(true), more)
 	if got, want := tallyOf(mixed, []scenario.Scenario{cold}), (tally{met: 2, notMeasured: 1}); got != want {
 		t.Errorf("with ten times as many objects of another kind: %+v, want %+v", got, want)
 	}

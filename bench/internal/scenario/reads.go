@@ -27,14 +27,6 @@ func runReads(ctx context.Context, b *Bench) (Result, error) {
 		}
 		indexer := r.Informer.GetIndexer()
 		hot, all := keysOf(b)
-		if b.Case.Subject.Residency == subject.Bounded {
-			// The bounded cache is still empty. The heaps of the other residencies do not depend on reads.
-			for _, key := range all {
-				if err := getOne(indexer, key); err != nil {
-					return nil, err
-				}
-			}
-		}
 		heap, err := steadyHeap(ctx)
 		if err != nil {
 			return nil, err

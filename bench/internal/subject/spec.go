@@ -21,16 +21,15 @@ const (
 
 // Values of Spec.Residency.
 const (
-	All     = "All"
-	Bounded = "Bounded"
-	None    = "None"
+	All  = "All"
+	None = "None"
 )
 
 // Residencies has the values of Spec.Residency, in the order of the results.
-var Residencies = []string{All, Bounded, None}
+var Residencies = []string{All, None}
 
-// residencies has the residencies by name. Bounded is 64 MiB, as in the goals.
-var residencies = map[string]store.Residency{All: store.All, Bounded: store.Bounded(64 << 20), None: store.None}
+// residencies has the residencies by name.
+var residencies = map[string]store.Residency{All: store.All, None: store.None}
 
 // Spec names an informer and its options.
 type Spec struct {

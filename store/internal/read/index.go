@@ -12,20 +12,19 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/keyring"
-	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // IndexView returns a view of the named index of the collection in bucket b, under the writes of over. sealed says that
-// records of the collection are sealed; older ones may be in plain text. decoded may be nil.
+// records of the collection are sealed; older ones may be in plain text.
 func (r *Reader) IndexView(
-	b *bolt.Bucket, name string, sealed bool, over *Captured, decoded *resident.Bounded,
+	b *bolt.Bucket, name string, sealed bool, over *Captured,
 ) (index.View, error) {
 	objects, err := r.Objects(b)
 	if err != nil {
 		return index.View{}, err
 	}
 	src := index.Source{
-		Object: func(key string) (runtime.Object, error) { return r.filed(objects, name, key, over, decoded) },
+		Object: func(key string) (runtime.Object, error) { return r.filed(objects, name, key, over) },
 		Dirty:  func(key string) bool { return over.Get(key) != nil },
 		Filed:  over.Filed,
 	}
@@ -35,11 +34,8 @@ func (r *Reader) IndexView(
 	return index.NewView(r.Name, b, name, src)
 }
 
-// filed returns the object of a key that the named index has: from the memtable, from the cache of decoded objects if
-// that has the same state, or decoded.
-func (r *Reader) filed(
-	objects *bolt.Bucket, name, key string, over *Captured, decoded *resident.Bounded,
-) (runtime.Object, error) {
+// filed returns the object of a key that the named index has, from the memtable or decoded.
+func (r *Reader) filed(objects *bolt.Bucket, name, key string, over *Captured) (runtime.Object, error) {
 	if x := over.Get(key); x != nil {
 		return x.Decoded()
 	}
@@ -50,11 +46,6 @@ func (r *Reader) filed(
 	case !s.Found:
 		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", name, r.Name,
 			printable.Key(key), entry.ErrDamaged)
-	}
-	if decoded != nil {
-		if obj := decoded.State(key, s.UID, s.RV); obj != nil {
-			return obj, nil
-		}
 	}
 	return r.Coder.ObjectOf(objects, key, s.Header, s.Payload)
 }

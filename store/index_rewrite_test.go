@@ -13,7 +13,7 @@ import (
 
 // Once a rewriting list is in the file, and before it is in memory, a look-up in an index is as new as Get.
 func TestIndexDuringARewritingList(t *testing.T) {
-	for _, r := range []store.Residency{store.All, store.Bounded(64 << 20), store.None} {
+	for _, r := range []store.Residency{store.All, store.None} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 		g := store.GateCommits(s)
 		c := openAs(t, s, r)
