@@ -207,9 +207,9 @@
 //   - Index functions of all are added to the collection. A name stands for one function: the same declared function,
 //     or the same version in IndexVersions. Otherwise New and AddIndexers fail, with client-go's words.
 //   - If the first informer has a ClusterID, another one that has one, too, reads its cluster's id before its handlers
-//     get objects, durable ones included. If that is not the first one's cluster, they get nothing, the informer does not
-//     sync, and Status.Err, the watch error handler and AddEventHandler have store.ErrOtherCluster. With the policy Disk
-//     the handlers get stored objects before that.
+//     get objects, durable ones included. If that is not the first one's cluster, they get nothing, the informer does
+//     not sync, and Status.Err, the watch error handler and AddEventHandler have store.ErrOtherCluster. With the policy
+//     Disk the handlers get stored objects before that.
 //
 // # Many informers, and many programs
 //

@@ -160,7 +160,7 @@ func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err err
 	return replays, i.processor.Add(l)
 }
 
-// joinHandlers starts the durable handlers of i, and adds the others to those that get changes, unless the run has begun
+// joinHandlers starts the durable handlers of i, and adds the others to those that get changes, unless the run began
 // with them: they get the objects that are stored at that moment first, a page at a time. It tries until the store can
 // be read, or ctx ends. Further calls do nothing.
 func (i *Informer) joinHandlers(ctx context.Context) {

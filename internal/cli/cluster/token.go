@@ -15,8 +15,9 @@ type renewal struct {
 	host, first string                       // the server, and the token that client-go puts into the requests
 	read        func() (*rest.Config, error) // reads the kubeconfig
 
-	mu    sync.Mutex
-	token string // guarded by mu: the token of the next request
+	mu      sync.Mutex
+	token   string // guarded by mu; the token of the next request
+	reading bool   // guarded by mu; read is running
 }
 
 // renewToken has the requests of config carry the token that read returns, from the first one on that the server
@@ -56,10 +57,15 @@ func (r *renewal) current() string {
 func (r *renewal) refused(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if token != r.token {
-		return // another request has brought a new one
+	if token != r.token || r.reading {
+		return // another request has brought a new one, or is about to
 	}
-	if config, err := r.read(); err == nil && config.Host == r.host && config.BearerToken != "" {
+	r.reading = true
+	r.mu.Unlock() // the file may be on a disk that hangs
+	config, err := r.read()
+	r.mu.Lock()
+	r.reading = false
+	if err == nil && config.Host == r.host && config.BearerToken != "" {
 		r.token = config.BearerToken
 	}
 }

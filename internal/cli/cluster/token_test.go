@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"k8s.io/client-go/rest"
 )
 
 // TestTokenIsRenewed checks that requests carry the new token of the kubeconfig once the server refuses the old one,
@@ -98,5 +100,35 @@ func TestTokenIsRenewed(t *testing.T) {
 		"Bearer two"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("requests with %q, want %q", seen, want)
+	}
+}
+
+// TestTokenIsReadOnce checks that a kubeconfig that cannot be read for long holds up no other request, and that one
+// request at a time reads it.
+func TestTokenIsReadOnce(t *testing.T) {
+	reading, goOn := make(chan struct{}), make(chan struct{})
+	r := &renewal{host: "h", first: "one", token: "one", read: func() (*rest.Config, error) {
+		reading <- struct{}{}
+		<-goOn
+		return &rest.Config{Host: "h", BearerToken: "two"}, nil
+	}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.refused("one")
+	}()
+	<-reading
+	if !r.mu.TryLock() {
+		t.Fatal("the next request waits for the kubeconfig")
+	}
+	r.mu.Unlock()
+	r.refused("one") // would wait for a reader
+	if got := r.current(); got != "one" {
+		t.Errorf("the token is %q", got)
+	}
+	close(goOn)
+	<-done
+	if got := r.current(); got != "two" {
+		t.Errorf("the token is %q", got)
 	}
 }

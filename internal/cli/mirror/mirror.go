@@ -208,8 +208,8 @@ var errStopped = errors.New("its informer ended before it was told to")
 // statusWait is how long Status waits for a commit: a disk may hang.
 const statusWait = 2 * time.Second
 
-// Status implements source.Source. What is pending is committed first, as Entries does: the resourceVersion that a
-// command prints must be that of the objects which it prints.
+// Status implements source.Source. It commits dirty changes first, as Entries does, so that the resourceVersion that a
+// command prints is that of the objects that it prints.
 func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	if m.store.Pending() > 0 && m.store.CommitErr() == nil {
 		limited, cancel := context.WithTimeout(ctx, statusWait)
