@@ -182,3 +182,39 @@ func TestAttachAudit(t *testing.T) {
 		r.close()
 	})
 }
+
+// slowObserver takes a second for the end of an informer.
+type slowObserver struct{}
+
+func (slowObserver) InformerMade(*informer.Informer)                         {}
+func (slowObserver) InformerEnded(*informer.Informer)                        { time.Sleep(time.Second) }
+func (slowObserver) Committed(*informer.Informer, informer.Commit)           {}
+func (slowObserver) HandlerCalled(*informer.Informer, string, time.Duration) {}
+
+// TestAttachEndsBeforeItsCluster checks that an informer that ends before the cluster of its client is known gets
+// nothing.
+func TestAttachEndsBeforeItsCluster(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.o.ClusterID = (&clusters{now: "one"}).id
+		first := shares(t, r.open())
+		first.run()
+		synctest.Wait()
+		for range 50 {
+			o := informer.OptionsOf(r.i)
+			o.ClusterID, o.Observer = (&clusters{err: errors.New("from the test")}).id, slowObserver{}
+			i, err := informer.New(r.srv, &corev1.Pod{}, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := shares(t, i)
+			s.run()
+			time.Sleep(time.Minute)
+			s.stop()
+			equal(t, "its handler", s.h.take(), nil)
+		}
+		first.stop()
+		r.close()
+	})
+}

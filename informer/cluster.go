@@ -71,10 +71,14 @@ func (i *Informer) follow(ctx, run context.Context) {
 	for {
 		theirs, known, changed := i.shared.cluster.get()
 		if own && known {
-			if err := i.compareCluster(ctx, theirs); err != nil {
+			err := i.compareCluster(ctx, theirs)
+			switch {
+			case ctx.Err() != nil:
+				return // the cluster may be unknown still
+			case err != nil:
 				i.part(ctx, err)
 				changed, own = nil, false
-			} else {
+			default:
 				i.joinHandlers(ctx)
 			}
 		}

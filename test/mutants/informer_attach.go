@@ -90,4 +90,12 @@ var attachMutants = []mutant{
 		new:    "defer context.AfterFunc(run, func() {})()",
 		test:   "TestAttachStoreCloses",
 	},
+	{
+		name:   "attach/ends-before-its-cluster",
+		breaks: "An informer that ends before the cluster of its client is known gets nothing.",
+		file:   "informer/cluster.go",
+		old:    "case ctx.Err() != nil:",
+		new:    "case false:",
+		test:   "TestAttachEndsBeforeItsCluster",
+	},
 }
