@@ -55,6 +55,7 @@ var rooms = map[string]string{
 	"serve/page":                 "a page for people",
 	"codec":                      "objects to bytes and back",
 	"entry":                      "identities, references,\nentries, errors",
+	"seed":                       "a first state from elsewhere",
 }
 
 // drawn reports whether a package is in the picture: the command, the library, and what is inside the store.

@@ -10,14 +10,10 @@ import (
 	"text/tabwriter"
 )
 
-// The limits. What is above one is marked with a question mark.
+// The limits of single packages. What is above one is marked with a question mark.
 const (
-	maxPackage       = 4000 // lines of a library package
+	maxPackage       = 4000 // lines
 	maxExportedNames = 45
-	maxMethods       = 25
-	maxFields        = 20
-	maxEventLocks    = 9
-	maxEventFiles    = 16
 	largestTypes     = 5
 )
 
@@ -52,10 +48,10 @@ func run(w io.Writer, house, lists bool) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	printDemands(t, packages, walks)
 	printLines(t, packages)
 	printTypes(t, packages)
 	printNames(t, packages)
-	printWalks(t, walks)
 	return t.Flush()
 }
 
@@ -118,9 +114,9 @@ func printLines(w io.Writer, packages []*goPackage) {
 }
 
 func printTypes(w io.Writer, packages []*goPackage) {
-	fmt.Fprintf(w, "\t\t\t\nmethods\tfields\t\t  the %d largest types (%d and %d)\n", largestTypes, maxMethods, maxFields)
+	fmt.Fprintf(w, "\t\t\t\nmethods\tfields\t\t  the %d largest types\n", largestTypes)
 	for _, t := range largest(packages, largestTypes) {
-		fmt.Fprintf(w, "%s\t%s\t\t  %s\n", limited(t.methods, maxMethods), limited(t.fields, maxFields), t.name)
+		fmt.Fprintf(w, "%d\t%d\t\t  %s\n", t.methods, t.fields, t.name)
 	}
 }
 
@@ -130,14 +126,6 @@ func printNames(w io.Writer, packages []*goPackage) {
 		if p.public() {
 			fmt.Fprintf(w, "%s\t%d\t\t  %s\n", limited(p.exported, maxExportedNames), p.members, p.dir)
 		}
-	}
-}
-
-func printWalks(w io.Writer, walks []*Walk) {
-	fmt.Fprintf(w, "\t\t\t\nfunctions\tfiles\tlocks\t  the walk, as %s lists it (an event: about %d files, %d locks)\n",
-		architecture, maxEventFiles, maxEventLocks)
-	for _, walk := range walks {
-		fmt.Fprintf(w, "%d\t%d\t%d\t  %s\n", len(walk.functions()), len(walk.files()), len(walk.locks()), walk.Name)
 	}
 }
 

@@ -24,16 +24,17 @@ type group struct {
 }
 
 var groups = []group{
-	{"library: what users import", 30_000, func(p *goPackage) bool { return p.library() && !p.forTests }},
-	{"store, with what is inside it", 14_000, func(p *goPackage) bool { return below(p.dir, "store") && !p.forTests }},
-	{"command line and internal", 18_000, func(p *goPackage) bool { return p.inside() && !p.forTests }},
-	{"bench", 4_500, func(p *goPackage) bool { return below(p.dir, "bench") }},
+	{"library: what an import reaches, internal/ and page assets too", 53_000, func(p *goPackage) bool { return p.reached }},
+	{"store, with what is inside it", 0, func(p *goPackage) bool { return below(p.dir, "store") && p.reached }},
+	{"what only the command line imports", 0, func(p *goPackage) bool { return !p.reached && !p.forTests }},
+	{"bench", 0, func(p *goPackage) bool { return below(p.dir, "bench") }},
 	{"what only tests and bench import", 0, func(p *goPackage) bool { return p.forTests && !below(p.dir, "bench") }},
 }
 
 // trees are what is counted. Examples and tests are not.
 var trees = []string{
-	"entry", "codec", "store", "fifo", "reflector", "informer", "snapshot", "metrics", "serve", "cmd", "internal", "bench",
+	"entry", "codec", "store", "fifo", "reflector", "informer", "snapshot", "seed", "metrics", "serve", "cmd", "internal",
+	"bench",
 }
 
 func isLibrary(dir string) bool {
@@ -46,14 +47,24 @@ func below(dir, top string) bool { return dir == top || strings.HasPrefix(dir, t
 type goPackage struct {
 	dir   string // below the root of the repository, with slashes
 	name  string
-	lines int
-	files map[string]*ast.File // by name
-	fset  *token.FileSet
+	lines int // assets included
+	// importLines are those of import declarations.
+	importLines int
+	files       map[string]*ast.File // by name
+	fset        *token.FileSet
 	// imports are the packages of the module that it imports, as directories.
 	imports []string
 	// forTests: only tests and bench import it.
 	forTests bool
-	types    []goType
+	// reached: it is a package that users import, or one of those imports it.
+	reached bool
+	types   []goType
+	// declared are the names of its functions, types and methods, the last as Type.Method.
+	declared []string
+	// looksLikeObject are the struct types with a key and something beside it, as directory.Name.
+	looksLikeObject []string
+	// options are its struct types that are named Options, backoffs what it has of wait.Backoff and types of that name.
+	options, backoffs int
 	// exported are the exported names of the package; members the exported methods and fields of its exported types.
 	exported, members int
 }
@@ -99,19 +110,21 @@ func readPackages(root string) ([]*goPackage, error) {
 			return nil, err
 		}
 	}
-	markForTests(all)
+	reached := needs(all, (*goPackage).public)
+	needed := needs(all, func(p *goPackage) bool { return p.name == "main" && !below(p.dir, "bench") || p.public() })
+	for _, p := range all {
+		p.reached, p.forTests = reached[p.dir], !needed[p.dir]
+	}
 	return all, nil
 }
 
-// markForTests finds the packages that neither a program for users nor a package for users needs, however far below:
-// those of bench, too.
-func markForTests(all []*goPackage) {
-	needed := map[string]bool{}
-	var need func(dir string)
-	byDir := map[string]*goPackage{}
+// needs returns the directories of the packages that have a property, and of all packages that they import.
+func needs(all []*goPackage, property func(*goPackage) bool) map[string]bool {
+	needed, byDir := map[string]bool{}, map[string]*goPackage{}
 	for _, p := range all {
 		byDir[p.dir] = p
 	}
+	var need func(dir string)
 	need = func(dir string) {
 		if p := byDir[dir]; p != nil && !needed[dir] {
 			needed[dir] = true
@@ -121,13 +134,11 @@ func markForTests(all []*goPackage) {
 		}
 	}
 	for _, p := range all {
-		if p.name == "main" && !below(p.dir, "bench") || p.public() {
+		if property(p) {
 			need(p.dir)
 		}
 	}
-	for _, p := range all {
-		p.forTests = !needed[p.dir]
-	}
+	return needed
 }
 
 func readPackage(root, path string) (*goPackage, error) {
@@ -141,6 +152,11 @@ func readPackage(root, path string) (*goPackage, error) {
 	}
 	p := &goPackage{dir: filepath.ToSlash(dir), files: map[string]*ast.File{}, fset: token.NewFileSet()}
 	for _, e := range entries {
+		if e.IsDir() && e.Name() == "static" {
+			if err := p.countAssets(filepath.Join(path, e.Name())); err != nil {
+				return nil, err
+			}
+		}
 		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
 			continue
 		}
@@ -160,6 +176,18 @@ func readPackage(root, path string) (*goPackage, error) {
 	return p, nil
 }
 
+// countAssets adds the lines of the files that the package embeds.
+func (p *goPackage) countAssets(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		p.lines += bytes.Count(text, []byte("\n"))
+		return err
+	})
+}
+
 // count fills what is counted of the syntax.
 func (p *goPackage) count() {
 	types := map[string]*goType{}
@@ -176,11 +204,20 @@ func (p *goPackage) count() {
 				p.imports = append(p.imports, dir)
 			}
 		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if l, ok := n.(*ast.CompositeLit); ok && nameOf(l.Type) == "Backoff" {
+				p.backoffs++
+			}
+			return true
+		})
 		for _, decl := range f.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
 				p.countFunc(d, typeOf)
 			case *ast.GenDecl:
+				if d.Tok == token.IMPORT {
+					p.importLines += p.fset.Position(d.End()).Line - p.fset.Position(d.Pos()).Line + 1
+				}
 				p.countDecl(d, typeOf)
 			}
 		}
@@ -193,12 +230,14 @@ func (p *goPackage) count() {
 
 func (p *goPackage) countFunc(d *ast.FuncDecl, typeOf func(string) *goType) {
 	if d.Recv == nil {
+		p.declared = append(p.declared, d.Name.Name)
 		if d.Name.IsExported() {
 			p.exported++
 		}
 		return
 	}
 	receiver := receiverName(d)
+	p.declared = append(p.declared, receiver+"."+d.Name.Name)
 	typeOf(receiver).methods++
 	if d.Name.IsExported() && ast.IsExported(receiver) {
 		p.members++
@@ -225,11 +264,21 @@ func (p *goPackage) countDecl(d *ast.GenDecl, typeOf func(string) *goType) {
 
 func (p *goPackage) countType(s *ast.TypeSpec, typeOf func(string) *goType) {
 	var list *ast.FieldList
+	p.declared = append(p.declared, s.Name.Name)
+	if s.Name.Name == "Backoff" {
+		p.backoffs++
+	}
 	t := typeOf(s.Name.Name)
 	counter := &t.fields
 	switch x := s.Type.(type) {
 	case *ast.StructType:
 		list = x.Fields
+		if looksLikeObject(list) {
+			p.looksLikeObject = append(p.looksLikeObject, t.name)
+		}
+		if strings.HasSuffix(strings.ToLower(s.Name.Name), "options") {
+			p.options++
+		}
 	case *ast.InterfaceType:
 		list, counter = x.Methods, &t.methods
 	default:
@@ -243,6 +292,51 @@ func (p *goPackage) countType(s *ast.TypeSpec, typeOf func(string) *goType) {
 			}
 		}
 	}
+}
+
+// looksLikeObject reports whether a struct has the identity of an object, and something that an object has beside it.
+func looksLikeObject(fields *ast.FieldList) bool {
+	identity, content := false, false
+	for _, field := range fields.List {
+		switch t := field.Type.(type) {
+		case *ast.FuncType, *ast.MapType:
+			continue
+		case *ast.ArrayType:
+			if nameOf(t.Elt) != "byte" {
+				continue
+			}
+		}
+		names := []string{}
+		for _, name := range field.Names {
+			names = append(names, name.Name)
+		}
+		if len(names) == 0 {
+			names = append(names, nameOf(field.Type))
+		}
+		for _, name := range names {
+			switch strings.ToLower(name) {
+			case "key", "ref", "uid", "objectref", "oldref", "newref":
+				identity = true
+			case "object", "obj", "payload", "body", "record", "entry", "header", "old", "new", "encoded", "undecoded", "state",
+				"type", "delta", "leftout", "change", "resourceversion", "seq":
+				content = true
+			}
+		}
+	}
+	return identity && content
+}
+
+// nameOf is the name of a type, without its package and whether it is a pointer.
+func nameOf(t ast.Expr) string {
+	switch x := t.(type) {
+	case *ast.StarExpr:
+		return nameOf(x.X)
+	case *ast.SelectorExpr:
+		return x.Sel.Name
+	case *ast.Ident:
+		return x.Name
+	}
+	return ""
 }
 
 // receiverName is the name of the type that a method is of.
