@@ -1,4 +1,4 @@
-package field_test
+package field
 
 import (
 	"bufio"
@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/serve"
@@ -50,7 +49,7 @@ func (r *run) served() (get func(method, accept, path string, body io.Reader) *h
 func withHistory(o *informer.Options) { o.History = 1 << 20 }
 
 // list returns the metadata of a list and the names in it.
-func list(t *world, resp *http.Response) (rv, next string, names []string) {
+func list(t *World, resp *http.Response) (rv, next string, names []string) {
 	t.Helper()
 	var l struct {
 		Kind     string
@@ -67,9 +66,9 @@ func list(t *world, resp *http.Response) (rv, next string, names []string) {
 	return l.Metadata.ResourceVersion, l.Metadata.Continue, names
 }
 
-// TestReportsOfServers tries reports about servers that are caches.
-func TestReportsOfServers(t *testing.T) {
-	for report, try := range map[string]func(*world){
+// ReportsOfServers returns the reports about servers that are caches, as Reports does.
+func ReportsOfServers() map[string]func(*World) {
+	return map[string]func(*World){
 		"kubectl#628":   watchAnswersAtOnce,
 		"openyurt#2137": writesAreRefused,
 		"openyurt#2121": listsInPagesOffline,
@@ -77,13 +76,11 @@ func TestReportsOfServers(t *testing.T) {
 		"k9s#3334":      watchOfTables,
 		"rancher#48673": agesInTables,
 		"kubeterm#62":   pagesOfAChangingList,
-	} {
-		t.Run(report, func(t *testing.T) { try(newWorld(t)) })
 	}
 }
 
 // watchAnswersAtOnce: the headers of a watch without events come only with the first event.
-func watchAnswersAtOnce(w *world) {
+func watchAnswersAtOnce(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	get := w.start(withHistory).served()
 	rv, _, _ := list(w, get("GET", "application/json", "/api/v1/pods", nil))
@@ -93,18 +90,17 @@ func watchAnswersAtOnce(w *world) {
 }
 
 // writesAreRefused: a write that cannot reach the API server is answered as if it had been made.
-func writesAreRefused(w *world) {
+func writesAreRefused(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(withHistory)
 	get := r.served()
-	w.api.Stop()
-	defer func() { w.must(w.api.Start()) }()
+	w.proxy.goAway()
 	for _, method := range []string{"PATCH", "PUT", "POST", "DELETE"} {
 		path := "/api/v1/namespaces/a/pods/x"
 		if method == "PATCH" {
 			path += "/status"
 		}
-		resp := get(method, "application/json", path, strings.NewReader(`{"status":{"podIP":"2"}}`))
+		resp := get(method, "application/json", path, strings.NewReader(`{"metadata":{"labels":{"a":"b"}}}`))
 		var status struct{ Kind, Message string }
 		w.must(json.NewDecoder(resp.Body).Decode(&status))
 		if resp.StatusCode < 400 || status.Kind != "Status" || status.Message == "" {
@@ -117,13 +113,12 @@ func writesAreRefused(w *world) {
 }
 
 // listsInPagesOffline: a list with a limit finds nothing while the API server is away.
-func listsInPagesOffline(w *world) {
+func listsInPagesOffline(w *World) {
 	for n := range 7 {
 		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
 	}
 	get := w.start(withHistory).served()
-	w.api.Stop()
-	defer func() { w.must(w.api.Start()) }()
+	w.proxy.goAway()
 	for _, limit := range []string{"500", "3", "1"} {
 		var all []string
 		for path, next := "/api/v1/pods?limit="+limit, ""; ; path = "/api/v1/pods?limit=" + limit + "&continue=" + next {
@@ -139,7 +134,7 @@ func listsInPagesOffline(w *world) {
 }
 
 // listsOfSeveralSelectors: the list of one client replaces what another one has got with another selector.
-func listsOfSeveralSelectors(w *world) {
+func listsOfSeveralSelectors(w *World) {
 	for n := range 4 {
 		p := pod("a", fmt.Sprintf("x%d", n), "1", "")
 		p.Spec.NodeName, p.Labels = fmt.Sprintf("n%d", n%2), map[string]string{"app": fmt.Sprint(n)}
@@ -164,7 +159,7 @@ func listsOfSeveralSelectors(w *world) {
 }
 
 // watchOfTables: an event of a watch that is asked for as Table comes as an object.
-func watchOfTables(w *world) {
+func watchOfTables(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(withHistory)
 	resp := r.served()("GET", asTable, "/api/v1/pods?watch=1&allowWatchBookmarks=1&timeoutSeconds=4", nil)
@@ -200,7 +195,7 @@ func watchOfTables(w *world) {
 }
 
 // agesInTables: the cells of a table that depend on the time are those of when the object was stored.
-func agesInTables(w *world) {
+func agesInTables(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	get := w.start(withHistory).served()
 	age := func() string {
@@ -221,7 +216,7 @@ func agesInTables(w *world) {
 }
 
 // pagesOfAChangingList: a list of many pages lacks objects, or has some twice, if others change meanwhile.
-func pagesOfAChangingList(w *world) {
+func pagesOfAChangingList(w *World) {
 	for n := range 40 {
 		w.create(pod("a", fmt.Sprintf("x%02d", n), "1", ""))
 	}

@@ -1,28 +1,27 @@
-package field_test
+package field
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReports tries each report about informers on one: docs/field-reports.md says what the reports are about.
-func TestReports(t *testing.T) {
-	for report, try := range map[string]func(*world){
+// Reports returns the reports about informers, each with a function that tries it on one. docs/field-reports.md says
+// what they are about.
+func Reports() map[string]func(*World) {
+	return map[string]func(*World){
 		"opentelemetry-collector-contrib#48986": addressMissingInDelete,
 		"opentelemetry-collector-contrib#42978": addressUsedAgain,
 		"opentelemetry-collector-contrib#48398": containerRestarted,
@@ -34,19 +33,21 @@ func TestReports(t *testing.T) {
 		"kubernetes#133788":                     listerUnderChanges,
 		"kube-state-metrics#942":                severalNamespaces,
 		"cloud-on-k8s#4956":                     serverBehind,
-		"rancher#35054":                         resourceIsGone,
 		"argo-cd#29042":                         deletionIsLost,
 		"argo-cd#29449":                         goroutinesOfEndedWatches,
-	} {
-		t.Run(report, func(t *testing.T) { try(newWorld(t)) })
+		"kubernetes#100878":                     tooManyRequests,
+		"rancher#55606":                         noEndOfInitialEvents,
+		"kube-state-metrics#694":                longOutage,
+		"controller-runtime#1938":               manyStreams,
+		"opentelemetry-collector-contrib#47337": churn,
 	}
 }
 
 // addressMissingInDelete: the last event of a pod lacks its address, by which it is indexed.
-func addressMissingInDelete(w *world) {
+func addressMissingInDelete(w *World) {
 	w.proxy.set(changes{event: func(e event) []event {
 		if e.Type == "DELETED" {
-			delete(e.Object, "status")
+			delete(e.Object["metadata"].(map[string]any), "annotations")
 		}
 		return []event{e}
 	}})
@@ -63,7 +64,7 @@ func addressMissingInDelete(w *world) {
 }
 
 // addressUsedAgain: a pod gets the address of one that is deleted only after that.
-func addressUsedAgain(w *world) {
+func addressUsedAgain(w *World) {
 	w.create(pod("a", "x", "10.0.0.1", "c1"))
 	r := w.start(nil)
 	w.create(pod("a", "y", "10.0.0.1", "c2"))
@@ -76,7 +77,7 @@ func addressUsedAgain(w *world) {
 }
 
 // containerRestarted: a value by which a pod is indexed changes while it lives, and again after a restart.
-func containerRestarted(w *world) {
+func containerRestarted(w *World) {
 	w.create(pod("a", "x", "10.0.0.1", "c1"))
 	for n := range 3 {
 		r := w.start(nil)
@@ -91,7 +92,7 @@ func containerRestarted(w *world) {
 }
 
 // bookmarkOfZero: bookmarks with resourceVersions that name no state.
-func bookmarkOfZero(w *world) {
+func bookmarkOfZero(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {
 		sent := []event{e}
@@ -123,7 +124,7 @@ func bookmarkOfZero(w *world) {
 }
 
 // watchFromTheBeginning: a server that begins each watch with all objects, whatever resourceVersion it is asked for.
-func watchFromTheBeginning(w *world) {
+func watchFromTheBeginning(w *World) {
 	for n := range 20 {
 		w.create(pod("a", fmt.Sprintf("x%02d", n), "0", ""))
 	}
@@ -153,7 +154,7 @@ func watchFromTheBeginning(w *world) {
 }
 
 // addedTwice: changes come as ADDED, which others take for new objects.
-func addedTwice(w *world) {
+func addedTwice(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {
 		if e.Type == "MODIFIED" {
@@ -171,7 +172,7 @@ func addedTwice(w *world) {
 }
 
 // listLacksAnObject: a list lacks an object that is older than its resourceVersion, so that no event will bring it.
-func listLacksAnObject(w *world) {
+func listLacksAnObject(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.create(pod("a", "y", "1", ""))
 	w.proxy.set(changes{list: func(list map[string]any) { list["items"] = list["items"].([]any)[1:] }})
@@ -184,7 +185,7 @@ func listLacksAnObject(w *world) {
 	r.stop()
 	w.create(pod("b", "x", "1", ""))
 	w.proxy.set(changes{list: func(list map[string]any) { list["items"] = list["items"].([]any)[1:] }})
-	w.api.Compact()
+	w.server.LoseHistory(w.T)
 	r = w.start(nil)
 	r.stop()
 	w.proxy.set(changes{})
@@ -193,14 +194,14 @@ func listLacksAnObject(w *world) {
 }
 
 // bodyTooShort: a filter in between shortens a list and leaves the Content-Length.
-func bodyTooShort(w *world) {
+func bodyTooShort(w *World) {
 	for n := range 5 {
 		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
 	}
 	r := w.start(nil)
 	r.stop()
 	w.delete("a", "x0")
-	w.api.Compact()
+	w.server.LoseHistory(w.T)
 	var lists atomic.Int32
 	w.proxy.set(changes{cut: func(body []byte) []byte {
 		if lists.Add(1) > 3 {
@@ -216,7 +217,7 @@ func bodyTooShort(w *world) {
 }
 
 // listerUnderChanges: a lister that meets a change returns a nil object.
-func listerUnderChanges(w *world) {
+func listerUnderChanges(w *World) {
 	r := w.start(nil)
 	lister := corelisters.NewPodLister(r.GetIndexer())
 	done := make(chan struct{})
@@ -236,7 +237,7 @@ func listerUnderChanges(w *world) {
 			}
 		})
 	}
-	for n := range 400 {
+	for n := range 150 {
 		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
 		if n >= 20 {
 			w.delete("a", fmt.Sprintf("x%d", n-20))
@@ -249,7 +250,7 @@ func listerUnderChanges(w *world) {
 }
 
 // severalNamespaces: informers of several namespaces lose each other's objects.
-func severalNamespaces(w *world) {
+func severalNamespaces(w *World) {
 	for n := range 10 {
 		w.create(pod(fmt.Sprintf("n%d", n%2), fmt.Sprintf("x%d", n), "1", ""))
 	}
@@ -273,7 +274,7 @@ func severalNamespaces(w *world) {
 }
 
 // serverBehind: at a restart an API server that lags answers from its cache, as it may to resourceVersion=0.
-func serverBehind(w *world) {
+func serverBehind(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
 	r.stop()
@@ -281,45 +282,17 @@ func serverBehind(w *world) {
 	r = w.start(nil)
 	r.saw("update a/x=2")
 	r.stop()
-	w.api.Compact()
+	w.server.LoseHistory(w.T)
 	w.start(nil)
-	for _, request := range w.api.Requests() {
-		if strings.Contains(request+"&", "resourceVersion=0&") {
-			w.Errorf("%s may be answered with an old state", request)
+	for _, query := range w.proxy.all() {
+		if strings.Contains(query+"&", "resourceVersion=0&") {
+			w.Errorf("%s may be answered with an old state", query)
 		}
 	}
-}
-
-// resourceIsGone: the definition of the resource is deleted, and created again later.
-func resourceIsGone(w *world) {
-	w.create(pod("a", "x", "1", ""))
-	r := w.start(nil)
-	w.delete("a", "x")
-	r.saw("delete a/x=1")
-	w.create(pod("a", "y", "1", ""))
-	r.saw("add a/y=1")
-	w.api.SetServed(pods, false)
-	w.api.BreakWatches(pods, fakeapi.BreakEOF)
-	refused := len(w.proxy.asked()) + 3
-	w.eventually(func() bool {
-		if r.Status().Reflector.ListOnly {
-			w.Fatalf("status says that the resource is listed: %v", r.Status().Err)
-		}
-		return len(w.proxy.asked()) >= refused
-	}, func() string { return "the watch is not tried again" })
-	if err := r.Status().Err; !apierrors.IsNotFound(err) {
-		w.Errorf("status says %v", err)
-	}
-	w.delete("a", "y")
-	w.create(pod("a", "z", "1", ""))
-	w.api.Compact()
-	w.api.SetServed(pods, true)
-	r.saw("delete a/y=1")
-	r.saw("add a/z=1")
 }
 
 // deletionIsLost: the DELETED event of an object never comes.
-func deletionIsLost(w *world) {
+func deletionIsLost(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {
 		if e.Type == "DELETED" {
@@ -335,14 +308,17 @@ func deletionIsLost(w *world) {
 }
 
 // goroutinesOfEndedWatches: each watch that ends leaves a goroutine or a connection behind.
-func goroutinesOfEndedWatches(w *world) {
+func goroutinesOfEndedWatches(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
 	before := 0
-	for n := range 5 {
-		watches := w.api.Counts(pods).Watches
-		w.api.BreakWatches(pods, []fakeapi.Break{fakeapi.BreakEOF, fakeapi.BreakReset}[n%2])
-		w.eventually(func() bool { return w.api.Counts(pods).Watches > watches }, func() string { return "no watch" })
+	w.proxy.set(changes{ask: func(query url.Values) { query.Set("timeoutSeconds", "1") }}) // the next ends in order
+	for n := range 4 {
+		watches := len(w.proxy.asked())
+		if n%2 == 0 {
+			w.proxy.CloseClientConnections()
+		}
+		w.eventually(func() bool { return len(w.proxy.asked()) > watches }, func() string { return "no watch" })
 		if n == 1 {
 			before = runtime.NumGoroutine()
 		}
@@ -351,4 +327,48 @@ func goroutinesOfEndedWatches(w *world) {
 	w.eventually(func() bool { return runtime.NumGoroutine() <= before+3 }, func() string {
 		return fmt.Sprintf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 	})
+}
+
+// tooManyRequests: watches are answered with 429, which causes lists.
+func tooManyRequests(w *World) {
+	w.create(pod("a", "x", "1", ""))
+	r := w.start(nil)
+	var refused atomic.Int32
+	w.proxy.set(changes{refuse: func(out http.ResponseWriter, q *http.Request) bool {
+		if !q.URL.Query().Has("watch") || refused.Load() == 3 {
+			return false
+		}
+		refused.Add(1)
+		out.Header().Set("Retry-After", "1")
+		http.Error(out, "too many requests, please try again later", http.StatusTooManyRequests)
+		return true
+	}})
+	w.proxy.CloseClientConnections()
+	w.update(pod("a", "x", "2", ""))
+	r.saw("update a/x=2")
+	if s := r.Status().Reflector; s.Lists != 1 || refused.Load() != 3 {
+		w.Errorf("%d refused watches, %d lists: %v", refused.Load(), s.Lists, s.Relists)
+	}
+}
+
+// noEndOfInitialEvents: the end of initial events is never marked.
+func noEndOfInitialEvents(w *World) {
+	w.create(pod("a", "x", "1", ""))
+	w.proxy.set(changes{event: func(e event) []event {
+		if e.Type == "BOOKMARK" {
+			return nil
+		}
+		return []event{e}
+	}})
+	r := w.start(nil)
+	r.saw("add a/x=1")
+	r.stop()
+	w.update(pod("a", "x", "2", ""))
+	r = w.start(nil)
+	r.saw("update a/x=2")
+	for _, query := range w.proxy.all() {
+		if strings.Contains(query, "sendInitialEvents=true") {
+			w.Errorf("%s may never be answered to the end", query)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package field_test
+package field
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -20,7 +21,9 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -28,7 +31,6 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/requests"
-	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -42,6 +44,7 @@ type proxy struct {
 	mu      sync.Mutex
 	changes changes  // guarded by mu
 	watched []string // guarded by mu: resourceVersion of each watch
+	queries []string // guarded by mu: of all requests
 }
 
 // changes are what a proxy changes; nil changes nothing.
@@ -50,6 +53,9 @@ type changes struct {
 	list  func(list map[string]any) // changes a list
 	cut   func(body []byte) []byte  // returns the bytes of a list whose Content-Length stays
 	ask   func(query url.Values)    // changes a query
+	away  bool                      // closes each connection without an answer
+	// refuse answers a request in place of the server, and returns true; or it returns false.
+	refuse func(w http.ResponseWriter, r *http.Request) bool
 }
 
 // set makes the proxy change answers from now on.
@@ -71,29 +77,57 @@ type event struct {
 	Object map[string]any `json:"object"`
 }
 
-func newProxy(api *fakeapi.Server) *proxy {
+// newProxy returns a proxy in front of the server that config leads to, which it asks in the name of that config.
+func newProxy(config *rest.Config) (*proxy, error) {
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
 	p := &proxy{}
-	target, _ := url.Parse(api.Config().Host)
-	reverse := &httputil.ReverseProxy{}
+	reverse := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ModifyResponse: p.change}
 	reverse.Rewrite = func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Header.Del("Accept-Encoding")
 		query := r.Out.URL.Query()
-		if query.Get("watch") != "" {
-			p.mu.Lock()
-			p.watched = append(p.watched, query.Get("resourceVersion"))
-			p.mu.Unlock()
-		}
+		p.note(query)
 		if ask := p.current().ask; ask != nil {
 			ask(query)
 			r.Out.URL.RawQuery = query.Encode()
 		}
 	}
-	reverse.FlushInterval = -1
+	reverse.ErrorLog = log.New(io.Discard, "", 0)
 	reverse.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
-	reverse.ModifyResponse = p.change
-	p.Server = httptest.NewUnstartedServer(reverse)
-	return p
+	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := p.current()
+		if c.away {
+			panic(http.ErrAbortHandler)
+		}
+		if c.refuse != nil && c.refuse(w, r) {
+			return
+		}
+		reverse.ServeHTTP(w, r)
+	}))
+	return p, nil
+}
+
+// note records a query.
+func (p *proxy) note(query url.Values) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queries = append(p.queries, query.Encode())
+	if query.Get("watch") != "" {
+		p.watched = append(p.watched, query.Get("resourceVersion"))
+	}
+}
+
+// goAway makes the server unreachable until set is called.
+func (p *proxy) goAway() {
+	p.set(changes{away: true})
+	p.CloseClientConnections()
 }
 
 func (p *proxy) change(r *http.Response) error {
@@ -151,65 +185,139 @@ func (p *proxy) asked() []string {
 	return slices.Clone(p.watched)
 }
 
-// world is an API server with pods, and a store that outlives its informers.
-type world struct {
+// all returns the queries of all requests.
+func (p *proxy) all() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.queries)
+}
+
+// Server is an API server that the reports are tried on.
+type Server interface {
+	// Config returns the configuration of an administrator.
+	Config() *rest.Config
+	// LoseHistory has the server answer every watch from an older resourceVersion with 410.
+	LoseHistory(t *testing.T)
+}
+
+// World is an API server without pods, and a store that outlives its informers.
+type World struct {
 	*testing.T
-	api    *fakeapi.Server
+	server Server
+	client kubernetes.Interface
 	proxy  *proxy
-	config *rest.Config
+	config *rest.Config // of a client behind the proxy
 	path   string
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{T: t, api: fakeapi.New(fakeapi.Options{}), path: filepath.Join(t.TempDir(), "larder.db")}
-	w.must(w.api.Start())
-	t.Cleanup(w.api.Stop)
-	w.proxy = newProxy(w.api)
+// NewWorld returns a world on a server, for one test. When that ends, the pods are deleted.
+func NewWorld(t *testing.T, server Server) *World {
+	w := &World{T: t, server: server, path: filepath.Join(t.TempDir(), "larder.db")}
+	config := rest.CopyConfig(server.Config())
+	config.QPS, config.ContentType, config.AcceptContentTypes = -1, "application/json", "application/json"
+	var err error
+	w.client, err = kubernetes.NewForConfig(config)
+	w.must(err)
+	t.Cleanup(w.clean)
+	w.proxy, err = newProxy(config)
+	w.must(err)
 	w.proxy.Start()
 	t.Cleanup(w.proxy.Close)
 	t.Cleanup(w.proxy.CloseClientConnections)
 	w.config = &rest.Config{Host: w.proxy.URL, QPS: -1}
-	w.config.ContentType, w.config.AcceptContentTypes = "application/json", "application/json"
+	w.config.ContentType, w.config.AcceptContentTypes = config.ContentType, config.AcceptContentTypes
 	return w
 }
 
-func (w *world) must(err error) {
+// direct returns the configuration of a client that reaches the server without the proxy.
+func (w *World) direct() *rest.Config {
+	config := rest.CopyConfig(w.server.Config())
+	config.QPS = -1
+	return config
+}
+
+func (w *World) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
 	}
 }
 
+// Annotations stand for the IP address and the container of a pod: they are written with the pod in one request.
+const (
+	annotationIP        = "field.larder.dev/ip"
+	annotationContainer = "field.larder.dev/container"
+)
+
 // pod returns a pod with an IP address and a container.
 func pod(namespace, name, ip, container string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Status: corev1.PodStatus{PodIP: ip, ContainerStatuses: []corev1.ContainerStatus{
-			{Name: "c", ContainerID: container}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{
+			annotationIP: ip, annotationContainer: container}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "pause"}}},
 	}
 }
 
-func (w *world) create(p *corev1.Pod) {
+// clean deletes all pods.
+func (w *World) clean() {
+	now := int64(0)
+	ctx := context.Background()
+	all, err := w.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	for n := 0; err == nil && n < len(all.Items); n++ {
+		err = w.client.CoreV1().Pods(all.Items[n].Name).DeleteCollection(
+			ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+	}
+	if err != nil {
+		w.Error(err)
+	}
+}
+
+// create creates a pod, and its namespace if there is none.
+func (w *World) create(p *corev1.Pod) {
 	w.Helper()
-	_, err := w.api.Create(pods, p)
+	w.must(w.created(p))
+}
+
+// created is create, and returns the error.
+func (w *World) created(p *corev1.Pod) error {
+	core := w.client.CoreV1()
+	_, err := core.Pods(p.Namespace).Create(w.Context(), p, metav1.CreateOptions{})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	_, err = core.Namespaces().Create(w.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.Namespace}}, metav1.CreateOptions{})
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		_, err = core.Pods(p.Namespace).Create(w.Context(), p, metav1.CreateOptions{})
+	}
+	return err
+}
+
+// update changes the annotations of a pod.
+func (w *World) update(p *corev1.Pod) {
+	w.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": p.Annotations}})
+	w.must(err)
+	_, err = w.client.CoreV1().Pods(p.Namespace).Patch(
+		w.Context(), p.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	w.must(err)
 }
 
-func (w *world) update(p *corev1.Pod) {
+func (w *World) delete(namespace, name string) {
 	w.Helper()
-	_, err := w.api.Update(pods, p)
-	w.must(err)
+	w.must(w.deleted(namespace, name))
 }
 
-func (w *world) delete(namespace, name string) {
-	w.Helper()
-	w.must(w.api.Delete(pods, namespace, name))
+// deleted is delete, and returns the error.
+func (w *World) deleted(namespace, name string) error {
+	now := int64(0)
+	return w.client.CoreV1().Pods(namespace).Delete(w.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }
 
 // run is an informer of a world.
 type run struct {
 	*informer.Informer
-	w     *world
+	w     *World
 	calls *calls
 	stop  func()
 }
@@ -227,7 +335,7 @@ func (c *calls) note(what string, obj any) {
 		obj = gone.Obj
 	}
 	p := obj.(*corev1.Pod)
-	c.got = append(c.got, fmt.Sprintf("%s %s/%s=%s", what, p.Namespace, p.Name, p.Status.PodIP))
+	c.got = append(c.got, fmt.Sprintf("%s %s/%s=%s", what, p.Namespace, p.Name, p.Annotations[annotationIP]))
 }
 
 func (c *calls) OnAdd(obj any, _ bool) { c.note("add", obj) }
@@ -256,7 +364,7 @@ func (c *calls) all() []string {
 }
 
 // start runs an informer of all pods, or of a namespace's, until stop, and waits for its sync.
-func (w *world) start(edit func(*informer.Options)) *run {
+func (w *World) start(edit func(*informer.Options)) *run {
 	w.Helper()
 	st, err := store.Open(w.path, store.Options{})
 	w.must(err)
@@ -272,7 +380,7 @@ func (w *world) start(edit func(*informer.Options)) *run {
 	return r
 }
 
-func (w *world) startOn(st *store.Store, config *rest.Config, namespace string, edit func(*informer.Options)) *run {
+func (w *World) startOn(st *store.Store, config *rest.Config, namespace string, edit func(*informer.Options)) *run {
 	w.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	w.must(err)
@@ -281,13 +389,9 @@ func (w *world) startOn(st *store.Store, config *rest.Config, namespace string, 
 		Store: st, Identity: entry.Identity{GroupVersionResource: pods, Namespace: namespace}, Logger: &quiet,
 		ClusterID: requests.KubeSystemUID(core), Indexers: cache.Indexers{
 			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
-			"ip":                 func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Status.PodIP}, nil },
-			"container": func(obj any) (ids []string, _ error) {
-				for _, s := range obj.(*corev1.Pod).Status.ContainerStatuses {
-					ids = append(ids, s.ContainerID)
-				}
-				return ids, nil
-			}},
+			"ip":                 func(obj any) ([]string, error) { return annotation(obj, annotationIP), nil },
+			"container":          func(obj any) ([]string, error) { return annotation(obj, annotationContainer), nil },
+		},
 	}
 	if edit != nil {
 		edit(&o)
@@ -305,6 +409,14 @@ func (w *world) startOn(st *store.Store, config *rest.Config, namespace string, 
 		wg.Wait()
 	}
 	return r
+}
+
+// annotation returns an annotation of a pod that has it.
+func annotation(obj any, key string) []string {
+	if value, ok := obj.(*corev1.Pod).Annotations[key]; ok {
+		return []string{value}
+	}
+	return nil
 }
 
 // found returns the keys under a value of an index.
@@ -326,9 +438,9 @@ func (r *run) saw(line string) {
 }
 
 // eventually waits until done, for a minute at most.
-func (w *world) eventually(done func() bool, what func() string) {
+func (w *World) eventually(done func() bool, what func() string) {
 	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.Fatal(what())
 		}

@@ -1,0 +1,145 @@
+package field
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// http2 returns a server that speaks HTTP/2 on a listener, not yet started, and passes everything to the API server.
+func (w *World) http2(listener net.Listener) *httptest.Server {
+	front := httptest.NewUnstartedServer(w.proxy.Config.Handler)
+	_ = front.Listener.Close()
+	front.Listener, front.EnableHTTP2 = listener, true
+	return front
+}
+
+// listen listens on an address of loopback.
+func (w *World) listen(address string) net.Listener {
+	w.Helper()
+	listener, err := net.Listen("tcp", address)
+	w.must(err)
+	return listener
+}
+
+// longOutage: the API server says GOAWAY, is away for long, and has lost its history.
+func longOutage(w *World) {
+	for n := range 10 {
+		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
+	}
+	front := w.http2(w.listen("127.0.0.1:0"))
+	front.StartTLS()
+	w.config.Host, w.config.TLSClientConfig = front.URL, rest.TLSClientConfig{Insecure: true}
+	r := w.start(nil)
+	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
+	_ = front.Config.Shutdown(ctx) // GOAWAY
+	cancel()
+	front.CloseClientConnections()
+	for n := range 9 {
+		w.delete("a", fmt.Sprintf("x%d", n))
+	}
+	w.update(pod("a", "x9", "2", ""))
+	w.server.LoseHistory(w.T)
+	front = w.http2(w.listen(front.Listener.Addr().String()))
+	front.StartTLS()
+	for n := range 9 {
+		r.saw(fmt.Sprintf("delete a/x%d=1", n))
+	}
+	r.saw("update a/x9=2")
+	r.stop()
+	front.CloseClientConnections()
+	front.Close()
+}
+
+// manyStreams: more watches than one HTTP/2 connection has streams.
+func manyStreams(w *World) {
+	front := w.http2(w.listen("127.0.0.1:0"))
+	front.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 20}
+	front.StartTLS()
+	w.config.Host, w.config.TLSClientConfig = front.URL, rest.TLSClientConfig{Insecure: true}
+	st, err := store.Open(w.path, store.Options{})
+	w.must(err)
+	var runs []*run
+	for n := range 60 {
+		w.create(pod(fmt.Sprintf("n%d", n), "x", "1", ""))
+		runs = append(runs, w.startOn(st, w.config, fmt.Sprintf("n%d", n), nil))
+	}
+	for n, r := range runs {
+		r.saw(fmt.Sprintf("add n%d/x=1", n))
+	}
+	for n := range runs {
+		w.update(pod(fmt.Sprintf("n%d", n), "x", "2", ""))
+	}
+	for n, r := range runs {
+		r.saw(fmt.Sprintf("update n%d/x=2", n))
+	}
+	for _, r := range runs {
+		r.stop()
+	}
+	w.must(st.Close())
+	front.CloseClientConnections()
+	front.Close()
+}
+
+// churn: memory grows with each object that was ever created.
+func churn(w *World) {
+	w.config = w.direct()
+	r := w.start(nil)
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var after []uint64
+	for round := range 4 {
+		w.must(inParallel(2000, func(n int) error {
+			name := fmt.Sprintf("x%d-%d", round, n)
+			return w.created(pod("a", name, fmt.Sprintf("10.%d.%d", round, n), fmt.Sprint(round, n)))
+		}))
+		w.must(inParallel(2000, func(n int) error { return w.deleted("a", fmt.Sprintf("x%d-%d", round, n)) }))
+		w.create(pod("b", fmt.Sprintf("last%d", round), "1", ""))
+		r.saw(fmt.Sprintf("add b/last%d=1", round))
+		w.must(r.File().Flush(w.Context()))
+		if server, ok := w.server.(interface{ Compact() }); ok {
+			server.Compact() // its history is in this heap
+		}
+		r.calls.forget()
+		after = append(after, heap())
+	}
+	if after[3] > after[1]+after[1]/2 {
+		w.Errorf("heap after each round: %d", after)
+	}
+	w.Logf("heap after each round: %d", after)
+}
+
+// inParallel calls do for each number below n, eight at a time.
+func inParallel(n int, do func(n int) error) error {
+	var next atomic.Int64
+	errs := make([]error, 8)
+	var wg sync.WaitGroup
+	for worker := range errs {
+		wg.Go(func() {
+			for {
+				number := int(next.Add(1)) - 1
+				if number >= n || errs[worker] != nil {
+					return
+				}
+				errs[worker] = do(number)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
