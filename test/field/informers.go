@@ -39,7 +39,6 @@ func Reports() map[string]func(*World) {
 		"rancher#55606":                         noEndOfInitialEvents,
 		"kube-state-metrics#694":                longOutage,
 		"controller-runtime#1938":               manyStreams,
-		"opentelemetry-collector-contrib#47337": churn,
 	}
 }
 
