@@ -189,5 +189,5 @@ func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
 
 // Indexer returns the collection as a cache.Indexer of client-go.
 func (c *Collection) Indexer() *indexer.Indexer {
-	return indexer.New(c, &c.in, indexer.Closing{Closed: c.isClosed, Remaining: c.remaining})
+	return indexer.New(c, &c.in, c.remaining)
 }

@@ -14,14 +14,11 @@ import (
 
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
+	if r := c.inMemory(); r != nil {
+		return r.Get(key), ctx.Err()
+	}
 	if err := c.closedErr(); err != nil {
 		return nil, err
-	}
-	if m := c.in.Hot.Load(); m != nil {
-		return m.Object(key), ctx.Err()
-	}
-	if r := c.inMemory(); r != nil { // hot is nil while several keys are being changed
-		return r.Get(key), ctx.Err()
 	}
 	return c.read.Get(ctx, key)
 }

@@ -34,13 +34,8 @@ func (c *Collection) startLoading() { c.loadInBackground(c.beginLoading()) }
 func (c *Collection) beginLoading() *resident.All {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
-	a := resident.NewAll(&c.in.Hot)
-	old := c.resident.Load()
-	if old != nil {
-		old.Hide()
-	}
-	c.resident.Store(a)
-	if old != nil {
+	a := resident.NewAll()
+	if old := c.resident.Swap(a); old != nil {
 		old.Replace()
 	}
 	a.Apply(c.read.Memtable.All())

@@ -28,9 +28,10 @@ import (
 // they are for programs that write to a store themselves, not for readers of an
 // informer.
 type Indexer struct {
-	b       Backend
-	in      *intake.Intake // of b
-	closing Closing        // of b
+	b  Backend
+	in *intake.Intake // of b
+	// remaining returns the objects of b if all are in memory, also after the store was closed.
+	remaining func() (read.Residents, bool)
 
 	// before is called before each read; nil if there is nothing to call.
 	before atomic.Pointer[func()]
@@ -56,18 +57,10 @@ type Backend interface {
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 }
 
-// Closing is what an Indexer asks of a collection whose store may be closed before its readers have ended.
-type Closing struct {
-	// Closed reports whether the store was closed.
-	Closed func() bool
-	// Remaining returns the objects if all are in memory, also after the store was closed.
-	Remaining func() (read.Residents, bool)
-}
-
-// New returns the Indexer of a collection, whose intake is in. It is for the packages of the store; a collection's
-// method Indexer returns it.
-func New(b Backend, in *intake.Intake, c Closing) *Indexer {
-	return &Indexer{b: b, in: in, closing: c, failed: make(chan struct{})}
+// New returns the Indexer of a collection, whose intake is in. remaining returns the objects if all are in memory, also
+// after the store was closed. It is for the packages of the store; a collection's method Indexer returns it.
+func New(b Backend, in *intake.Intake, remaining func() (read.Residents, bool)) *Indexer {
+	return &Indexer{b: b, in: in, remaining: remaining, failed: make(chan struct{})}
 }
 
 // Err returns the first error that a method without an error result met, or why a stored object is not in an index; nil
@@ -129,7 +122,7 @@ func (i *Indexer) fail(method string, err error) {
 // false.
 func (i *Indexer) rest(method string, err error) (read.Residents, bool) {
 	if errors.Is(err, boltfile.ErrClosed) {
-		if rest, ok := i.closing.Remaining(); ok {
+		if rest, ok := i.remaining(); ok {
 			return rest, true
 		}
 	}
@@ -212,16 +205,6 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
 	i.reads()
-	if m := i.in.Hot.Load(); m != nil && !i.closing.Closed() {
-		if obj := m.Seen(key); obj != nil {
-			return obj, true, nil
-		}
-		s := m.State(key)
-		if s == nil {
-			return nil, false, nil
-		}
-		return s.Obj, true, nil
-	}
 	obj, err := i.b.Get(context.Background(), key)
 	if err != nil || obj == nil {
 		return nil, false, err

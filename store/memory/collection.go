@@ -53,7 +53,7 @@ func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
 	}
 	m.in.Set.Store(set)
 	m.in.Back, m.Residents = back{m}, read.Residents{
-		Table: resident.NewTable(&m.in.Hot), Set: &m.in.Set, CustomKeys: read.CustomKeys(o.KeyFunc),
+		Table: resident.NewTable(), Set: &m.in.Set, CustomKeys: read.CustomKeys(o.KeyFunc),
 	}
 	return m, nil
 }
@@ -93,10 +93,7 @@ func (m *Collection) AddIndexers(_ context.Context, indexers cache.Indexers, ver
 
 // Indexer returns the collection as a cache.Indexer of client-go.
 func (m *Collection) Indexer() *indexer.Indexer {
-	return indexer.New(m, &m.in, indexer.Closing{
-		Closed:    func() bool { return false },
-		Remaining: func() (read.Residents, bool) { return m.Residents, true },
-	})
+	return indexer.New(m, &m.in, func() (read.Residents, bool) { return m.Residents, true })
 }
 
 // Apply applies the batch; see store.Interface.

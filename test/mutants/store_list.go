@@ -133,11 +133,15 @@ var storeListMutants = []mutant{
 		name:   "store/keys-change-one-by-one",
 		breaks: "Reads by key see a batch whole, in a collection in memory too: they wait while several keys change.",
 		file:   "store/internal/resident/table.go",
-		old: `		t.keyed.Store(nil)
-		defer t.keyed.Store(t.byKey)
+		old: `	for _, x := range last {
+		if x.Del {
 `,
-		new:  ``,
-		test: "TestNoKeyedReadAmidABatch",
+		new: `	for _, x := range last {
+		t.mu.Unlock()
+		t.mu.Lock()
+		if x.Del {
+`,
+		test: "TestTableReaders",
 	},
 	{
 		name:   "store/list-held-without-bound",

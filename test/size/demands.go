@@ -74,7 +74,7 @@ var objectTypes = []string{
 	"store/internal/memtable.Write",
 	"store/internal/read.Record", "store/internal/read.rawStored", "store/internal/read.Stored", "store/internal/read.Old",
 	"store/internal/read.rawChange",
-	"store/internal/resident.State", "store/internal/resident.row", "store/internal/resident.slot",
+	"store/internal/resident.State", "store/internal/resident.row", "store/internal/resident.item",
 }
 
 // notObjects have a key and something beside it, and are the object in another program's words.

@@ -13,7 +13,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/index"
 	"github.com/larder-dev/larder/store/internal/memtable"
-	"github.com/larder-dev/larder/store/internal/resident"
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
@@ -44,9 +43,6 @@ type Intake struct {
 	reported atomic.Bool // true once changes of objects have been reported in this process
 
 	pause pause // makes writers wait; waited for before any lock is taken
-
-	// Hot holds the objects in memory while reads are to use them, else nil: the fast path of reads by key.
-	Hot atomic.Pointer[resident.KeyMap]
 }
 
 // Back is the other half of a collection, which holds the objects: in a file with a memtable over it, or in memory

@@ -29,12 +29,10 @@ type All struct {
 	replaced chan struct{} // closed when another All has taken its place
 }
 
-// NewAll returns a table that is being loaded. Readers by key will find it in keyed once it is open.
-func NewAll(keyed *atomic.Pointer[KeyMap]) *All {
-	a := &All{Table: hiddenTable(keyed), written: map[string]struct{}{},
+// NewAll returns a table that is being loaded.
+func NewAll() *All {
+	return &All{Table: NewTable(), written: map[string]struct{}{},
 		read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
-	a.byKey.fill()
-	return a
 }
 
 // IsOpen reports whether reads use the table. It is false if a is nil.
@@ -85,9 +83,7 @@ func (a *All) Open() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.written = nil
-	a.byKey.settle()
 	a.open.Store(true)
-	a.showLocked()
 }
 
 // Fail drops the objects, since the load has failed. After it comes only End.
@@ -102,14 +98,6 @@ func (a *All) Fail() {
 func (a *All) End(err error) {
 	a.err = err
 	close(a.ended)
-}
-
-// Hide makes reads by key stop using the table, since another is about to take its place.
-func (a *All) Hide() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.shown = false
-	a.keyed.Store(nil)
 }
 
 // Replace says that another table has taken its place.

@@ -10,26 +10,30 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Get returns the object of key, or nil. Amid a batch of several keys it waits until all of it is there.
+// Get returns the object of key, or nil.
 func (t *Table) Get(key string) runtime.Object {
-	if k := t.keyed.Load(); k != nil {
-		return k.Object(key)
-	}
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.byKey.Object(key)
+	obj := t.items[key].obj
+	t.mu.RUnlock()
+	return obj
 }
 
-// State returns the state of key, or nil. It takes no lock, and amid a batch may find the state before it or after it;
-// so it is for the goroutine that writes.
-func (t *Table) State(key string) *State { return t.byKey.State(key) }
+// State returns the state of key, or nil.
+func (t *Table) State(key string) *State {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if e := t.items[key].row; e != nil {
+		return e.now
+	}
+	return nil
+}
 
 // Each calls fn with the objects whose keys follow the given one, in order, until it returns false. fn is called with
 // the table locked.
 func (t *Table) Each(after string, fn func(key string, s *State) bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	t.eachLocked(after, func(e *row) bool { return fn(e.key, e.now.Load()) })
+	t.eachLocked(after, func(e *row) bool { return fn(e.key, e.now) })
 }
 
 func (t *Table) eachLocked(after string, fn func(e *row) bool) {
@@ -42,14 +46,14 @@ func (t *Table) eachLocked(after string, fn func(e *row) bool) {
 func (t *Table) Len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.order.Len()
+	return len(t.items)
 }
 
 // List returns every object, in key order.
 func (t *Table) List() []runtime.Object {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	objs := make([]runtime.Object, 0, t.order.Len())
+	objs := make([]runtime.Object, 0, len(t.items))
 	t.order.Ascend(func(e *row) bool {
 		objs = append(objs, e.obj)
 		return true
@@ -61,7 +65,7 @@ func (t *Table) List() []runtime.Object {
 func (t *Table) Keys() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	keys := make([]string, 0, t.order.Len())
+	keys := make([]string, 0, len(t.items))
 	t.order.Ascend(func(e *row) bool {
 		keys = append(keys, e.key)
 		return true

@@ -34,7 +34,7 @@ func (t *Table) AddTerms(names []string, a MoreTerms) bool {
 	defer t.mu.Unlock()
 	complete := true
 	t.eachLocked("", func(e *row) bool {
-		_, complete = a[e.now.Load()]
+		_, complete = a[e.now]
 		return complete
 	})
 	if !complete {
@@ -44,8 +44,8 @@ func (t *Table) AddTerms(names []string, a MoreTerms) bool {
 		delete(t.indexes, name)
 	}
 	t.eachLocked("", func(e *row) bool {
-		next := *e.now.Load()
-		more := a[e.now.Load()]
+		next := *e.now
+		more := a[e.now]
 		next.Terms = maps.Clone(next.Terms)
 		if next.Terms == nil {
 			next.Terms = make(map[string][]string, len(more))
@@ -54,7 +54,7 @@ func (t *Table) AddTerms(names []string, a MoreTerms) bool {
 			delete(next.Terms, name)
 		}
 		maps.Copy(next.Terms, more)
-		e.now.Store(&next)
+		e.now = &next
 		t.file(e, more)
 		return true
 	})
