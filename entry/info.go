@@ -21,8 +21,6 @@ type Info struct {
 	Objects    int
 	// LastContact is when the server last confirmed the objects as its present state, or moved them on.
 	LastContact time.Time
-	// LastUsed is when the collection was last open for writing, by the wall clock and accurate to a day.
-	LastUsed time.Time
 	// NextSeq is the sequence number that the next written record gets.
 	NextSeq uint64
 	// Newest are a few of the stored objects with the highest resourceVersion,

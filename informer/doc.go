@@ -143,8 +143,8 @@
 // this one (by UID), is refused like one of another namespace.
 //
 // Another range is another Identity, and so another collection. It is listed once; nothing is taken from the old one,
-// whose resourceVersion says nothing about the new range. The old one stays in the file until store.Options.ForgetAfter
-// has passed; Store.Drop frees its space at once, when the new informer has synced. While ranges move, two replicas may
+// whose resourceVersion says nothing about the new range. The old one stays in the file until Store.Drop or Store.Prune
+// frees its space, which is best called when the new informer has synced. While ranges move, two replicas may
 // hold an object, or none; a program that must act on each object exactly once has to handle that. An object that is
 // deleted and created again has another UID and may move to another shard: OnDelete comes here and OnAdd there, in any
 // order.

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/larder-dev/larder/store/internal/boltfile"
 	"github.com/larder-dev/larder/store/internal/read"
 )
@@ -75,7 +73,7 @@ func (s *Store) end() error {
 		}
 	}
 	s.ending.reads.Store(true)
-	stuck, err := s.file.Close(func(tx *bolt.Tx) error { return s.used.Write(tx, s.used.Take()) })
+	stuck, err := s.file.Close()
 	if !stuck {
 		s.keys.Wipe() // no transaction that needs the keys is left
 	}

@@ -121,7 +121,7 @@ func openCollection(
 		return nil, err
 	}
 	if !c.readOnly {
-		s.used.Now(name)
+		s.opened.Store(name, nil)
 	}
 	if err := c.loadDictionary(ctx); err != nil {
 		return nil, err
@@ -162,10 +162,9 @@ func (c *Collection) findOrMake(ctx context.Context, mustSeal bool) error {
 func (c *Collection) create(tx *bolt.Tx) error {
 	return write.Create(tx, c.read.Name, state.State{
 		Info: entry.Info{
-			Identity: c.id, Resource: c.resource, LastUsed: c.store.file.Wall(), Sealed: c.read.Coder.Sealing(),
+			Identity: c.id, Resource: c.resource, Sealed: c.read.Coder.Sealing(),
 		},
-		Log:    changelog.State{NextSeq: 1},
-		UsedAt: c.store.file.Steady(),
+		Log: changelog.State{NextSeq: 1},
 	})
 }
 

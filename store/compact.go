@@ -35,7 +35,7 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	s := newStore(path, Options{
 		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks,
-		ForgetAfter: -1, pageSize: o.pageSize,
+		pageSize: o.pageSize,
 	})
 	if err := s.keys.Fetch(ctx, s.o.Encryption, s.logger()); err != nil {
 		return nil, fmt.Errorf("%s: open it: %w", path, err)

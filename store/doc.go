@@ -176,6 +176,8 @@
 // Collection is open once, its Replacement excludes other writes, and the methods of one Replacement must not be called
 // concurrently. The goroutines that build indexes belong to the Store; Collection.Close and Store.Close cancel them and
 // wait, for ten seconds if it is the disk that does not let them end: then they return ErrStillWriting, and what was
-// begun goes on until the disk has finished it. CommitErr tells of a write that takes that long (ErrSlowDisk). A
-// collection that nobody has opened for Options.ForgetAfter is dropped, no sooner than an hour after Open.
+// begun goes on until the disk has finished it. CommitErr tells of a write that takes that long (ErrSlowDisk).
+//
+// A collection stays in the file until Drop or Prune removes it. Prune is for a program that no longer mirrors what an
+// earlier build of it did.
 package store

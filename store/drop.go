@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -30,15 +31,39 @@ func (s *Store) Drop(ctx context.Context, id entry.Identity) error {
 	if err != nil {
 		return err
 	}
-	if err := s.drop(ctx, id.ID(), nil); err != nil {
+	if err := s.drop(ctx, id.ID()); err != nil {
 		return fmt.Errorf("drop the collection of %s: %w", id, err)
 	}
 	return nil
 }
 
-// drop removes a collection, unless may, which is called in the transaction, returns an error. may may be nil.
-func (s *Store) drop(ctx context.Context, name string, may func(state.State) error) error {
-	left, err := s.unlink(ctx, name, may)
+// Prune drops each collection that this program has not opened for writing since Open, and logs a line for each. An
+// informer opens its collection when it is made, so call Prune once the program has made all of its informers: what a
+// later one would have needed is dropped too, with the positions of its durable handlers.
+func (s *Store) Prune(ctx context.Context) error {
+	states, err := s.states(ctx)
+	if err != nil {
+		return fmt.Errorf("prune %s: %w", s.file.Path, err)
+	}
+	for _, st := range states {
+		name := st.Identity.ID()
+		if _, opened := s.opened.Load(name); opened {
+			continue
+		}
+		switch err := s.drop(ctx, name); {
+		case err == nil:
+			s.logger().Info("A collection that this program has not opened was dropped", "collection", st.Identity.String(),
+				"objects", st.Objects)
+		case errors.Is(err, ErrCollectionOpen), errors.Is(err, ErrNoCollection): // opened or dropped since states was read
+		default:
+			return fmt.Errorf("prune %s: drop the collection of %s: %w", s.file.Path, st.Identity, err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) drop(ctx context.Context, name string) error {
+	left, err := s.unlink(ctx, name)
 	if err == nil && left {
 		s.file.ClearDropped(ctx)
 	}
@@ -46,17 +71,14 @@ func (s *Store) drop(ctx context.Context, name string, may func(state.State) err
 }
 
 // unlink removes the collection in one transaction. left is true if ClearDropped has yet to free its pages.
-func (s *Store) unlink(ctx context.Context, name string, may func(state.State) error) (left bool, err error) {
+func (s *Store) unlink(ctx context.Context, name string) (left bool, err error) {
 	if !s.open.Try(name) {
 		return false, ErrCollectionOpen
 	}
 	defer s.open.Release(name)
 	err = s.file.Update(ctx, boltfile.Dropping, func(tx *bolt.Tx) error {
 		_, st, err := state.Find(tx, name)
-		if err == nil && may != nil {
-			err = may(st)
-		}
-		if err != nil && (may != nil || !isDamaged(err)) {
+		if err != nil && !isDamaged(err) {
 			return err
 		}
 		if left = err != nil || st.Objects+st.Log.Tombstones > dropAtOnce; left {

@@ -8,12 +8,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -421,4 +424,33 @@ func applyOne(t *testing.T, c *store.Collection) {
 		ResourceVersion: "1"}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestPrune checks that Prune drops what this program has not opened, logs a line for each collection that it drops, and
+// keeps what is open and what was.
+func TestPrune(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	before := mustOpen(t, path, store.Options{})
+	for _, namespace := range []string{"a", "b", "c", "d"} {
+		mustEnd(t, mustOpenPods(t, before, namespace))
+	}
+	mustClose(t, before)
+
+	var dropped []string
+	logger := funcr.New(func(_, args string) { dropped = append(dropped, args) }, funcr.Options{})
+	s := mustOpen(t, path, store.Options{Logger: &logger})
+	mustOpenPods(t, s, "b")
+	mustEnd(t, mustOpenPods(t, s, "d"))
+	for range 2 { // the second finds nothing
+		if err := s.Prune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := inFile(t, s), []string{"b", "d"}; !slices.Equal(got, want) {
+		t.Errorf("in the file: %q, want %q", got, want)
+	}
+	if len(dropped) != 2 || !strings.Contains(dropped[0]+dropped[1], "not opened") {
+		t.Errorf("logged: %q", dropped)
+	}
+	mustClose(t, s)
 }

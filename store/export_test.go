@@ -48,7 +48,7 @@ func TakeWriter(s *Store) (release func(), err error) {
 func OnRelease(s *Store, fn func()) { s.file.OnRelease = fn }
 
 // WaitBackground waits until s verifies no pages any more, and does nothing else in the background.
-func WaitBackground(s *Store) { s.file.WaitBackground(2) } // forgetLoop and VerifyIdentity go on
+func WaitBackground(s *Store) { s.file.WaitBackground(1) } // VerifyIdentity goes on
 
 // handleOf returns the file that s has open now.
 func handleOf(s *Store) (h *boltfile.Handle) {

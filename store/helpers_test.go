@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -53,4 +54,32 @@ func gated(o store.Options) (store.Options, *hook.Gate) {
 	g := &hook.Gate{}
 	o.Hooks = &hook.Hooks{Commit: g.Commit}
 	return o, g
+}
+
+// inFile returns the namespaces of the collections in the file, sorted.
+func inFile(t *testing.T, s *store.Store) (namespaces []string) {
+	t.Helper()
+	infos, err := s.Collections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range infos {
+		namespaces = append(namespaces, info.Identity.Namespace)
+	}
+	slices.Sort(namespaces)
+	return namespaces
+}
+
+func mustOpenPods(t *testing.T, s *store.Store, namespace string) *store.Collection {
+	t.Helper()
+	id := pods()
+	id.Namespace = namespace
+	return mustCollection(t, s, id)
+}
+
+func mustEnd(t *testing.T, c *store.Collection) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

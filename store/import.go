@@ -98,7 +98,7 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 		return nil, err
 	}
 	so := o.Store
-	so.ReadOnly, so.ForgetAfter, so.CommitInterval = false, -1, 0 // nothing is dropped
+	so.ReadOnly, so.CommitInterval = false, 0
 	s, err := OpenContext(ctx, file.Temp, so)
 	if err != nil {
 		return nil, errors.Join(err, file.Abort())

@@ -14,7 +14,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/check"
 	"github.com/larder-dev/larder/store/internal/commit"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/larder-dev/larder/store/internal/usage"
 )
 
 // FormatVersion is the version of the format of the files that this package writes.
@@ -72,8 +71,7 @@ func newStore(path string, o Options) *Store {
 		of.Wall, of.Commit = h.Wall, commitHook(h)
 	}
 	s.file = boltfile.New(path, of)
-	s.used = usage.New(s.file)
-	s.commits.File, s.commits.Used = s.file, s.used
+	s.commits.File = s.file
 	return s
 }
 
@@ -107,6 +105,5 @@ func (s *Store) startUpkeep() {
 		return
 	}
 	check.Unverified(s.checked(check.BackgroundRate))
-	s.file.Go("forget unused collections", s.forgetLoop)
 	s.file.Go("verify the identity of the file", s.verifyIdentity)
 }

@@ -114,7 +114,7 @@ func TestReopenWithPending(t *testing.T) {
 // TestNoGoroutineIsLeft while nothing is pending, whoever commits.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, CommitBytes: 500, Logger: &quiet})
-	before := goleak.IgnoreCurrent() // what forgets unused collections runs as long as the store is open
+	before := goleak.IgnoreCurrent() // what runs as long as the store is open
 	store.NoSync(s)
 	c := openPods(t, s, nil)
 	var both sync.WaitGroup

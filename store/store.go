@@ -19,7 +19,6 @@ import (
 	"github.com/larder-dev/larder/store/internal/claims"
 	"github.com/larder-dev/larder/store/internal/commit"
 	"github.com/larder-dev/larder/store/internal/keyring"
-	"github.com/larder-dev/larder/store/internal/usage"
 	"github.com/larder-dev/larder/store/seal"
 )
 
@@ -34,11 +33,6 @@ type Options struct {
 	// of it stay unused, since the file grows by 4 MiB at a time. A file that is already larger is opened, and its free
 	// pages are used. Default: no maximum; 1.9 GiB in a 32-bit program, which refuses files of more than 2 GiB.
 	MaxSize int64
-	// ForgetAfter is how long a collection is kept that nobody opens for writing. It is dropped no sooner than an hour
-	// after Open, and up to two days late, since use is recorded to a day. Time while the store is closed counts as one
-	// day at most: neither a program that was away nor a clock that jumps makes a collection unused. Default 30 days; a
-	// negative value keeps collections for ever.
-	ForgetAfter time.Duration
 	// CommitInterval is how long changes from Apply may wait in memory for their commit. A crash loses them, and the
 	// server sends them again. An object that changes several times in between is written once. Default 1 s. Flush
 	// commits at once.
@@ -158,8 +152,8 @@ type Store struct {
 	commits   *commit.Loop
 	link      *limiter.Limiter
 	ending    ending
-	used      *usage.Usage
 	keys      keyring.Ring
+	opened    sync.Map // names of the collections that were opened for writing since Open; see Prune
 	plainTold sync.Map // names of collections; see Collection.tellPlainText
 	// verified is the time when Check last found no problem; nil if it never did.
 	verified atomic.Pointer[time.Time]

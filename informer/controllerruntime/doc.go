@@ -26,8 +26,8 @@
 // process, and no rate limiter or retry delays it. (rest_client_requests_total counts one request with code "<error>"
 // for each informer.) The request's path, selectors and Accept header give the entry.Identity. So structured,
 // unstructured and metadata informers of one kind, each namespace of a multi-namespace cache, and each selector have a
-// collection of their own. A changed selector starts an empty collection; the old one is dropped after
-// store.Options.ForgetAfter.
+// collection of their own. A changed selector starts an empty collection; the old one stays until store.Store.Drop or
+// Prune.
 //
 // If the request does not tell the identity (none, or more than one, was recorded; its path is not that of a list; it
 // has a parameter that may change the answer), the informer is refused: GetInformer, and every Get, List and IndexField
@@ -128,5 +128,5 @@
 // have store.ErrOtherCluster. (Not if kube-system cannot be read.)
 //
 // After RemoveInformer the next informer of the collection resumes where the removed one ended. A collection without an
-// informer stays in the file for store.Options.ForgetAfter.
+// informer stays in the file until store.Store.Drop or Prune, which keeps what was open since the store was opened.
 package controllerruntime

@@ -56,6 +56,18 @@
 // any other clientset. Use Options.Informer.InMemory, or a file that starts empty: the fakes give objects no
 // resourceVersions and keep no deletions, so a restart on one file cannot be tested with them.
 //
+// # What the program no longer lists
+//
+// The collection of a type, namespace or selector that an earlier build of the program listed stays in the store.
+// [store.Store.Prune] drops all that this program has not opened:
+//
+//	f.Start(ctx.Done())
+//	f.WaitForCacheSync(ctx.Done())
+//	err := st.Prune(ctx)
+//
+// Call it once all informers of the program have been made, those of its other factories on the store too: the dynamic
+// and the metadata factory open a collection in ForResource, the typed factory when it is made.
+//
 // # Ownership and shutdown
 //
 // The caller owns the store, and closes it after Shutdown, because listers and other readers of the store fail after

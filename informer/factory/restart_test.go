@@ -2,6 +2,7 @@ package factory
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
@@ -65,6 +67,45 @@ func TestRestartListsNothing(t *testing.T) {
 	})
 	if got := s.Counts(pods); got.Lists != 0 || got.Watches == 0 {
 		t.Errorf("restart: %+v", got)
+	}
+}
+
+// TestPrune checks that Store.Prune drops the collections that no factory of the program has opened, also while the
+// informers of the others run, and that these resume afterwards (issue 39).
+func TestPrune(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	must(t, s.Load(pods, pod("a", "1", "x")))
+	dir := t.TempDir()
+	run := func(prune bool, types ...runtime.Object) (stored []string) {
+		st := openStore(t, dir)
+		defer closeStore(t, st)
+		for _, fl := range flavors {
+			f := fl.ours(t, c, on(t, st), types...)
+			reg, stop := f.start(t, pods, &recorder{})
+			defer stop()
+			f.waitSynced(t, reg)
+			if len(types) > 1 {
+				f.informer(configMaps)
+			}
+		}
+		if prune {
+			must(t, st.Prune(t.Context()))
+		}
+		infos, err := st.Collections(t.Context())
+		must(t, err)
+		for _, info := range infos {
+			stored = append(stored, info.Identity.Resource)
+		}
+		slices.Sort(stored)
+		return stored
+	}
+	equal(t, "with two types", run(true, &corev1.Pod{}, &corev1.ConfigMap{}),
+		[]string{"configmaps", "configmaps", "configmaps", "pods", "pods", "pods"})
+	s.ResetCounts()
+	equal(t, "with one", run(true, &corev1.Pod{}), []string{"pods", "pods", "pods"})
+	run(false, &corev1.Pod{})
+	if got := s.Counts(pods); got.Lists != 0 {
+		t.Errorf("%d lists of what was not dropped", got.Lists)
 	}
 }
 

@@ -29,7 +29,8 @@ type Config struct {
 	PersistSecrets bool
 	// Encryption is nil if there is none.
 	Encryption *Encryption
-	Retention  Retention
+	// Changes is how long what changes is kept, for larder watch --since; 0 is not at all.
+	Changes time.Duration
 	// Listen is host:port of the health and metrics endpoints, the host never empty; "" if they are off.
 	Listen string
 	Ready  Ready
@@ -59,14 +60,6 @@ type Encryption struct {
 	Resources []string
 	// Named: the file names them.
 	Named bool
-}
-
-// Retention says how long what is not needed any more is kept.
-type Retention struct {
-	// ForgetAfter is that of store.Options: 0 is its default, negative is for ever.
-	ForgetAfter time.Duration
-	// Changes is how long what changes is kept, for larder watch --since; 0 is not at all.
-	Changes time.Duration
 }
 
 // Ready says when a sync is ready.

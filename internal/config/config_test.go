@@ -32,7 +32,6 @@ persistSecrets: true
 encryption:
   keyFile: key
 retention:
-  forgetAfter: 7d
   changes: 36h
 listen: :9470
 ready: resumed
@@ -54,7 +53,7 @@ context: edge
 			{Name: "all", Representation: entry.Unstructured},
 		},
 		PersistSecrets: true, Encryption: &Encryption{KeyFile: "/etc/larder/key", Resources: []string{"secrets"}},
-		Retention: Retention{ForgetAfter: 7 * 24 * time.Hour, Changes: 36 * time.Hour}, Listen: "127.0.0.1:9470",
+		Changes: 36 * time.Hour, Listen: "127.0.0.1:9470",
 		Ready:      ReadyResumed,
 		Kubeconfig: "/etc/larder/kubeconfig", Context: "edge",
 	}
@@ -155,10 +154,11 @@ func TestErrors(t *testing.T) {
 		{"a list for a size", head + pods + "maxSize: [1]\n", []string{"c: maxSize must not be of type array"}},
 		{"small size", head + pods + "maxSize: 1Mi\n", []string{"1Mi is less than a store needs; 5Mi is the least"}},
 		{"negative size", head + pods + "maxSize: -1\n", []string{"-1 is less than"}},
-		{"bad age", head + pods + "retention: {forgetAfter: soon}\n", []string{
-			`c: retention.forgetAfter: Invalid value: "soon": "soon" is no time span; it is a number with d, h, m or s`}},
-		{"no age", head + pods + "retention: {forgetAfter: 0s}\n", []string{`"0s" is no time span`}},
-		{"too long an age", head + pods + "retention: {forgetAfter: 99999999999d}\n",
+		{"bad age", head + pods + "retention: {changes: soon}\n", []string{
+			`c: retention.changes: Invalid value: "soon": "soon" is no time span; it is a number with d, h, m or s`}},
+		{"dropped in 2026", head + pods + "retention: {forgetAfter: 30d}\n", []string{`unknown field "retention.forgetAfter"`}},
+		{"no age", head + pods + "retention: {changes: 0s}\n", []string{`"0s" is no time span`}},
+		{"too long an age", head + pods + "retention: {changes: 99999999999d}\n",
 			[]string{`"99999999999d" is too long; 36500d is the most, or never`}},
 		{"no key", head + pods + "encryption: {resources: [secrets]}\n",
 			[]string{"c: encryption: Required value: either keyFile or keyEnv"}},
@@ -222,7 +222,7 @@ func TestLoad(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(head +
-		"store: s\nresources:\n- &a {name: pods, labelSelector: a=b}\n- *a\nretention: {forgetAfter: 3d}\n"))
+		"store: s\nresources:\n- &a {name: pods, labelSelector: a=b}\n- *a\nretention: {changes: 3d}\n"))
 	f.Add([]byte("a: &a [*a]\n"))
 	f.Add([]byte("? {}\n: x\n"))
 	f.Add([]byte(head + "resources: &r\n- *r\n"))

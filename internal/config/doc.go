@@ -17,7 +17,6 @@
 //	  keyFile: key                      # relative to the file's directory; or keyEnv, the name of an environment variable
 //	  resources: [secrets]              # what is sealed of resources, by its full name (deployments.apps); default secrets
 //	retention:
-//	  forgetAfter: 30d                  # how long what is no longer mirrored is kept, or never; default 30d
 //	  changes: 7d                       # how long what changes is kept, for larder watch --since, or never; default never
 //	listen: 127.0.0.1:9470              # /healthz, /readyz and /metrics; default off; without a host it is loopback
 //	ready: disk                         # or resumed: when /readyz says yes; default disk

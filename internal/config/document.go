@@ -22,8 +22,7 @@ type document struct {
 	PersistSecrets bool                `json:"persistSecrets"`
 	Encryption     *encryptionDocument `json:"encryption"`
 	Retention      struct {
-		ForgetAfter *string `json:"forgetAfter"`
-		Changes     *string `json:"changes"`
+		Changes *string `json:"changes"`
 	} `json:"retention"`
 	Listen     *string `json:"listen"`
 	Ready      *string `json:"ready"`

@@ -43,9 +43,7 @@ func (r *reader) config(d *document) *Config {
 		c.Resources = append(c.Resources, r.resource(field.NewPath("resources").Index(i), res))
 	}
 	c.Encryption = r.encryption(field.NewPath("encryption"), d.Encryption)
-	retention := field.NewPath("retention")
-	c.Retention.ForgetAfter = parse(r, retention.Child("forgetAfter"), d.Retention.ForgetAfter, Age)
-	c.Retention.Changes = max(0, parse(r, retention.Child("changes"), d.Retention.Changes, Age))
+	c.Changes = max(0, parse(r, field.NewPath("retention", "changes"), d.Retention.Changes, Age))
 	c.Listen = parse(r, field.NewPath("listen"), d.Listen, Address)
 	if d.Ready != nil {
 		c.Ready = Ready(r.oneOf(field.NewPath("ready"), d.Ready, string(ReadyDisk), string(ReadyResumed)))

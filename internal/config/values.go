@@ -33,7 +33,7 @@ func Size(s string) (int64, error) {
 	return q.Value(), nil
 }
 
-// Forever is the time span "never", as in store.Options.ForgetAfter.
+// Forever is the time span "never".
 const Forever = -1
 
 // mostDays is the largest number of days.

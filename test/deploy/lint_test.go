@@ -172,7 +172,7 @@ func TestValuesAreExplained(t *testing.T) {
 		}
 	}
 	// What needs no words, or is Kubernetes' own.
-	want := []string{"enabled", "limits", "maxSize", "requests", "retention", "schedule", "size", "storage", "tolerations"}
+	want := []string{"enabled", "limits", "maxSize", "requests", "schedule", "size", "storage", "tolerations"}
 	if got := slices.Sorted(maps.Keys(bare)); !slices.Equal(got, want) {
 		t.Errorf("without a comment are %q, want %q", got, want)
 	}

@@ -417,4 +417,22 @@ var storeCommitMutants = []mutant{
 `,
 		test: "TestReadAcrossACommitAndAList",
 	},
+	{
+		name:   "store/clock-of-the-last-open",
+		breaks: "Days on which a program ran that was killed count for deletes that are kept.",
+		file:   "store/internal/commit/loop.go",
+		old:    "		return l.File.PutTimes(tx)\n",
+		new:    "		return nil\n",
+		dir:    "store",
+		test:   "TestClockAfterAKill",
+	},
+	{
+		name:   "store/prune-takes-what-was-open",
+		breaks: "Prune keeps what this program has opened, also if it is closed again.",
+		file:   "store/drop.go",
+		old:    "if _, opened := s.opened.Load(name); opened {",
+		new:    "if s.opened.Load(name); false {",
+		dir:    "store",
+		test:   "TestPrune",
+	},
 }

@@ -38,7 +38,6 @@ var rooms = map[string]string{
 	"store/internal/keyring":     "data keys, and what they seal",
 	"store/internal/read":        "reads the file and\nthe memtable as one state",
 	"store/internal/claims":      "which collections are open",
-	"store/internal/usage":       "when they were last used",
 	"store/internal/state":       "what is stored of\na collection as a whole",
 	"store/internal/resident":    "decoded objects for reading",
 	"store/internal/memtable":    "what is not committed",

@@ -68,6 +68,17 @@ func (o *Offers) lacks(gv schema.GroupVersion) bool {
 	return ok
 }
 
+// Lacks reports whether the server has a resource in no version, and has described all versions of its group.
+func (o *Offers) Lacks(of schema.GroupResource) bool {
+	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
+	for gv := range failed {
+		if gv.Group == of.Group {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(o.All, func(r input.Resource) bool { return r.GroupResource() == of })
+}
+
 // Missing names the group-versions that the server cannot describe now, and why.
 func (o *Offers) Missing() (names []string, why string) {
 	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
@@ -157,6 +168,26 @@ func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, erro
 		all = without(all, excluded)
 	}
 	return all, nil
+}
+
+// Covers reports whether w asks for a stored collection. A resource is asked for in whatever version, by the names that
+// it was asked for before, and also while the server does not have it; a name that means nothing now may mean it.
+func (r *Resolver) Covers(ctx context.Context, w Wanted, c entry.Info) bool {
+	stored := input.Resource{GroupVersionResource: c.Identity.GroupVersionResource, ResourceInfo: c.Resource}
+	if ids, err := w.Identities(stored); err != nil || !slices.Contains(ids, c.Identity) {
+		return false
+	}
+	same := func(o input.Resource) bool { return o.GroupResource() == stored.GroupResource() }
+	if w.Everything {
+		return !slices.ContainsFunc(w.But, func(name string) bool {
+			excluded, _ := r.excluded(name, []input.Resource{stored})
+			return slices.ContainsFunc(excluded, same)
+		})
+	}
+	name := strings.ToLower(w.Name)
+	found, err := r.resolve(ctx, w.Name)
+	return err != nil || slices.ContainsFunc(found, same) || slices.Contains(c.Resource.RequestedAs, name) ||
+		slices.Contains(c.Resource.Categories, name)
 }
 
 // named returns the stored resources of which the store tells the names.

@@ -31,32 +31,37 @@ type follower struct {
 	offers *cluster.Offers
 	// missing is the last line about group-versions that are missing.
 	missing string
+	// now returns the time, with a monotonic reading.
+	now  func() time.Time
+	drop dropper
 }
 
 // follow keeps the members in step until ctx ends: it adds members for resources that the server could not describe
-// before, or has in another version now, and ends those of versions that it has replaced. start runs a member.
+// before, or has in another version now, and ends those of versions that it has replaced. It drops collections that are
+// mirrored no more. start runs a member.
 func (m *mirror) follow(ctx context.Context, f *follower, start func(*member)) {
 	m.noteMissing(f)
+	m.dropUnnamed(ctx, f, f.now())
 	pause := followFirst
-	for next := time.Now().Add(pause); ; {
+	for next := f.now().Add(pause); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(lookEvery):
 		}
-		if !m.outOfStep(f) {
+		if !m.outOfStep(f) && !f.dropIsDue() {
 			pause = followFirst
-			next = time.Now().Add(pause)
+			next = f.now().Add(pause)
 			continue
 		}
-		if time.Now().Before(next) {
+		if f.now().Before(next) {
 			continue
 		}
 		if err := m.catchUp(ctx, f, start); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).V(2).Info("The server's resources cannot be compared with those that are mirrored", "err", err)
 		}
 		pause = min(2*pause, followMost)
-		next = time.Now().Add(pause)
+		next = f.now().Add(pause)
 	}
 }
 
@@ -76,8 +81,10 @@ func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) 
 	known := m.Discovery(ctx)
 	asking, cancel := context.WithTimeout(ctx, cluster.DefinitionWait)
 	defer cancel()
+	asked := f.now()
 	offers, err := f.server.Discover(asking, known)
 	if err != nil {
+		f.drop.asked = time.Time{}
 		return err
 	}
 	keepDiscovery(ctx, m.store, known, &offers)
@@ -99,6 +106,7 @@ func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) 
 		}
 	}
 	m.retire(ctx, &offers)
+	m.dropUnnamed(ctx, f, asked)
 	return nil
 }
 
@@ -150,11 +158,16 @@ func (m *mirror) retire(ctx context.Context, offers *cluster.Offers) {
 		}
 		klog.FromContext(ctx).Info("Not mirrored any more: the API server serves it in another version, and what is "+
 			"stored of this one stays readable by its full name", "resource", mb.resource.Full())
-		m.mu.Lock()
-		m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
-		m.mu.Unlock()
-		mb.stop()
+		m.end(mb)
 	}
+}
+
+// end ends a member.
+func (m *mirror) end(mb *member) {
+	m.mu.Lock()
+	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
+	m.mu.Unlock()
+	mb.stop()
 }
 
 // noteMissing says in one line which group-versions the server cannot describe, if that is news, or that it can.

@@ -37,6 +37,8 @@ type service struct {
 	settings settings
 	// configured: they come from a file.
 	configured bool
+	// keepUnnamed keeps collections that are mirrored no more.
+	keepUnnamed bool
 	// serving says where and to whom what is mirrored is served as a Kubernetes API.
 	serving serving.Flags
 
@@ -110,6 +112,7 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 		m.memory = sv.port.Memory
 	}
 	m.note = sv.log.note
+	m.follower.now, m.follower.drop.keep = sv.io.Now, sv.keepUnnamed
 	sv.mirror.Store(m)
 	sv.warnOfSecrets(ctx, m, mo)
 	return nil

@@ -21,7 +21,6 @@ type settings struct {
 	wanted         []cluster.Wanted
 	persistSecrets bool
 	maxSize        int64
-	forgetAfter    time.Duration
 	keepChanges    time.Duration
 	encryption     *seal.Encryption
 	seals          []toSeal // names in the configuration, which must be of what is mirrored
@@ -64,9 +63,8 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 // fromConfig are those of a file. What the command line says of the store counts more.
 func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	s := settings{
-		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, forgetAfter: c.Retention.ForgetAfter,
-		keepChanges: c.Retention.Changes,
-		listen:      c.Listen, ready: c.Ready, keyBy: "encryption.keyFile in " + c.File, schemas: c.Schemas,
+		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, keepChanges: c.Changes,
+		listen: c.Listen, ready: c.Ready, keyBy: "encryption.keyFile in " + c.File, schemas: c.Schemas,
 	}
 	var err error
 	if s.encryption, err = sealing(c.Encryption); err != nil {
@@ -102,7 +100,7 @@ func (o *syncOptions) connection(c *config.Config) *cluster.Flags {
 
 // storeOptions are those of the store.
 func (s settings) storeOptions() store.Options {
-	return store.Options{MaxSize: s.maxSize, ForgetAfter: s.forgetAfter, Encryption: s.encryption}
+	return store.Options{MaxSize: s.maxSize, Encryption: s.encryption}
 }
 
 // sealing is the encryption that a configuration asks for; nil if it asks for none, whatever the variable holds.

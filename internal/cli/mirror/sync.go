@@ -33,6 +33,7 @@ type syncOptions struct {
 	maxSize        command.SizeValue
 	keepChanges    command.AgeValue
 	schemas        bool
+	keepUnnamed    bool
 	listen         string
 	serving        serving.Flags
 	seed           seedFlags
@@ -58,7 +59,8 @@ ask it through a socket beside the store.
 
 With --config the resources come from a file, which has more settings: see docs/sync-config.md. Secrets are sealed if
 the file has encryption; LARDER_KEY is used only if the file names it. After a change of the file restart sync, which
-resumes each watch and lists only what is new. SIGHUP ends it as SIGINT and SIGTERM do.
+resumes each watch, lists only what is new, and drops what the file does not name any more. SIGHUP ends it as SIGINT
+and SIGTERM do.
 
 The log, on standard error, has a line for a resource when its state changes, and one summary of all resources a minute
 (--log-format json, --quiet). larder status prints a table of the resources.
@@ -111,6 +113,9 @@ The log, on standard error, has a line for a resource when its state changes, an
 	f.BoolVar(&o.schemas, "schemas", true,
 		"store the OpenAPI schemas of what is mirrored, for kubectl explain; they are read after the first lists and when "+
 			"they change, about 6 MB of a whole cluster: --schemas=false is for metered links")
+	f.BoolVar(&o.keepUnnamed, "keep-unnamed", false,
+		"keep what is stored and mirrored no more: otherwise sync drops what its arguments or its configuration named "+
+			"before and do not name now, and with --all what the server has lacked for a day")
 	f.StringVar(&o.listen, "listen", "",
 		"serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. With --serve, /metrics is "+
 			"there for those who may get that path, and here on loopback only. Default is off")
@@ -221,6 +226,7 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 	}
 	sv := newService(s, l, planner{storePath: set.store, config: restConfig}, set)
 	sv.configured, sv.serving, sv.seed, sv.seedCluster = c != nil, o.serving, seed, o.seed.cluster
+	sv.keepUnnamed = o.keepUnnamed
 	if note := o.seed.unsigned(); note != "" {
 		l.note(note)
 	}

@@ -48,7 +48,7 @@ func fileWithBranches(t *testing.T, pageSize int) string {
 		return nil
 	})
 	f.CloseBackground()
-	_, closed := f.Close(func(*bolt.Tx) error { return nil })
+	_, closed := f.Close()
 	if err := errors.Join(err, closed); err != nil {
 		t.Fatal(err)
 	}

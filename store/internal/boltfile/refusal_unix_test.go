@@ -37,7 +37,7 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 func mustCloseFile(t *testing.T, f *File) {
 	t.Helper()
 	f.CloseBackground()
-	if _, err := f.Close(func(*bolt.Tx) error { return nil }); err != nil {
+	if _, err := f.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -131,10 +131,10 @@ func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
 	return func(tx *bolt.Tx) error { return errors.Join(fn(tx), PutClean(tx, false)) }
 }
 
-// Close closes the file, after last has run in a last transaction, which marks the file as cleanly closed. There is no
-// last transaction if the file has failed or is open for reading. The caller has the writer's place, and has ended the
-// background work with CloseBackground. stuck says that bbolt could not end a transaction.
-func (f *File) Close(last func(tx *bolt.Tx) error) (stuck bool, err error) {
+// Close marks the file as cleanly closed, unless it has failed or is open for reading, and closes it. The caller has the
+// writer's place, and has ended the background work with CloseBackground. stuck says that bbolt could not end a
+// transaction.
+func (f *File) Close() (stuck bool, err error) {
 	f.WaitBackground(0)
 	h, failure := f.remove()
 	if h == nil {
@@ -142,7 +142,7 @@ func (f *File) Close(last func(tx *bolt.Tx) error) (stuck bool, err error) {
 	}
 	if !f.o.ReadOnly && failure == nil {
 		err := h.Update(func(tx *bolt.Tx) error {
-			return errors.Join(last(tx), f.PutTimes(tx), PutClean(tx, true))
+			return errors.Join(f.PutTimes(tx), PutClean(tx, true))
 		}, (*bolt.Tx).Commit)
 		if err != nil {
 			f.Logger().Error(err, "The store could not be marked as closed cleanly; it will be verified when it is next opened")

@@ -94,13 +94,6 @@ func (c *Claim) isStuck() bool {
 	}
 }
 
-// Holds reports whether the name is claimed.
-func (o *Set) Holds(name string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.names[name] != nil
-}
-
 // Release gives a claimed name back.
 func (o *Set) Release(name string) {
 	o.mu.Lock()

@@ -9,7 +9,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/store/internal/boltfile"
-	"github.com/larder-dev/larder/store/internal/usage"
 )
 
 // Member is a collection whose changes a Loop commits. Its methods wait for nothing.
@@ -43,11 +42,10 @@ type Options struct {
 }
 
 // Loop commits the dirty changes of a store's collections to the file. It runs only while there are dirty collections.
-// Make it with NewLoop, and set File and Used before it is used.
+// Make it with NewLoop, and set File before it is used.
 type Loop struct {
 	Options
 	File *boltfile.File
-	Used *usage.Usage
 
 	// turn is a semaphore of one, held by a Flush, and by whatever must not run during a Flush.
 	turn chan struct{}
@@ -252,21 +250,16 @@ func (l *Loop) snapshots() map[Member]Snapshot {
 	return snaps
 }
 
-// write writes the snapshots in one transaction. The caller has the writer's place.
+// write writes the snapshots, and the times of the clocks, in one transaction. The caller has the writer's place.
 func (l *Loop) write(snaps map[Member]Snapshot) error {
-	used := l.Used.Take()
-	err := l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
+	return l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for _, snap := range snaps {
 			if err := snap.Write(tx); err != nil {
 				return err
 			}
 		}
-		return l.Used.Write(tx, used)
+		return l.File.PutTimes(tx)
 	})
-	if err != nil {
-		l.Used.Add(used)
-	}
-	return err
 }
 
 // log logs when commits begin to fail, and when they succeed again.

@@ -13,53 +13,50 @@ import (
 // Info is the state of a collection: the payload of the record under KeyInfo. The tags are part of the format;
 // fields that a later build adds are ignored.
 type Info struct {
-	Group           string         `msgpack:"group,omitempty"`
-	Version         string         `msgpack:"version"`
-	Resource        string         `msgpack:"resource"`
-	Namespace       string         `msgpack:"namespace,omitempty"`
-	LabelSelector   string         `msgpack:"labelSelector,omitempty"`
-	FieldSelector   string         `msgpack:"fieldSelector,omitempty"`
-	ShardSelector   string         `msgpack:"shardSelector,omitempty"`
-	Representation  string         `msgpack:"representation"`
-	ClusterID       string         `msgpack:"clusterID,omitempty"`
-	Codec           string         `msgpack:"codec,omitempty"`
-	Schema          string         `msgpack:"schema,omitempty"`
-	Transform       string         `msgpack:"transform,omitempty"`
-	Wire            string         `msgpack:"wire,omitempty"`
-	OpenAPI         string         `msgpack:"openAPI,omitempty"`
-	Kind            string         `msgpack:"kind,omitempty"`
-	Singular        string         `msgpack:"singular,omitempty"`
-	ShortNames      []string       `msgpack:"shortNames,omitempty"`
-	Namespaced      bool           `msgpack:"namespaced,omitempty"`
-	Categories      []string       `msgpack:"categories,omitempty"`
-	Columns         []entry.Column `msgpack:"columns,omitempty"`
-	Selectable      []string       `msgpack:"selectable,omitempty"`
-	Deprecated      string         `msgpack:"deprecated,omitempty"`
-	Definition      string         `msgpack:"definition,omitempty"`
-	RequestedAs     []string       `msgpack:"requestedAs,omitempty"`
-	ResourceVersion string         `msgpack:"resourceVersion,omitempty"`
-	Complete        bool           `msgpack:"complete,omitempty"`
-	MustRelist      string         `msgpack:"mustRelist,omitempty"`
-	Objects         int            `msgpack:"objects"`
-	LastContact     int64          `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 is never
-	LastUsed        int64          `msgpack:"lastUsed,omitempty"`    // likewise
-	// the same by the steady time of the store, in seconds
-	UsedAt      int64                 `msgpack:"usedAt,omitempty"`
-	NextSeq     uint64                `msgpack:"nextSeq"`
-	Newest      []Ref                 `msgpack:"newest,omitempty"`
-	LeftOut     []LeftOut             `msgpack:"leftOut,omitempty"`
-	LeftOutMore bool                  `msgpack:"leftOutMore,omitempty"`
-	Indexes     map[string]IndexState `msgpack:"indexes,omitempty"`
-	Dictionary  uint64                `msgpack:"dictionary,omitempty"`
-	Tombstones  int                   `msgpack:"tombstones,omitempty"`
-	FeedSince   uint64                `msgpack:"feedSince,omitempty"`
-	FeedLacks   uint64                `msgpack:"feedLacks,omitempty"`
-	Retain      time.Duration         `msgpack:"retain,omitempty"`
-	Marked      uint64                `msgpack:"marked,omitempty"`
-	ListedSeq   uint64                `msgpack:"listedSeq,omitempty"`
-	ListedRV    string                `msgpack:"listedRV,omitempty"`
-	Sealed      bool                  `msgpack:"sealed,omitempty"`
-	PlainText   bool                  `msgpack:"plainText,omitempty"`
+	Group           string                `msgpack:"group,omitempty"`
+	Version         string                `msgpack:"version"`
+	Resource        string                `msgpack:"resource"`
+	Namespace       string                `msgpack:"namespace,omitempty"`
+	LabelSelector   string                `msgpack:"labelSelector,omitempty"`
+	FieldSelector   string                `msgpack:"fieldSelector,omitempty"`
+	ShardSelector   string                `msgpack:"shardSelector,omitempty"`
+	Representation  string                `msgpack:"representation"`
+	ClusterID       string                `msgpack:"clusterID,omitempty"`
+	Codec           string                `msgpack:"codec,omitempty"`
+	Schema          string                `msgpack:"schema,omitempty"`
+	Transform       string                `msgpack:"transform,omitempty"`
+	Wire            string                `msgpack:"wire,omitempty"`
+	OpenAPI         string                `msgpack:"openAPI,omitempty"`
+	Kind            string                `msgpack:"kind,omitempty"`
+	Singular        string                `msgpack:"singular,omitempty"`
+	ShortNames      []string              `msgpack:"shortNames,omitempty"`
+	Namespaced      bool                  `msgpack:"namespaced,omitempty"`
+	Categories      []string              `msgpack:"categories,omitempty"`
+	Columns         []entry.Column        `msgpack:"columns,omitempty"`
+	Selectable      []string              `msgpack:"selectable,omitempty"`
+	Deprecated      string                `msgpack:"deprecated,omitempty"`
+	Definition      string                `msgpack:"definition,omitempty"`
+	RequestedAs     []string              `msgpack:"requestedAs,omitempty"`
+	ResourceVersion string                `msgpack:"resourceVersion,omitempty"`
+	Complete        bool                  `msgpack:"complete,omitempty"`
+	MustRelist      string                `msgpack:"mustRelist,omitempty"`
+	Objects         int                   `msgpack:"objects"`
+	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 is never
+	NextSeq         uint64                `msgpack:"nextSeq"`
+	Newest          []Ref                 `msgpack:"newest,omitempty"`
+	LeftOut         []LeftOut             `msgpack:"leftOut,omitempty"`
+	LeftOutMore     bool                  `msgpack:"leftOutMore,omitempty"`
+	Indexes         map[string]IndexState `msgpack:"indexes,omitempty"`
+	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
+	Tombstones      int                   `msgpack:"tombstones,omitempty"`
+	FeedSince       uint64                `msgpack:"feedSince,omitempty"`
+	FeedLacks       uint64                `msgpack:"feedLacks,omitempty"`
+	Retain          time.Duration         `msgpack:"retain,omitempty"`
+	Marked          uint64                `msgpack:"marked,omitempty"`
+	ListedSeq       uint64                `msgpack:"listedSeq,omitempty"`
+	ListedRV        string                `msgpack:"listedRV,omitempty"`
+	Sealed          bool                  `msgpack:"sealed,omitempty"`
+	PlainText       bool                  `msgpack:"plainText,omitempty"`
 }
 
 // MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.

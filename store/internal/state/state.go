@@ -23,8 +23,6 @@ type State struct {
 	// dictionary is the id of the dictionary that records were last compressed with; 0 if there was none.
 	Dictionary uint64
 	Log        changelog.State // has NextSeq; Info.NextSeq is what it was when the state was read
-	// usedAt is LastUsed by the store's steady time; zero if a build wrote it that did not have this field.
-	UsedAt time.Time
 }
 
 // Get reads the state of the collection in bucket b. name is for errors.
@@ -109,12 +107,6 @@ func newInfoRecord(s State) *format.Info {
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
 	}
-	if !s.LastUsed.IsZero() {
-		r.LastUsed = s.LastUsed.UnixNano()
-	}
-	if !s.UsedAt.IsZero() {
-		r.UsedAt = s.UsedAt.Unix()
-	}
 	for _, ref := range s.Newest {
 		r.Newest = append(r.Newest, format.Ref{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion})
 	}
@@ -144,12 +136,6 @@ func stateOf(r *format.Info) State {
 	}
 	if r.LastContact != 0 {
 		s.LastContact = time.Unix(0, r.LastContact)
-	}
-	if r.LastUsed != 0 {
-		s.LastUsed = time.Unix(0, r.LastUsed)
-	}
-	if r.UsedAt != 0 {
-		s.UsedAt = time.Unix(r.UsedAt, 0)
 	}
 	for _, ref := range r.Newest {
 		s.Newest = append(s.Newest, entry.ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})

@@ -1,0 +1,413 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/internal/cli/clitest"
+	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
+)
+
+// runningSync is a larder sync with a clock of its own.
+type runningSync struct {
+	t      *testing.T
+	store  string
+	server *fakeapi.Server
+	ahead  atomic.Int64 // of the true time, in nanoseconds
+
+	mu  sync.Mutex
+	log bytes.Buffer // guarded by mu
+
+	end   context.CancelFunc
+	ended chan int
+}
+
+func newSync(t *testing.T, server *fakeapi.Server) *runningSync {
+	return &runningSync{t: t, server: server, store: filepath.Join(t.TempDir(), "s.db")}
+}
+
+// Write implements io.Writer.
+func (s *runningSync) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
+
+// said returns what all runs have logged so far.
+func (s *runningSync) said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
+// start starts a sync, and waits until its collections are live and it has stored what the server says of itself, for
+// which it may ask for the resources, too.
+func (s *runningSync) start(args ...string) {
+	s.t.Helper()
+	const keys = "/.well-known/openid-configuration"
+	before := s.asked(keys)
+	s.startAs("live", args...)
+	s.until("learned", func() bool { return s.asked(keys) > before })
+}
+
+// startAs starts a sync, and waits until it serves from the source.
+func (s *runningSync) startAs(source string, args ...string) {
+	s.t.Helper()
+	ctx, end := context.WithCancel(s.t.Context())
+	s.end, s.ended = end, make(chan int, 1)
+	io := command.IO{Out: s, Err: s, Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }}
+	go func() {
+		s.ended <- Run(ctx, append([]string{"sync", "--store", s.store, "--server", s.server.Config().Host}, args...), io)
+	}()
+	s.until(source, func() bool {
+		_, out, _ := runs(s.t.Context(), "status", s.store, "-o", "json")
+		return strings.Contains(out, `"source": "`+source+`"`) && !strings.Contains(out, `"source": "none"`)
+	})
+}
+
+func (s *runningSync) stop() {
+	s.t.Helper()
+	s.end()
+	if code := <-s.ended; code != command.OK {
+		s.t.Errorf("exit code %d", code)
+	}
+}
+
+// run runs a sync until it has started.
+func (s *runningSync) run(args ...string) {
+	s.t.Helper()
+	s.start(args...)
+	s.stop()
+}
+
+// until waits until done. The sync may wait for its clock to ask the server again: it is a minute ahead every second.
+func (s *runningSync) until(what string, done func() bool) {
+	s.t.Helper()
+	for begun, n := time.Now(), 1; !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > time.Duration(n)*time.Second {
+			s.ahead.Add(int64(time.Minute))
+			n++
+		}
+		if n > 30 {
+			s.end()
+			<-s.ended
+			s.t.Fatalf("not %s:\n%s", what, s.said())
+		}
+	}
+}
+
+// asked returns how many requests the server has had for a document of its discovery.
+func (s *runningSync) asked(path string) (n int) {
+	for _, r := range s.server.Log() {
+		if r.Path == path {
+			n++
+		}
+	}
+	return n
+}
+
+// pass sets the clock ahead, and waits until the sync has asked the server for its resources since. What the answer
+// leads to has happened once it has asked again.
+func (s *runningSync) pass(all ...time.Duration) {
+	s.t.Helper()
+	for _, d := range all {
+		before := s.asked("/apis")
+		s.ahead.Add(int64(d))
+		s.until("asked", func() bool { return s.asked("/apis") > before })
+	}
+}
+
+// dropped waits until the log has a line for each of the collections.
+func (s *runningSync) dropped(collections ...string) {
+	s.t.Helper()
+	for _, c := range collections {
+		s.until("dropped: "+c, func() bool { return slices.Contains(s.drops(), c) })
+	}
+}
+
+// drops returns the collections that the log calls dropped.
+func (s *runningSync) drops() (all []string) {
+	for line := range strings.Lines(s.said()) {
+		if _, rest, ok := strings.Cut(line, "Dropped from the store"); ok {
+			_, name, _ := strings.Cut(rest, `collection="`)
+			name, _, _ = strings.Cut(name, `"`)
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// wantStored checks, after the sync has ended, which resources are in the file, and that each of the others was logged
+// once.
+func (s *runningSync) wantStored(want ...string) {
+	s.t.Helper()
+	st, err := store.Open(s.store, store.Options{ReadOnly: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer st.Close()
+	infos, err := st.Collections(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var got []string
+	for _, info := range infos {
+		got = append(got, info.Identity.String())
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		s.t.Errorf("stored: %q, want %q\n%s", got, want, s.said())
+	}
+	if drops := s.drops(); len(slices.Compact(slices.Sorted(slices.Values(drops)))) != len(drops) {
+		s.t.Errorf("logged twice: %q", drops)
+	}
+}
+
+// The collections of the tests.
+const (
+	podsIn       = "pods.v1 (unstructured)"
+	configMapsIn = "configmaps.v1 (unstructured)"
+	nodesIn      = "nodes.v1 (unstructured)"
+)
+
+// TestSyncDropsUnnamed checks that a sync drops what its arguments or its configuration named before and do not name
+// now, and nothing else; see store.Store.Drop. In each case the last collection that is dropped shows that the sync has
+// looked (issue 39).
+func TestSyncDropsUnnamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, now []string
+		dropped     []string
+		stored      []string
+	}{
+		"arguments": {before: []string{"pods", "cm", "nodes"}, now: []string{"po"},
+			dropped: []string{configMapsIn, nodesIn}, stored: []string{podsIn}},
+		"scope": {before: []string{"pods", "-n", "a"}, now: []string{"pods", "-n", "b"},
+			dropped: []string{"pods.v1 in namespace a (unstructured)"},
+			stored:  []string{"pods.v1 in namespace b (unstructured)"}},
+		"everything, but for one": {before: []string{"pods", "cm", "nodes"}, now: []string{"--all", "--exclude", "cm,nodes"},
+			dropped: []string{configMapsIn, nodesIn}, stored: []string{podsIn, "namespaces.v1 (unstructured)",
+				"secrets.v1 (unstructured)", "deployments.v1.apps (unstructured)"}},
+		"what was not named stays": {before: []string{"--all", "nodes"}, now: []string{"pods"}, dropped: []string{nodesIn},
+			stored: []string{podsIn, configMapsIn, "namespaces.v1 (unstructured)", "secrets.v1 (unstructured)",
+				"deployments.v1.apps (unstructured)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSync(t, clitest.StartServer(t))
+			s.run(append(tc.before, "--persist-secrets")...)
+			s.start(append(tc.now, "--persist-secrets")...)
+			s.dropped(tc.dropped...)
+			s.stop()
+			s.wantStored(tc.stored...)
+		})
+	}
+	t.Run("configuration", func(t *testing.T) {
+		t.Parallel()
+		s := newSync(t, clitest.StartServer(t))
+		file := filepath.Join(t.TempDir(), "sync.yaml")
+		for _, names := range []string{"{name: pods}, {name: cm}, {name: nodes}", "{name: pods}"} {
+			text := "apiVersion: larder.dev/v1alpha1\nkind: SyncConfig\nresources: [" + names + "]\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.start("--config", file)
+			if len(names) < 20 {
+				s.dropped(configMapsIn, nodesIn)
+			}
+			s.stop()
+		}
+		s.wantStored(podsIn)
+	})
+	t.Run("kept", func(t *testing.T) {
+		t.Parallel()
+		s := newSync(t, clitest.StartServer(t))
+		s.run("pods", "cm")
+		s.run("pods", "--keep-unnamed")
+		s.wantStored(podsIn, configMapsIn)
+		s.start("pods")
+		s.dropped(configMapsIn)
+		s.stop()
+		s.wantStored(podsIn)
+	})
+	t.Run("offline", func(t *testing.T) {
+		t.Parallel()
+		s := newSync(t, clitest.StartServer(t))
+		s.run("pods", "cm")
+		s.server.Stop()
+		s.startAs("disk", "pods")
+		s.stop()
+		s.wantStored(podsIn, configMapsIn)
+		s.startAs("disk", "pods")
+		if err := s.server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		s.dropped(configMapsIn)
+		s.stop()
+		s.wantStored(podsIn)
+	})
+}
+
+// TestSyncKeepsWhatIsNamed checks that a sync does not take a resource that the server does not describe, forbids or has
+// replaced for one that is not named, and that a name goes on to mean what it meant: nothing is dropped but nodes.
+func TestSyncKeepsWhatIsNamed(t *testing.T) {
+	old, replaced := custom("retired.example", "v1beta1", "things", "Thing"), custom("retired.example", "v1", "things", "Thing")
+	away, deleted := custom("away.example", "v1", "readings", "Reading"), custom("gone.example", "v1", "ghosts", "Ghost")
+	mine, theirs := custom("a.example", "v1", "backups", "Backup"), custom("b.example", "v1", "backups", "Backup")
+	server := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{replaced, old, away, deleted, mine, theirs}})
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	server.SetServed(replaced.GroupVersionResource, false)
+	server.SetServed(mine.GroupVersionResource, false)
+	named := []string{"things", "readings", "ghosts", "backups", "configmaps"}
+	s := newSync(t, server)
+	s.run(append(named, "nodes")...)
+
+	server.SetServed(old.GroupVersionResource, false)
+	server.SetServed(replaced.GroupVersionResource, true)
+	server.SetServed(mine.GroupVersionResource, true)
+	server.SetServed(deleted.GroupVersionResource, false)
+	server.SetAvailable(away.GroupVersion(), false)
+	server.InjectFault(fakeapi.Fault{Resource: "configmaps", Status: http.StatusForbidden, Reason: "Forbidden"})
+	s.startAs("live", named...)
+	s.dropped(nodesIn)
+	s.stop()
+	s.wantStored("things.v1beta1.retired.example (unstructured)", "things.v1.retired.example (unstructured)",
+		"readings.v1.away.example (unstructured)", "ghosts.v1.gone.example (unstructured)",
+		"backups.v1.a.example (unstructured)", "backups.v1.b.example (unstructured)", configMapsIn)
+}
+
+// ghosts is a resource that is deleted in the tests, and what is stored of it.
+var ghosts, ghostsIn = custom("gone.example", "v1", "ghosts", "Ghost"), "ghosts.v1.gone.example (unstructured)"
+
+// everythingIn are the collections of a sync of everything from a server with ghosts.
+func everythingIn(also ...string) []string {
+	return append(also, podsIn, configMapsIn, nodesIn, "namespaces.v1 (unstructured)",
+		"deployments.v1.apps (unstructured)")
+}
+
+// startWith starts a server with ghosts and other resources.
+func startWith(t *testing.T, also ...fakeapi.Resource) *fakeapi.Server {
+	t.Helper()
+	server := fakeapi.New(fakeapi.Options{Resources: append(also, ghosts)})
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server
+}
+
+// TestSyncDropsWhatTheServerLacks checks that a sync of everything drops the resources that the server has lacked for 24
+// hours in which a sync ran, and no resource of a group that the server does not describe, none that it forbids and no
+// version that it has replaced (issue 39).
+func TestSyncDropsWhatTheServerLacks(t *testing.T) {
+	all := []string{"--all", "--exclude", "secrets"}
+	t.Run("beside failures", func(t *testing.T) {
+		t.Parallel()
+		old, replaced := custom("retired.example", "v1beta1", "things", "Thing"), custom("retired.example", "v1", "things", "Thing")
+		away := custom("away.example", "v1", "readings", "Reading")
+		s := newSync(t, startWith(t, replaced, old, away))
+		s.server.SetServed(replaced.GroupVersionResource, false)
+		s.run(all...)
+		s.server.SetServed(old.GroupVersionResource, false)
+		s.server.SetServed(replaced.GroupVersionResource, true)
+		s.server.SetServed(ghosts.GroupVersionResource, false)
+		s.server.SetAvailable(away.GroupVersion(), false)
+		s.server.InjectFault(fakeapi.Fault{Resource: "configmaps", Status: http.StatusForbidden, Reason: "Forbidden"})
+		s.startAs("live", all...)
+		s.pass(13*time.Hour, 13*time.Hour)
+		s.dropped(ghostsIn)
+		s.stop()
+		s.wantStored(everythingIn("things.v1beta1.retired.example (unstructured)",
+			"things.v1.retired.example (unstructured)", "readings.v1.away.example (unstructured)")...)
+	})
+	t.Run("across restarts", func(t *testing.T) {
+		t.Parallel()
+		s := newSync(t, startWith(t))
+		s.run(all...)
+		s.server.SetServed(ghosts.GroupVersionResource, false)
+		s.start(all...)
+		s.pass(11*time.Hour, 11*time.Hour, time.Hour)
+		s.stop()
+		s.wantStored(everythingIn(ghostsIn)...)
+		s.ahead.Add(int64(7 * 24 * time.Hour)) // no sync runs
+		s.run(all...)
+		s.wantStored(everythingIn(ghostsIn)...)
+		s.start(all...)
+		s.pass(3 * time.Hour)
+		s.dropped(ghostsIn)
+		s.stop()
+		s.wantStored(everythingIn()...)
+	})
+	t.Run("while it is mirrored", func(t *testing.T) {
+		t.Parallel()
+		s := newSync(t, startWith(t))
+		s.start(all...)
+		s.server.SetServed(ghosts.GroupVersionResource, false)
+		s.pass(time.Minute, 13*time.Hour, 13*time.Hour)
+		s.dropped(ghostsIn)
+		s.stop()
+		s.wantStored(everythingIn()...)
+	})
+	t.Run("but it comes back", func(t *testing.T) {
+		t.Parallel()
+		s := newSync(t, startWith(t))
+		s.run(all...)
+		s.server.SetServed(ghosts.GroupVersionResource, false)
+		s.start(all...)
+		s.pass(11*time.Hour, 11*time.Hour)
+		s.server.SetServed(ghosts.GroupVersionResource, true)
+		s.pass(time.Hour)
+		s.until("mirrored again", func() bool { return strings.Contains(s.said(), "Mirrored from now on") })
+		s.server.SetServed(ghosts.GroupVersionResource, false)
+		s.pass(time.Minute, 11*time.Hour, 11*time.Hour, time.Hour)
+		s.stop()
+		s.wantStored(everythingIn(ghostsIn)...)
+	})
+	t.Run("but the server does not say so", func(t *testing.T) {
+		t.Parallel()
+		for _, status := range []int{http.StatusForbidden, http.StatusServiceUnavailable} {
+			s := newSync(t, startWith(t))
+			s.run(all...)
+			s.server.SetServed(ghosts.GroupVersionResource, false)
+			s.start(all...)
+			s.pass(11 * time.Hour)
+			heal := s.server.InjectFault(fakeapi.Fault{Verb: "discovery", Status: status})
+			for range 2 {
+				before := s.asked("/api") // after which it is not asked for /apis
+				s.ahead.Add(int64(13 * time.Hour))
+				s.until("asked", func() bool { return s.asked("/api") > before+1 })
+			}
+			heal()
+			s.pass(time.Minute, 11*time.Hour, time.Hour)
+			s.stop()
+			s.wantStored(everythingIn(ghostsIn)...)
+		}
+	})
+	t.Run("but it is named", func(t *testing.T) {
+		t.Parallel()
+		also := custom("named.example", "v1", "things", "Thing")
+		s := newSync(t, startWith(t, also))
+		s.run(all...)
+		s.server.SetServed(also.GroupVersionResource, false)
+		s.server.SetServed(ghosts.GroupVersionResource, false)
+		s.startAs("live", append(all, "things.named.example")...)
+		s.pass(13*time.Hour, 13*time.Hour)
+		s.dropped(ghostsIn)
+		s.stop()
+		s.wantStored(everythingIn("things.v1.named.example (unstructured)")...)
+	})
+}

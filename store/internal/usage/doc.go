@@ -1,2 +1,0 @@
-// Package usage records when each collection of a store was last used: those that nobody uses are dropped.
-package usage
