@@ -330,6 +330,7 @@ func TestSyncDropsWhatTheServerLacks(t *testing.T) {
 		s.startAs("live", all...)
 		s.pass(13*time.Hour, 13*time.Hour)
 		s.dropped(ghostsIn)
+		s.pass(time.Hour, time.Hour) // a collection that is open would be dropped later
 		s.stop()
 		s.wantStored(everythingIn("things.v1beta1.retired.example (unstructured)",
 			"things.v1.retired.example (unstructured)", "readings.v1.away.example (unstructured)")...)

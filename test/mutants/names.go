@@ -80,7 +80,7 @@ var namesMutants = []mutant{
 		file:   "internal/cli/mirror/drop.go",
 		old:    "len(info.Resource.RequestedAs) > 0 && !covered",
 		new:    "false && !covered",
-		test:   "TestSyncDropsUnnamed",
+		test:   "TestSyncKeepsWhatIsNamed",
 		dir:    "internal/cli",
 	},
 	{

@@ -14,8 +14,8 @@ import (
 // clock is the steady clock, which decides when tombstones are dropped. While the file is open it follows the monotonic
 // clock; each commit stores it. For the time in which the file was closed it advances by the difference of the wall
 // clock, but never backwards and by awayMost at most. The wall clock alone cannot be trusted with data that is dropped
-// for good: a device without a battery starts in 1970, and a wrong time server sets any year. So 30 days are 30 days on
-// which the program ran.
+// for good: a device without a battery starts in 1970, and a wrong time server sets any year. So a week is seven
+// days on which the program ran.
 //
 // It begins with the wall clock and falls behind it. It is not shown to users.
 type clock struct {
