@@ -117,8 +117,7 @@ var namesMutants = []mutant{
 		old:    "		if gv.Group == of.Group {\n			return false\n		}\n	}\n	return !slices.ContainsFunc(o.All, func",
 		new: "		if gv.Group == of.Group {\n			return true\n		}\n	}\n" +
 			"	return !slices.ContainsFunc(o.All, func",
-		test: "TestSyncDropsWhatTheServerLacks",
-		dir:  "internal/cli",
+		test: "TestLacks",
 	},
 	{
 		name:   "names/lacking-while-away",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/cli/clitest"
@@ -113,5 +114,18 @@ func TestResolve(t *testing.T) {
 				t.Errorf("the server was asked %d times, want %d", asked, tc.asks)
 			}
 		})
+	}
+}
+
+// TestLacks checks that a resource is lacking if the server has it in no version, and not while the server cannot
+// describe a version of its group, which nothing may be known of.
+func TestLacks(t *testing.T) {
+	failed := map[schema.GroupVersion]error{{Group: "away.example", Version: "v1"}: errors.New("it is away")}
+	o := Offers{All: []input.Resource{clitest.Pods}, Failed: &discovery.ErrGroupDiscoveryFailed{Groups: failed}}
+	for name, want := range map[string]bool{"pods": false, "readings.away.example": false, "ghosts.gone.example": true,
+		"ghosts": true} {
+		if got := o.Lacks(schema.ParseGroupResource(name)); got != want {
+			t.Errorf("%s: lacking is %t, want %t", name, got, want)
+		}
 	}
 }
