@@ -45,6 +45,9 @@ type ResourceInfo struct {
 	// Deprecated is the warning that the server sends for this version of a custom resource. Empty for a version that is
 	// not deprecated, and for other resources.
 	Deprecated string `json:"deprecated,omitempty"`
+	// ListKind is the kind of lists of a custom resource whose definition names another one than Kind with "List". Empty
+	// otherwise.
+	ListKind string `json:"listKind,omitempty"`
 	// Definition is the UID and the generation of the CustomResourceDefinition from which this was read. Empty if there is
 	// none.
 	Definition string `json:"definition,omitempty"`
@@ -67,7 +70,8 @@ type Column struct {
 }
 
 // With returns newer, completed from i: Categories, Columns and SelectableFields that are nil (unknown) are taken from
-// i if both have the same Kind, and Deprecated and Definition with the Columns, which are of the same definition.
+// i if both have the same Kind, and Deprecated, ListKind and Definition with the Columns, which are of the same
+// definition.
 // Empty ones that are not nil mean none. RequestedAs that is nil is taken from i. With returns i if newer adds
 // nothing: no ShortNames, Namespaced, Categories, Columns, SelectableFields, Deprecated or RequestedAs, and either the
 // same Kind, or neither Kind nor Singular.
@@ -81,7 +85,7 @@ func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 		newer.Categories = i.Categories
 	}
 	if newer.Kind == i.Kind && newer.Columns == nil {
-		newer.Columns, newer.Definition = i.Columns, i.Definition
+		newer.Columns, newer.ListKind, newer.Definition = i.Columns, i.ListKind, i.Definition
 		if newer.Deprecated == "" {
 			newer.Deprecated = i.Deprecated
 		}

@@ -180,3 +180,27 @@ func TestExtensionKinds(t *testing.T) {
 		t.Errorf("HEAD is %d", w.Code)
 	}
 }
+
+// TestListKind checks that lists of a custom resource whose definition names a kind of its own for them have that kind:
+// a generated client knows no other. Lists of metadata and tables have their own.
+func TestListKind(t *testing.T) {
+	h := handlerOf(t, func(st *store.Store) {
+		mirrorOne(t, st, schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"},
+			entry.ResourceInfo{Kind: "Gadget", ListKind: "GadgetSet"})
+		mirrorOne(t, st, schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "plains"},
+			entry.ResourceInfo{Kind: "Plain"})
+	})
+	for _, tt := range []struct{ path, accept, want string }{
+		{"gadgets", "application/json", `"kind":"GadgetSet"`},
+		{"gadgets", "application/yaml", "kind: GadgetSet"},
+		{"gadgets", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", `"kind":"PartialObjectMetadataList"`},
+		{"gadgets", "application/json;as=Table;g=meta.k8s.io;v=v1", `"kind":"Table"`},
+		{"gadgets/one", "application/json", `"kind":"Gadget"`},
+		{"plains", "application/json", `"kind":"PlainList"`},
+	} {
+		w := getFrom(h, "/apis/example.com/v1/"+tt.path, tt.accept)
+		if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, tt.want) {
+			t.Errorf("%s as %s: %d, want %s: %s", tt.path, tt.accept, w.Code, tt.want, body)
+		}
+	}
+}

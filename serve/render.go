@@ -31,13 +31,15 @@ type renderer struct {
 	decoder    *snapshot.Decoder
 	columns    *columns.Columns
 	apiVersion string
+	listKind   string // of whole objects; empty: kind with "List"
 	deprecated deprecation
 }
 
 func newRenderer(info entry.Info) *renderer {
 	gvk := info.Identity.GroupVersion().WithKind(info.Resource.Kind)
 	r := &renderer{kind: gvk, metadata: info.Identity.Representation == entry.Metadata,
-		known: scheme.Scheme.Recognizes(gvk), apiVersion: gvk.GroupVersion().String(), deprecated: deprecationOf(gvk),
+		known: scheme.Scheme.Recognizes(gvk), apiVersion: gvk.GroupVersion().String(),
+		listKind: info.Resource.ListKind, deprecated: deprecationOf(gvk),
 		builtIn: extending(gvk.Group) || scheme.Scheme.IsGroupRegistered(gvk.Group),
 		decoder: snapshot.NewDecoder(snapshot.Collection{Identity: info.Identity, Resource: info.Resource}),
 		columns: columns.For(info.Identity.GroupResource(), info.Resource.Columns, false)}
@@ -62,7 +64,10 @@ func (r *renderer) typeMeta(f format, list bool) (apiVersion, kind string) {
 	case metadata:
 		apiVersion, kind = "meta.k8s.io/"+f.version, "PartialObjectMetadata"
 	}
-	if list {
+	switch {
+	case list && f.form != metadata && r.listKind != "":
+		kind = r.listKind
+	case list:
 		kind += "List"
 	}
 	return apiVersion, kind

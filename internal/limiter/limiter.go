@@ -36,6 +36,9 @@ type Limiter struct {
 	// failed is when the last failure was, err its error, and next when the next attempt may begin; guarded by mu.
 	failed, next time.Time
 	err          error
+	// others is true if one client that did not fail the last time may try at once: the newest failure was a 502, 503 or
+	// 504 to a client that failed before, as kube-apiserver answers for an aggregated API without a server. Guarded by mu.
+	others bool
 	// connected is true once a client has got a network connection, until one is lost. Before that one client at a time
 	// connects: the others will share its connection, if they can. Guarded by mu.
 	connected bool
@@ -86,7 +89,7 @@ func (l *Limiter) wait(
 	for waits := true; waits; {
 		select {
 		case <-w.granted:
-			t := &Slot{l: l, of: of, begun: time.Now(), heard: l.heard.Load()}
+			t := &Slot{l: l, of: of, begun: time.Now(), heard: l.heard.Load(), failed: failed}
 			t.watchAlone()
 			return t, nil
 		case err := <-w.told:
@@ -133,6 +136,7 @@ func (l *Limiter) Lost(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failures == 0 {
+		l.others = false
 		l.failLocked(err)
 	}
 }
@@ -206,6 +210,9 @@ func (l *Limiter) grantLocked() {
 		l.lists.grant()
 	}
 	for len(l.connects.queue) > 0 && l.connects.taken < l.maxConnectsLocked() && l.dueLocked() {
+		if !l.connects.queue[0].failed {
+			l.others = false
+		}
 		l.connects.grant()
 		if l.failures > 0 {
 			l.next = time.Now().Add(patience)
@@ -222,8 +229,10 @@ func (l *Limiter) maxConnectsLocked() int {
 	return 1
 }
 
-// dueLocked reports whether an attempt may begin now, as far as the link is concerned.
-func (l *Limiter) dueLocked() bool { return l.failures == 0 || !time.Now().Before(l.next) }
+// dueLocked reports whether the first client in the queue may try to connect now, as far as the link is concerned.
+func (l *Limiter) dueLocked() bool {
+	return l.failures == 0 || l.others && !l.connects.queue[0].failed || !time.Now().Before(l.next)
+}
 
 // planLocked sets the timer to the next attempt, if a client waits for it.
 func (l *Limiter) planLocked() {

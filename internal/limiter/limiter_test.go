@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 var errAway = errors.New("nobody answers")
@@ -158,6 +160,44 @@ func TestNotTheLink(t *testing.T) {
 		slot.Done() // once more does nothing
 		if l.connects.taken != 0 {
 			t.Errorf("%d places are taken", l.connects.taken)
+		}
+	})
+}
+
+// TestOneAPIIsAway: what kube-apiserver answers for an aggregated API without a server does not hold up the clients of
+// other APIs. A server of which nothing else is heard is asked by one client more after each failure.
+func TestOneAPIIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		unavailable := apierrors.NewServiceUnavailable("nobody serves widgets")
+		attempt := func(failed bool, err error) (waited time.Duration) {
+			begun := time.Now()
+			slot, waiting := l.Connect(t.Context(), failed, func(error) {})
+			if waiting != nil {
+				t.Fatal(waiting)
+			}
+			waited = time.Since(begun)
+			slot.Failed(err)
+			slot.Done()
+			return waited
+		}
+		attempt(false, unavailable)
+		for range 10 {
+			attempt(true, unavailable)
+		}
+		if waited := attempt(false, unavailable); waited > 0 {
+			t.Errorf("another API's client waited for %s", waited)
+		}
+		if waited := attempt(false, unavailable); waited == 0 {
+			t.Error("a third client did not wait, although two have failed")
+		}
+		attempt(true, unavailable)
+		if waited := attempt(false, unavailable); waited > 0 {
+			t.Errorf("a client waited for %s after one failed again", waited)
+		}
+		attempt(true, errAway) // the connection fails
+		if waited := attempt(false, errAway); waited == 0 {
+			t.Error("a client did not wait, although the server cannot be reached")
 		}
 	})
 }

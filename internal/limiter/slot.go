@@ -11,6 +11,8 @@ type Slot struct {
 	of    func(*Limiter) *places
 	begun time.Time
 	heard int64 // value of Limiter.heard when the slot was granted
+	// failed is true if the client failed the last time.
+	failed bool
 
 	done bool // guarded by l.mu: the slot was given back
 	// dials is true once Connecting was called; guarded by l.mu. alone ends the wait of other clients if it is not.
@@ -162,6 +164,8 @@ func (t *Slot) Failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t.heard == l.heard.Load() && (l.failures == 0 || !t.begun.Before(l.failed)) {
+		_, answer := statusOf(err)
+		l.others = answer && (l.failures == 0 || t.failed)
 		l.failLocked(err)
 	}
 }

@@ -11,6 +11,14 @@ var connectionMutants = []mutant{
 		test:   "TestOneConnectsFirst",
 	},
 	{
+		name:   "limiter/others-wait",
+		breaks: "An API that answers 503 holds up no client of another one.",
+		file:   "internal/limiter/limiter.go",
+		old:    "l.others && !l.connects.queue[0].failed",
+		new:    "false",
+		test:   "TestOneAPIIsAway",
+	},
+	{
 		name:   "limiter/ended-is-connected",
 		breaks: "After watches ended before their time, one client connects alone.",
 		file:   "internal/limiter/limiter.go",

@@ -25,6 +25,7 @@ type definition struct {
 		Scope string `json:"scope"`
 		Names struct {
 			Kind       string   `json:"kind"`
+			ListKind   string   `json:"listKind"`
 			Singular   string   `json:"singular"`
 			ShortNames []string `json:"shortNames"`
 			Categories []string `json:"categories"`
@@ -101,6 +102,9 @@ func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource
 		Namespaced: d.Spec.Scope == "Namespaced",
 		Categories: append([]string{}, d.Spec.Names.Categories...), Columns: []entry.Column{},
 		SelectableFields: []string{}, Deprecated: d.deprecated(gvr), Definition: stateOfDefinition(&d.Metadata),
+	}
+	if listKind := d.Spec.Names.ListKind; listKind != info.Kind+"List" {
+		info.ListKind = listKind
 	}
 	for _, v := range d.Spec.Versions {
 		if v.Name == gvr.Version {

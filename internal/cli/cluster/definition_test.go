@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/internal/cli/clitest"
@@ -46,9 +47,37 @@ func TestDeprecatedVersions(t *testing.T) {
 		if err != nil || info.Deprecated != want {
 			t.Errorf("%s: %q, want %q; %v", name, info.Deprecated, want, err)
 		}
+		if info.ListKind != "" {
+			t.Errorf("%s: ListKind %q of a definition that names none of its own", name, info.ListKind)
+		}
 		if len(info.Columns) != 1 || info.Columns[0].Name != "Age" { // of a definition without columns
 			t.Errorf("%s: columns %v", name, info.Columns)
 		}
+	}
+}
+
+// TestListKindOfADefinition checks that the kind of lists is kept if it is not that of every other definition.
+func TestListKindOfADefinition(t *testing.T) {
+	server := clitest.StartWithWidgets(t)
+	d := clitest.WidgetDefinition()
+	if err := unstructured.SetNestedField(d.Object, "WidgetSet", "spec", "names", "listKind"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Create(clitest.Definitions, d); err != nil {
+		t.Fatal(err)
+	}
+	s, err := cluster.NewServer(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := c.Define(t.Context(), clitest.Widgets.GroupVersionResource)
+	if err != nil || info.ListKind != "WidgetSet" {
+		t.Errorf("%q, %v; want WidgetSet", info.ListKind, err)
 	}
 }
 

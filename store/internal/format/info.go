@@ -35,6 +35,7 @@ type Info struct {
 	Columns         []entry.Column        `msgpack:"columns,omitempty"`
 	Selectable      []string              `msgpack:"selectable,omitempty"`
 	Deprecated      string                `msgpack:"deprecated,omitempty"`
+	ListKind        string                `msgpack:"listKind,omitempty"`
 	Definition      string                `msgpack:"definition,omitempty"`
 	RequestedAs     []string              `msgpack:"requestedAs,omitempty"`
 	ResourceVersion string                `msgpack:"resourceVersion,omitempty"`

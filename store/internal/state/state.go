@@ -96,6 +96,7 @@ func newInfoRecord(s State) *format.Info {
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		Selectable:      s.Info.Resource.SelectableFields,
 		Deprecated:      s.Info.Resource.Deprecated,
+		ListKind:        s.Info.Resource.ListKind,
 		Definition:      s.Info.Resource.Definition,
 		RequestedAs:     s.Info.Resource.RequestedAs,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
@@ -124,7 +125,8 @@ func stateOf(r *format.Info) State {
 			Resource: entry.ResourceInfo{
 				Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
 				Categories: r.Categories, Columns: r.Columns,
-				SelectableFields: r.Selectable, Deprecated: r.Deprecated, Definition: r.Definition,
+				SelectableFields: r.Selectable, Deprecated: r.Deprecated, ListKind: r.ListKind,
+				Definition:  r.Definition,
 				RequestedAs: r.RequestedAs,
 			},
 			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
