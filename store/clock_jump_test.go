@@ -100,8 +100,8 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClockAfterAKill checks that days count on which the program ran and was killed: a delete is kept for seven days of
-// both processes together. Nothing but commits stores the clock then.
+// TestClockAfterAKill checks that days count on which the program ran and was killed: a delete is kept for seven days
+// of both processes together. Nothing but commits stores the clock then.
 func TestClockAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &jumper{path: filepath.Join(t.TempDir(), "larder.db")}

@@ -426,8 +426,8 @@ func applyOne(t *testing.T, c *store.Collection) {
 	}
 }
 
-// TestPrune checks that Prune drops what this program has not opened, logs a line for each collection that it drops, and
-// keeps what is open and what was.
+// TestPrune checks that Prune drops what this program has not opened, logs a line for each collection that it drops,
+// and keeps what is open and what was.
 func TestPrune(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	before := mustOpen(t, path, store.Options{})

@@ -259,10 +259,11 @@ func TestSyncDropsUnnamed(t *testing.T) {
 	})
 }
 
-// TestSyncKeepsWhatIsNamed checks that a sync does not take a resource that the server does not describe, forbids or has
-// replaced for one that is not named, and that a name goes on to mean what it meant: nothing is dropped but nodes.
+// TestSyncKeepsWhatIsNamed checks that a sync does not take a resource that the server does not describe, forbids or
+// has replaced for one that is not named, and that a name goes on to mean what it meant: nothing is dropped but nodes.
 func TestSyncKeepsWhatIsNamed(t *testing.T) {
-	old, replaced := custom("retired.example", "v1beta1", "things", "Thing"), custom("retired.example", "v1", "things", "Thing")
+	old := custom("retired.example", "v1beta1", "things", "Thing")
+	replaced := custom("retired.example", "v1", "things", "Thing")
 	away, deleted := custom("away.example", "v1", "readings", "Reading"), custom("gone.example", "v1", "ghosts", "Ghost")
 	mine, theirs := custom("a.example", "v1", "backups", "Backup"), custom("b.example", "v1", "backups", "Backup")
 	server := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{replaced, old, away, deleted, mine, theirs}})
@@ -310,14 +311,15 @@ func startWith(t *testing.T, also ...fakeapi.Resource) *fakeapi.Server {
 	return server
 }
 
-// TestSyncDropsWhatTheServerLacks checks that a sync of everything drops the resources that the server has lacked for 24
-// hours in which a sync ran, and no resource of a group that the server does not describe, none that it forbids and no
-// version that it has replaced (issue 39).
+// TestSyncDropsWhatTheServerLacks checks that a sync of everything drops the resources that the server has lacked for
+// 24 hours in which a sync ran, and no resource of a group that the server does not describe, none that it forbids and
+// no version that it has replaced (issue 39).
 func TestSyncDropsWhatTheServerLacks(t *testing.T) {
 	all := []string{"--all", "--exclude", "secrets"}
 	t.Run("beside failures", func(t *testing.T) {
 		t.Parallel()
-		old, replaced := custom("retired.example", "v1beta1", "things", "Thing"), custom("retired.example", "v1", "things", "Thing")
+		old := custom("retired.example", "v1beta1", "things", "Thing")
+		replaced := custom("retired.example", "v1", "things", "Thing")
 		away := custom("away.example", "v1", "readings", "Reading")
 		s := newSync(t, startWith(t, replaced, old, away))
 		s.server.SetServed(replaced.GroupVersionResource, false)

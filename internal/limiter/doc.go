@@ -15,8 +15,8 @@
 //	down    ──Failed────────► down    one back-off for all: they try one at a time, in the order of their calls
 //	down    ──Heard─────────► up      those that wait go on, eight connecting and two listing at a time
 //
-// If a client gets a 502, 503 or 504 again and again, it may be its API alone that is away: after each of these failures
-// one client that did not fail the last time tries at once.
+// If a client gets a 502, 503 or 504 again and again, it may be its API alone that is away: after each of these
+// failures one client that did not fail the last time tries at once.
 //
 // An attempt that hangs holds up the others for ten seconds; then one more may try. The package starts no goroutine.
 // [Unanswered] and [Answered] classify errors. [Ceiling] bounds the waits of the back-off; a client without a Limiter

@@ -104,7 +104,8 @@ func printDemands(w io.Writer, packages []*goPackage, walks []*Walk) {
 	atMost(files, maxFiles, "files")
 	mean, share := lines/max(1, files), 100*float64(imports)/float64(max(1, lines))
 	row(fmt.Sprint(mean), mean < minMeanLines, fmt.Sprint(minMeanLines), "mean lines of a file, at least")
-	row(fmt.Sprintf("%.1f %%", share), share > maxImportShare, fmt.Sprintf("%.1f %%", maxImportShare), "lines of import declarations")
+	row(fmt.Sprintf("%.1f %%", share), share > maxImportShare, fmt.Sprintf("%.1f %%", maxImportShare),
+		"lines of import declarations")
 	for _, k := range kinds {
 		atMost(len(k.names), k.most, k.name)
 	}

@@ -24,7 +24,7 @@ type group struct {
 }
 
 var groups = []group{
-	{"library: what an import reaches, internal/ and page assets too", 53_000, func(p *goPackage) bool { return p.reached }},
+	{"library: what an import reaches, page assets too", 53_000, func(p *goPackage) bool { return p.reached }},
 	{"store, with what is inside it", 0, func(p *goPackage) bool { return below(p.dir, "store") && p.reached }},
 	{"what only the command line imports", 0, func(p *goPackage) bool { return !p.reached && !p.forTests }},
 	{"bench", 0, func(p *goPackage) bool { return below(p.dir, "bench") }},

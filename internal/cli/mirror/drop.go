@@ -38,8 +38,8 @@ func (f *follower) dropIsDue() bool {
 }
 
 // dropUnnamed drops the collections that the arguments or the configuration named before and do not name now, and in a
-// sync of everything those of resources that the server has lacked for lackedFor. It goes by f.offers, the answer of the
-// server that was asked at the given time. A collection that is open is dropped later.
+// sync of everything those of resources that the server has lacked for lackedFor. It goes by f.offers, the answer of
+// the server that was asked at the given time. A collection that is open is dropped later.
 func (m *mirror) dropUnnamed(ctx context.Context, f *follower, asked time.Time) {
 	if f.drop.keep || f.offers == nil {
 		return
@@ -75,7 +75,8 @@ func (m *mirror) dropUnnamed(ctx context.Context, f *follower, asked time.Time) 
 	}
 }
 
-// drop drops a collection. If a member mirrors it, drop ends the member, and the collection is dropped once it is closed.
+// drop drops a collection. If a member mirrors it, drop ends the member, and the collection is dropped once it is
+// closed.
 func (m *mirror) drop(ctx context.Context, f *follower, info entry.Info, why string) {
 	for _, mb := range m.all() {
 		if mb.identity == info.Identity {

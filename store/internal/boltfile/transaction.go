@@ -131,8 +131,8 @@ func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
 	return func(tx *bolt.Tx) error { return errors.Join(fn(tx), PutClean(tx, false)) }
 }
 
-// Close marks the file as cleanly closed, unless it has failed or is open for reading, and closes it. The caller has the
-// writer's place, and has ended the background work with CloseBackground. stuck says that bbolt could not end a
+// Close marks the file as cleanly closed, unless it has failed or is open for reading, and closes it. The caller has
+// the writer's place, and has ended the background work with CloseBackground. stuck says that bbolt could not end a
 // transaction.
 func (f *File) Close() (stuck bool, err error) {
 	f.WaitBackground(0)
