@@ -144,6 +144,7 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
 		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
 	}
+	c.Resource.RequestedAs = nil // by another store's sync: what this one's sync does not name is none of its own
 	err := j.i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource,
 		Seal: c.Sealed && j.i.CanSeal()})
 	if err != nil {

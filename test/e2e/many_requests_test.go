@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -42,6 +43,9 @@ func (n *traffic) add(asking, lists int) {
 	n.total += max(asking, 0)
 }
 
+// counts is how long a request counts that has no answer: less than the time after which it has no place.
+const counts = 100 * time.Millisecond
+
 // counted is a client's transport.
 type counted struct {
 	*traffic
@@ -56,10 +60,15 @@ func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
 		list = 1
 	}
 	c.add(1, list)
+	// A request that waits for longer holds up no other: it has no place from then on, and is not counted.
+	slow := time.AfterFunc(counts, func() { c.add(-1, -list) })
 	resp, err := c.next.RoundTrip(req)
-	if c.add(-1, 0); err != nil {
-		c.add(0, -list)
-	} else if list > 0 {
+	switch {
+	case !slow.Stop():
+	case err != nil || list == 0:
+		c.add(-1, -list)
+	default:
+		c.add(-1, 0)
 		resp.Body = &lastByte{ReadCloser: resp.Body, done: sync.OnceFunc(func() { c.add(0, -1) })}
 	}
 	return resp, err

@@ -177,6 +177,8 @@ func listLacksAnObject(w *World) {
 	w.proxy.set(changes{list: func(list map[string]any) { list["items"] = list["items"].([]any)[1:] }})
 	r := w.start(nil)
 	w.proxy.set(changes{})
+	w.eventually(func() bool { return r.Status().Source == informer.Live }, // a real server may have cut the connection
+		func() string { return fmt.Sprintf("not live: %+v", r.Status()) })
 	if _, err := r.Audit(w.Context()); err != nil {
 		w.Fatal(err)
 	}

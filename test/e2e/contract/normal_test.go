@@ -98,7 +98,7 @@ func normalBody(r Request, body any) any {
 		return normalDiscovery(object)
 	case strings.HasSuffix(kind, "Review"):
 		delete(object, "metadata") // what is made up for an answer: fields that are managed, times
-	case strings.HasSuffix(kind, "List"):
+	case strings.HasSuffix(kind, "List"), kind == "GadgetSet": // the listKind of the gadgets
 		normalListMeta(r, object, "items")
 		if items, ok := object["items"].([]any); ok {
 			object["items"] = byKey(items, keyOf)
