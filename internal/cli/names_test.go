@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +142,8 @@ func TestNamesakes(t *testing.T) {
 			}
 		}
 	})
-	whileSyncing(t, store, host, plain, "live", func() { check(t, store, 2) })
+	kept := append(slices.Clone(plain), "--keep-unnamed")
+	whileSyncing(t, store, host, kept, "live", func() { check(t, store, 2) })
 	check(t, store, 2)
 	both := append(append([]string{"configmaps"}, full...), plain...)
 	whileSyncing(t, store, host, both, "live", func() {})
