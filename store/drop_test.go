@@ -426,8 +426,8 @@ func applyOne(t *testing.T, c *store.Collection) {
 	}
 }
 
-// TestPrune checks that Prune drops what this program has not opened, logs a line for each collection that it drops,
-// and keeps what is open and what was.
+// TestPrune checks that Prune drops the collections that this program has not opened, with a line in the log for each,
+// and keeps the others, closed ones too.
 func TestPrune(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	before := mustOpen(t, path, store.Options{})

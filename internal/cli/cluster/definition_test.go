@@ -10,6 +10,25 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 )
 
+// connectWith connects to a server that has the definition.
+func connectWith(t *testing.T, d *unstructured.Unstructured) *cluster.Connection {
+	t.Helper()
+	server := clitest.StartWithWidgets(t)
+	if _, err := server.Create(clitest.Definitions, d); err != nil {
+		t.Fatal(err)
+	}
+	s, err := cluster.NewServer(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // TestDeprecatedVersions checks that a version that the definition deprecates has the server's warning: the
 // definition's, or one that names the newest version that is served and not deprecated.
 func TestDeprecatedVersions(t *testing.T) {
@@ -20,23 +39,11 @@ func TestDeprecatedVersions(t *testing.T) {
 		}
 		return v
 	}
-	server := clitest.StartWithWidgets(t)
 	d := clitest.WidgetDefinition()
 	spec, _ := d.Object["spec"].(map[string]any)
 	spec["versions"] = []any{version("v1", true, false), version("v1alpha1", true, true), version("v2", true, false),
 		version("v3", false, false), version("v4", true, true, "v4 is new, and old"), version("v5", true, true)}
-	if _, err := server.Create(clitest.Definitions, d); err != nil {
-		t.Fatal(err)
-	}
-	s, err := cluster.NewServer(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	c, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := connectWith(t, d)
 	for name, want := range map[string]string{
 		"v1": "", "v1alpha1": "example.com/v1alpha1 Widget is deprecated; use example.com/v2 Widget",
 		"v4": "v4 is new, and old", "v5": "example.com/v5 Widget is deprecated", "v6": "",
@@ -58,23 +65,11 @@ func TestDeprecatedVersions(t *testing.T) {
 
 // TestListKindOfADefinition checks that the kind of lists is kept if it is not that of every other definition.
 func TestListKindOfADefinition(t *testing.T) {
-	server := clitest.StartWithWidgets(t)
 	d := clitest.WidgetDefinition()
 	if err := unstructured.SetNestedField(d.Object, "WidgetSet", "spec", "names", "listKind"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Create(clitest.Definitions, d); err != nil {
-		t.Fatal(err)
-	}
-	s, err := cluster.NewServer(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	c, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := connectWith(t, d)
 	info, err := c.Define(t.Context(), clitest.Widgets.GroupVersionResource)
 	if err != nil || info.ListKind != "WidgetSet" {
 		t.Errorf("%q, %v; want WidgetSet", info.ListKind, err)
