@@ -82,8 +82,10 @@ func TestRefusedWatch(t *testing.T) {
 					g.s.put("a/x", "1")
 					g.start(reflector.Options{})
 					g.refuseBelow(102, fault, inBand)
-					g.s.put("a/x", "2")
-					g.s.put("a/y", "1")
+					g.s.untold(func() {
+						g.s.put("a/x", "2")
+						g.s.put("a/y", "1")
+					})
 					g.s.cut(nil)
 					g.sleep(9 * time.Second)
 					if st := g.r.Status(); st.Lists != 1 {
@@ -298,7 +300,7 @@ func TestRefusedWatchWithoutAProbe(t *testing.T) {
 		}
 		g.s.mu.Unlock()
 		g.refuseBelow(102, refusedErrors()["500"], false)
-		g.s.put("a/x", "2")
+		g.s.untold(func() { g.s.put("a/x", "2") })
 		g.s.cut(nil)
 		g.sleep(10 * time.Minute)
 		if st := g.r.Status(); st.Lists != 1 {

@@ -78,14 +78,7 @@ func TestEventOfAnotherObjectIsNotDelivered(t *testing.T) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		g.m.forget()
-		g.s.mu.Lock()
-		watches := g.s.watches
-		g.s.watches = nil
-		g.s.mu.Unlock()
-		g.s.remove("a/x")
-		g.s.mu.Lock()
-		g.s.watches = watches
-		g.s.mu.Unlock()
+		g.s.untold(func() { g.s.remove("a/x") })
 		g.s.put("a/x", "another")
 		g.sleep(10 * time.Second)
 		if l := g.m.lines(); len(l) == 0 || l[0] != "MUSTLIST Rewound" {

@@ -120,7 +120,20 @@ func (s *server) bookmark(w *openWatch) {
 		Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}})
 }
 
-// cut ends every watch in order (err nil) or with an ERROR event; what is queued is lost.
+// untold makes a change of which no open watch tells.
+func (s *server) untold(change func()) {
+	s.mu.Lock()
+	watches := s.watches
+	s.watches = nil
+	s.mu.Unlock()
+	change()
+	s.mu.Lock()
+	s.watches = append(s.watches, watches...)
+	s.mu.Unlock()
+}
+
+// cut ends every watch in order (err nil) or with an ERROR event. Queued events are lost, but an event of a put just
+// before may have been delivered: see untold.
 func (s *server) cut(err *apierrors.StatusError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
