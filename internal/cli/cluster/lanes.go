@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// laneWidth is how many requests share a network connection. kube-apiserver allows a hundred streams.
-	laneWidth = 90
+	// laneWidth is how many requests share a network connection. kube-apiserver allows a hundred streams, and a stream
+	// may end a moment after its request has left.
+	laneWidth = 98
 	// laneWait is how long requests wait to share the connection of the first one, which may hang.
 	laneWait = 10 * time.Second
 )
