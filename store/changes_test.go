@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
@@ -170,7 +171,9 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s of %s, handler %t", tc.after, tc.keep, tc.handler), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := storetest.Open(t, byHand())
+				o := byHand()
+				o.Hooks = &hook.Hooks{IdentityInterval: day}
+				s := storetest.Open(t, o)
 				c := openPods(t, s, nil)
 				apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
 				flush(t, s)

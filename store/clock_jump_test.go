@@ -29,7 +29,8 @@ type jumper struct {
 func (j *jumper) open(t *testing.T) {
 	t.Helper()
 	o := byHand()
-	o.Hooks = &hook.Hooks{Wall: func() time.Time { return time.Now().Add(time.Duration(j.ahead.Load())) }}
+	o.Hooks = &hook.Hooks{IdentityInterval: day, // the default, ten seconds, takes minutes of a processor for months
+		Wall: func() time.Time { return time.Now().Add(time.Duration(j.ahead.Load())) }}
 	j.s = storetest.OpenFile(t, j.path, o)
 	j.c = openPodsIn(t, j.s, "used")
 }
