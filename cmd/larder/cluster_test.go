@@ -22,12 +22,12 @@ import (
 
 type clusterKey struct{}
 
-// cluster is the API server of one script. Its kubeconfig is in $KUBECONFIG.
+// cluster is the fake API server of one script. $KUBECONFIG names its kubeconfig.
 type cluster struct {
 	server     *fakeapi.Server
 	kubeconfig string
 	running    bool
-	// heal ends the faults.
+	// heal holds one function per injected fault. Each function ends its fault.
 	heal []func()
 }
 
@@ -41,7 +41,7 @@ var kinds = map[string]schema.GroupVersionKind{
 	"widgets":     {Group: "example.com", Version: "v1", Kind: "Widget"},
 }
 
-// reasons are what an API server gives with a status.
+// reasons maps HTTP codes to the reason field of an API server's Status.
 var reasons = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound",
 	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusServiceUnavailable: "ServiceUnavailable",
@@ -54,7 +54,7 @@ func newCluster(env *testscript.Env) *cluster {
 			Kind:                 "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
 		}}})}
 	env.Setenv("KUBECONFIG", c.kubeconfig)
-	// The race detector lets every process that ends sleep for a second, in case that others still race.
+	// The race detector adds a sleep of one second to the exit of each process. The scripts start many.
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	return c
 }
@@ -65,20 +65,20 @@ func (c *cluster) close() {
 	}
 }
 
-// server is the command of the scripts:
+// server is the script command that controls the fake API server:
 //
-//	server start | stop                       as a machine that goes away and comes back; its address is $SERVER
-//	server restart                            which also forgets the watch history
-//	server create RESOURCE KEY [LABEL=VALUE…] the key is namespace/name or name; also update
+//	server start | stop                       connects and disconnects the server; its address is $SERVER
+//	server restart                            restarts it without its watch history
+//	server create RESOURCE KEY [LABEL=VALUE…] KEY is namespace/name or name; update takes the same arguments
 //	server delete RESOURCE KEY
-//	server fill N                             pods many/p00000 and so on
-//	server bookmark
-//	server reset                              the counts
-//	server fault VERB STATUS [RESOURCE]       answers that from now on, as an API server would; verb may be discovery
-//	server swallow RESOURCE                   sends only bookmarks on new watches, as if a proxy filtered the events
+//	server fill N                             creates the pods many/p00000, many/p00001, …
+//	server bookmark                           sends a bookmark
+//	server reset                              resets the request counts
+//	server fault VERB STATUS [RESOURCE]       answers VERB with STATUS until heal; VERB may be discovery
+//	server swallow RESOURCE                   drops the events of new watches, except bookmarks
 //	server heal                               ends all faults
-//	server counts RESOURCE LISTS              fails unless there were so many lists since reset
-//	server watches RESOURCE WATCHES           likewise
+//	server counts RESOURCE LISTS              fails unless exactly LISTS lists have arrived since reset
+//	server watches RESOURCE WATCHES           fails unless exactly WATCHES watches have arrived since reset
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	c, ok := ts.Value(clusterKey{}).(*cluster)
 	if !ok || neg || len(args) == 0 {
@@ -151,8 +151,8 @@ func gvr(resource string) schema.GroupVersionResource {
 	return kinds[resource].GroupVersion().WithResource(resource)
 }
 
-// write creates, updates or deletes an object. A secret's data is base64 of
-// "the-secret-value", and its annotation holds it in clear.
+// write creates, updates or deletes an object. A secret's data is base64 of "the-secret-value". Its annotation holds
+// the same value in clear text.
 func (c *cluster) write(verb, resource, key string, labels []string) error {
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {
@@ -186,8 +186,8 @@ func (c *cluster) write(verb, resource, key string, labels []string) error {
 	return err
 }
 
-// damage breaks a file: damage FILE truncate | zero | newer | flip TEXT, which changes one bit of the text's first byte
-// wherever it is. newer sets the format to one that nobody knows yet. alter, cut and later are those of a snapshot: see
+// damage corrupts a file: damage FILE truncate | zero | newer | flip TEXT. flip inverts one bit in the first byte of
+// each occurrence of TEXT. newer sets an unknown format version. alter, begin, cut and later damage a snapshot: see
 // damageSnapshot.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
@@ -204,7 +204,7 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	case "alter", "begin", "cut", "later":
 		data = damageSnapshot(data, args[1])
 	case "truncate":
-		data = data[:9000] // both meta pages, and a bit: bbolt allocates much more than it uses
+		data = data[:9000] // both meta pages and a little more: bbolt allocates much more than it uses
 	case "zero":
 		clear(data)
 	case "flip":

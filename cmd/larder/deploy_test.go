@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/config"
 )
 
-// TestSystemdUnit: the unit is one, with hardening that systemd knows, and its configuration is one.
+// TestSystemdUnit checks that the systemd unit is valid and hardened, and that the configuration beside it is valid.
 func TestSystemdUnit(t *testing.T) {
 	dir := filepath.Join("..", "..", "deploy", "systemd")
 	c, err := config.Load(filepath.Join(dir, "sync.yaml"))
@@ -27,7 +27,7 @@ func TestSystemdUnit(t *testing.T) {
 		"Service.Type": "notify", "Service.Restart": "on-failure", "Service.DynamicUser": "yes",
 		"Service.ProtectSystem":   "strict",
 		"Service.NoNewPrivileges": "yes", "Install.WantedBy": "multi-user.target",
-		"Service.SystemCallErrorNumber": "EPERM", // what the store can do without, such as chown, may fail
+		"Service.SystemCallErrorNumber": "EPERM", // the store tolerates failed calls such as chown
 		"Service.ExecStart":             "/usr/local/bin/larder sync --config /etc/larder/sync.yaml",
 	} {
 		if unit[key] != want {
@@ -43,7 +43,7 @@ func TestSystemdUnit(t *testing.T) {
 		return
 	}
 	copied := filepath.Join(t.TempDir(), "larder-sync.service")
-	self, err := os.Executable() // larder need not be installed
+	self, err := os.Executable() // stands in for larder, which may not be installed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestSystemdUnit(t *testing.T) {
 	}
 }
 
-// parseUnit returns the settings of a unit by section and name; of one that is given several times the last.
+// parseUnit returns the settings of a unit by section and name. Of a repeated setting it returns the last value.
 func parseUnit(t *testing.T, text string) map[string]string {
 	t.Helper()
 	section, all := "", map[string]string{}

@@ -7,14 +7,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// freeze stops the background command that was started last, as kill -STOP does, until thaw or the end of the script.
+// freeze suspends the background command that was started last, as kill -STOP does, until thaw or the script's end.
 func freeze(ts *testscript.TestScript, neg bool, args []string) {
 	pid := lastPID(ts, "freeze", neg || len(args) > 0)
 	ts.Check(signal(pid, "-STOP"))
-	ts.Defer(func() { _ = signal(pid, "-CONT") }) // after a script that failed; else it has ended
+	ts.Defer(func() { _ = signal(pid, "-CONT") }) // for a failed script; otherwise the process has ended
 }
 
-// thaw lets it go on.
+// thaw resumes the suspended background command.
 func thaw(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(signal(lastPID(ts, "thaw", neg || len(args) > 0), "-CONT"))
 }
@@ -27,5 +27,5 @@ func lastPID(ts *testscript.TestScript, command string, wrong bool) int {
 	return background[len(background)-1].Process.Pid
 }
 
-// signal asks kill(1): syscall does not know these signals on Windows.
+// signal runs kill(1), because package syscall lacks these signals on Windows.
 func signal(pid int, name string) error { return exec.Command("kill", name, strconv.Itoa(pid)).Run() }

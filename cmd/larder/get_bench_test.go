@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkGet runs larder get on 100,000 pods, whole processes: of a file, and of a copy that a sync without a server
-// holds. docs/performance.md has its figures.
+// BenchmarkGet measures whole runs of larder get on 100,000 pods: from a file, and from a store that an offline sync
+// holds open. docs/performance.md has its figures.
 func BenchmarkGet(b *testing.B) {
 	file, held := filepath.Join(b.TempDir(), "s.db"), filepath.Join(b.TempDir(), "s.db")
 	storePods(b, file, 100_000)
@@ -45,7 +45,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// holdOffline has a sync that cannot reach its server hold a store until the benchmark ends.
+// holdOffline starts a sync that cannot reach its server, and keeps the store open with it until the benchmark ends.
 func holdOffline(b *testing.B, path string) {
 	b.Helper()
 	kubeconfig := filepath.Join(b.TempDir(), "config")
@@ -65,7 +65,7 @@ func holdOffline(b *testing.B, path string) {
 	}
 }
 
-// storePods makes a store of so many pods, as a sync does.
+// storePods writes a store with n pods, as a sync would.
 func storePods(b *testing.B, path string, n int) {
 	b.Helper()
 	st, err := store.Open(path, store.Options{})

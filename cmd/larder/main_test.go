@@ -17,16 +17,16 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"larder": larder, "kubectl-larder": larder})
 }
 
-// wronglySaid is the exit code of a command that names a flag which it lacks.
-const wronglySaid = 99
+// unknownFlag is the exit code of a command whose messages name a flag that it does not have.
+const unknownFlag = 99
 
-// larder runs the command, and checks what it says on standard error.
+// larder runs the command, and checks the flags that its standard error names.
 func larder() {
-	var said bytes.Buffer
-	cmd, code := cli.MainForTests(io.MultiWriter(os.Stderr, &said))
-	if lacks := clitest.Lacking(cmd, said.String()); len(lacks) > 0 {
-		fmt.Fprintf(os.Stderr, "test: %s has no %q\n", cmd.CommandPath(), lacks)
-		code = wronglySaid
+	var stderr bytes.Buffer
+	cmd, code := cli.MainForTests(io.MultiWriter(os.Stderr, &stderr))
+	if unknown := clitest.Lacking(cmd, stderr.String()); len(unknown) > 0 {
+		fmt.Fprintf(os.Stderr, "test: %s has no %q\n", cmd.CommandPath(), unknown)
+		code = unknownFlag
 	}
 	os.Exit(code)
 }

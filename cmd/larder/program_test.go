@@ -20,14 +20,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// program stores what a Go program does:
+// program writes a store as a Go program with Larder would:
 //
-//	program FILE                     the config map b/y, and no more is known of it than its type
-//	program FILE defects             the same, changed by a transform, and to be listed again
-//	program FILE example             what README's informer of pods in all namespaces has when it has synced; it is not told
-//	                                 that pods have namespaces
-//	program FILE RESOURCE [VERSION]  what an informer by metadata has when it has synced; its transform has that version
-//	program FILE RESOURCE lose KEY   forgets an object again, which nothing in the file tells of
+//	program FILE                     the config map b/y, of a resource whose discovery data is unknown
+//	program FILE defects             the same, with a transform and the mark "must relist"
+//	program FILE example             the pods that README's informer stores until its sync, without discovery data
+//	program FILE RESOURCE [VERSION]  the metadata that an informer stores until its sync; VERSION is of its transform
+//	program FILE RESOURCE lose KEY   deletes an object without a trace in the file
 func program(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 4 {
 		ts.Fatalf("usage: program FILE [RESOURCE [VERSION | lose KEY]]")
@@ -90,7 +89,7 @@ func storeConfigMap(ts *testscript.TestScript, st *store.Store, transform, mustR
 	ts.Check(c.Close())
 }
 
-// runByMetadata runs an informer until it has synced.
+// runByMetadata runs an informer by metadata until it has synced.
 func runByMetadata(ts *testscript.TestScript, o informer.Options) {
 	config, err := clientcmd.BuildConfigFromFlags("", ts.Getenv("KUBECONFIG"))
 	ts.Check(err)
@@ -112,7 +111,7 @@ func runByMetadata(ts *testscript.TestScript, o informer.Options) {
 	runUntilSynced(ts, inf)
 }
 
-// runExample runs README's informer on any ListerWatcher until it has synced.
+// runExample runs README's informer of pods until it has synced.
 func runExample(ts *testscript.TestScript, st *store.Store) {
 	config, err := clientcmd.BuildConfigFromFlags("", ts.Getenv("KUBECONFIG"))
 	ts.Check(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// patience is how long a script waits for something before it has failed.
+// patience is the time after which a waiting script command fails.
 const patience = 30 * time.Second
 
 func TestScripts(t *testing.T) {
@@ -49,8 +49,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// eventually runs a command until its standard output matches: eventually PATTERN PROGRAM ARG…
-// What it waits for needs the processors that each try takes, so the pauses grow.
+// eventually runs a command until its standard output matches: eventually PATTERN PROGRAM ARG… The pauses grow, to
+// leave processor time to the awaited process.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: eventually PATTERN PROGRAM ARG…")
@@ -72,7 +72,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// code runs a command that must exit with a code: code N PROGRAM ARG…
+// code runs a command and fails unless it exits with code N: code N PROGRAM ARG…
 func code(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N PROGRAM ARG…")
@@ -101,7 +101,7 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(background[len(background)-1].Process.Signal(syscall.SIGTERM))
 }
 
-// hold opens a store as a program other than larder sync would, until the script ends.
+// hold keeps a store open until the script ends, as a program other than larder sync would.
 func hold(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: hold FILE")

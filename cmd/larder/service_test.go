@@ -21,8 +21,8 @@ func hangup(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(background[len(background)-1].Process.Signal(syscall.SIGHUP))
 }
 
-// fetch asks the sync that holds a store for a path until its answer has that status and matches: fetch FILE PATH
-// STATUS PATTERN
+// fetch requests a path from the sync that holds a store, until both status and body match: fetch FILE PATH STATUS
+// PATTERN
 func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: fetch FILE PATH STATUS PATTERN")
@@ -45,7 +45,7 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ask gets a path from where the status of the store says that its sync listens; 0 if nobody answers.
+// ask requests a path from the listen address in the store's status. Without an answer the status is 0.
 func ask(ts *testscript.TestScript, store, path string) (status int, body string) {
 	if err := ts.Exec("larder", "status", "--from", store, "-o", "json"); err != nil {
 		return 0, err.Error()

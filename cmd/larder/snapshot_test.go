@@ -12,12 +12,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// damageSnapshot breaks a snapshot: alter changes a bit of its first block, cut takes off its last third,
-// later sets the format to one that nobody knows yet.
+// damageSnapshot corrupts a snapshot file: alter inverts a bit of the first block, cut removes the last third, and
+// later sets an unknown format version.
 func damageSnapshot(data []byte, how string) []byte {
 	switch how {
 	case "alter":
-		data[len("\x89LARDER\n")+4+8+1+int(data[20])+4+60] ^= 1 // behind the prologue
+		data[len("\x89LARDER\n")+4+8+1+int(data[20])+4+60] ^= 1 // a byte after the prologue
 	case "cut":
 		data = data[:len(data)*2/3]
 	case "later":
@@ -29,8 +29,8 @@ func damageSnapshot(data []byte, how string) []byte {
 	return data
 }
 
-// killed runs a command and kills it once it has made a file; on a busy machine it may be done by then: killed PROGRAM
-// ARG…
+// killed runs a command and kills it once it has created a file. On a busy machine the command may finish first: killed
+// PROGRAM ARG…
 func killed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: killed PROGRAM ARG…")
@@ -52,11 +52,11 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 		default:
 		}
 	}
-	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Process.Kill() // fails if the process has already ended
 	ts.Logf("killed: %v", <-ended)
 }
 
-// only fails unless the directory has these files, beside those of the script itself: only FILE…
+// only fails if a command has left other files in the script's directory: only FILE…
 func only(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: only FILE…")
@@ -68,7 +68,7 @@ func only(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// files are those in the script's directory that the commands have made.
+// files returns the names of the files that commands have made in the script's directory.
 func files(ts *testscript.TestScript) (names []string) {
 	entries, err := os.ReadDir(ts.MkAbs("."))
 	ts.Check(err)
@@ -80,8 +80,8 @@ func files(ts *testscript.TestScript) (names []string) {
 	return names
 }
 
-// agekey makes a key of age: agekey IDENTITIES RECIPIENTS, which are the files that it writes. The public key is in
-// $RECIPIENT, if there was none yet.
+// agekey generates an age key pair and writes both files: agekey IDENTITIES RECIPIENTS. The first public key of a
+// script becomes $RECIPIENT.
 func agekey(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: agekey IDENTITIES RECIPIENTS")

@@ -20,9 +20,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestTightLoop: syncs that are started again and again, and killed or asked to end whatever they do, leave nothing
-// beside the store but what the next one takes over; the store does not grow, nothing is listed twice, and the last one
-// has what the server has.
+// TestTightLoop checks restarts in quick succession: syncs are killed or terminated at random moments. Each sync leaves
+// only files that its successor takes over. The store does not grow, only the first sync lists, and the last one ends
+// with the server's state.
 func TestTightLoop(t *testing.T) {
 	t.Parallel()
 	const lives, pods = 24, 300
@@ -54,7 +54,7 @@ func TestTightLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := startSync(t, env.Vars, c.kubeconfig, path)
-		if life%6 >= 4 { // the others are anywhere: opening, asking for the resource, resuming
+		if life%6 >= 4 { // the others end at any step: open, discovery, resume
 			s.waitLive(t)
 		} else {
 			time.Sleep(time.Duration(random.IntN(150_000)) * time.Microsecond)
@@ -87,16 +87,16 @@ func TestTightLoop(t *testing.T) {
 	}
 }
 
-// running is a larder sync.
+// running is a larder sync process.
 type running struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
-	live   chan struct{} // closed when a line has said so
+	live   chan struct{} // closed once a log line says "live"
 	stderr bytes.Buffer  // written until done is closed
 }
 
 func larderCommand(env []string, args ...string) *exec.Cmd {
-	cmd := exec.Command("larder", args...) // testscript.Main has put it in the way
+	cmd := exec.Command("larder", args...) // testscript.Main has put larder into PATH
 	cmd.Env = env
 	return cmd
 }
@@ -126,7 +126,7 @@ func (s *running) read(out io.Reader) {
 			said()
 		}
 	}
-	_ = s.cmd.Wait() // its state is what counts
+	_ = s.cmd.Wait() // waitLive and terminate read ProcessState instead
 }
 
 func (s *running) waitLive(t *testing.T) {
@@ -143,11 +143,12 @@ func (s *running) waitLive(t *testing.T) {
 
 // kill ends the process with SIGKILL.
 func (s *running) kill() {
-	_ = s.cmd.Process.Kill() // an error means that it has ended already
+	_ = s.cmd.Process.Kill() // fails if the process has already ended
 	<-s.done
 }
 
-// terminate asks the process to end. Where it was live, or where it heeds signals already, that goes well.
+// terminate sends SIGTERM and waits for the end. The process must exit with 0, or die of the signal if it had not yet
+// installed its handler.
 func (s *running) terminate(t *testing.T) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -165,7 +166,7 @@ func (s *running) terminate(t *testing.T) {
 	}
 }
 
-// wantFiles fails if there is anything else, by patterns.
+// wantFiles fails if dir has a file that matches none of the patterns.
 func wantFiles(t *testing.T, dir string, patterns ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

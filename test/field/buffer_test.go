@@ -23,8 +23,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// buffered is an API server with one pod behind a proxy that holds the events of a watch back until its end, and then
-// sends or drops them.
+// buffered is an API server with one pod behind a buffering proxy: the proxy withholds a watch's events until the watch
+// ends, and then sends or drops them.
 type buffered struct {
 	drops bool
 
@@ -76,7 +76,8 @@ func (b *buffered) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 	return out, nil
 }
 
-// TestProxyThatBuffers is charmed-kubernetes/bundle#172 and kubernetes#11678: a proxy holds the events of a watch back.
+// TestProxyThatBuffers covers charmed-kubernetes/bundle#172 and kubernetes#11678: a proxy buffers the events of a
+// watch. The test checks that each change reaches the handler within eleven minutes.
 func TestProxyThatBuffers(t *testing.T) {
 	for _, drops := range []bool{false, true} {
 		t.Run(fmt.Sprintf("drops %v", drops), func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestChurn is opentelemetry-collector-contrib#47337 and kubernetes#102874: memory that grows with each object that was
-// ever created.
+// TestChurn covers opentelemetry-collector-contrib#47337 and kubernetes#102874: memory grows with each object ever
+// created. It checks the heap after creating and deleting pods.
 func TestChurn(t *testing.T) {
 	api := startFake(t)
 	w := NewWorld(t, api)
@@ -32,7 +32,7 @@ func TestChurn(t *testing.T) {
 		w.create(pod("b", fmt.Sprintf("last%d", round), "1", ""))
 		r.saw(fmt.Sprintf("add b/last%d=1", round))
 		w.must(r.File().Flush(w.Context()))
-		api.Compact() // its history is in this heap
+		api.Compact() // the fake server's history is in the same heap
 		r.calls.forget()
 		after = append(after, heap())
 	}
@@ -42,7 +42,7 @@ func TestChurn(t *testing.T) {
 	w.Logf("heap after each round: %d", after)
 }
 
-// inParallel calls do for each number below n, eight at a time.
+// inParallel calls do for each number below n from eight goroutines, and returns their errors.
 func inParallel(n int, do func(n int) error) error {
 	var next atomic.Int64
 	errs := make([]error, 8)

@@ -6,7 +6,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// fake is the fake API server.
+// fake is the fake API server as a Server.
 type fake struct{ *fakeapi.Server }
 
 func (f fake) LoseHistory(*testing.T) { f.Compact() }
@@ -21,14 +21,14 @@ func startFake(t *testing.T) fake {
 	return f
 }
 
-// TestReports tries the reports about informers.
+// TestReports runs the trials of reports about informers.
 func TestReports(t *testing.T) {
 	for report, try := range Reports() {
 		t.Run(report, func(t *testing.T) { try(NewWorld(t, startFake(t))) })
 	}
 }
 
-// TestReportsOfServers tries the reports about servers that are caches.
+// TestReportsOfServers runs the trials of reports about caching servers.
 func TestReportsOfServers(t *testing.T) {
 	for report, try := range ReportsOfServers() {
 		t.Run(report, func(t *testing.T) { try(NewWorld(t, startFake(t))) })

@@ -8,7 +8,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestResourceIsGone is rancher#35054: the definition of the resource is deleted, and created again later.
+// TestResourceIsGone covers rancher#35054. It checks that an informer survives the deletion of its resource definition,
+// and reports the missed changes once the definition is back.
 func TestResourceIsGone(t *testing.T) {
 	api := startFake(t)
 	w := NewWorld(t, api)

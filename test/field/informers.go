@@ -18,8 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Reports returns the reports about informers, each with a function that tries it on one. docs/field-reports.md says
-// what they are about.
+// Reports returns the trials of reports about informers, by report. docs/field-reports.md describes the reports.
 func Reports() map[string]func(*World) {
 	return map[string]func(*World){
 		"opentelemetry-collector-contrib#48986": addressMissingInDelete,
@@ -42,7 +41,7 @@ func Reports() map[string]func(*World) {
 	}
 }
 
-// addressMissingInDelete: the last event of a pod lacks its address, by which it is indexed.
+// addressMissingInDelete: an index keeps the address of a deleted pod, because its DELETED event lacks the address.
 func addressMissingInDelete(w *World) {
 	w.proxy.set(changes{event: func(e event) []event {
 		if e.Type == "DELETED" {
@@ -62,7 +61,7 @@ func addressMissingInDelete(w *World) {
 	}
 }
 
-// addressUsedAgain: a pod gets the address of one that is deleted only after that.
+// addressUsedAgain: the deletion of a pod removes the index entry of a newer pod with the same address.
 func addressUsedAgain(w *World) {
 	w.create(pod("a", "x", "10.0.0.1", "c1"))
 	r := w.start(nil)
@@ -75,7 +74,7 @@ func addressUsedAgain(w *World) {
 	}
 }
 
-// containerRestarted: a value by which a pod is indexed changes while it lives, and again after a restart.
+// containerRestarted: an index keeps an old container of a pod after a change and a restart.
 func containerRestarted(w *World) {
 	w.create(pod("a", "x", "10.0.0.1", "c1"))
 	for n := range 3 {
@@ -90,7 +89,7 @@ func containerRestarted(w *World) {
 	}
 }
 
-// bookmarkOfZero: bookmarks with resourceVersions that name no state.
+// bookmarkOfZero: an informer watches from a bookmark's resourceVersion that names no state.
 func bookmarkOfZero(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {
@@ -122,7 +121,7 @@ func bookmarkOfZero(w *World) {
 	r.saw("add a/x=4")
 }
 
-// watchFromTheBeginning: a server that begins each watch with all objects, whatever resourceVersion it is asked for.
+// watchFromTheBeginning: a server ignores the resourceVersion of a watch and sends all objects first.
 func watchFromTheBeginning(w *World) {
 	for n := range 20 {
 		w.create(pod("a", fmt.Sprintf("x%02d", n), "0", ""))
@@ -135,7 +134,7 @@ func watchFromTheBeginning(w *World) {
 	r := w.start(nil)
 	for n := range 3 {
 		w.update(pod("a", "x19", fmt.Sprint(n+1), ""))
-		r.saw(fmt.Sprintf("update a/x19=%d", n+1)) // the watch is open
+		r.saw(fmt.Sprintf("update a/x19=%d", n+1)) // shows that the watch is open
 		w.delete("a", fmt.Sprintf("x%02d", n))
 		r.saw(fmt.Sprintf("delete a/x%02d=0", n))
 		w.proxy.CloseClientConnections()
@@ -152,7 +151,7 @@ func watchFromTheBeginning(w *World) {
 	}
 }
 
-// addedTwice: changes come as ADDED, which others take for new objects.
+// addedTwice: an update that arrives as ADDED is handled as a new object.
 func addedTwice(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {
@@ -170,14 +169,14 @@ func addedTwice(w *World) {
 	}
 }
 
-// listLacksAnObject: a list lacks an object that is older than its resourceVersion, so that no event will bring it.
+// listLacksAnObject: a list lacks an object older than its resourceVersion, so no event delivers the object.
 func listLacksAnObject(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.create(pod("a", "y", "1", ""))
 	w.proxy.set(changes{list: func(list map[string]any) { list["items"] = list["items"].([]any)[1:] }})
 	r := w.start(nil)
 	w.proxy.set(changes{})
-	w.eventually(func() bool { return r.Status().Source == informer.Live }, // a real server may have cut the connection
+	w.eventually(func() bool { return r.Status().Source == informer.Live }, // a real server may have closed the connection
 		func() string { return fmt.Sprintf("not live: %+v", r.Status()) })
 	if _, err := r.Audit(w.Context()); err != nil {
 		w.Fatal(err)
@@ -194,7 +193,7 @@ func listLacksAnObject(w *World) {
 	r.saw("add a/x=1")
 }
 
-// bodyTooShort: a filter in between shortens a list and leaves the Content-Length.
+// bodyTooShort: a proxy truncates a list but keeps its Content-Length.
 func bodyTooShort(w *World) {
 	for n := range 5 {
 		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
@@ -217,7 +216,7 @@ func bodyTooShort(w *World) {
 	}
 }
 
-// listerUnderChanges: a lister that meets a change returns a nil object.
+// listerUnderChanges: a lister returns nil objects under concurrent changes.
 func listerUnderChanges(w *World) {
 	r := w.start(nil)
 	lister := corelisters.NewPodLister(r.GetIndexer())
@@ -250,7 +249,7 @@ func listerUnderChanges(w *World) {
 	wg.Wait()
 }
 
-// severalNamespaces: informers of several namespaces lose each other's objects.
+// severalNamespaces: informers of several namespaces delete each other's objects.
 func severalNamespaces(w *World) {
 	for n := range 10 {
 		w.create(pod(fmt.Sprintf("n%d", n%2), fmt.Sprintf("x%d", n), "1", ""))
@@ -274,7 +273,7 @@ func severalNamespaces(w *World) {
 	}
 }
 
-// serverBehind: at a restart an API server that lags answers from its cache, as it may to resourceVersion=0.
+// serverBehind: after a restart, a list at resourceVersion=0 returns old state from a lagging API server's cache.
 func serverBehind(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
@@ -292,7 +291,7 @@ func serverBehind(w *World) {
 	}
 }
 
-// deletionIsLost: the DELETED event of an object never comes.
+// deletionIsLost: a DELETED event is never sent.
 func deletionIsLost(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {
@@ -308,12 +307,12 @@ func deletionIsLost(w *World) {
 	r.saw("delete a/x=1")
 }
 
-// goroutinesOfEndedWatches: each watch that ends leaves a goroutine or a connection behind.
+// goroutinesOfEndedWatches: an ended watch leaves a goroutine or a connection.
 func goroutinesOfEndedWatches(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
 	before := 0
-	w.proxy.set(changes{ask: func(query url.Values) { query.Set("timeoutSeconds", "1") }}) // the next ends in order
+	w.proxy.set(changes{ask: func(query url.Values) { query.Set("timeoutSeconds", "1") }}) // ends the next
 	for n := range 4 {
 		watches := len(w.proxy.asked())
 		if n%2 == 0 {
@@ -330,7 +329,7 @@ func goroutinesOfEndedWatches(w *World) {
 	})
 }
 
-// tooManyRequests: watches are answered with 429, which causes lists.
+// tooManyRequests: a watch refused with 429 causes a list.
 func tooManyRequests(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
@@ -352,7 +351,7 @@ func tooManyRequests(w *World) {
 	}
 }
 
-// noEndOfInitialEvents: the end of initial events is never marked.
+// noEndOfInitialEvents: a streamed list never ends, because a proxy drops its final bookmark.
 func noEndOfInitialEvents(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	w.proxy.set(changes{event: func(e event) []event {

@@ -17,7 +17,7 @@ import (
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
-// served serves the store of a run; get makes a request with an Accept header and returns the answer.
+// served serves the store of a run. get sends a request with that Accept header and returns the answer.
 func (r *run) served() (get func(method, accept, path string, body io.Reader) *http.Response) {
 	r.w.Helper()
 	h, err := serve.New(serve.Store(r.File()), serve.Options{})
@@ -48,7 +48,7 @@ func (r *run) served() (get func(method, accept, path string, body io.Reader) *h
 
 func withHistory(o *informer.Options) { o.History = 1 << 20 }
 
-// list returns the metadata of a list and the names in it.
+// list decodes a list: its resourceVersion, continue token and names.
 func list(t *World, resp *http.Response) (rv, next string, names []string) {
 	t.Helper()
 	var l struct {
@@ -66,7 +66,7 @@ func list(t *World, resp *http.Response) (rv, next string, names []string) {
 	return l.Metadata.ResourceVersion, l.Metadata.Continue, names
 }
 
-// ReportsOfServers returns the reports about servers that are caches, as Reports does.
+// ReportsOfServers returns the trials of reports about caching servers, by report.
 func ReportsOfServers() map[string]func(*World) {
 	return map[string]func(*World){
 		"kubectl#628":   watchAnswersAtOnce,
@@ -79,7 +79,7 @@ func ReportsOfServers() map[string]func(*World) {
 	}
 }
 
-// watchAnswersAtOnce: the headers of a watch without events come only with the first event.
+// watchAnswersAtOnce: the response headers of a quiet watch arrive only with its first event.
 func watchAnswersAtOnce(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	get := w.start(withHistory).served()
@@ -89,12 +89,12 @@ func watchAnswersAtOnce(w *World) {
 	}
 }
 
-// writesAreRefused: a write that cannot reach the API server is answered as if it had been made.
+// writesAreRefused: writes succeed although the API server is unreachable.
 func writesAreRefused(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(withHistory)
 	get := r.served()
-	w.proxy.goAway()
+	w.proxy.disconnect()
 	for _, method := range []string{"PATCH", "PUT", "POST", "DELETE"} {
 		path := "/api/v1/namespaces/a/pods/x"
 		if method == "PATCH" {
@@ -112,13 +112,13 @@ func writesAreRefused(w *World) {
 	}
 }
 
-// listsInPagesOffline: a list with a limit finds nothing while the API server is away.
+// listsInPagesOffline: a list with a limit is empty while the API server is unreachable.
 func listsInPagesOffline(w *World) {
 	for n := range 7 {
 		w.create(pod("a", fmt.Sprintf("x%d", n), "1", ""))
 	}
 	get := w.start(withHistory).served()
-	w.proxy.goAway()
+	w.proxy.disconnect()
 	for _, limit := range []string{"500", "3", "1"} {
 		var all []string
 		for path, next := "/api/v1/pods?limit="+limit, ""; ; path = "/api/v1/pods?limit=" + limit + "&continue=" + next {
@@ -133,7 +133,7 @@ func listsInPagesOffline(w *World) {
 	}
 }
 
-// listsOfSeveralSelectors: the list of one client replaces what another one has got with another selector.
+// listsOfSeveralSelectors: lists with different selectors overwrite each other in the cache.
 func listsOfSeveralSelectors(w *World) {
 	for n := range 4 {
 		p := pod("a", fmt.Sprintf("x%d", n), "1", "")
@@ -158,7 +158,7 @@ func listsOfSeveralSelectors(w *World) {
 	}
 }
 
-// watchOfTables: an event of a watch that is asked for as Table comes as an object.
+// watchOfTables: a watch for Tables sends plain objects.
 func watchOfTables(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(withHistory)
@@ -189,13 +189,13 @@ func watchOfTables(w *World) {
 			w.Errorf("%d columns: %s", columns, lines.Bytes())
 		}
 	}
-	// kube-apiserver makes two writes of a pod's deletion.
+	// kube-apiserver writes a pod twice when it deletes it.
 	if seen["ADDED"] != 2 || seen["MODIFIED"] == 0 || seen["DELETED"] != 1 || seen["BOOKMARK"] == 0 {
 		w.Errorf("events: %v", seen)
 	}
 }
 
-// agesInTables: the cells of a table that depend on the time are those of when the object was stored.
+// agesInTables: the age in a Table is that at the time of storage.
 func agesInTables(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	get := w.start(withHistory).served()
@@ -216,7 +216,7 @@ func agesInTables(w *World) {
 	w.eventually(func() bool { return age() != first }, func() string { return "the age stays at " + first })
 }
 
-// pagesOfAChangingList: a list of many pages lacks objects, or has some twice, if others change meanwhile.
+// pagesOfAChangingList: a paginated list lacks or repeats objects under concurrent changes.
 func pagesOfAChangingList(w *World) {
 	for n := range 40 {
 		w.create(pod("a", fmt.Sprintf("x%02d", n), "1", ""))

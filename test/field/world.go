@@ -37,28 +37,28 @@ import (
 
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
-// proxy stands between the informer and the API server, and may change what passes.
+// proxy forwards requests to the API server, and can change both requests and answers.
 type proxy struct {
 	*httptest.Server
 
 	mu      sync.Mutex
 	changes changes  // guarded by mu
-	watched []string // guarded by mu: resourceVersion of each watch
-	queries []string // guarded by mu: of all requests
+	watched []string // guarded by mu: the resourceVersion of each watch
+	queries []string // guarded by mu: the encoded query of each request
 }
 
-// changes are what a proxy changes; nil changes nothing.
+// changes are the proxy's modifications of the traffic. A nil function changes nothing.
 type changes struct {
-	event func(e event) []event     // returns what is sent in place of an event
-	list  func(list map[string]any) // changes a list
-	cut   func(body []byte) []byte  // returns the bytes of a list whose Content-Length stays
-	ask   func(query url.Values)    // changes a query
+	event func(e event) []event     // returns the events to send instead
+	list  func(list map[string]any) // modifies a list
+	cut   func(body []byte) []byte  // truncates the body of a list, under the old Content-Length
+	ask   func(query url.Values)    // modifies a query
 	away  bool                      // closes each connection without an answer
-	// refuse answers a request in place of the server, and returns true; or it returns false.
+	// refuse may answer a request in the server's place. It reports whether it did.
 	refuse func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// set makes the proxy change answers from now on.
+// set replaces the proxy's modifications.
 func (p *proxy) set(c changes) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ type event struct {
 	Object map[string]any `json:"object"`
 }
 
-// newProxy returns a proxy in front of the server that config leads to, which it asks in the name of that config.
+// newProxy returns an unstarted proxy to the server of config, with config's credentials.
 func newProxy(config *rest.Config) (*proxy, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -124,8 +124,8 @@ func (p *proxy) note(query url.Values) {
 	}
 }
 
-// goAway makes the server unreachable until set is called.
-func (p *proxy) goAway() {
+// disconnect closes all connections, and makes the server unreachable until set is called.
+func (p *proxy) disconnect() {
 	p.set(changes{away: true})
 	p.CloseClientConnections()
 }
@@ -178,39 +178,39 @@ func (p *proxy) change(r *http.Response) error {
 	return nil
 }
 
-// asked returns the resourceVersions of the watches.
+// asked returns the resourceVersion of each watch so far.
 func (p *proxy) asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.watched)
 }
 
-// all returns the queries of all requests.
+// all returns the query of each request so far.
 func (p *proxy) all() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.queries)
 }
 
-// Server is an API server that the reports are tried on.
+// Server is an API server for the trials.
 type Server interface {
-	// Config returns the configuration of an administrator.
+	// Config returns an administrator's client configuration.
 	Config() *rest.Config
-	// LoseHistory has the server answer every watch from an older resourceVersion with 410.
+	// LoseHistory drops the server's watch history: it answers watches from older resourceVersions with 410.
 	LoseHistory(t *testing.T)
 }
 
-// World is an API server without pods, and a store that outlives its informers.
+// World is the environment of a trial: an API server without pods, and a store file that outlives its informers.
 type World struct {
 	*testing.T
 	server Server
 	client kubernetes.Interface
 	proxy  *proxy
-	config *rest.Config // of a client behind the proxy
+	config *rest.Config // leads to the proxy
 	path   string
 }
 
-// NewWorld returns a world on a server, for one test. When that ends, the pods are deleted.
+// NewWorld returns the environment of one test. The test's cleanup deletes all pods.
 func NewWorld(t *testing.T, server Server) *World {
 	w := &World{T: t, server: server, path: filepath.Join(t.TempDir(), "larder.db")}
 	config := rest.CopyConfig(server.Config())
@@ -229,7 +229,7 @@ func NewWorld(t *testing.T, server Server) *World {
 	return w
 }
 
-// direct returns the configuration of a client that reaches the server without the proxy.
+// direct returns a client configuration that bypasses the proxy.
 func (w *World) direct() *rest.Config {
 	config := rest.CopyConfig(w.server.Config())
 	config.QPS = -1
@@ -243,13 +243,13 @@ func (w *World) must(err error) {
 	}
 }
 
-// Annotations stand for the IP address and the container of a pod: they are written with the pod in one request.
+// These annotations stand for a pod's IP address and container. Create writes them in a single request.
 const (
 	annotationIP        = "field.larder.dev/ip"
 	annotationContainer = "field.larder.dev/container"
 )
 
-// pod returns a pod with an IP address and a container.
+// pod returns a pod whose annotations hold ip and container.
 func pod(namespace, name, ip, container string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{
@@ -272,13 +272,13 @@ func (w *World) clean() {
 	}
 }
 
-// create creates a pod, and its namespace if there is none.
+// create creates a pod, and its namespace if that is missing.
 func (w *World) create(p *corev1.Pod) {
 	w.Helper()
 	w.must(w.created(p))
 }
 
-// created is create, and returns the error.
+// created is create with an error as its result.
 func (w *World) created(p *corev1.Pod) error {
 	core := w.client.CoreV1()
 	_, err := core.Pods(p.Namespace).Create(w.Context(), p, metav1.CreateOptions{})
@@ -293,7 +293,7 @@ func (w *World) created(p *corev1.Pod) error {
 	return err
 }
 
-// update changes the annotations of a pod.
+// update writes the annotations of a pod.
 func (w *World) update(p *corev1.Pod) {
 	w.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": p.Annotations}})
@@ -308,13 +308,13 @@ func (w *World) delete(namespace, name string) {
 	w.must(w.deleted(namespace, name))
 }
 
-// deleted is delete, and returns the error.
+// deleted is delete with an error as its result.
 func (w *World) deleted(namespace, name string) error {
 	now := int64(0)
 	return w.client.CoreV1().Pods(namespace).Delete(w.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }
 
-// run is an informer of a world.
+// run is a running informer of a World.
 type run struct {
 	*informer.Informer
 	w     *World
@@ -322,7 +322,7 @@ type run struct {
 	stop  func()
 }
 
-// calls has the calls of a handler, in order.
+// calls records the calls of an event handler, in order.
 type calls struct {
 	mu  sync.Mutex
 	got []string // guarded by mu
@@ -363,7 +363,7 @@ func (c *calls) all() []string {
 	return slices.Clone(c.got)
 }
 
-// start runs an informer of all pods, or of a namespace's, until stop, and waits for its sync.
+// start starts an informer of all pods and waits for its sync. edit may change its options, and stop ends it.
 func (w *World) start(edit func(*informer.Options)) *run {
 	w.Helper()
 	st, err := store.Open(w.path, store.Options{})
@@ -411,7 +411,7 @@ func (w *World) startOn(st *store.Store, config *rest.Config, namespace string, 
 	return r
 }
 
-// annotation returns an annotation of a pod that has it.
+// annotation returns an annotation of a pod as index values: one value, or none if it is missing.
 func annotation(obj any, key string) []string {
 	if value, ok := obj.(*corev1.Pod).Annotations[key]; ok {
 		return []string{value}
@@ -419,7 +419,7 @@ func annotation(obj any, key string) []string {
 	return nil
 }
 
-// found returns the keys under a value of an index.
+// found returns the object keys under an index value, sorted.
 func (r *run) found(index, value string) []string {
 	keys, err := r.GetIndexer().IndexKeys(index, value)
 	if err != nil {
@@ -429,7 +429,7 @@ func (r *run) found(index, value string) []string {
 	return keys
 }
 
-// saw waits for a call of the handler.
+// saw waits for a handler call.
 func (r *run) saw(line string) {
 	r.w.Helper()
 	r.w.eventually(func() bool { return r.calls.has(line) }, func() string {
@@ -437,7 +437,7 @@ func (r *run) saw(line string) {
 	})
 }
 
-// eventually waits until done, for a minute at most.
+// eventually polls done until it is true, and fails after a minute.
 func (w *World) eventually(done func() bool, what func() string) {
 	w.Helper()
 	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(2 * time.Millisecond) {

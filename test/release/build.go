@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// root is the root of the checkout, from this directory, in which make runs the command.
+// root is the root of the checkout, relative to this directory. make runs the command here.
 const root = "../.."
 
-// maxProgram is the most bytes that the command may have. Of its 49 MiB, minio-go, oras-go and minisign are 3.
+// maxProgram limits the bytes of the program on any platform. Of its 49 MiB, 3 are minio-go, oras-go and minisign.
 const maxProgram = 52 << 20
 
-// buildProgram builds larder for a platform into dir, and returns the name of the file. The version is that of the
-// commit, which go build reads from git.
+// buildProgram builds larder for a platform into dir, and returns the file name. go build takes the version from git.
 func buildProgram(dir, platform string) (string, error) {
 	goos, goarch, ok := strings.Cut(platform, "/")
 	if !ok {

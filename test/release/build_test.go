@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestProgram: the command is built as a release has it, and is no larger than it may be.
+// TestProgram checks that the release build of the command succeeds and stays within maxProgram.
 func TestProgram(t *testing.T) {
 	if _, err := buildProgram(t.TempDir(), runtime.GOOS+"/"+runtime.GOARCH); err != nil {
 		t.Fatal(err)

@@ -23,13 +23,13 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageFor is the image for one platform.
+// imageFor is the image for one platform, from the program at that path.
 type imageFor struct{ platform, program string }
 
-// refName is the tag in the archive, which docker load and ctr images import read.
+// refName is the image's name in the archive, for docker load and ctr images import.
 const refName = "larder:latest"
 
-// writeImage writes an OCI archive with one image for each platform, and returns the digest of their index.
+// writeImage writes an OCI archive with an image per platform, and returns the digest of their index.
 func writeImage(file string, images []imageFor) (v1.Hash, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, i := range images {
@@ -51,7 +51,7 @@ func writeImage(file string, images []imageFor) (v1.Hash, error) {
 	return digest, writeArchive(file, index)
 }
 
-// build makes the image: the program, and the roots that it trusts, on nothing.
+// build returns an image from scratch with two layers: root certificates and program.
 func (i imageFor) build() (v1.Image, error) {
 	program, err := os.ReadFile(i.program)
 	if err != nil {
@@ -85,7 +85,7 @@ func (i imageFor) build() (v1.Image, error) {
 func configFile(image v1.Image, os, arch string) *v1.ConfigFile {
 	c, err := image.ConfigFile()
 	if err != nil {
-		panic(err) // of an image in memory
+		panic(err) // cannot fail: the image is in memory
 	}
 	c = c.DeepCopy()
 	c.OS, c.Architecture = os, arch
@@ -100,7 +100,7 @@ func configFile(image v1.Image, os, arch string) *v1.ConfigFile {
 	return c
 }
 
-// rootCertificates are Mozilla's, as PEM, but for those that are trusted for some certificates only.
+// rootCertificates returns Mozilla's root certificates as PEM, without the constrained roots.
 func rootCertificates() []byte {
 	var out bytes.Buffer
 	for r := range bundle.Roots() {
@@ -115,14 +115,15 @@ func rootCertificates() []byte {
 	return out.Bytes()
 }
 
-// imageFile is a file of a layer or an archive.
+// imageFile is a file of a layer or of the archive.
 type imageFile struct {
 	name string
 	mode int64
 	data []byte
 }
 
-// tarOf is an archive of the files and their directories, all root's and without times.
+// tarOf returns a tar archive of the files and their parent directories. Owner 0 and no timestamps make it
+// reproducible.
 func tarOf(files []imageFile) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -153,7 +154,7 @@ func tarOf(files []imageFile) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writeArchive writes an OCI layout with the index, as one file.
+// writeArchive writes an OCI layout with the index as one tar file.
 func writeArchive(file string, index v1.ImageIndex) (err error) {
 	dir, err := os.MkdirTemp("", "larder-image")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 )
 
-// TestImage: the same programs give the same image and archive, whose layers have the program and the roots, and
-// which does not run as root.
+// TestImage checks that equal programs give byte-equal images and archives. The image holds the program and the root
+// certificates, and does not run as root.
 func TestImage(t *testing.T) {
 	var archives [][]byte
 	for range 2 {

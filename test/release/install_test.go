@@ -18,7 +18,7 @@ const (
 	version    = "v0.1.0"
 )
 
-// program is what somebody outside the repository writes.
+// program imports both modules, as a user's program would.
 const program = `package main
 
 import (
@@ -39,8 +39,8 @@ func main() {
 }
 `
 
-// TestInstall: the command can be installed from a tag, and a program outside the repository builds with both modules,
-// from a module proxy that has what a tag would have.
+// TestInstall checks that a tag can be used from outside the repository: go install of the command, and a program that
+// imports both modules. A local module proxy serves the tag.
 func TestInstall(t *testing.T) {
 	proxy := filepath.Join(t.TempDir(), "proxy")
 	publish(t, proxy, rootModule, root, nil)
@@ -52,7 +52,7 @@ func TestInstall(t *testing.T) {
 	cache := strings.TrimSpace(runGo(t, ".", nil, "env", "GOMODCACHE"))
 	bin := t.TempDir()
 	env := []string{
-		// What the checkout needs has been downloaded: that is asked before the network.
+		// The checkout's dependencies are in the local cache, which go asks before the network.
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," +
 			strings.TrimSpace(runGo(t, ".", nil, "env", "GOPROXY")),
 		"GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath",
@@ -74,7 +74,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// publish puts the module in dir, as it is in the checkout, into a module proxy. edit may change the go.mod.
+// publish adds a module to a proxy, with the files of the checkout in dir. edit may change its go.mod.
 func publish(t *testing.T, proxy, path, dir string, edit func(mod string)) {
 	t.Helper()
 	at := filepath.Join(proxy, filepath.FromSlash(path), "@v")

@@ -1,8 +1,8 @@
-// Command release builds what a release of Larder consists of: a static program for each platform, an OCI image for
-// Linux, and their checksums. The same commit and the same Go give the same bytes, wherever the checkout is.
+// Command release builds the artifacts of a Larder release: a static program per platform, an OCI image for Linux, and
+// their checksums. A commit built with the same Go version gives the same bytes in any directory.
 //
-//	release [-out DIR] [-platforms LIST] [-image LIST]   builds
-//	release -tag VERSION                                 tags the modules, and builds nothing
+//	release [-out DIR] [-platforms LIST] [-image LIST]   builds the artifacts
+//	release -tag VERSION                                 tags the modules without a build
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// release builds everything into dir, which it makes.
+// release builds all artifacts into dir, and creates dir.
 func release(dir string, platforms, imagePlatforms []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -71,8 +71,8 @@ func release(dir string, platforms, imagePlatforms []string) error {
 	return writeSums(dir, append(names, archive))
 }
 
-// mostBytes is how large the stripped program for linux/amd64 may be. A clientset of all groups, or cli-runtime's
-// genericclioptions with kustomize, would be too much.
+// mostBytes limits the stripped program for linux/amd64. A clientset of all API groups, or genericclioptions of
+// cli-runtime with its kustomize, would exceed it.
 const mostBytes = 45 << 20
 
 func checkSize(program string) error {
@@ -90,7 +90,7 @@ func checkSize(program string) error {
 	return nil
 }
 
-// writeSums writes SHA256SUMS, which sha256sum -c reads.
+// writeSums writes SHA256SUMS in the format of sha256sum -c.
 func writeSums(dir string, names []string) error {
 	slices.Sort(names)
 	var sums strings.Builder

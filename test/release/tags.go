@@ -16,9 +16,10 @@ const (
 	adapterPath = "informer/controllerruntime"
 )
 
-// tagModules tags the modules of the checkout in dir: the root first, then the adapter, in a commit of its own that
-// makes it require that version of the root. Its replace line stays: it counts in the checkout only. Nothing is pushed;
-// out is told how. A checkout with changes, and a version that has a tag, are refused before anything is done.
+// tagModules tags both modules of the checkout in dir: the root, then the adapter. The adapter's tag is on a new commit
+// whose go.mod requires the tagged root. The replace line stays, since it counts in the checkout only.
+//
+// Nothing is pushed: out gets the command for it. A dirty checkout or an existing tag is an error before any change.
 func tagModules(dir, version string, out io.Writer) error {
 	if semver.Canonical(version) != version {
 		return fmt.Errorf("%q is no version such as v0.1.0", version)
@@ -49,7 +50,7 @@ func tagModules(dir, version string, out io.Writer) error {
 	return err
 }
 
-// git runs a command of git in dir and returns what it prints.
+// git runs git in dir and returns its standard output.
 func git(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
 	var failure strings.Builder

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// TestTagModules: the tag of the adapter is on a commit whose go.mod requires the tag of the root, which comes before
-// it.
+// TestTagModules checks that the adapter's tag follows the root's tag, on a commit whose go.mod requires that root
+// version.
 func TestTagModules(t *testing.T) {
 	dir := checkout(t)
 	must := func(args ...string) string {
@@ -52,7 +52,8 @@ func TestTagModules(t *testing.T) {
 	}
 }
 
-// TestTagModulesRefuses: what is not committed would not be in the tag.
+// TestTagModulesRefuses checks that a malformed version and uncommitted changes are errors, since a tag would lack
+// them.
 func TestTagModulesRefuses(t *testing.T) {
 	dir := checkout(t)
 	if err := tagModules(dir, "0.1", os.Stderr); err == nil {
@@ -69,7 +70,7 @@ func TestTagModulesRefuses(t *testing.T) {
 	}
 }
 
-// checkout is a repository of one commit that has the go.mod files of the modules.
+// checkout returns a git repository with one commit: the go.mod files of both modules.
 func checkout(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -17,24 +17,24 @@ import (
 	"strings"
 )
 
-// code is the library's packages with their types, for the system that runs this, without tests.
+// code holds the type-checked packages of the library without tests, for the current platform.
 type code struct {
 	root  string
 	fset  *token.FileSet
 	info  *types.Info
-	funcs map[string]*function // by the name that Step.Function has
-	paths []string             // of the packages
-	// values are, by field, the functions that the code puts into it.
+	funcs map[string]*function // by name, in the form of Step.Function
+	paths []string             // import paths of the packages
+	// values maps a field to the functions that the code assigns to it.
 	values map[*types.Var][]*types.Func
 }
 
-// function is one function or method with a body.
+// function is a function or method with a body.
 type function struct {
 	obj  *types.Func
-	file string // below the root
-	// first and last are its lines.
+	file string // relative to the repository's root
+	// first and last are its line numbers.
 	first, last int
-	// uses is what its body mentions, functions within it included.
+	// uses holds the objects that its body mentions, closures included.
 	uses map[types.Object]bool
 	// locks are the mutexes that it takes itself, as pkg.Type.field, sorted.
 	locks []string
@@ -43,7 +43,8 @@ type function struct {
 // walked are the packages that an event or a restart may pass.
 var walked = []string{"./informer", "./snapshot", "./metrics"}
 
-// readCode type-checks the packages and those of ours below them, and takes the others from the build cache.
+// readCode type-checks the walked packages and their dependencies in the module. It reads other packages from the build
+// cache.
 func readCode(root string) (*code, error) {
 	c := &code{
 		root: root, fset: token.NewFileSet(), funcs: map[string]*function{}, values: map[*types.Var][]*types.Func{},
@@ -54,7 +55,7 @@ func readCode(root string) (*code, error) {
 	}
 	const format = "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \",\"}}"
 	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", format}, walked...)...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as the linter does, so that the build cache has it
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as the linter, for its build cache
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -70,7 +71,7 @@ func readCode(root string) (*code, error) {
 		}
 		return compiled.Import(path)
 	})
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); { // dependencies first
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); { // go list prints dependencies first
 		cells := strings.Split(lines.Text(), "\t")
 		exports[cells[0]] = cells[1]
 		if !strings.HasPrefix(cells[0], modulePath+"/") {
@@ -140,7 +141,7 @@ func (c *code) add(p *types.Package, d *ast.FuncDecl) {
 	c.funcs[name] = f
 }
 
-// origin is the generic function or field that obj is an instance of, or obj.
+// origin returns the generic function or field that obj instantiates, or obj itself.
 func origin(obj types.Object) types.Object {
 	switch o := obj.(type) {
 	case *types.Func:
@@ -151,7 +152,7 @@ func origin(obj types.Object) types.Object {
 	return obj
 }
 
-// locked returns the field whose mutex a call takes, or nothing.
+// locked returns the field whose mutex a call takes, or "" if it takes none.
 func (c *code) locked(call *ast.CallExpr) string {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || !slices.Contains([]string{"Lock", "RLock", "LockContext"}, method.Sel.Name) {
@@ -168,7 +169,7 @@ func (c *code) locked(call *ast.CallExpr) string {
 	return c.fieldName(s)
 }
 
-// fieldName is pkg.Type.field, where Type is the one that has the field itself.
+// fieldName returns pkg.Type.field, where Type declares the field itself.
 func (c *code) fieldName(s *types.Selection) string {
 	t := s.Recv()
 	for _, at := range s.Index()[:len(s.Index())-1] {
@@ -188,7 +189,7 @@ func deref(t types.Type) types.Type {
 	return types.Unalias(t)
 }
 
-// noteValue notes which functions a composite literal or an assignment puts into a field.
+// noteValue records the functions that a composite literal or an assignment stores in a field.
 func (c *code) noteValue(n ast.Node) bool {
 	switch x := n.(type) {
 	case *ast.KeyValueExpr:
@@ -220,7 +221,7 @@ func (c *code) noteField(field *ast.Ident, value ast.Expr) {
 	})
 }
 
-// at returns the name of the function that has a line of a file below the root; empty if none has.
+// at returns the name of the function at a line of a file, or "". The file is relative to the repository's root.
 func (c *code) at(file string, line int) string {
 	for name, f := range c.funcs {
 		if f.file == file && f.first <= line && line <= f.last {
@@ -230,7 +231,7 @@ func (c *code) at(file string, line int) string {
 	return ""
 }
 
-// reaches reports whether f mentions to, or a method of an interface that to implements.
+// reaches reports whether f mentions to, or an interface method that to implements.
 func (f *function) reaches(to *function) bool {
 	if f.uses[to.obj] {
 		return true
@@ -250,8 +251,7 @@ func (f *function) reaches(to *function) bool {
 	return false
 }
 
-// implementedBy reports whether method is what a type of its package implements a method of i with, by itself or by a
-// type that it embeds.
+// implementedBy reports whether a type in the method's package implements i with this method, declared or promoted.
 func implementedBy(i *types.Interface, method *types.Func) bool {
 	scope := method.Pkg().Scope()
 	for _, name := range scope.Names() {
@@ -268,7 +268,7 @@ func implementedBy(i *types.Interface, method *types.Func) bool {
 	return false
 }
 
-// touches reports whether f, or a function that it calls, mentions the field.
+// touches reports whether f, or a function that f calls, mentions the field.
 func (c *code) touches(f *function, field string) bool {
 	mentions := func(g *function) bool {
 		for used := range g.uses {
@@ -289,7 +289,7 @@ func (c *code) touches(f *function, field string) bool {
 	return false
 }
 
-// handsOver reports whether what from puts into the field, or calls in it, comes to to.
+// handsOver reports whether from passes control to to through a field: both touch it, or to is stored in it.
 func (c *code) handsOver(from, to *function, field string) bool {
 	if !c.touches(from, field) {
 		return false
@@ -324,7 +324,7 @@ func (c *code) isField(v *types.Var, field string) bool {
 	return false
 }
 
-// faults says what of a walk the code does not have.
+// faults returns the differences between a list and the code.
 func (c *code) faults(w *Walk) []string {
 	var all []string
 	for _, s := range w.Steps {
@@ -342,7 +342,7 @@ func (c *code) faults(w *Walk) []string {
 	return all
 }
 
-// fault says what of a row is not true; empty if all is.
+// fault describes a false statement of a row, or returns "".
 func (c *code) fault(s Step) string {
 	f := c.funcs[s.Function]
 	if f == nil {
@@ -359,7 +359,7 @@ func (c *code) fault(s Step) string {
 	}
 	from := c.funcs[s.From]
 	switch {
-	case from == nil: // which has a fault of its own
+	case from == nil: // this row reports it itself
 	case s.Returns && !f.reaches(from):
 		return fmt.Sprintf("it does not call %s any more", s.From)
 	case s.Via != "" && !c.handsOver(from, f, s.Via):

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestWhereAChangeGoes: each file and directory that CONTRIBUTING.md names in that table is there, and so is each
-// function that it names beside a file.
+// TestWhereAChangeGoes checks that each file, directory and function exists that CONTRIBUTING.md names under "Where a
+// change goes".
 func TestWhereAChangeGoes(t *testing.T) {
 	root, _ := pageOf(t)
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The demands on the house. What is above one is marked with a question mark.
+// The goals of the design. A question mark follows a figure that misses its goal.
 const (
 	maxLines            = 53_000
 	maxFiles            = 310
@@ -21,7 +21,7 @@ const (
 	maxEventLocks       = 9
 )
 
-// walkDemand is the longest that a walk of docs/architecture.md may be.
+// walkDemand holds the goals for one function list of docs/architecture.md.
 type walkDemand struct{ functions, files, moves, returns, locks int }
 
 var walkDemands = []walkDemand{
@@ -30,15 +30,15 @@ var walkDemands = []walkDemand{
 	{functions: 60, files: 30, moves: 20, returns: 8},                       // a restart
 }
 
-// kind is a thing of which the code should have few: types, functions or constants, each as directory.Name.
+// kind is a category of declarations that should be rare. Its names are directory.Name.
 type kind struct {
 	name  string
 	most  int
 	names []string
 }
 
-// kinds are listed by hand. TestKinds fails if a name is gone, or if a new type looks like an object and is in neither
-// objectTypes nor notObjects.
+// kinds are lists made by hand. TestKinds fails if a name no longer exists, or if objectTypes and notObjects lack a
+// type that looks like an object.
 var kinds = []kind{
 	{"types that are one object or its state", maxObjectTypes, objectTypes},
 	{"descriptions of a collection", 1, []string{
@@ -55,7 +55,7 @@ var kinds = []kind{
 	}},
 }
 
-// objectTypes are the struct types that are one object, a part of one, or a change of one.
+// objectTypes are the struct types that hold an object, a part of an object, or a change of one.
 var objectTypes = []string{
 	"entry.Entry", "entry.ObjectRef", "entry.LeftOut", "entry.Undecoded", "entry.Op", "entry.Change",
 	"fifo.Delta",
@@ -77,10 +77,10 @@ var objectTypes = []string{
 	"store/internal/resident.State", "store/internal/resident.row", "store/internal/resident.item",
 }
 
-// notObjects have a key and something beside it, and are the object in another program's words.
+// notObjects look like objects by their fields, but hold an object as another program describes it.
 var notObjects = []string{"internal/source.Logged", "internal/source.change", "snapshot/diff.Change"}
 
-// printDemands prints the figures of the whole beside what is demanded of them.
+// printDemands prints the figures of the library beside their goals.
 func printDemands(w io.Writer, packages []*goPackage, walks []*Walk) {
 	fmt.Fprint(w, "now\tdemanded\t\t  the house\n")
 	row := func(now string, bad bool, demanded, what string) {
@@ -138,8 +138,7 @@ func printDemands(w io.Writer, packages []*goPackage, walks []*Walk) {
 	fmt.Fprint(w, "\t\t\t\n")
 }
 
-// moves returns how often a walk moves from one package to another, and how many of these moves return to a package
-// that it has left.
+// moves counts the moves of a list from one package to another, and the moves back to an earlier package.
 func (w *Walk) moves() (moves, returns int) {
 	var seen []string
 	at := ""
@@ -159,7 +158,7 @@ func (w *Walk) moves() (moves, returns int) {
 	return moves, returns
 }
 
-// typeNamed returns the type of that name; nothing if there is none.
+// typeNamed returns the type of that name, or a zero goType if there is none.
 func typeNamed(packages []*goPackage, name string) goType {
 	for _, p := range packages {
 		for _, t := range p.types {

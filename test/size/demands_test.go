@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestKinds: each name of the lists is in the code, and each type that looks like an object is in one of them.
+// TestKinds checks that each name in demands.go exists, and that objectTypes or notObjects has each type that looks
+// like an object.
 func TestKinds(t *testing.T) {
 	root, _ := pageOf(t)
 	packages, err := readPackages(root)
@@ -31,7 +32,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// declared reports whether a package has the type, function or method directory.Name.
+// declared reports whether a package declares the type, function or method directory.Name.
 func declared(packages []*goPackage, name string) bool {
 	return slices.ContainsFunc(packages, func(p *goPackage) bool {
 		below, found := strings.CutPrefix(name, p.dir+".")
@@ -39,7 +40,7 @@ func declared(packages []*goPackage, name string) bool {
 	})
 }
 
-// TestMoves counts the moves of a walk through three packages.
+// TestMoves checks the moves of a list through three packages.
 func TestMoves(t *testing.T) {
 	w := &Walk{}
 	for _, file := range []string{"a/1.go", "a/2.go", "b/1.go", "a/1.go", "a/b/1.go", "b/1.go", "b/2.go"} {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// rooms are what the picture says of a package. One that is not named here is drawn all the same.
-var rooms = map[string]string{
+// captions describe packages in the picture. A package without a caption is drawn with its path only.
+var captions = map[string]string{
 	"cmd/larder":                 "the command line",
 	"snapshot":                   "portable files:\nsave, read, restore",
 	"snapshot/diff":              "compares two sources",
@@ -57,17 +57,18 @@ var rooms = map[string]string{
 	"seed":                       "a first state from elsewhere",
 }
 
-// drawn reports whether a package is in the picture: the command, the library, and what is inside the store.
+// drawn reports whether the picture contains a package: the command, or a package of the library, internal ones of the
+// library included.
 func (p *goPackage) drawn() bool { return p.dir == "cmd/larder" || p.library() && p.name != "main" }
 
-// drawHouse returns the packages and their imports as text for d2. Imports of packages that are not drawn count as
-// their importers', and an arrow that follows from others is left out.
+// drawHouse returns the packages and their imports as text for d2. An undrawn package passes its imports on to its
+// importers. Arrows that follow from other arrows are omitted.
 func drawHouse(packages []*goPackage) string {
 	byDir := map[string]*goPackage{}
 	for _, p := range packages {
 		byDir[p.dir] = p
 	}
-	all := map[string][]string{} // what each drawn package imports
+	all := map[string][]string{} // the imports of each drawn package
 	for _, p := range packages {
 		if p.drawn() {
 			all[p.dir] = drawnImports(p, byDir, map[string]bool{})
@@ -78,7 +79,7 @@ func drawHouse(packages []*goPackage) string {
 	for _, p := range packages {
 		if p.drawn() {
 			label := p.dir
-			if what := rooms[p.dir]; what != "" {
+			if what := captions[p.dir]; what != "" {
 				label += "\n" + what
 			}
 			fmt.Fprintf(&b, "%q: %q\n", p.dir, label)
@@ -94,7 +95,7 @@ func drawHouse(packages []*goPackage) string {
 	return b.String()
 }
 
-// drawnImports returns the drawn packages that p imports, directly or by way of some that are not drawn.
+// drawnImports returns the drawn packages that p imports, directly or through undrawn ones.
 func drawnImports(p *goPackage, byDir map[string]*goPackage, seen map[string]bool) []string {
 	var dirs []string
 	for _, dir := range p.imports {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// The limits of single packages. What is above one is marked with a question mark.
+// Limits of single packages. A question mark follows a figure above its limit.
 const (
 	maxPackage       = 4000 // lines
 	maxExportedNames = 45
@@ -55,7 +55,7 @@ func run(w io.Writer, house, lists bool) error {
 	return t.Flush()
 }
 
-// completePage writes what the lists of the page can have from the code.
+// completePage writes the derivable columns of the page's lists from the code.
 func completePage(root string) error {
 	path := filepath.Join(root, architecture)
 	walks, err := readWalks(path)
@@ -73,7 +73,7 @@ func completePage(root string) error {
 	return os.WriteFile(path, []byte(c.complete(string(text), walks)), 0o644)
 }
 
-// findRoot returns the directory of the repository that the working directory is in.
+// findRoot returns the repository's root above the working directory.
 func findRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -91,7 +91,7 @@ func findRoot() (string, error) {
 	}
 }
 
-// printLines prints each group with its limit, and the packages in it.
+// printLines prints each group with its limit, then each package.
 func printLines(w io.Writer, packages []*goPackage) {
 	fmt.Fprint(w, "lines\tlimit\tfiles\t\t\n")
 	for _, g := range groups {
@@ -129,7 +129,7 @@ func printNames(w io.Writer, packages []*goPackage) {
 	}
 }
 
-// limited is n, with a question mark if it is above a limit that is not 0.
+// limited formats n, with a question mark if it exceeds a limit other than 0.
 func limited(n, limit int) string {
 	if limit > 0 && n > limit {
 		return strconv.Itoa(n) + " ?"

@@ -16,10 +16,10 @@ import (
 
 const modulePath = "github.com/larder-dev/larder"
 
-// group is what has a limit together.
+// group is a set of packages with a common limit.
 type group struct {
 	name  string
-	limit int // of lines; 0 if there is none
+	limit int // in lines; 0 for no limit
 	has   func(p *goPackage) bool
 }
 
@@ -31,7 +31,7 @@ var groups = []group{
 	{"what only tests and bench import", 0, func(p *goPackage) bool { return p.forTests && !below(p.dir, "bench") }},
 }
 
-// trees are what is counted. Examples and tests are not.
+// trees are the directories that are counted, which excludes examples and tests.
 var trees = []string{
 	"entry", "codec", "store", "fifo", "reflector", "informer", "snapshot", "seed", "metrics", "serve", "cmd", "internal",
 	"bench",
@@ -43,41 +43,42 @@ func isLibrary(dir string) bool {
 
 func below(dir, top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") }
 
-// goPackage is the code of one directory without its tests, whatever system a file is for.
+// goPackage is the code of one directory, for all platforms, without tests.
 type goPackage struct {
-	dir   string // below the root of the repository, with slashes
+	dir   string // relative to the repository's root, with slashes
 	name  string
-	lines int // assets included
-	// importLines are those of import declarations.
+	lines int // embedded files included
+	// importLines counts the lines of import declarations.
 	importLines int
 	files       map[string]*ast.File // by name
 	fset        *token.FileSet
-	// imports are the packages of the module that it imports, as directories.
+	// imports are the imported packages of the module, as directories.
 	imports []string
-	// forTests: only tests and bench import it.
+	// forTests is true if only tests and bench import the package.
 	forTests bool
-	// reached: it is a package that users import, or one of those imports it.
+	// reached is true if users can import the package, or if such a package imports it.
 	reached bool
 	types   []goType
-	// declared are the names of its functions, types and methods, the last as Type.Method.
+	// declared are its functions, types and methods; a method is Type.Method.
 	declared []string
-	// looksLikeObject are the struct types with a key and something beside it, as directory.Name.
+	// looksLikeObject are its struct types with a key and content, as directory.Name.
 	looksLikeObject []string
-	// options are its struct types that are named Options, backoffs what it has of wait.Backoff and types of that name.
+	// options counts its struct types named Options. backoffs counts its literals of wait.Backoff and its types of that
+	// name.
 	options, backoffs int
-	// exported are the exported names of the package; members the exported methods and fields of its exported types.
+	// exported counts the package's exported names, members the exported methods and fields of its exported types.
 	exported, members int
 }
 
-// goType is a type with its own methods and fields; what it embeds counts as one field.
+// goType is a type with its own methods and fields. An embedded type counts as one field.
 type goType struct {
-	name            string // with the directory of its package
+	name            string // with the package's directory
 	methods, fields int
 }
 
 func (p *goPackage) library() bool { return isLibrary(p.dir) }
 
-// inside reports whether the package is of the command line, or internal to the module.
+// inside reports whether the package belongs to the command line or to the module's internal tree.
 func (p *goPackage) inside() bool { return below(p.dir, "cmd") || below(p.dir, "internal") }
 
 // public reports whether users can import the package.
@@ -85,7 +86,7 @@ func (p *goPackage) public() bool {
 	return p.library() && p.name != "main" && !strings.Contains("/"+p.dir+"/", "/internal/")
 }
 
-// readPackages returns the packages of the repository's trees, by directory.
+// readPackages returns the packages of all trees.
 func readPackages(root string) ([]*goPackage, error) {
 	var all []*goPackage
 	for _, tree := range trees {
@@ -118,7 +119,7 @@ func readPackages(root string) ([]*goPackage, error) {
 	return all, nil
 }
 
-// needs returns the directories of the packages that have a property, and of all packages that they import.
+// needs returns the directories of the packages with a property, and of their dependencies in the module.
 func needs(all []*goPackage, property func(*goPackage) bool) map[string]bool {
 	needed, byDir := map[string]bool{}, map[string]*goPackage{}
 	for _, p := range all {
@@ -188,7 +189,7 @@ func (p *goPackage) countAssets(dir string) error {
 	})
 }
 
-// count fills what is counted of the syntax.
+// count fills the figures that come from the syntax trees.
 func (p *goPackage) count() {
 	types := map[string]*goType{}
 	typeOf := func(name string) *goType {
@@ -294,7 +295,7 @@ func (p *goPackage) countType(s *ast.TypeSpec, typeOf func(string) *goType) {
 	}
 }
 
-// looksLikeObject reports whether a struct has the identity of an object, and something that an object has beside it.
+// looksLikeObject reports whether a struct has both an object's identity and its content, judged by field names.
 func looksLikeObject(fields *ast.FieldList) bool {
 	identity, content := false, false
 	for _, field := range fields.List {
@@ -326,7 +327,7 @@ func looksLikeObject(fields *ast.FieldList) bool {
 	return identity && content
 }
 
-// nameOf is the name of a type, without its package and whether it is a pointer.
+// nameOf returns the name of a type, without package and pointer.
 func nameOf(t ast.Expr) string {
 	switch x := t.(type) {
 	case *ast.StarExpr:
@@ -339,7 +340,7 @@ func nameOf(t ast.Expr) string {
 	return ""
 }
 
-// receiverName is the name of the type that a method is of.
+// receiverName returns the name of a method's receiver type, or "" for a function.
 func receiverName(d *ast.FuncDecl) string {
 	if d.Recv == nil || len(d.Recv.List) == 0 {
 		return ""
@@ -361,7 +362,7 @@ func receiverName(d *ast.FuncDecl) string {
 	}
 }
 
-// largest returns the n types with the most methods and fields together.
+// largest returns the n types with the most methods and fields.
 func largest(packages []*goPackage, n int) []goType {
 	var all []goType
 	for _, p := range packages {

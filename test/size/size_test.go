@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestSize counts a package of its own: lines, types and names.
+// TestSize checks the figures of a small generated module: lines, types and names.
 func TestSize(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {
@@ -83,11 +83,11 @@ func F() {}
 	}
 }
 
-// inPicture is a type or function that a picture names.
+// inPicture matches a type or function that a picture names.
 var inPicture = regexp.MustCompile(`\b(?:codec|fifo|informer|reflector|store)\.[A-Za-z.]+\b`)
 
-// TestPictures: the picture of the packages has the imports of today, the others name types and functions that are
-// there, and each picture is made from its text.
+// TestPictures checks that the picture of the packages shows today's imports, that the other pictures name existing
+// types and functions, and that each SVG is rendered from its text.
 func TestPictures(t *testing.T) {
 	root, _ := pageOf(t)
 	packages, err := readPackages(root)
@@ -127,7 +127,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// gitHash is what git hash-object prints.
+// gitHash returns the hash that git hash-object prints.
 func gitHash(text []byte) [sha1.Size]byte {
 	return sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(text)), text...))
 }

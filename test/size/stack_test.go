@@ -13,9 +13,9 @@ import (
 	"github.com/larder-dev/larder/test/size/world"
 )
 
-// TestStacks sends an event through an informer, and starts it again, and takes the call stack wherever Larder calls
-// what this test has given it. From the first function that is in the list on, each function of a stack must be in the
-// list, in the order of the list: no step between two listed ones can be left out there.
+// TestStacks checks that the lists of docs/architecture.md omit no function. It sends an event through an informer,
+// restarts it, and records the call stack at each call to the environment. From the first listed function on, each
+// function of a stack must be in the list, in the same order.
 func TestStacks(t *testing.T) {
 	root, walks := pageOf(t)
 	c, err := readCode(root)
@@ -36,7 +36,7 @@ func TestStacks(t *testing.T) {
 		if err := w.Change(ctx); err != nil {
 			return err
 		}
-		<-w.Told
+		<-w.Handled
 		for next := st.Committed(); s.take()[world.Commit] == nil; next = st.Committed() {
 			<-next
 		}
@@ -66,7 +66,7 @@ func compare(t *testing.T, seen map[string][]string, w *Walk, names ...string) {
 		row := 0
 		for i, f := range stack[at:] {
 			if slices.Contains(stack[at:at+i], f) {
-				continue // a function within it, which another one has called
+				continue // a closure of a listed function, called by a later one
 			}
 			n := slices.IndexFunc(w.Steps[row:], func(s Step) bool { return s.Function == f })
 			if n < 0 {
@@ -79,15 +79,15 @@ func compare(t *testing.T, seen map[string][]string, w *Walk, names ...string) {
 	}
 }
 
-// stacks are the call stacks that were seen, by what was called, outermost function first; the first call counts.
+// stacks records one call stack per name, outermost function first. Only the first call of a name counts.
 type stacks struct {
 	code *code
 
 	mu   sync.Mutex
-	seen map[string][]string // guarded by mu; nil while nothing is recorded
+	seen map[string][]string // guarded by mu; nil before record
 }
 
-// record forgets what was seen, and begins anew.
+// record clears the stacks and begins a new recording.
 func (s *stacks) record() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,10 +100,10 @@ func (s *stacks) take() map[string][]string {
 	return maps.Clone(s.seen)
 }
 
-// givenToLarder are functions that call what the world has given them.
+// givenToLarder are library functions that only call functions of the environment.
 var givenToLarder = []string{"store.commitHook", "requests.ListWatch"}
 
-// note notes the functions of the library that have led to a call of what is named.
+// note records the library functions on the current call stack under a name.
 func (s *stacks) note(name string) {
 	pcs := make([]uintptr, 256)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])

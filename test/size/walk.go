@@ -8,41 +8,41 @@ import (
 	"strings"
 )
 
-// architecture is the page with the lists, below the root of the repository.
+// architecture is the page with the function lists, relative to the repository's root.
 const architecture = "docs/architecture.md"
 
-// Walk is the list of the functions that an event, or a restart, passes: the tables below one heading of
-// docs/architecture.md, a row for each function.
+// Walk lists the functions that an event or a restart passes: the tables under one heading of docs/architecture.md,
+// with one row per function.
 type Walk struct {
 	// Name is the heading.
 	Name  string
 	Steps []Step
-	// Stated is what the sentence above the tables says there are.
+	// Stated holds the totals in the sentence above the tables.
 	Stated struct{ Functions, Files, Locks int }
-	// StatedAt is the line of that sentence; 0 if there is none.
+	// StatedAt is the line number of that sentence, or 0 if it is missing.
 	StatedAt int
 }
 
-// Step is a row: | function | file | reached | lock |.
+// Step is a table row: | function | file | reached | lock |.
 type Step struct {
 	Line int
 	// Function is pkg.Func or pkg.Type.Method, where pkg is the last element of the package's path.
 	Function string
-	// File is below the root of the repository.
+	// File is the path of its file, relative to the repository's root.
 	File string
-	// From is the function that reaches this one: that of the row before, unless the row names another one ("from X").
-	// It is empty in the first row, and where the program that uses Larder calls it.
+	// From is the function that reaches this one: the previous row's by default, or X if the row says "from X". It is
+	// empty in the first row, and for a function that the user's program calls.
 	From string
-	// Returns: this one has called From, and goes on with what that has returned ("calls X").
+	// Returns means the opposite direction: this function calls From and continues with its result ("calls X").
 	Returns bool
-	// Via is the field pkg.Type.field through which From hands over what it has ("through X"); empty if From calls this
-	// one.
+	// Via is the field pkg.Type.field in which From passes its result on ("through X"). It is empty if From calls this
+	// function.
 	Via string
-	// Locks are the mutexes that the function itself takes, as pkg.Type.field.
+	// Locks are the mutexes that the function itself takes, each as pkg.Type.field.
 	Locks []string
 }
 
-// byProgram is what a row says of a function that the program which uses Larder calls.
+// byProgram is the "reached" cell of a function that the user's program calls.
 const byProgram = "called by the program"
 
 var (
@@ -51,7 +51,7 @@ var (
 	quoted  = regexp.MustCompile("`([^`]+)`")
 )
 
-// readWalks returns the lists of the page.
+// readWalks parses the function lists of the page.
 func readWalks(path string) ([]*Walk, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -90,7 +90,7 @@ func readWalks(path string) ([]*Walk, error) {
 	return walks, nil
 }
 
-// add adds a row.
+// add parses and appends a row.
 func (w *Walk) add(line int, cells []string) error {
 	names := make([][]string, len(cells))
 	for i, cell := range cells {
@@ -128,15 +128,15 @@ func (w *Walk) add(line int, cells []string) error {
 	return nil
 }
 
-// functions are the functions passed, each once.
+// functions returns the distinct functions of the list.
 func (w *Walk) functions() []string {
 	return w.each(func(s Step) []string { return []string{s.Function} })
 }
 
-// files are the files passed, each once.
+// files returns the distinct files of the list.
 func (w *Walk) files() []string { return w.each(func(s Step) []string { return []string{s.File} }) }
 
-// locks are the mutexes taken, each once.
+// locks returns the distinct mutexes of the list.
 func (w *Walk) locks() []string { return w.each(func(s Step) []string { return s.Locks }) }
 
 func (w *Walk) each(of func(Step) []string) []string {
@@ -148,8 +148,7 @@ func (w *Walk) each(of func(Step) []string) []string {
 	return slices.Compact(all)
 }
 
-// complete returns the page with the files and locks of each row, and the numbers above the lists, as the code has
-// them. What reaches a function is for a person to say.
+// complete returns the page with files, locks and totals from the code. It leaves the column "reached" to a person.
 func (c *code) complete(text string, walks []*Walk) string {
 	lines := strings.Split(text, "\n")
 	for _, w := range walks {

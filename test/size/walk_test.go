@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWalks holds the lists of docs/architecture.md against the code: each function is in the file that the row names,
-// takes the locks that it names and no others, and is reached as it says.
+// TestWalks checks the function lists of docs/architecture.md against the code: file, locks and predecessor of each
+// function.
 func TestWalks(t *testing.T) {
 	root, walks := pageOf(t)
 	c, err := readCode(root)
@@ -27,7 +27,7 @@ func TestWalks(t *testing.T) {
 	}
 }
 
-// breakSteps makes each row of a list wrong in each way, and looks whether that is found.
+// breakSteps introduces each kind of fault into each row of a list, and checks that it is found.
 func breakSteps(t *testing.T, c *code, w *Walk) {
 	for what, spoil := range map[string]func(s *Step) bool{
 		"a function that is gone": func(s *Step) bool { s.Function += "Gone"; return true },
@@ -68,7 +68,8 @@ func breakSteps(t *testing.T, c *code, w *Walk) {
 	}
 }
 
-// passesOut reports whether a step goes through the queue, where the field that it is spoiled with is touched too.
+// passesOut reports whether a step goes through the queue. Such a step may use the field fifo.Queue.out, with which the
+// test replaces its own.
 func passesOut(s *Step) bool { return s.From == "fifo.Queue.Push" || s.From == "informer.sink.Event" }
 
 func pageOf(t *testing.T) (root string, walks []*Walk) {

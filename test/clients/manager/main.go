@@ -1,5 +1,5 @@
-// Command manager is a controller-runtime manager as any other, and knows nothing of Larder: it elects a leader, caches
-// Tasks, and writes the length of a Task's text into its status. Its kubeconfig says where it does so.
+// Command manager is an ordinary controller-runtime manager that knows nothing of Larder. It elects a leader, caches
+// Tasks, and writes the length of a Task's text into its status. Its kubeconfig decides which server it uses.
 package main
 
 import (
@@ -32,7 +32,7 @@ func run(ctx context.Context) error {
 	m, err := ctrl.NewManager(config, ctrl.Options{
 		LeaderElection: true, LeaderElectionID: "manager", LeaderElectionNamespace: "default",
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// A Task is read from the cache.
+		// Get reads a Task from the cache, although it is unstructured.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func newTask() *unstructured.Unstructured {
 
 type reconciler struct{ client.Client }
 
-// Reconcile writes the status of a Task if it is not that of its text.
+// Reconcile updates the status of a Task if it does not match its text.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	task := newTask()
 	if err := r.Get(ctx, request.NamespacedName, task); err != nil {

@@ -1,5 +1,6 @@
-// Package world is an informer on the embedded API server with one pod and a file, for looking at what an event and a
-// restart pass in the code. Call New, and Run as often as the informer is to start; Change makes the event.
+// Package world runs an informer on the fake API server, with one pod and a store file. Tests use it to record the
+// functions that an event and a restart pass. Call New, then Run once per start of the informer; Change makes the
+// event.
 package world
 
 import (
@@ -28,22 +29,22 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// What Larder calls of a World, as note gets it.
+// Names of Larder's calls to its environment, as note receives them.
 const (
-	Request   = "request" // a list of the reflector
+	Request   = "request" // the reflector sends a list
 	Watch     = "watch"
 	Transform = "transform"
-	Encode    = "encode" // and Decode: the codec
+	Encode    = "encode" // the codec encodes; Decode is its counterpart
 	Decode    = "decode"
 	Index     = "index"
 	Handler   = "handler"
-	Commit    = "commit" // of a transaction of the file
+	Commit    = "commit" // a transaction of the file commits
 )
 
-// World is the server and the file. Its methods are for one goroutine.
+// World is the API server and the store file. Its methods are for one goroutine.
 type World struct {
-	// Told has a value for each call of the handler.
-	Told chan struct{}
+	// Handled receives a value for each call of the event handler.
+	Handled chan struct{}
 
 	server *fakeapi.Server
 	path   string
@@ -52,11 +53,11 @@ type World struct {
 
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
-// New starts the server; dir is for the file. note is called in the place where Larder calls what it was given, by any
-// goroutine.
+// New starts the server and keeps the store in dir. note receives the name of each call that Larder makes to its
+// environment. It is called within that call, on any goroutine.
 func New(dir string, note func(what string)) (*World, error) {
 	w := &World{
-		Told: make(chan struct{}, 10), server: fakeapi.New(fakeapi.Options{}),
+		Handled: make(chan struct{}, 10), server: fakeapi.New(fakeapi.Options{}),
 		path: filepath.Join(dir, "larder.db"), note: note,
 	}
 	if err := w.server.Start(); err != nil {
@@ -73,8 +74,8 @@ func New(dir string, note func(what string)) (*World, error) {
 // Close stops the server.
 func (w *World) Close() { w.server.Stop() }
 
-// Run opens the store, and calls then when an informer on it has synced and its handler has been told of the pod.
-// Before it returns both have ended, and the file has been checked.
+// Run opens the store, starts an informer, and calls then after its sync and its first handler call. Before Run
+// returns, it stops the informer, checks the store and closes it.
 func (w *World) Run(ctx context.Context, then func(ctx context.Context, st *store.Store) error) (err error) {
 	st, err := store.Open(w.path, store.Options{CommitInterval: time.Millisecond, Hooks: &hook.Hooks{Commit: w.commit}})
 	if err != nil {
@@ -92,7 +93,7 @@ func (w *World) Run(ctx context.Context, then func(ctx context.Context, st *stor
 		return err
 	}
 	informers.Go(func() { inf.RunWithContext(running) })
-	<-w.Told
+	<-w.Handled
 	cache.WaitForCacheSync(running.Done(), inf.HasSynced)
 	return then(running, st)
 }
@@ -109,7 +110,7 @@ func (w *World) informer(st *store.Store) (*informer.Informer, error) {
 		return nil, err
 	}
 	rest, id := client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: pods}
-	// Without requests for metadata: the way of a restart is that of one that compares nothing.
+	// The plain ListWatch sends no requests for metadata, so this restart compares nothing.
 	inf, err := informer.New(requests.ListWatch(rest, id).ListWatch, &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, Codec: notingCodec{inner, w}, TransformVersion: "1",
 		Indexers:  cache.Indexers{"none": func(any) ([]string, error) { w.note(Index); return nil, nil }},
@@ -121,8 +122,8 @@ func (w *World) informer(st *store.Store) (*informer.Informer, error) {
 	if err := inf.SetTransform(func(obj any) (any, error) { w.note(Transform); return obj, nil }); err != nil {
 		return nil, err
 	}
-	told := func() { w.note(Handler); w.Told <- struct{}{} }
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { told() }, UpdateFunc: func(any, any) { told() }}
+	handled := func() { w.note(Handler); w.Handled <- struct{}{} }
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled() }, UpdateFunc: func(any, any) { handled() }}
 	_, err = inf.AddEventHandler(handler)
 	return inf, err
 }
@@ -135,7 +136,7 @@ func check(ctx context.Context, st *store.Store) error {
 	return err
 }
 
-// Change changes the pod at the server.
+// Change updates the pod at the server.
 func (w *World) Change(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(w.server.Config())
 	if err != nil {

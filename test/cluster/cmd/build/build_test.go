@@ -30,7 +30,7 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// An entry is there whole or not at all, and one that lost a file is filled again.
+// TestCacheFill checks that a failed build leaves no entry, and that an incomplete entry is built again.
 func TestCacheFill(t *testing.T) {
 	c := cache{root: t.TempDir(), name: "entry"}
 	write := func(names ...string) func(string) error {

@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 )
 
-// programNames are the files that a complete cache entry holds.
+// programNames are the files of a complete cache entry.
 var programNames = []string{"etcd", "kube-apiserver", "kubectl"}
 
-// cacheRoot is where the entries lie.
+// cacheRoot returns the parent directory of the cache entries.
 func cacheRoot(base string) string { return filepath.Join(base, "larder", "cluster") }
 
-// cache is one entry: a directory that appears under its name only when it is whole.
+// cache is one cache entry: a directory that gets its name only when it is complete.
 type cache struct {
 	root string
 	name string
@@ -20,7 +20,7 @@ type cache struct {
 
 func (c cache) dir() string { return filepath.Join(c.root, c.name) }
 
-// complete reports whether every program is there.
+// complete reports whether the entry has every program.
 func (c cache) complete() bool {
 	for _, name := range programNames {
 		if fi, err := os.Stat(filepath.Join(c.dir(), name)); err != nil || !fi.Mode().IsRegular() {
@@ -30,7 +30,7 @@ func (c cache) complete() bool {
 	return true
 }
 
-// fill lets build write into a temporary directory and renames it to the entry.
+// fill calls build with a temporary directory, and renames that directory to the entry.
 func (c cache) fill(build func(tmp string) error) error {
 	tmp, err := os.MkdirTemp(c.root, "tmp-")
 	if err != nil {
@@ -43,7 +43,7 @@ func (c cache) fill(build func(tmp string) error) error {
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(c.dir()); err != nil { // an entry that lost a file
+	if err := os.RemoveAll(c.dir()); err != nil { // removes an entry that lacks a file
 		return err
 	}
 	if err := os.Rename(tmp, c.dir()); err != nil && !c.complete() {

@@ -14,11 +14,10 @@ import (
 	"time"
 )
 
-// progressEvery is how often a long build says that it is alive.
+// progressEvery is the interval of progress reports.
 const progressEvery = 5 * time.Second
 
-// compile builds p into dir and reports progress on standard error. A build
-// that is done before the first report says nothing.
+// compile builds p into dir and reports progress on standard error, from progressEvery on.
 func compile(ctx context.Context, p program, dir string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-ldflags", p.ldflags, "-o", filepath.Join(dir, p.name), p.pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
@@ -40,20 +39,19 @@ func compile(ctx context.Context, p program, dir string) error {
 	return nil
 }
 
-// progress follows the output of "go build -v": a line per module that is
-// downloaded and per package that is compiled.
+// progress parses the output of "go build -v": one line per downloaded module and per compiled package.
 type progress struct {
 	what  string
 	start time.Time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	packages int
 	modules  int
 	last     string
 	tail     bytes.Buffer
 }
 
-// read takes in the output until it ends.
+// read parses the output until it ends.
 func (b *progress) read(r io.Reader) {
 	for s := bufio.NewScanner(r); s.Scan(); {
 		b.line(s.Text())
@@ -71,14 +69,14 @@ func (b *progress) line(line string) {
 		b.modules++
 	case !strings.ContainsAny(line, " :#"):
 		b.packages++
-	default: // an error: keep it, but not without bound
+	default: // an error: kept, up to a bound
 		if b.tail.Len() < 16<<10 {
 			b.tail.WriteString(line + "\n")
 		}
 	}
 }
 
-// report prints a line every now and then until done is closed.
+// report prints a progress line at each interval until done is closed.
 func (b *progress) report(done <-chan struct{}) {
 	t := time.NewTicker(progressEvery)
 	defer t.Stop()

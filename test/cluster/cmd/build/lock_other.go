@@ -4,8 +4,7 @@ package main
 
 import "os"
 
-// lock only makes the directory: two processes at once both compile, and the
-// rename at the end lets one of them win.
+// lock only creates the directory. Two concurrent processes both compile, and the final rename picks one result.
 func (c cache) lock() (unlock func(), err error) {
 	return func() {}, os.MkdirAll(c.root, 0o755)
 }

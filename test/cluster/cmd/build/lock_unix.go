@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// lock waits until no other process fills the entry, so that two at once do
-// not compile the same thing twice. The kernel releases it if the holder dies.
+// lock waits until no other process builds the entry, so that each program is compiled once. The kernel releases the
+// lock of a dead process.
 func (c cache) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(c.root, 0o755); err != nil {
 		return nil, err

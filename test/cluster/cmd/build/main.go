@@ -1,7 +1,5 @@
-// Command build makes sure that kube-apiserver, kubectl and etcd exist as programs of
-// the versions that test/cluster/go.mod names, and prints the directory that
-// holds them. The first run compiles them (minutes); later runs find them in
-// the user's cache directory (milliseconds).
+// Command build provides kube-apiserver, kubectl and etcd at the versions in test/cluster/go.mod, and prints their
+// directory. The first run compiles them, which takes minutes. Later runs find them in the user's cache directory.
 //
 //	go run -C test/cluster ./cmd/build
 package main
@@ -25,7 +23,7 @@ func main() {
 	fmt.Println(dir)
 }
 
-// run returns the directory of the programs, after building those that are missing.
+// run returns the directory of the programs, and builds missing ones first.
 func run(ctx context.Context) (string, error) {
 	v, err := readVersions()
 	if err != nil {
@@ -44,7 +42,7 @@ func run(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if c.complete() { // another process built them while this one waited
+	if c.complete() { // another process built them meanwhile
 		return c.dir(), nil
 	}
 	return c.dir(), c.fill(func(tmp string) error {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// program is one thing to compile.
+// program is a program to compile.
 type program struct {
 	name    string
 	pkg     string
@@ -20,14 +20,14 @@ type program struct {
 	ldflags string
 }
 
-// versions are what the module pins, and what else the result depends on.
+// versions are the pinned versions of the programs, and a key that covers all inputs of their build.
 type versions struct {
 	kube string
 	etcd string
 	key  string
 }
 
-// readVersions reads them from the module of this command.
+// readVersions reads the versions from this module's go.mod.
 func readVersions() (versions, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -53,7 +53,7 @@ func readVersions() (versions, error) {
 	if err != nil {
 		return v, err
 	}
-	// Anything that may change the programs changes the key, and so the name of the entry.
+	// A change of any build input changes the key, and with it the name of the cache entry.
 	h := sha256.New()
 	for _, part := range []string{string(text), string(main), runtime.Version(), fmt.Sprint(v.programs())} {
 		fmt.Fprintf(h, "%d\n%s\n", len(part), part)
@@ -62,7 +62,7 @@ func readVersions() (versions, error) {
 	return v, nil
 }
 
-// required returns the version that a go.mod requires of a module.
+// required returns the version of a module in a go.mod.
 func required(gomod []byte, module string) (string, error) {
 	m := regexp.MustCompile(`(?m)^(?:require)?\s+` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(gomod)
 	if m == nil {
