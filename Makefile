@@ -71,7 +71,7 @@ larder: ## build bin/larder
 
 .PHONY: demo
 demo: ## the whole story on an embedded API server, in under a minute; needs only Go
-	@$(GO) run ./test/demo/tell
+	@$(GO) run ./test/demo/run
 
 .PHONY: demo-real
 demo-real: ## the same story on a real kube-apiserver

@@ -17,7 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pair is two snapshots of the mirror, between which ten objects have changed.
+// pair names two snapshots of the mirror. Ten objects differ between them.
 type pair struct{ monday, tuesday string }
 
 var twoSnapshots struct {
@@ -26,19 +26,19 @@ var twoSnapshots struct {
 	pair
 }
 
-// planted are the ten changes, as the page names them.
-var planted = []string{
+// differences are the ten changes, as the page shows them.
+var differences = []string{
 	"changed fleet/worker-0042", "changed fleet/worker-1234", "changed fleet/worker-2718", "changed fleet/worker-3141",
 	"changed fleet/worker-4999", "removed fleet/worker-0007", "removed fleet/worker-4444", "replaced fleet/worker-2500",
 	"added fleet/worker-5000", "changed shop/web",
 }
 
-// snapshots saves one, plants the changes, and saves the other.
+// snapshots saves a snapshot, changes ten objects, and saves another one. It does so once for all tests.
 func snapshots(t *testing.T) pair {
 	t.Helper()
 	twoSnapshots.once.Do(func() {
 		twoSnapshots.monday = saveIn(t, site.Dir, "monday.larder")
-		plant(t)
+		changeObjects(t)
 		twoSnapshots.tuesday = saveIn(t, site.Dir, "tuesday.larder")
 	})
 	if twoSnapshots.tuesday == "" {
@@ -47,7 +47,7 @@ func snapshots(t *testing.T) pair {
 	return twoSnapshots.pair
 }
 
-func plant(t *testing.T) {
+func changeObjects(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	cms, none := client.CoreV1().ConfigMaps("fleet"), metav1.DeleteOptions{}
@@ -72,7 +72,7 @@ func plant(t *testing.T) {
 	mirrored(t, "fleet", worker(workers))
 }
 
-// mirrored waits until the mirror has a ConfigMap.
+// mirrored waits until the mirror serves a ConfigMap.
 func mirrored(t *testing.T, namespace, name string) {
 	t.Helper()
 	config, err := mirror.Config("")
@@ -95,8 +95,8 @@ func must(t *testing.T, err error) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestComparison: ten changes among 5,000 objects are found between two snapshots, each with its fields, and one with
-// both whole objects.
+// TestComparison checks that the page finds the ten changes between two snapshots of 5,000 objects, with the changed
+// fields. For one change it shows both whole objects.
 func TestComparison(t *testing.T) {
 	p := snapshots(t)
 	address := serve(t, "--from", p.tuesday, "--compare", p.monday)
@@ -107,11 +107,11 @@ func TestComparison(t *testing.T) {
 	tb.shows("6 changed")
 	t.Logf("compared in %s", time.Since(clicked).Round(time.Millisecond))
 	got := evalAs[[]string](tb, `[...document.querySelectorAll(".change summary")].map((e) => e.querySelector(".tag").textContent + " " + e.querySelector(".name").textContent)`)
-	want := slices.Sorted(slices.Values(planted))
+	want := slices.Sorted(slices.Values(differences))
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("the differences are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	lookOver(tb)
+	checkAccessibility(tb)
 	for find, want := range map[string][]string{
 		"worker-0042":          {"data", "image: registry.example/worker:1.4.2", "image: registry.example/worker:1.5.0"},
 		"SPEC.replicas":        {"spec", "replicas: 3", "replicas: 5"},
@@ -135,10 +135,10 @@ func TestComparison(t *testing.T) {
 		!strings.Contains(differ[1], "resourceVersion") {
 		t.Errorf("of the whole objects %q differ", differ)
 	}
-	lookOver(tb)
+	checkAccessibility(tb)
 }
 
-// TestLogged: larder log finds the same ten, with their fields.
+// TestLogged checks that larder log finds the same ten changes with their fields.
 func TestLogged(t *testing.T) {
 	p := snapshots(t)
 	larder, err := site.Larder()
@@ -152,13 +152,13 @@ func TestLogged(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		if strings.HasPrefix(line, " ") {
 			fields[got[len(got)-1]] += strings.TrimSpace(line) + "\n"
-		} else if words := strings.Fields(line); len(words) == 4 { // time, kind, resource and key
+		} else if words := strings.Fields(line); len(words) == 4 { // time, change, resource and key
 			got = append(got, words[1]+" "+words[3])
 		} else {
 			t.Errorf("%q is no change", line)
 		}
 	}
-	if want := slices.Sorted(slices.Values(planted)); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+	if want := slices.Sorted(slices.Values(differences)); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 		t.Errorf("the changes are %q, want %q", got, want)
 	}
 	for change, want := range map[string]string{
@@ -172,7 +172,7 @@ func TestLogged(t *testing.T) {
 	}
 }
 
-// TestNothingToCompare: without --compare there is no such view.
+// TestNothingToCompare checks that the page has no view of a comparison without --compare.
 func TestNothingToCompare(t *testing.T) {
 	address := serve(t, "--from", snapshots(t).monday)
 	tb := newTab(t)

@@ -1,9 +1,8 @@
-// Package browser tests the page of larder serve and larder sync --serve in a real, headless Chromium, as somebody
-// meets it who looks: over mirrors of a real kube-apiserver, and over snapshots. It also makes the pictures of
-// docs/page.md:
+// Package browser tests the page of larder serve and larder sync --serve in headless Chromium, over mirrors of a
+// kube-apiserver and over snapshots. It also takes the screenshots of docs/page.md:
 //
 //	go -C test/browser test -run '^TestPictures$' -docs.update .
 //
-// Every test fails if the console has an error, or if anything is requested from elsewhere than larder. Most also fail
-// if what is shown cannot be used without a mouse or without eyes, as far as a program can tell (lookOver).
+// Each test fails on errors in the browser console and on requests to other servers. Most tests also check
+// accessibility by keyboard and screen reader, as far as a program can (checkAccessibility).
 package browser

@@ -17,14 +17,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// scripts would run if texts became HTML. A bar is a slash, which no name may have.
+// scripts are texts that would run as HTML. A vertical bar stands for a slash, which object names cannot have.
 var scripts = []string{
 	`<script>window.ran=1<|script>`, `<img src=x onerror=window.ran=1>`, `"><svg onload=window.ran=1>`,
 	`javascript:window.ran=1`, `{{constructor.constructor("window.ran=1")()}}`, "' autofocus onfocus='window.ran=1",
 }
 
-// TestHostileObjects: no text of an object is run, wherever it is: names, namespaces, labels, annotations, values, and
-// names of fields. An API server would not take such names; a file may have anything.
+// TestHostileObjects checks that the page runs no text of an object: names, namespaces, labels, annotations, values and
+// field names. An API server refuses some of these texts, but a file may contain them.
 func TestHostileObjects(t *testing.T) {
 	dir := t.TempDir()
 	before, after := hostile(t, dir, "before", "x"), hostile(t, dir, "after", "y")
@@ -36,7 +36,7 @@ func TestHostileObjects(t *testing.T) {
 	for _, text := range scripts {
 		tb.shows(text)
 	}
-	lookOver(tb)
+	checkAccessibility(tb)
 	for i := range scripts {
 		tb.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelectorAll("tbody th a")[%d].click()`, i)))
 		tb.shows("annotations:")
@@ -56,7 +56,7 @@ func TestHostileObjects(t *testing.T) {
 	if evalAs[bool](tb, "'ran' in window") {
 		t.Error("a script of an object has run")
 	}
-	// What the policy of the page would stop, if the script of the page had a fault.
+	// The page's Content Security Policy must stop these even if its script had a fault.
 	tb.expect("Content Security Policy")
 	tb.expect("TrustedHTML")
 	if evalAs[bool](tb, `(() => { try { document.body.innerHTML = "<b>"; return true } catch { return false } })()`) {
@@ -64,7 +64,7 @@ func TestHostileObjects(t *testing.T) {
 	}
 }
 
-// hostile makes a snapshot of objects whose texts are scripts.
+// hostile saves a snapshot of objects whose texts are scripts, and returns its path.
 func hostile(t *testing.T, dir, name, value string) string {
 	t.Helper()
 	ctx := t.Context()

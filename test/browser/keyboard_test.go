@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestKeyboard goes from the state to an object and back, finds one, and reads a comparison, without a mouse.
+// TestKeyboard checks that all of the page works with a keyboard alone: objects, the search, and the list's form.
 func TestKeyboard(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")
@@ -17,7 +17,7 @@ func TestKeyboard(t *testing.T) {
 		t.Helper()
 		tb.until(`document.querySelector("h1")?.innerText.startsWith("` + want + `")`)
 	}
-	// Tab reaches everything, also what comes first, and each stop can be seen.
+	// Tab reaches every element from the first one on, and the focus is visible.
 	tb.tabTo(`e.id === "skip" && e.getBoundingClientRect().left > 0`)
 	tb.press(kb.Enter)
 	tb.until(`document.activeElement.id === "main"`)
@@ -25,7 +25,7 @@ func TestKeyboard(t *testing.T) {
 	tb.press(kb.Enter)
 	heading("pods")
 	tb.shows("web-302fd")
-	// Rows by arrows, an object by Enter, and back to where one was.
+	// Arrows select a row, Enter opens the object, and Escape returns to that row.
 	tb.press(kb.ArrowDown, kb.ArrowDown, kb.ArrowDown, kb.ArrowUp)
 	name := tb.focused()
 	if name != "alerts-6f1ec" {
@@ -39,7 +39,7 @@ func TestKeyboard(t *testing.T) {
 	tb.press(kb.Escape)
 	heading("pods")
 	tb.until(`document.activeElement.textContent === "` + name + `"`)
-	// A search, by a slash; Escape clears it, leaves it, and leaves the list.
+	// A slash starts a search. Escape clears it, then leaves it, then leaves the list.
 	tb.slash()
 	tb.press("web-3")
 	tb.until(`document.querySelectorAll("tbody tr").length === 1`)
@@ -51,7 +51,7 @@ func TestKeyboard(t *testing.T) {
 	tb.press(kb.Escape, kb.Escape)
 	heading("State")
 	tb.until(`document.activeElement.textContent === "pods"`)
-	// A namespace and labels, in the form.
+	// The form selects by namespace and labels.
 	tb.press(kb.Enter)
 	heading("pods")
 	tb.tabTo(`e.id === "ns"`)
@@ -60,10 +60,10 @@ func TestKeyboard(t *testing.T) {
 	tb.tabTo(`e.type === "checkbox"`)
 	tb.press(" ")
 	tb.until(`[...document.querySelectorAll("th")].some((e) => e.textContent === "Node" && e.checkVisibility())`)
-	lookOver(tb)
+	checkAccessibility(tb)
 }
 
-// slash presses that key as a keyboard does: its text comes with the key, and not if the page takes that.
+// slash presses the slash key as a keyboard does. The key types its text unless the page handles the event.
 func (tb *tab) slash() {
 	tb.t.Helper()
 	for _, key := range []input.DispatchKeyEventParams{
@@ -73,7 +73,7 @@ func (tb *tab) slash() {
 	}
 }
 
-// focused is the text of what has the focus.
+// focused returns the text of the focused element.
 func (tb *tab) focused() string {
 	tb.t.Helper()
 	return evalAs[string](tb, "document.activeElement.textContent.trim()")

@@ -27,17 +27,17 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// What all tests share.
+// Shared by all tests.
 var (
 	browserCtx context.Context
 	site       *served.Site
-	client     kubernetes.Interface // of the API server
+	client     kubernetes.Interface // for the API server
 	mirror     *served.Mirror
-	token      string // of the mirror's kubeconfig
-	larder     string // the program
+	token      string // from the mirror's kubeconfig
+	larder     string // path of the program
 )
 
-// workers is how many ConfigMaps the namespace fleet has.
+// workers is the number of ConfigMaps in the namespace fleet.
 const workers = 5000
 
 func TestMain(m *testing.M) {
@@ -82,7 +82,7 @@ func runAll(m *testing.M) (code int, err error) {
 	}
 	token = mirrored.BearerToken
 	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.IgnoreCertErrors, // larder's authority is its own
+		chromedp.IgnoreCertErrors, // larder signs its certificate with an authority of its own
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
 		chromedp.Flag("lang", "en-US"), chromedp.Flag("font-render-hinting", "none"))
 	allocator, stop := chromedp.NewExecAllocator(ctx, o...)
@@ -101,7 +101,7 @@ func unlimited(config *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// fillFleet makes ConfigMaps, many of them.
+// fillFleet creates the ConfigMaps of the namespace fleet.
 func fillFleet(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
@@ -128,13 +128,13 @@ func fillFleet(ctx context.Context) error {
 
 func worker(i int) string { return fmt.Sprintf("worker-%04d", i) }
 
-// mirrorPage is the address of the mirror's page, with the token.
+// mirrorPage returns the URL of the mirror's page, token included.
 func mirrorPage() string { return "https://" + mirror.Address() + "/#token=" + token }
 
-// serve runs larder serve until the test ends, and returns what is its page's address, token included.
+// serve runs larder serve until the test ends, and returns the URL of its page, token included.
 func serve(t *testing.T, args ...string) string {
 	t.Helper()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig") // has the token, which no log has
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig") // for the token, which larder does not log
 	cmd := exec.Command(larder, append([]string{"serve", "--serve-kubeconfig", kubeconfig}, args...)...)
 	cmd.Dir = t.TempDir()
 	stderr, err := cmd.StderrPipe()
@@ -171,7 +171,7 @@ func serve(t *testing.T, args ...string) string {
 	return ""
 }
 
-// saveIn saves a snapshot of the mirror in a directory.
+// saveIn saves a snapshot of the mirror in dir, and returns its path.
 func saveIn(t *testing.T, dir, name string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -181,7 +181,7 @@ func saveIn(t *testing.T, dir, name string) string {
 	return path
 }
 
-// eventually waits until done.
+// eventually polls done until it is true, and fails with the message what.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {

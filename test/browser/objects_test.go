@@ -12,9 +12,9 @@ import (
 
 const fleet = "#/objects/_/v1/configmaps?ns=fleet"
 
-// TestManyObjects: 5,000 objects come a page at a time, and one of them is found wherever it is.
+// TestManyObjects checks that 5,000 objects are shown page by page, and that the search finds objects on any page.
 func TestManyObjects(t *testing.T) {
-	snapshots(t) // which change the fleet, before it is counted
+	snapshots(t) // changes the number of objects, so it runs before the count
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")
 	all := evalAs[int](tb, `fetch("/api/v1/namespaces/fleet/configmaps?limit=1", { headers: { Authorization: "Bearer " + sessionStorage.token } })
@@ -43,12 +43,13 @@ func TestManyObjects(t *testing.T) {
 	tb.shows(fmt.Sprintf("10 of %s", thousands(all)))
 	tb.find("no such thing")
 	rows(0)
-	lookOver(tb)
+	checkAccessibility(tb)
 }
 
 func thousands(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
 
-// TestLive: what changes in the cluster appears in the list, and among the changes with what its columns were.
+// TestLive checks that the page shows changes in the cluster as they happen: in the list, and in the view of changes
+// with the old values of the columns.
 func TestLive(t *testing.T) {
 	ctx := t.Context()
 	tb := newTab(t)
@@ -67,11 +68,11 @@ func TestLive(t *testing.T) {
 	tb.until(row + `.cells[1].textContent === "2"`)
 	must(t, cms.Delete(ctx, live.Name, metav1.DeleteOptions{}))
 	tb.until("!" + row)
-	// The view of changes has seen them, and follows others.
+	// The view of changes shows both changes, and follows new ones.
 	tb.do(chromedp.Click(`nav a[href="#/changes"]`))
 	tb.shows("removed configmaps shop/a-live-one")
 	tb.shows("added configmaps shop/a-live-one")
-	// On record is what has been committed; what the first list has brought is no change.
+	// Recorded changes are committed ones. Objects of the first list are no changes.
 	recorded := `[...document.querySelectorAll('ol[aria-label="Recorded changes"] > li')].map((e) => e.innerText).join()`
 	eventually(t, "the removal is not on record", func() bool {
 		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("since")?.dispatchEvent(new Event("change"))`))
@@ -80,7 +81,7 @@ func TestLive(t *testing.T) {
 	if evalAs[bool](tb, recorded+`.includes("worker-0001")`) {
 		t.Error("what the first list has brought is on record")
 	}
-	// The changed kind is the first that is followed, and filters select changes, live and on record.
+	// The kind with the most changes is the first of the followed kinds. Filters select both live and recorded changes.
 	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/"`))
 	tb.shows("configmaps")
 	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/changes?ns=shop&q=live-one"`))
@@ -91,12 +92,12 @@ func TestLive(t *testing.T) {
 	}
 	tb.do(chromedp.Evaluate[chromedp.Void](`const k = document.getElementById("kind"); k.value = "pods"; k.dispatchEvent(new Event("input"))`))
 	tb.until(listed + `.length === 0 && location.hash.includes("kind=pods")`)
-	lookOver(tb)
+	checkAccessibility(tb)
 	tb.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#/changes"`))
 	tb.shows("removed configmaps shop/a-live-one")
 	tb.until(`document.querySelectorAll("fieldset input:checked").length === 4`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`for (const e of document.querySelectorAll("fieldset input")) if (e.checked !== e.value.startsWith("pods")) e.click()`))
-	// An event of the past counts only once it is followed, so the pod is changed until that is seen.
+	// The view shows only events since it follows the kind, so the test changes the pod until a change is shown.
 	n := 0
 	eventually(t, "the change of the pod does not appear", func() bool {
 		n++
@@ -104,5 +105,5 @@ func TestLive(t *testing.T) {
 		must(t, second(client.CoreV1().Pods("shop").Patch(ctx, "web-302fd", types.MergePatchType, []byte(body), metav1.PatchOptions{}, "status")))
 		return evalAs[bool](tb, `[...document.querySelectorAll(".fields tr")].some((e) => /^Status\s+(Running|Reason\d+)\s+Reason\d+/.test(e.innerText))`)
 	})
-	lookOver(tb)
+	checkAccessibility(tb)
 }

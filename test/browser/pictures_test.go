@@ -11,15 +11,15 @@ import (
 
 var updateDocs = flag.Bool("docs.update", false, "write the pictures of docs/page.md")
 
-// largestPicture is what a picture in the repository may have.
+// largestPicture limits the bytes of a picture in the repository.
 const largestPicture = 150_000
 
-// TestPictures makes the pictures of docs/page.md. Without -docs.update it only makes sure that they can be made.
+// TestPictures takes the screenshots of docs/page.md. Only -docs.update writes them to docs/img.
 func TestPictures(t *testing.T) {
 	p := snapshots(t)
 	compared := serve(t, "--from", p.tuesday, "--compare", p.monday)
 	tb := newTab(t)
-	tb.look("light", 1000, 420)
+	tb.emulate("light", 1000, 420)
 	tb.open(mirrorPage(), "configmaps")
 	tb.picture("page-state")
 	tb.do(chromedp.Click(`a[href^="#/objects/_/v1/pods"]`))
@@ -27,14 +27,14 @@ func TestPictures(t *testing.T) {
 	tb.picture("page-objects")
 	tb.do(chromedp.Click(`a[href*="web-302fd"]`))
 	tb.shows("managedFields")
-	tb.look("dark", 1000, 520)
+	tb.emulate("dark", 1000, 520)
 	tb.picture("page-object-dark")
-	tb.look("light", 1000, 620)
+	tb.emulate("light", 1000, 620)
 	tb.open(compared, "configmaps")
 	tb.do(chromedp.Click(`nav a[href="#/compare"]`))
 	tb.shows("6 changed")
 	tb.picture("page-compare")
-	tb.look("light", 400, 700)
+	tb.emulate("light", 400, 700)
 	tb.picture("page-narrow")
 }
 

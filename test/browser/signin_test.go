@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestSignIn: without a token there is a form and nothing else; a wrong one is refused; the right one shows the state,
-// also after a reload, and in this tab alone.
+// TestSignIn checks the sign-in form: without a token the page shows only the form, and it refuses a wrong token. A
+// correct token lasts over a reload, and only in its tab.
 func TestSignIn(t *testing.T) {
 	tb := newTab(t)
 	tb.expect("status of 401")
@@ -19,7 +19,7 @@ func TestSignIn(t *testing.T) {
 	if tb.shown(); evalAs[bool](tb, `document.body.innerText.includes("configmaps")`) {
 		t.Errorf("data are shown: %s", tb.shown())
 	}
-	lookOver(tb)
+	checkAccessibility(tb)
 	tb.press("wrong", kb.Enter)
 	tb.shows("That token is not known here.")
 	tb.press(token, kb.Enter)
@@ -30,12 +30,12 @@ func TestSignIn(t *testing.T) {
 	tb.do(chromedp.Evaluate[chromedp.Void]("window.seen = 1; sessionStorage.setItem('seen', '1')"),
 		chromedp.Click("#signout"))
 	tb.shows("Sign in")
-	tb.until("!window.seen && !sessionStorage.getItem('seen')") // nothing that this user has seen is left for the next
+	tb.until("!window.seen && !sessionStorage.getItem('seen')") // no data remain for the next user of the tab
 	tb.do(chromedp.Reload())
 	tb.shows("Sign in")
 }
 
-// TestAddresses: an address that nobody can have made shows an error, or that there is nothing, and not an empty page.
+// TestAddresses checks that malformed URLs show an error or an empty result, but no blank page.
 func TestAddresses(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")
@@ -53,20 +53,21 @@ func (tb *tab) signedOut() {
 	tb.open("https://"+mirror.Address()+"/#/objects/_/v1/pods", "Sign in")
 }
 
-// TestTokenInTheAddress: the fragment signs in, and is gone from the address and from the history then.
+// TestTokenInTheAddress checks that a token in the URL's fragment signs in, and is removed from the URL and from the
+// browser's history.
 func TestTokenInTheAddress(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")
 	if at := evalAs[string](tb, "location.href"); at != "https://"+mirror.Address()+"/#/" {
 		t.Errorf("the address is %s", at)
 	}
-	if n := evalAs[int](tb, "history.length"); n > 2 { // with the empty page before
+	if n := evalAs[int](tb, "history.length"); n > 2 { // including the blank page of the new tab
 		t.Errorf("the history has %d entries", n)
 	}
 }
 
-// TestRights: a user who may read one kind in one namespace, and not the state, sees the kinds that are served, that
-// one's objects, and why there is no more.
+// TestRights checks the page of a user who may read one kind in one namespace, but not the state. It shows the served
+// kinds, the permitted objects, and the reason for the rest.
 func TestRights(t *testing.T) {
 	dir := t.TempDir()
 	tokens, rights := filepath.Join(dir, "tokens"), filepath.Join(dir, "rights.yaml")
@@ -85,7 +86,7 @@ rules:
 	tb.expect("status of 403")
 	tb.open(address+"#token="+jane, "The state takes the right to get /larder/status.")
 	tb.shows("deployments.apps")
-	lookOver(tb)
+	checkAccessibility(tb)
 	tb.do(chromedp.Click(`main a[href*="configmaps"]`))
 	tb.shows("You may not see this: configmaps is forbidden")
 	tb.do(chromedp.SendKeys("#ns", "shop"+kb.Enter))

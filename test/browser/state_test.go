@@ -17,7 +17,7 @@ func TestStateView(t *testing.T) {
 	tb := newTab(t)
 	tb.open(mirrorPage(), "configmaps")
 	const names = `[...document.querySelectorAll("tbody th")].map((e) => e.textContent)`
-	tb.until(`/\d empty kinds? hidden/.test(document.getElementById("main").innerText)`) // there may be no events yet
+	tb.until(`/\d empty kinds? hidden/.test(document.getElementById("main").innerText)`) // perhaps no events yet
 	if evalAs[bool](tb, names+`.includes("jobs.batch")`) {
 		t.Error("the empty kind jobs.batch is shown")
 	}
@@ -33,7 +33,7 @@ func TestStateView(t *testing.T) {
 	tb.until(names + `[0] === "configmaps" && document.querySelector('[aria-sort=descending]')?.innerText.startsWith("Objects")`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("thead button")].find((e) => e.textContent === "Resource").click()`))
 	tb.until(names + `.join() === ` + names + `.sort().join() && location.hash.includes("sort=Resource")`)
-	lookOver(tb)
+	checkAccessibility(tb)
 }
 
 // TestStateNotes checks that the state shows the known defects of a collection, and that it is not well; issue 37.
@@ -56,7 +56,7 @@ func TestStateNotes(t *testing.T) {
 	if !evalAs[bool](tb, `document.querySelector("tbody .tag").classList.contains("warn")`) {
 		t.Error("the state is not marked")
 	}
-	lookOver(tb)
+	checkAccessibility(tb)
 }
 
 // TestBadStates checks that a pod's bad state and a pod that is not ready are marked by colour; issue 37.
@@ -74,5 +74,5 @@ func TestBadStates(t *testing.T) {
 	if n := evalAs[int](tb, `document.querySelectorAll("td.bad").length`); n == 0 {
 		t.Error("no pod of the playground has a bad state")
 	}
-	lookOver(tb)
+	checkAccessibility(tb)
 }

@@ -17,22 +17,22 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// patience is how long a step in the browser may take, on a busy machine too.
+// patience limits a step in the browser, even on a busy machine.
 const patience = time.Minute
 
-// tab is a tab of the browser. When its test ends, nothing may have gone wrong in it.
+// tab is a browser tab. Its test fails at the end if the tab had unexpected problems.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 
 	mu       sync.Mutex
 	problems []string // guarded by mu
-	asked    int      // requests; guarded by mu
-	// expected are texts of problems that the test causes.
+	asked    int      // number of requests; guarded by mu
+	// expected are parts of the problems that the test causes.
 	expected []string
 }
 
-// newTab opens a tab with a storage of its own, so that it is signed in nowhere.
+// newTab opens a tab with its own storage, so that it is not signed in.
 func newTab(t *testing.T) *tab {
 	t.Helper()
 	tb := &tab{t: t}
@@ -55,7 +55,7 @@ func newTab(t *testing.T) *tab {
 	return tb
 }
 
-// note notes what must not be: errors in the console, and requests that leave the machine.
+// note records problems: console errors, exceptions, requests to other hosts, and tokens in URLs.
 func (tb *tab) note(ev any) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -91,14 +91,14 @@ func (tb *tab) problem(format string, args ...any) {
 	tb.problems = append(tb.problems, text)
 }
 
-// expect lets the test cause a problem whose text has this part.
+// expect permits problems whose text contains text.
 func (tb *tab) expect(text string) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	tb.expected = append(tb.expected, text)
 }
 
-// do runs actions.
+// do runs browser actions.
 func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
@@ -108,14 +108,14 @@ func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// open opens an address of the page, and waits until it shows a text.
+// open opens a URL, and waits until the page shows text.
 func (tb *tab) open(address, text string) {
 	tb.t.Helper()
 	tb.do(chromedp.Navigate(address))
 	tb.shows(text)
 }
 
-// evalAs returns the value of an expression of JavaScript.
+// evalAs returns the value of a JavaScript expression.
 func evalAs[T any](tb *tab, expression string, o ...chromedp.EvaluateOption) T {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
@@ -127,7 +127,7 @@ func evalAs[T any](tb *tab, expression string, o ...chromedp.EvaluateOption) T {
 	return v
 }
 
-// shown is all text of the page.
+// shown returns the page's title, URL and text.
 func (tb *tab) shown() string {
 	ctx, cancel := context.WithTimeout(tb.ctx, 5*time.Second)
 	defer cancel()
@@ -139,7 +139,7 @@ func (tb *tab) shown() string {
 	return text
 }
 
-// until waits until an expression is true.
+// until waits until a JavaScript expression is true.
 func (tb *tab) until(expression string) {
 	tb.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -154,23 +154,23 @@ func (tb *tab) until(expression string) {
 	}
 }
 
-// shows waits until the main part of the page has a text.
+// shows waits until the main part of the page contains text.
 func (tb *tab) shows(text string) {
 	tb.t.Helper()
 	tb.until(fmt.Sprintf("document.getElementById('main')?.innerText.includes(%q)", text))
 }
 
-// blur takes the focus from everything, and looks at the top.
+// blur removes the focus and scrolls to the top.
 var blur = chromedp.Evaluate[chromedp.Void]("document.activeElement.blur(); scrollTo(0, 0)")
 
-// find types into the search, in place of what is there.
+// find replaces the text in the search field.
 func (tb *tab) find(text string) {
 	tb.t.Helper()
 	tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("search").select()`), chromedp.SendKeys("#search", text))
 	tb.until(fmt.Sprintf(`new URLSearchParams(location.hash.split("?")[1]).get("q") === %q`, text))
 }
 
-// press presses keys.
+// press sends key events.
 func (tb *tab) press(keys ...string) {
 	tb.t.Helper()
 	for _, k := range keys {
@@ -178,7 +178,7 @@ func (tb *tab) press(keys ...string) {
 	}
 }
 
-// tabTo presses Tab until the element with the focus satisfies a condition, in which it is called e.
+// tabTo presses Tab until the focused element e satisfies a JavaScript condition.
 func (tb *tab) tabTo(condition string) {
 	tb.t.Helper()
 	for range 100 {
@@ -190,8 +190,8 @@ func (tb *tab) tabTo(condition string) {
 	tb.t.Fatalf("Tab never reaches what is %s\nthe page shows: %s", condition, tb.shown())
 }
 
-// look sets the colours that the user prefers, dark or light, and the width of the window.
-func (tb *tab) look(scheme string, width, height int64) {
+// emulate emulates a preferred colour scheme, dark or light, and the size of the window.
+func (tb *tab) emulate(scheme string, width, height int64) {
 	tb.t.Helper()
 	tb.do(chromedp.EmulateViewport(width, height))
 	media := emulation.SetEmulatedMediaParams{

@@ -19,14 +19,15 @@ func at(name, rv string) *corev1.Pod {
 	return pod
 }
 
-// going is a pod whose deletion has been announced.
+// going returns a pod with a deletionTimestamp.
 func going(name, rv string) *corev1.Pod {
 	pod := at(name, rv)
 	pod.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
 	return pod
 }
 
-// The checks must see what is wrong: each of these is told too much, too little, or the wrong thing.
+// TestLedgerSees checks that the ledger reports each kind of wrong event: missing, repeated, stale, and unexpected
+// ones.
 func TestLedgerSees(t *testing.T) {
 	want := changes{created: []string{"ns/c"}, updated: []string{"ns/a"}, deleted: []string{"ns/b"}}
 	good := []func(l *ledger){

@@ -19,15 +19,15 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// client is a client with connections of its own, whose bytes are counted.
+// client is a REST client with connections of its own. It counts received bytes.
 type client struct {
-	// of the group "", version v1. A clientset would make the program larger by 10 MB.
+	// Interface is for the core group, version v1. A clientset would add 10 MB to the program.
 	rest.Interface
 	userAgent string
 	received  atomic.Int64
 	dialer    *connrotation.Dialer
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	watching bool
 	answered time.Time
 }
@@ -60,14 +60,14 @@ func newClient(cluster Cluster, userAgent string) (*client, error) {
 // close closes the connections.
 func (c *client) close() { c.dialer.CloseAll() }
 
-// noteAnswer makes firstAnswer tell when the server answers next, with success.
+// noteAnswer makes firstAnswer report the next successful answer.
 func (c *client) noteAnswer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watching, c.answered = true, time.Time{}
 }
 
-// firstAnswer is when the first request after noteAnswer was answered; zero if none has been.
+// firstAnswer returns the time of the first successful answer since noteAnswer, or the zero time.
 func (c *client) firstAnswer() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,8 @@ func (t *clientTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// listWatch lists and watches the pods of a namespace. traits tells client-go what the client can do.
+// listWatch lists and watches the pods of a namespace. client-go reads from traits whether the client supports
+// WatchList.
 func (c *client) listWatch(namespace string, traits any) cache.ListerWatcher {
 	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}
 	return cache.ToListWatcherWithWatchListSemantics(requests.ListWatch(c, id).ListWatch, traits)

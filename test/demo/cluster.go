@@ -8,40 +8,40 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cluster is where the story happens. Its methods are called by one goroutine at
-// a time, but for Config.
+// Cluster is the API server of the demo. Config is safe for concurrent use. The other methods are called from one
+// goroutine at a time.
 type Cluster interface {
-	// Label names it in the output, such as "kube-apiserver v1.36.3".
+	// Label is the cluster's name in the output, for example "kube-apiserver v1.36.3".
 	Label() string
-	// Notes are lines for people who want to know how the figures come about. May be empty.
+	// Notes explain how the figures are measured, one line each. May be empty.
 	Notes() []string
-	// Config returns what a client needs that calls itself userAgent, without client-side throttling.
+	// Config returns a client configuration with that user agent and without client-side throttling.
 	Config(userAgent string) *rest.Config
-	// Stop makes the API server go away: its port refuses connections.
+	// Stop stops the API server. Its port refuses connections.
 	Stop(ctx context.Context) error
-	// Start brings it back on the same address, without its watch history, and returns when it is ready: a watch from a
-	// resourceVersion before Stop's is answered with 410.
+	// Start starts the API server at the same address without its watch history, and returns once it is ready. A watch
+	// from a resourceVersion before Stop is answered with 410.
 	Start(ctx context.Context) error
-	// Requests returns what the client that calls itself userAgent has asked about pods so far.
+	// Requests returns the requests for pods with that user agent so far.
 	Requests(ctx context.Context, userAgent string) (Requests, error)
 }
 
-// Requests are the requests of one client about pods, by what they cost.
+// Requests counts one client's requests for pods, by cost.
 type Requests struct {
-	// Lists counts the lists that were begun, Pages the requests that they took.
+	// Lists counts lists, Pages their requests.
 	Lists int
 	Pages int
-	// Probes are lists with limit=1 that only ask for the server's resourceVersion; Lookups ask for one object by name.
-	// Compares ask for a page of metadata, to compare it with what is held.
+	// Probes counts lists with limit=1 that only read the server's resourceVersion. Lookups counts requests for one object
+	// by name. Compares counts pages of metadata for a comparison with held objects.
 	Probes   int
 	Lookups  int
 	Compares int
-	// Watches counts those that begin at a resourceVersion, WatchLists those that ask for the whole state first.
+	// Watches counts watches from a resourceVersion, WatchLists watches that begin with the whole state.
 	Watches    int
 	WatchLists int
 }
 
-// Count counts one request, given its verb ("list", "watch"; others count as nothing) and its query.
+// Count adds a request with that verb and query. It ignores verbs other than "list" and "watch".
 func (r *Requests) Count(verb string, query url.Values) {
 	switch {
 	case verb == "watch" && (query.Get("sendInitialEvents") == "true" || query.Get("resourceVersion") == ""):
@@ -51,7 +51,7 @@ func (r *Requests) Count(verb string, query url.Values) {
 	case verb != "list":
 	case strings.Contains(query.Get("fieldSelector"), "metadata.name="):
 		r.Lookups++
-	case query.Get("timeoutSeconds") != "": // as no other list does; the form is not in an audit log
+	case query.Get("timeoutSeconds") != "": // only comparisons set it; an audit log lacks the Accept header
 		r.Compares++
 	case query.Get("limit") == "1" && query.Get("continue") == "":
 		r.Probes++
@@ -63,5 +63,5 @@ func (r *Requests) Count(verb string, query url.Values) {
 	}
 }
 
-// WholeState is how many requests made the server send all of the state, or a page of it.
+// WholeState returns the number of requests for the whole state or a page of it.
 func (r Requests) WholeState() int { return r.Pages + r.WatchLists }

@@ -8,12 +8,12 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// Embedded is an API server in this process.
+// Embedded is the fake API server, in this process.
 type Embedded struct{ server *fakeapi.Server }
 
 var _ Cluster = (*Embedded)(nil)
 
-// StartEmbedded starts one on a free loopback port. Close it.
+// StartEmbedded starts a server on a free loopback port. The caller closes it.
 func StartEmbedded() (*Embedded, error) {
 	server := fakeapi.New(fakeapi.Options{})
 	return &Embedded{server: server}, server.Start()

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// larder is one run of Larder, from opening its file to closing it.
+// larder is one run of Larder, from opening to closing its file.
 type larder struct {
 	client   *client
 	store    *store.Store
@@ -29,7 +29,7 @@ type larder struct {
 	done   chan struct{}
 }
 
-// larderStart is what differs between the runs.
+// larderStart holds the parameters of a run.
 type larderStart struct {
 	cluster         Cluster
 	namespace, file string
@@ -38,7 +38,7 @@ type larderStart struct {
 	ledger          *ledger
 }
 
-// startLarder does what a process would do that uses Larder.
+// startLarder opens the store and runs an informer on it, as a program with Larder does.
 func startLarder(ctx context.Context, o larderStart) (*larder, error) {
 	c, err := newClient(o.cluster, o.userAgent)
 	if err != nil {
@@ -78,7 +78,7 @@ func startLarder(ctx context.Context, o larderStart) (*larder, error) {
 	return l, nil
 }
 
-// stop is a clean shutdown.
+// stop stops the informer and closes the store.
 func (l *larder) stop() error {
 	l.cancel()
 	<-l.done
@@ -86,7 +86,7 @@ func (l *larder) stop() error {
 	return l.store.Close()
 }
 
-// awaitSync waits until HasSynced is true and the handler has been told everything up to there.
+// awaitSync waits until HasSynced is true for the informer and for its handler.
 func (l *larder) awaitSync(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func (l *larder) awaitSync(ctx context.Context) (time.Duration, error) {
 	return time.Since(l.started), nil
 }
 
-// awaitLive waits until the watch is open and everything that came has been stored, after at least one relist.
+// awaitLive waits until the watch is open and all received changes are stored, after at least one relist.
 func (l *larder) awaitLive(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -120,12 +120,12 @@ func (l *larder) awaitLive(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// await waits until the handler has been told that the ledger's marker came or went.
-func (l *larder) await(ctx context.Context, told <-chan struct{}) error {
+// await waits for the handler's event of the ledger's marker.
+func (l *larder) await(ctx context.Context, event <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	select {
-	case <-told:
+	case <-event:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("the watch did not deliver the change of %s: %w", l.ledger.marker,

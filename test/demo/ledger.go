@@ -10,24 +10,24 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ledger is a handler that writes down what it was told.
+// ledger is an event handler that records its events.
 type ledger struct {
 	marker string
 
-	mu sync.Mutex // guards what follows
-	// stored is what was on disk before the start, with the resourceVersions; told removes from it.
+	mu sync.Mutex // guards the fields below
+	// stored holds the resourceVersions on disk before the start. A replayed object is removed from it.
 	stored   map[string]string
 	replayed int
 	got      changes
-	// deleting are keys whose deletion was announced by an update, as kube-apiserver does with pods.
+	// deleting holds the keys of objects that got a deletionTimestamp in an update, as kube-apiserver deletes pods.
 	deleting []string
 	problems []string
-	// marked is closed when the marker comes, unmarked when it goes.
+	// marked is closed when the marker is added, unmarked when it is deleted.
 	marked, unmarked chan struct{}
 }
 
-// newLedger returns a ledger for a start with these objects on disk. marker is the key of a pod that is created
-// to know that everything before it has been written down, and then deleted.
+// newLedger returns a ledger for a start with these objects on disk. marker is the key of a pod whose events show that
+// all earlier events were recorded.
 func newLedger(stored map[string]string, marker string) *ledger {
 	return &ledger{stored: stored, marker: marker, marked: make(chan struct{}), unmarked: make(chan struct{})}
 }
@@ -58,8 +58,8 @@ func (l *ledger) OnAdd(obj any, _ bool) {
 	}
 }
 
-// OnUpdate implements cache.ResourceEventHandler. kube-apiserver deletes a pod in two writes, of which the first sets
-// the deletionTimestamp: that is not a change that somebody made.
+// OnUpdate implements cache.ResourceEventHandler. kube-apiserver deletes a pod in two writes, and the first sets the
+// deletionTimestamp. That update is not a change of the demo.
 func (l *ledger) OnUpdate(before, after any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +110,7 @@ func (l *ledger) problemLocked(format string, args ...any) {
 	l.problems = append(l.problems, fmt.Sprintf(format, args...))
 }
 
-// compare tells what the handler was told too much or too little.
+// compare returns the differences between the recorded events and the expected ones.
 func (l *ledger) compare(replayed int, want changes) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,12 +20,12 @@ type plain struct {
 	done   chan struct{}
 }
 
-// listOnly tells client-go not to ask for the state by a watch: KUBE_FEATURE_WatchListClient=false for one informer.
+// listOnly disables WatchList in one client-go informer, as KUBE_FEATURE_WatchListClient=false does for a process.
 type listOnly struct{}
 
 func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
 
-// startPlain starts cache.NewSharedIndexInformer as it comes; withList makes it LIST.
+// startPlain starts cache.NewSharedIndexInformer with its defaults, or with LIST if withList is true.
 func startPlain(ctx context.Context, cluster Cluster, namespace, userAgent string, withList bool) (*plain, error) {
 	c, err := newClient(cluster, userAgent)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// namesPerLine is how many deleted pods are named in a line.
+// namesPerLine limits the names of deleted pods in a line of output.
 const namesPerLine = 6
 
-// printer tells the story to people. It remembers the first error of its writer.
+// printer writes the demo's output for people. It keeps the first error of its writer.
 type printer struct {
 	w        io.Writer
 	chapters int
@@ -36,13 +36,13 @@ func (p *printer) chapter(format string, args ...any) {
 
 func (p *printer) line(format string, args ...any) { p.printf("   "+format+"\n", args...) }
 
-// cost prints what a start of Larder cost.
+// cost prints the requests, bytes and duration of a start of Larder.
 func (p *printer) cost(m Measure) {
 	p.line("%s, %s received, %s.", m.Requests, size(m.Received), span(m.Took))
 }
 
-// told prints what the handler was told; format has room for the number of stored pods.
-func (p *printer) told(step *Step, format string) {
+// events prints the events that the handler received. format has a verb for the number of stored pods.
+func (p *printer) events(step *Step, format string) {
 	p.line(format, count(step.Replayed))
 	p.line("  %s updated, %s created, %s deleted; the deleted ones are", count(len(step.Updated)),
 		count(len(step.Created)), count(len(step.Deleted)))
@@ -57,13 +57,13 @@ func (p *printer) told(step *Step, format string) {
 	}
 }
 
-// String is what was done, in words.
+// String describes the changes in words.
 func (c changes) String() string {
 	return fmt.Sprintf("%s pods were changed, %s created, %s deleted", count(len(c.updated)), count(len(c.created)),
 		count(len(c.deleted)))
 }
 
-// String names what was asked, leaving out what was not.
+// String lists the requests by type, without types that were not sent.
 func (r Requests) String() string {
 	parts := []string{r.lists()}
 	for _, part := range []struct {
@@ -78,7 +78,7 @@ func (r Requests) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// lists are the lists, with the pages that they came in.
+// lists returns the number of lists and, if there were more, of their pages.
 func (r Requests) lists() string {
 	text := fmt.Sprintf("%d %s", r.Lists, plural("list", r.Lists))
 	if r.Pages > r.Lists {
@@ -99,7 +99,7 @@ func plural(name string, n int) string {
 	return name + "s"
 }
 
-// table prints the steps side by side.
+// table prints the measurements of all steps side by side.
 func (p *printer) table(r Report) {
 	p.printf("\n")
 	var text strings.Builder
@@ -119,7 +119,7 @@ func (p *printer) table(r Report) {
 		})...)
 		row(cells("  pods", columns, func(m Measure) string { return count(m.Objects) })...)
 	}
-	// A strings.Builder takes everything.
+	// A strings.Builder returns no errors.
 	_ = w.Flush()
 	for line := range strings.Lines(text.String()) {
 		p.printf("%s\n", strings.TrimRight(line, " \n"))
@@ -151,7 +151,7 @@ func wholeState(m Measure) string {
 	}
 }
 
-// count writes a number with commas.
+// count formats a number with commas.
 func count(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -160,7 +160,7 @@ func count(n int) string {
 	return digits
 }
 
-// size writes bytes as people read them; a kB is 1,000 bytes.
+// size formats a number of bytes for people; a kB is 1,000 bytes.
 func size(n int64) string {
 	switch {
 	case n < 1000:
@@ -171,7 +171,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// span writes a duration as people read it.
+// span formats a duration for people.
 func span(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())

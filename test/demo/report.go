@@ -5,39 +5,40 @@ import (
 	"time"
 )
 
-// ErrClaim is wrapped by the error of Run if something that the story says does not hold.
+// ErrClaim is wrapped by Run's error if a claim of the demo is false.
 var ErrClaim = errors.New("a claim of the demo does not hold")
 
-// Report is what the story measured.
+// Report holds the figures of a demo.
 type Report struct {
-	// Steps in the order of the story: cold start, restart, start without the API server, API server back.
+	// Steps are in order: cold start, restart, start without the API server, API server back.
 	Steps []Step
 }
 
-// Step is one start, by Larder and by client-go's informer.
+// Step is one start, measured with Larder and with client-go's informer.
 type Step struct {
 	Name string
-	// Larder, Default (client-go as it comes: WatchList) and List (client-go made to LIST). One that did not
-	// get to an end, for want of a server, has Synced false.
+	// Larder, Default (client-go's WatchList) and List (client-go with LIST) are the figures of each informer. Synced is
+	// false for an informer that had no server to sync from.
 	Larder, Default, List Measure
-	// Told is what Larder's handler was told besides what was stored, and Replayed how much was.
+	// Created, Updated and Deleted are the keys in the events of Larder's handler. Replayed counts the stored objects that
+	// it received.
 	Created, Updated, Deleted []string
 	Replayed                  int
-	// Reason of the relist, if there was one.
+	// Reason is the reason of the relist, or "".
 	Reason string
-	// Age of the data when it was served without the server.
+	// Age is the age of the data that was served without the server.
 	Age time.Duration
 }
 
-// Measure is what a start cost.
+// Measure holds the figures of one start.
 type Measure struct {
 	Synced bool
-	// Took is the time until everything was there; for the last step of Larder, since the server's first answer.
+	// Took is the time until the sync was complete. Larder's last step begins at the server's first answer.
 	Took time.Duration
-	// Waited is how long Larder took to notice that the server is back; 0 if it did before the Cluster said so.
+	// Waited is the time until Larder noticed that the server was back; 0 if that was before Cluster.Start returned.
 	Waited   time.Duration
 	Requests Requests
-	// Received is in bytes, on the wire.
+	// Received counts bytes on the wire.
 	Received int64
 	Objects  int
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// equal compares a cache with the server's state, and names the first few differences.
+// equal compares a cache with the server's state. The error names the first few differences.
 func (want state) equal(got cache.Store) error {
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -38,7 +38,7 @@ func (want state) equal(got cache.Store) error {
 	return errors.Join(errs...)
 }
 
-// coldStart: nothing is on disk.
+// coldStart starts Larder without a file.
 func (s *story) coldStart(ctx context.Context) (err error) {
 	s.out.chapter("Cold start. Nothing is on disk.")
 	step := &Step{Name: "cold start"}
@@ -60,8 +60,8 @@ func (s *story) coldStart(ctx context.Context) (err error) {
 	return nil
 }
 
-// startAndSync starts Larder, waits until it is up to date with the server, and measures what that took. finish must
-// follow.
+// startAndSync starts Larder, waits for its sync with the server, and measures the start. The caller calls finish
+// afterwards.
 func (s *story) startAndSync(ctx context.Context, step *Step, name string, stored state) (*larder, error) {
 	l, err := s.start(ctx, name, informer.Resumed, stored)
 	if err != nil {
@@ -77,17 +77,17 @@ func (s *story) startAndSync(ctx context.Context, step *Step, name string, store
 	return l, nil
 }
 
-// finish stops Larder and, if all went well, does the step with client-go too and adds it to the report.
+// finish stops Larder. Without an error it repeats the step with client-go and adds it to the report.
 func (s *story) finish(ctx context.Context, l *larder, step *Step, err error) error {
 	if err = errors.Join(err, l.stop()); err != nil {
 		return err
 	}
-	err = s.besides(ctx, step)
+	err = s.compareClientGo(ctx, step)
 	s.report.Steps = append(s.report.Steps, *step)
 	return err
 }
 
-// restart: the server still has the history.
+// restart starts Larder while the server still has its watch history.
 func (s *story) restart(ctx context.Context) (err error) {
 	step := &Step{Name: "restart"}
 	stored := s.now
@@ -110,12 +110,12 @@ func (s *story) restart(ctx context.Context) (err error) {
 		return err
 	}
 	s.out.cost(m)
-	s.out.told(step, "The handler was told of the %s stored pods, and then exactly what had happened:")
+	s.out.events(step, "The handler was told of the %s stored pods, and then exactly what had happened:")
 	s.out.line("The store equals a fresh LIST, pod by pod.")
 	return nil
 }
 
-// offline: no server; then it is back, and has lost the history.
+// offline starts Larder without the server, then starts the server without its watch history.
 func (s *story) offline(ctx context.Context) (err error) {
 	step := &Step{Name: "start without the API server"}
 	stored := s.now
@@ -144,7 +144,7 @@ func (s *story) offline(ctx context.Context) (err error) {
 func (s *story) stopServer(ctx context.Context) error {
 	s.down = true
 	err := s.cluster.Stop(ctx)
-	// What is left of connections must not be used for the first request after the start.
+	// Idle connections to the stopped server must not serve the first request after its start.
 	s.world.client.close()
 	return err
 }
@@ -221,7 +221,7 @@ func (s *story) comeBack(ctx context.Context, l *larder, step *Step, replayed in
 	s.out.line("Larder noticed it %s; its watch was answered with 410, and it listed once (reason: %s).", noticed,
 		step.Reason)
 	s.out.cost(*m)
-	s.out.told(step, "Of %s stored pods the list reports only what differed:")
+	s.out.events(step, "Of %s stored pods the list reports only what differed:")
 	s.out.line("The store equals a fresh LIST, pod by pod.")
 	return nil
 }

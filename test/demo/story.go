@@ -18,24 +18,24 @@ import (
 const (
 	defaultPods = 5000
 	minPods     = 20
-	// stepTimeout bounds each wait.
+	// stepTimeout limits each wait.
 	stepTimeout = 2 * time.Minute
 	pollEvery   = 2 * time.Millisecond
-	// offlinePatience is how long client-go's informer is given to do without a server.
+	// offlinePatience is how long client-go's informer may try to sync without a server.
 	offlinePatience = time.Second
 )
 
-// Options are the options of Run. The zero value works.
+// Options configure Run. The zero value works.
 type Options struct {
-	// Pods is how many there are. Default 5,000, at least 20.
+	// Pods is the number of pods, at least 20. Default: 5,000.
 	Pods int
-	// Out is where the story is told. Default: nowhere.
+	// Out receives the output. Default: none.
 	Out io.Writer
-	// Dir is where Larder's file is made; it stays. Default: a temporary directory that is removed.
+	// Dir is the directory of Larder's file, which Run leaves there. Default: a temporary directory that Run removes.
 	Dir string
 }
 
-// story is one run.
+// story is a run of the demo.
 type story struct {
 	o       Options
 	cluster Cluster
@@ -44,14 +44,14 @@ type story struct {
 	file    string
 	report  Report
 
-	// now is what the server has, and what is on disk whenever Larder has been stopped.
+	// now is the server's state. While Larder is stopped, it is also the state on disk.
 	now state
-	// down says that the API server has been stopped.
+	// down is true while the API server is stopped.
 	down bool
 }
 
-// Run tells the story. It returns what it measured so far also with an error, which wraps
-// ErrClaim if something that the story says does not hold.
+// Run runs the demo. With an error it still returns the figures measured so far. The error wraps ErrClaim if a claim of
+// the demo is false.
 func Run(ctx context.Context, cluster Cluster, o Options) (_ Report, err error) {
 	if o.Pods == 0 {
 		o.Pods = defaultPods
@@ -68,17 +68,17 @@ func Run(ctx context.Context, cluster Cluster, o Options) (_ Report, err error) 
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
 	}
-	// Informers log each refused connection; here they are part of the story.
+	// Informers log each refused connection, and the demo causes many.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	s := &story{o: o, cluster: cluster, out: &printer{w: o.Out}, file: filepath.Join(o.Dir, "demo.larder")}
 	if s.world, err = newWorld(cluster); err != nil {
 		return Report{}, err
 	}
-	err = errors.Join(s.tell(ctx), s.cleanUp(ctx))
+	err = errors.Join(s.run(ctx), s.cleanUp(ctx))
 	return s.report, errors.Join(err, s.out.err)
 }
 
-func (s *story) tell(ctx context.Context) error {
+func (s *story) run(ctx context.Context) error {
 	for _, chapter := range []func(context.Context) error{
 		s.prepare, s.coldStart, s.restart, s.offline,
 	} {
@@ -90,7 +90,7 @@ func (s *story) tell(ctx context.Context) error {
 	return nil
 }
 
-// cleanUp removes the namespace, for which the server must be there.
+// cleanUp removes the namespace. It starts the server first if that is stopped.
 func (s *story) cleanUp(ctx context.Context) error {
 	if s.down {
 		if err := s.cluster.Start(context.WithoutCancel(ctx)); err != nil {
@@ -122,7 +122,7 @@ func (s *story) prepare(ctx context.Context) error {
 	return nil
 }
 
-// start starts Larder for a step.
+// start starts Larder for a step. stored is the state on disk.
 func (s *story) start(ctx context.Context, step string, policy informer.SyncPolicy, stored state) (*larder, error) {
 	rvs := map[string]string{}
 	for key, pod := range stored {
@@ -135,7 +135,7 @@ func (s *story) start(ctx context.Context, step string, policy informer.SyncPoli
 	})
 }
 
-// measure reads what a start of Larder cost.
+// measure returns the figures of a start of Larder.
 func (s *story) measure(ctx context.Context, l *larder, took time.Duration) (Measure, error) {
 	m := Measure{Synced: true, Took: took, Received: l.client.received.Load(),
 		Objects: len(l.informer.GetStore().ListKeys())}
@@ -144,9 +144,9 @@ func (s *story) measure(ctx context.Context, l *larder, took time.Duration) (Mea
 	return m, err
 }
 
-// verify checks what the handler was told, and the store against a fresh LIST.
+// verify checks the handler's events, and the store against a fresh LIST.
 func (s *story) verify(ctx context.Context, l *larder, step *Step, replayed int, want changes) error {
-	// The handler is told in order: with the marker it has been told all that came before.
+	// The handler receives events in order, so the marker's event follows all events of the step.
 	if err := s.mark(ctx, l); err != nil {
 		return fmt.Errorf("%s: %w: %w", step.Name, ErrClaim, err)
 	}
@@ -163,7 +163,7 @@ func (s *story) verify(ctx context.Context, l *larder, step *Step, replayed int,
 	return s.equal(step, l, now)
 }
 
-// mark creates the marker, waits for it, and takes it away again.
+// mark creates and deletes the marker pod, and waits for both events.
 func (s *story) mark(ctx context.Context, l *larder) error {
 	name := nameOf(l.ledger.marker)
 	if err := s.world.createPod(ctx, name); err != nil {
@@ -178,7 +178,7 @@ func (s *story) mark(ctx context.Context, l *larder) error {
 	return l.await(ctx, l.ledger.unmarked)
 }
 
-// equal checks the store, pod by pod.
+// equal compares the store with a state, pod by pod.
 func (s *story) equal(step *Step, l *larder, want state) error {
 	if err := want.equal(l.informer.GetStore()); err != nil {
 		return fmt.Errorf("%s: the store: %w: %w", step.Name, ErrClaim, err)
@@ -186,7 +186,7 @@ func (s *story) equal(step *Step, l *larder, want state) error {
 	return nil
 }
 
-// claim returns an error if something does not hold.
+// claim returns an error that wraps ErrClaim unless holds is true.
 func claim(holds bool, step *Step, format string, args ...any) error {
 	if holds {
 		return nil
@@ -194,8 +194,8 @@ func claim(holds bool, step *Step, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s", step.Name, ErrClaim, fmt.Sprintf(format, args...))
 }
 
-// besides does a step with client-go's informer, in both its ways.
-func (s *story) besides(ctx context.Context, step *Step) error {
+// compareClientGo repeats a step with client-go's informer, by WatchList and by LIST.
+func (s *story) compareClientGo(ctx context.Context, step *Step) error {
 	for _, way := range []struct {
 		m        *Measure
 		withList bool

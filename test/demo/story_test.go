@@ -28,7 +28,7 @@ func TestStoryOnTheEmbeddedServer(t *testing.T) {
 	}
 }
 
-// checkReport holds the story to what it is about.
+// checkReport checks the figures of each step.
 func checkReport(t *testing.T, r Report) {
 	t.Helper()
 	if len(r.Steps) != 4 {
@@ -51,7 +51,8 @@ func checkReport(t *testing.T, r Report) {
 	if got := cold.Larder.Requests; got.Lists != 1 || got.WatchLists != 0 || len(cold.Created) != testPods {
 		t.Errorf("cold start: %+v, %d pods created", got, len(cold.Created))
 	}
-	// A look-up of a changed object that overtakes the event on the watch costs a second probe: how far that has to come.
+	// The look-up of a changed object may overtake its event on the watch. A second probe then asks how far the watch has
+	// to get.
 	if got := restart.Larder.Requests; got.WholeState() != 0 || got.Probes < 1 || got.Probes > 2 || got.Watches == 0 {
 		t.Errorf("restart: %+v", got)
 	}
@@ -96,7 +97,7 @@ func checkOutput(t *testing.T, out string, r Report) {
 	}
 }
 
-// failing is a cluster where one thing goes wrong.
+// failing is a cluster with one injected fault.
 type failing struct {
 	*Embedded
 	stop     error
@@ -113,7 +114,7 @@ func (f *failing) Requests(ctx context.Context, userAgent string) (Requests, err
 	return r, err
 }
 
-// A story that ends early, even without its server, leaves nothing behind.
+// TestStoryCleansUp checks that a demo that fails early removes its namespaces and files, even without its server.
 func TestStoryCleansUp(t *testing.T) {
 	errStop := errors.New("the server does not want to stop")
 	for name, c := range map[string]struct {

@@ -26,30 +26,30 @@ import (
 )
 
 const (
-	// writers is how many requests change the world at a time.
+	// writers is the number of concurrent write requests.
 	writers = 16
-	// scheduler is one that nobody runs, so that the pods stay where they are: nowhere.
+	// scheduler names a scheduler that does not exist, so that the pods stay unscheduled.
 	scheduler = "larder-demo-has-none"
-	// admissionPatience is how long a new namespace may refuse pods, until its service account exists.
+	// admissionPatience limits how long a new namespace may refuse pods, for lack of its service account.
 	admissionPatience = 30 * time.Second
-	// removeTries is for connections that turn out to be dead.
+	// removeTries allows for requests on dead connections.
 	removeTries = 3
-	// cleanupTime bounds the removal of the namespace.
+	// cleanupTime limits the removal of the namespace.
 	cleanupTime = 2 * time.Minute
 )
 
-// world is the namespace with its pods, as the demo makes and changes it.
+// world is the demo's namespace and its pods.
 type world struct {
 	client    *client
 	namespace string
-	// made says that the namespace is there, as far as can be known.
+	// made is true if the namespace exists, or may exist.
 	made bool
 }
 
-// state is what a fresh LIST says, by key.
+// state is the result of a fresh LIST, by key.
 type state map[string]*corev1.Pod
 
-// changes are the keys of what was done, sorted.
+// changes are the keys of changed objects, sorted.
 type changes struct{ created, updated, deleted []string }
 
 func (c changes) sort() changes {
@@ -68,7 +68,7 @@ func newWorld(cluster Cluster) (*world, error) {
 	return &world{client: c, namespace: "larder-demo-" + suffix}, nil
 }
 
-// makeNamespace makes the namespace.
+// makeNamespace creates the namespace.
 func (w *world) makeNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
 	err := w.client.Post().Resource("namespaces").Body(ns).Do(ctx).Error()
@@ -79,7 +79,8 @@ func (w *world) makeNamespace(ctx context.Context) error {
 	return nil
 }
 
-// mayHaveTakenEffect is false for a request that was refused, or never reached a server.
+// mayHaveTakenEffect reports whether a failed request may have changed the server. A refused request, or one that
+// reached no server, has not.
 func mayHaveTakenEffect(err error) bool {
 	var status apierrors.APIStatus
 	var network *net.OpError
@@ -92,7 +93,7 @@ func mayHaveTakenEffect(err error) bool {
 	return true
 }
 
-// create makes the pods.
+// create creates n pods.
 func (w *world) create(ctx context.Context, n int) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, admissionPatience, true,
@@ -122,10 +123,11 @@ func (w *world) deletePod(ctx context.Context, name string) error {
 	return w.pods(w.client.Delete()).Name(name).Body(now).Do(ctx).Error()
 }
 
-// pods has a request be about the pods of the namespace.
+// pods makes a request concern the pods of the namespace.
 func (w *world) pods(r *rest.Request) *rest.Request { return r.Namespace(w.namespace).Resource("pods") }
 
-// change changes one in a hundred pods, creates half as many and deletes a fifth of that. round names what is created.
+// change updates a hundredth of the pods, creates half as many, and deletes a fifth of the updated number. round is
+// part of new names.
 func (w *world) change(ctx context.Context, now state, round int) (changes, error) {
 	keys := slices.Sorted(maps.Keys(now))
 	updates, creates, deletes := max(len(keys)/100, 5), max(len(keys)/200, 3), max(len(keys)/500, 2)
@@ -161,7 +163,7 @@ func (w *world) change(ctx context.Context, now state, round int) (changes, erro
 	return done.sort(), err
 }
 
-// list asks the server, past all caches of clients.
+// list reads the pods from the server, in pages.
 func (w *world) list(ctx context.Context) (state, error) {
 	now := state{}
 	o := metav1.ListOptions{Limit: 1000}
@@ -180,7 +182,7 @@ func (w *world) list(ctx context.Context) (state, error) {
 	}
 }
 
-// remove deletes the pods and the namespace if it was made, also if ctx has ended.
+// remove deletes the namespace and its pods if the namespace was created, even after the end of ctx.
 func (w *world) remove(ctx context.Context) error {
 	defer w.client.close()
 	if !w.made {
@@ -213,7 +215,7 @@ func (w *world) removeOnce(ctx context.Context) error {
 	return err
 }
 
-// spread picks n keys, evenly.
+// spread returns n evenly spaced keys.
 func spread(keys []string, n int) []string {
 	var out []string
 	for i := range min(n, len(keys)) {
@@ -250,9 +252,9 @@ func inParallel(ctx context.Context, keys []string, do func(ctx context.Context,
 	return context.Cause(ctx)
 }
 
-// newPod is a pod of about three kilobytes that nobody will run.
+// newPod returns a pod of about three kilobytes that is never scheduled.
 func newPod(name string) *corev1.Pod {
-	// Pods differ, or they would compress better than real ones.
+	// Contents differ by pod. Equal pods would compress better than real ones.
 	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 	container := func(name string) corev1.Container {
 		c := corev1.Container{

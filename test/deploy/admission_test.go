@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pods are those that the controllers of the workloads would make, by the component. Nothing makes them here: the real
-// kube-apiserver has no controllers beside it.
+// pods returns the pods of the release's workloads, by component. It creates them from the templates, since the tests'
+// kube-apiserver has no controllers.
 func (r *release) pods(t *testing.T) map[string]*corev1.Pod {
 	t.Helper()
 	all := map[string]*corev1.Pod{}
@@ -44,8 +44,8 @@ func (r *release) pods(t *testing.T) map[string]*corev1.Pod {
 	return all
 }
 
-// TestAdmission: a real server takes every object that the chart makes, and the pods that these make wherever Pod
-// Security is restricted; but those with a hostPath, which are for privileged namespaces alone.
+// TestAdmission checks that kube-apiserver accepts all objects of the chart. Their pods meet the restricted level of
+// Pod Security, except pods with a hostPath, which need a privileged namespace.
 func TestAdmission(t *testing.T) {
 	w := newWorld(t)
 	for _, level := range []string{"restricted", "baseline", "privileged"} {
@@ -81,7 +81,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// admit has the server admit the pod, and not keep it.
+// admit creates a pod as a dry run.
 func (w *world) admit(t *testing.T, pod *corev1.Pod) error {
 	t.Helper()
 	_, err := w.client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod,
@@ -93,8 +93,8 @@ func hostPath(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil })
 }
 
-// TestNodePods: the pods come to every node, whatever its taints, unless the values say otherwise, and the directory on
-// it is theirs with all that is in it, whoever wrote that.
+// TestNodePods checks that node pods tolerate all taints unless the values say otherwise. An init container gives them
+// ownership of the whole store directory.
 func TestNodePods(t *testing.T) {
 	pod := render(t, "larder", "node: {enabled: true}").pods(t)["node"].Spec
 	if want := []corev1.Toleration{{Operator: corev1.TolerationOpExists}}; !slices.Equal(pod.Tolerations, want) {

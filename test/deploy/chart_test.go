@@ -23,15 +23,15 @@ import (
 
 var chartDir = filepath.Join("..", "..", "deploy", "chart")
 
-// release is the chart installed as larder.
+// release is the chart rendered as the release larder.
 type release struct {
 	namespace string
-	text      string // of all templates, as `helm template` prints it
+	text      string // all templates, in the format of helm template
 	notes     string
 	objects   []*unstructured.Unstructured
 }
 
-// render installs the chart with values in YAML.
+// render renders the chart with values in YAML.
 func render(t *testing.T, namespace, values string) *release {
 	t.Helper()
 	r, err := tryRender(namespace, values)
@@ -82,7 +82,7 @@ func withoutEmptyLines(text string) string {
 	return out.String()
 }
 
-// parse refuses what is written twice.
+// parse splits YAML documents. It refuses duplicate keys.
 func parse(text string) (all []*unstructured.Unstructured, err error) {
 	for documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text))); ; {
 		data, err := documents.Read()
@@ -102,7 +102,7 @@ func parse(text string) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
-// find returns the one object of a kind and a name.
+// find returns the only object of that kind and name.
 func (r *release) find(t *testing.T, kind, name string) *unstructured.Unstructured {
 	t.Helper()
 	var found []*unstructured.Unstructured
@@ -117,7 +117,7 @@ func (r *release) find(t *testing.T, kind, name string) *unstructured.Unstructur
 	return found[0]
 }
 
-// as is an object as one of its Go type.
+// as converts an object to its Go type.
 func as[T any](t *testing.T, u *unstructured.Unstructured) (object T) {
 	t.Helper()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object); err != nil {
@@ -126,7 +126,7 @@ func as[T any](t *testing.T, u *unstructured.Unstructured) (object T) {
 	return object
 }
 
-// kinds counts the objects of each kind.
+// kinds returns the number of objects by kind.
 func (r *release) kinds() map[string]int {
 	n := map[string]int{}
 	for _, u := range r.objects {

@@ -18,16 +18,16 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// toTheEnd runs the containers of a job's pod, one after the other.
-func (p *place) toTheEnd(t *testing.T) {
+// runToEnd runs the containers of a job's pod in sequence.
+func (p *sandbox) runToEnd(t *testing.T) {
 	t.Helper()
 	for _, c := range p.containers() {
-		p.once(t, c)
+		p.runOnce(t, c)
 	}
 }
 
-// once runs a container that ends.
-func (p *place) once(t *testing.T, c corev1.Container) {
+// runOnce runs a container to its end.
+func (p *sandbox) runOnce(t *testing.T, c corev1.Container) {
 	t.Helper()
 	line := p.command(t, c)
 	out, err := exec.CommandContext(t.Context(), line[0], line[1:]...).CombinedOutput()
@@ -39,23 +39,23 @@ func (p *place) once(t *testing.T, c corev1.Container) {
 	}
 }
 
-// running is a pod that runs.
+// running is a running pod.
 type running struct {
-	*place
+	*sandbox
 	log     string
 	process *controlplane.Process
 }
 
-// run runs the init containers, and then the container, until the test ends.
-func (p *place) run(t *testing.T) *running {
+// run runs the init containers, then starts the container. It runs until the test ends.
+func (p *sandbox) run(t *testing.T) *running {
 	t.Helper()
 	for _, c := range p.pod.Spec.InitContainers {
-		p.once(t, c)
+		p.runOnce(t, c)
 	}
 	if len(p.pod.Spec.Containers) != 1 {
 		t.Fatal("there is not one container")
 	}
-	r := &running{place: p, log: filepath.Join(p.dir, "log")}
+	r := &running{sandbox: p, log: filepath.Join(p.dir, "log")}
 	line := p.command(t, p.pod.Spec.Containers[0])
 	var err error
 	if r.process, err = controlplane.StartProcess(p.pod.Name, r.log, nil, line[0], line[1:]...); err != nil {
@@ -65,7 +65,7 @@ func (p *place) run(t *testing.T) *running {
 	return r
 }
 
-// stop ends it as the kubelet does, and looks whether the log has anything of rights that are missing.
+// stop terminates the process as the kubelet does, and checks that its log reports no missing rights.
 func (r *running) stop(t *testing.T) {
 	t.Helper()
 	if err := r.process.Terminate(); err != nil {
@@ -87,9 +87,9 @@ func (r *running) text(t *testing.T) string {
 	return string(text)
 }
 
-// command is what a container runs, and with what variables: those of the chart, those that the kubelet adds, and no
-// others (env -i, which becomes the program).
-func (p *place) command(t *testing.T, c corev1.Container) []string {
+// command returns the command line of a container. It starts with env -i and sets only the chart's variables and the
+// kubelet's.
+func (p *sandbox) command(t *testing.T, c corev1.Container) []string {
 	t.Helper()
 	words := slices.Concat(c.Command, c.Args)
 	if len(c.Command) == 0 {
@@ -130,9 +130,9 @@ func (p *place) command(t *testing.T, c corev1.Container) []string {
 	return slices.Concat(line, []string{p.w.larder}, words[1:])
 }
 
-// enterCluster does what rest.InClusterConfig does, which reads below /var/run, where a test may not write: the server
-// is that of the variables, and who asks is whom the files say.
-func (p *place) enterCluster(t *testing.T, env map[string]string) {
+// enterCluster replaces rest.InClusterConfig, which reads files below /var/run that a test cannot write. It points
+// KUBECONFIG to the mounted token and the server of the variables.
+func (p *sandbox) enterCluster(t *testing.T, env map[string]string) {
 	t.Helper()
 	access := filepath.Join(p.dir, accessDir)
 	if _, err := os.Stat(filepath.Join(access, "token")); err != nil {

@@ -1,8 +1,8 @@
-// Package deploy tests deploy/chart: it is rendered by Helm's own code, its objects and the pods that it makes are put
-// before a real kube-apiserver, and what the pods' containers would run is run against that, with the rights that the
-// chart gives. There is no kubelet.
+// Package deploy tests deploy/chart without a kubelet. Helm's own code renders the chart, and a kube-apiserver admits
+// the objects and the pods of their workloads. The commands of the pods' containers then run against that server, with
+// the chart's rights.
 //
-// The files of deploy/manifests are what the chart renders; after a change of the chart write them anew:
+// The files of deploy/manifests are rendered from the chart. After a change of the chart, update them:
 //
 //	go test . -run '^TestManifests$' -update
 package deploy

@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	// dir has the files of the server, and the program.
+	// dir holds the server's files and the larder program.
 	dir string
-	// server and larder are made for the first test that asks for them; started is the server.
+	// server and larder run once, on first use. started is the running server.
 	server  = sync.OnceValues(startServer)
 	larder  = sync.OnceValues(buildLarder)
 	started *controlplane.ControlPlane
@@ -58,7 +58,7 @@ func runAll(m *testing.M) (code int, err error) {
 	return 0, os.RemoveAll(dir)
 }
 
-// buildLarder builds the program of the image. What only a debugger needs is left out: to link that takes long.
+// buildLarder builds the program of the image, without debug information to save link time.
 func buildLarder() (string, error) {
 	path := filepath.Join(dir, "larder")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/larder")
@@ -69,10 +69,10 @@ func buildLarder() (string, error) {
 	return path, nil
 }
 
-// patience is how long something may take on a busy machine.
+// patience limits each wait, even on a busy machine.
 const patience = 2 * time.Minute
 
-// eventually waits until check returns "", and fails with what it returned last.
+// eventually polls check until it returns "". It fails with the last result.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

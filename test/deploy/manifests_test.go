@@ -11,10 +11,10 @@ import (
 
 var update = flag.Bool("update", false, "write deploy/manifests anew")
 
-// manifest is a file of deploy/manifests: a release in a namespace of its own.
+// manifest is a file of deploy/manifests: a release of the chart and its namespace.
 type manifest struct {
 	name, namespace string
-	level           string // of Pod Security that the pods need
+	level           string // level of Pod Security that the pods need
 	values          string
 	about           string
 }
@@ -41,7 +41,7 @@ func (m manifest) text(r *release) string {
 		m.about, m.values, m.namespace, m.level, r.text)
 }
 
-// TestManifests: deploy/manifests has what the chart renders, and nothing else.
+// TestManifests checks that deploy/manifests holds exactly the rendered manifests.
 func TestManifests(t *testing.T) {
 	known := map[string]bool{}
 	for _, m := range manifests {

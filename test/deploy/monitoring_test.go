@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestAlertRules: the PrometheusRule has the alerts of alerts.yaml, as they are, and what the operator selects by.
+// TestAlertRules checks that the PrometheusRule has the alerts of alerts.yaml unchanged, and the labels for the
+// operator.
 func TestAlertRules(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chartDir, "alerts.yaml"))
 	if err != nil {
@@ -31,7 +32,8 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
-// TestWhoMayConnect: what a PodMonitor scrapes lets in who monitors, whoever else may connect there.
+// TestWhoMayConnect checks that the NetworkPolicy admits Prometheus to the metrics port, whatever other clients it
+// admits.
 func TestWhoMayConnect(t *testing.T) {
 	const both = `
 node: {enabled: true, serve: true}
@@ -41,7 +43,7 @@ podMonitor: {enabled: true}
 	bothPeers := "networkPolicy: {clients: [" + peer("agent") + "], monitoring: [" + peer("prometheus") + "]}"
 	for name, tt := range map[string]struct {
 		values, component string
-		from              []string // "app" of the peers; none is everybody
+		from              []string // label "app" of the peers; none admits everybody
 	}{
 		"mirror, everybody": {both, "mirror", nil},
 		"node, everybody":   {both + "networkPolicy: {monitoring: [" + peer("prometheus") + "]}", "node", nil},

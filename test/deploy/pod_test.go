@@ -17,33 +17,33 @@ import (
 // nodeName is the node of all pods.
 const nodeName = "node-1"
 
-// accessDir is where a container finds the token of its account, by which rest.InClusterConfig reads them.
+// accessDir is the mount path of the service account's token, where rest.InClusterConfig reads it.
 const accessDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// place is where a pod runs: a directory that has what the kubelet would mount, at the paths of the containers below
-// it. Arguments, variables and mounted files get these paths in place of those, loopback in place of every address, and
-// where a Service leads in place of its name. All else is as the chart has it.
-type place struct {
-	w     *world
-	pod   *corev1.Pod
-	dir   string
-	ports map[string]string // the container's port by its name → HOST:PORT here
-	here  []string          // pairs of what the chart says and what that is here
+// sandbox runs a pod's containers on this machine. Its directory holds the files that the kubelet would mount, below
+// their mount paths. In arguments, variables and mounted files, local paths replace mount paths, loopback addresses
+// replace listen addresses, and addresses replace Service names. Otherwise the pod is that of the chart.
+type sandbox struct {
+	w            *world
+	pod          *corev1.Pod
+	dir          string
+	ports        map[string]string // local HOST:PORT by the name of the container's port
+	replacements []string          // pairs of a text in the chart and its local replacement
 }
 
-// place makes the volumes of a pod; those that outlive it are below kept. services are HOST:PORT of other pods by the
-// names of their Services.
-func (w *world) place(t *testing.T, pod *corev1.Pod, kept string, services map[string]string) *place {
+// sandbox prepares the volumes of a pod. Persistent volumes are below kept. services maps Service names to the
+// HOST:PORT of their pods.
+func (w *world) sandbox(t *testing.T, pod *corev1.Pod, kept string, services map[string]string) *sandbox {
 	t.Helper()
-	p := &place{w: w, pod: pod, dir: t.TempDir(), ports: map[string]string{}}
+	p := &sandbox{w: w, pod: pod, dir: t.TempDir(), ports: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(services)) {
-		p.here = append(p.here, name, services[name])
+		p.replacements = append(p.replacements, name, services[name])
 	}
 	volumes := map[string]string{}
 	for _, c := range p.containers() {
 		for _, port := range c.Ports {
 			p.ports[port.Name] = freeAddress(t)
-			p.here = append(p.here, fmt.Sprintf("0.0.0.0:%d", port.ContainerPort), p.ports[port.Name])
+			p.replacements = append(p.replacements, fmt.Sprintf("0.0.0.0:%d", port.ContainerPort), p.ports[port.Name])
 		}
 		for _, m := range c.VolumeMounts {
 			if at, ok := volumes[m.Name]; ok && at != m.MountPath {
@@ -54,14 +54,14 @@ func (w *world) place(t *testing.T, pod *corev1.Pod, kept string, services map[s
 	}
 	if a := pod.Spec.AutomountServiceAccountToken; a == nil || *a {
 		p.mount(t, accessDir, p.access(t))
-		p.here = append(p.here, accessDir, filepath.Join(p.dir, accessDir))
+		p.replacements = append(p.replacements, accessDir, filepath.Join(p.dir, accessDir))
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(volumes), longest(volumes)) {
 		dir := filepath.Join(p.dir, volumes[name])
 		if v := p.volume(t, name); v.HostPath != nil || v.PersistentVolumeClaim != nil {
 			dir = filepath.Join(kept, name)
 		}
-		p.here = append(p.here, volumes[name]+"/", dir+"/", volumes[name], dir)
+		p.replacements = append(p.replacements, volumes[name]+"/", dir+"/", volumes[name], dir)
 	}
 	for name, path := range volumes {
 		switch v := p.volume(t, name); {
@@ -90,11 +90,11 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func (p *place) containers() []corev1.Container {
+func (p *sandbox) containers() []corev1.Container {
 	return slices.Concat(p.pod.Spec.InitContainers, p.pod.Spec.Containers)
 }
 
-func (p *place) volume(t *testing.T, name string) corev1.Volume {
+func (p *sandbox) volume(t *testing.T, name string) corev1.Volume {
 	t.Helper()
 	i := slices.IndexFunc(p.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 	if i < 0 {
@@ -103,8 +103,8 @@ func (p *place) volume(t *testing.T, name string) corev1.Volume {
 	return p.pod.Spec.Volumes[i]
 }
 
-// mount writes files where a container has them at a path.
-func (p *place) mount(t *testing.T, path string, files map[string]string) {
+// mount writes the files of a volume at a mount path.
+func (p *sandbox) mount(t *testing.T, path string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		file := filepath.Join(p.dir, path, name)
@@ -121,11 +121,13 @@ func (p *place) mount(t *testing.T, path string, files map[string]string) {
 	}
 }
 
-// local is a text with what is here in place of what the chart says.
-func (p *place) local(text string) string { return strings.NewReplacer(p.here...).Replace(text) }
+// local returns the text with local paths and addresses.
+func (p *sandbox) local(text string) string {
+	return strings.NewReplacer(p.replacements...).Replace(text)
+}
 
-// files are those of a volume, of objects as the server has them.
-func (p *place) files(t *testing.T, v corev1.Volume) map[string]string {
+// files returns the files of a volume, from the server's objects.
+func (p *sandbox) files(t *testing.T, v corev1.Volume) map[string]string {
 	t.Helper()
 	switch {
 	case v.EmptyDir != nil:
@@ -153,7 +155,7 @@ func (p *place) files(t *testing.T, v corev1.Volume) map[string]string {
 	return all
 }
 
-func (p *place) keys(t *testing.T, data map[string]string, items []corev1.KeyToPath) map[string]string {
+func (p *sandbox) keys(t *testing.T, data map[string]string, items []corev1.KeyToPath) map[string]string {
 	t.Helper()
 	if len(items) == 0 {
 		return data
@@ -169,7 +171,7 @@ func (p *place) keys(t *testing.T, data map[string]string, items []corev1.KeyToP
 	return files
 }
 
-func (p *place) configMap(t *testing.T, name string) map[string]string {
+func (p *sandbox) configMap(t *testing.T, name string) map[string]string {
 	t.Helper()
 	m, err := p.w.client.CoreV1().ConfigMaps(p.pod.Namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -178,7 +180,7 @@ func (p *place) configMap(t *testing.T, name string) map[string]string {
 	return m.Data
 }
 
-func (p *place) secret(t *testing.T, name string) map[string]string {
+func (p *sandbox) secret(t *testing.T, name string) map[string]string {
 	t.Helper()
 	s, err := p.w.client.CoreV1().Secrets(p.pod.Namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -191,8 +193,8 @@ func (p *place) secret(t *testing.T, name string) map[string]string {
 	return data
 }
 
-// access is what a pod has of its account, unless it says otherwise.
-func (p *place) access(t *testing.T) map[string]string {
+// access returns the files of the pod's service account, as kubelet mounts them by default.
+func (p *sandbox) access(t *testing.T) map[string]string {
 	t.Helper()
 	authority := p.configMap(t, "kube-root-ca.crt")
 	return map[string]string{"token": p.w.token(t, p.pod.Namespace, p.pod.Spec.ServiceAccountName),

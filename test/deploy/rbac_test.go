@@ -8,10 +8,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// right is one thing that a rule allows.
+// right is a single permission of a rule.
 type right struct{ verb, group, resource, name, namespace string }
 
-// rights are those of an account by the roles that are bound to it, each written out.
+// rights returns an account's permissions from the roles bound to it.
 func (r *release) rights(t *testing.T, account string) (all []right) {
 	t.Helper()
 	for _, u := range r.objects {
@@ -69,7 +69,7 @@ func sorted(all []right) []right {
 	return all
 }
 
-// reads are list and watch of resources, each with its group behind a dot.
+// reads returns the permissions for verbs on resources, each named RESOURCE.GROUP.
 func reads(namespace string, verbs []string, names ...string) (all []right) {
 	for _, name := range names {
 		resource, group, _ := strings.Cut(name, ".")
@@ -80,7 +80,7 @@ func reads(namespace string, verbs []string, names ...string) (all []right) {
 	return all
 }
 
-// TestRights: each account may read what is mirrored, and can do nothing that it does not need.
+// TestRights checks that each account has exactly the permissions that it needs.
 func TestRights(t *testing.T) {
 	both := []string{"list", "watch"}
 	cluster := right{"get", "", "namespaces", "kube-system", ""}
@@ -118,7 +118,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestSecretsAreLeftOut: without recipients the CronJob may not list Secrets, since it would not save them.
+// TestSecretsAreLeftOut checks that without recipients the CronJob may not list Secrets, since it would not save them.
 func TestSecretsAreLeftOut(t *testing.T) {
 	r := render(t, "larder", "{snapshots: {enabled: true}, resources: [{name: pods}, {name: secrets}]}")
 	for _, may := range r.rights(t, "larder-snapshots") {

@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestRecipientsReplacePods: the mirror reads them at its start, so a change of them is one of its pods.
+// TestRecipientsReplacePods checks that a change of the recipients replaces the mirror's pods, since a mirror reads
+// them only at its start.
 func TestRecipientsReplacePods(t *testing.T) {
 	seen := map[string]string{}
 	for _, recipients := range []string{"[]", "[age1a]", "[age1b]", "[age1a, age1b]"} {
@@ -22,7 +23,8 @@ func TestRecipientsReplacePods(t *testing.T) {
 	}
 }
 
-// TestNodeCredentials: nodes have the credentials of the repository that their seeds are in, and of no other.
+// TestNodeCredentials checks that nodes get the repository's credentials only if their seed is in the repository, and
+// never the signing key.
 func TestNodeCredentials(t *testing.T) {
 	for url, want := range map[string]bool{
 		"s3://bucket/production/": true, "oci://registry.example.com/state": true,
@@ -46,7 +48,7 @@ func TestNodeCredentials(t *testing.T) {
 	}
 }
 
-// TestSeedsFromARegistry: nodes begin with what a job has put into a registry that wants a password.
+// TestSeedsFromARegistry checks that nodes start from a snapshot that a job pushed to a registry with a password.
 func TestSeedsFromARegistry(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "fetch", "restricted")
@@ -59,8 +61,8 @@ node: {enabled: true, hostPath: '', seed: {url: "oci://`+oci+`/state"}}
 snapshots: {enabled: true, to: "oci://`+oci+`/state"}
 repository: {credentialsSecret: docker}`)
 	w.apply(t, release.objects...)
-	w.place(t, release.pods(t)["snapshots"], t.TempDir(), nil).toTheEnd(t)
-	node := w.place(t, release.pods(t)["node"], t.TempDir(), nil).run(t)
+	w.sandbox(t, release.pods(t)["snapshots"], t.TempDir(), nil).runToEnd(t)
+	node := w.sandbox(t, release.pods(t)["node"], t.TempDir(), nil).run(t)
 	node.ready(t, 2)
 	eventually(t, "both resources begin with the snapshot", func() string {
 		if text := node.text(t); strings.Count(text, "begun with oci://") != 2 {

@@ -20,11 +20,11 @@ import (
 	"github.com/larder-dev/larder/internal/sample"
 )
 
-// measured is the number of pods; make test does with few.
+// measured is the number of pods in the measurement. make test uses the default.
 var measured = flag.Int("pods", 200, "number of pods that TestResources measures with")
 
-// TestResources measures what the containers take, which is less than they may. With -v it prints what deploy/README.md
-// has in a table: memory and processor time of a first start, with snapshots, or of a job.
+// TestResources checks that containers stay below their memory limits. With -v it prints the table of deploy/README.md:
+// memory and processor time of a first start with snapshots, and of a job.
 func TestResources(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "measured", "restricted")
@@ -38,16 +38,16 @@ snapshots: {enabled: true}`)
 	w.apply(t, release.objects...)
 	pods := release.pods(t)
 	for _, component := range []string{"node", "mirror"} {
-		p := w.place(t, pods[component], t.TempDir(), nil)
+		p := w.sandbox(t, pods[component], t.TempDir(), nil)
 		c := p.pod.Spec.Containers[0]
 		taken := p.measure(t, c, func() {
-			(&running{place: p, log: os.DevNull}).ready(t, 1)
-			// Snapshots, and what a quiet mirror does: five seconds, but for a few pods.
+			(&running{sandbox: p, log: os.DevNull}).ready(t, 1)
+			// Snapshots and an idle mirror run for five seconds, or less with few pods.
 			time.Sleep(min(5*time.Second, time.Duration(*measured)*5*time.Millisecond))
 		})
 		taken.report(t, component, c)
 	}
-	p := w.place(t, pods["snapshots"], t.TempDir(), nil)
+	p := w.sandbox(t, pods["snapshots"], t.TempDir(), nil)
 	for _, c := range p.containers() {
 		p.measure(t, c, nil).report(t, "snapshots, "+c.Name, c)
 	}
@@ -55,30 +55,30 @@ snapshots: {enabled: true}`)
 	atOnce := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	if err := w.client.CoreV1().Pods("default").DeleteCollection(t.Context(), atOnce,
 		metav1.ListOptions{LabelSelector: "app=web"}); err != nil {
-		t.Log("the pods are still there:", err) // of very many it takes the server longer than it has
+		t.Log("the pods are still there:", err) // with very many pods the server exceeds its time limit
 	}
 }
 
-// taken is what a container took.
-type taken struct {
-	memory    int64 // peak of RssAnon; 0 where there is no /proc
+// usage is the resource usage of a container.
+type usage struct {
+	memory    int64 // peak of RssAnon; 0 without /proc
 	processor time.Duration
 }
 
-func (k taken) report(t *testing.T, name string, c corev1.Container) {
+func (u usage) report(t *testing.T, name string, c corev1.Container) {
 	t.Helper()
-	t.Logf("%d pods, %s: %.0f MB, %.2f s of a processor", *measured, name, float64(k.memory)/1e6, k.processor.Seconds())
+	t.Logf("%d pods, %s: %.0f MB, %.2f s of a processor", *measured, name, float64(u.memory)/1e6, u.processor.Seconds())
 	limit := c.Resources.Limits[corev1.ResourceMemory]
-	if k.memory > limit.Value() || limit.Cmp(resource.MustParse("0")) <= 0 {
-		t.Errorf("%s takes %d bytes, and may take %s", name, k.memory, limit.String())
+	if u.memory > limit.Value() || limit.Cmp(resource.MustParse("0")) <= 0 {
+		t.Errorf("%s takes %d bytes, and may take %s", name, u.memory, limit.String())
 	}
-	if runtime.GOOS == "linux" && k.memory == 0 {
+	if runtime.GOOS == "linux" && u.memory == 0 {
 		t.Errorf("nothing was measured of %s", name)
 	}
 }
 
-// measure runs a container: until what meanwhile does is done, or to its end.
-func (p *place) measure(t *testing.T, c corev1.Container, meanwhile func()) (k taken) {
+// measure runs a container and returns its usage. With meanwhile, the container is terminated after meanwhile returns.
+func (p *sandbox) measure(t *testing.T, c corev1.Container, meanwhile func()) (u usage) {
 	t.Helper()
 	line := p.command(t, c)
 	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
@@ -89,7 +89,7 @@ func (p *place) measure(t *testing.T, c corev1.Container, meanwhile func()) (k t
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
 		for {
-			k.memory = max(k.memory, anonymous(cmd.Process.Pid))
+			u.memory = max(u.memory, anonymous(cmd.Process.Pid))
 			select {
 			case <-done:
 				return
@@ -109,11 +109,11 @@ func (p *place) measure(t *testing.T, c corev1.Container, meanwhile func()) (k t
 	if err != nil {
 		t.Fatalf("%s: %v", c.Name, err)
 	}
-	k.processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return k
+	u.processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return u
 }
 
-// anonymous is the memory of a process that is not of files, in bytes.
+// anonymous returns the anonymous memory of a process in bytes.
 func anonymous(pid int) (n int64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -125,7 +125,7 @@ func anonymous(pid int) (n int64) {
 	return n << 10
 }
 
-// fill makes pods of 3 KB.
+// fill creates n pods of 3 KB.
 func (w *world) fill(t *testing.T, namespace string, n int) {
 	t.Helper()
 	like, _ := sample.Pod(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// ready waits until the probes of a pod would let it serve, and until it mirrors what it was told to.
+// ready waits until the pod's probes succeed and all of its collections are synced.
 func (r *running) ready(t *testing.T, collections int) {
 	t.Helper()
 	c := r.pod.Spec.Containers[0]
@@ -55,7 +55,7 @@ func (r *running) ready(t *testing.T, collections int) {
 	})
 }
 
-// get returns the status and the body of an answer; 0 and the reason if there is none.
+// get returns the status and body of an answer, or 0 and the error.
 func get(t *testing.T, client *http.Client, url, token string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -77,7 +77,7 @@ func get(t *testing.T, client *http.Client, url, token string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// scrape does what Prometheus does by a PodMonitor. It returns what a scrape with a token would get.
+// scrape requests the metrics as Prometheus would by the PodMonitor, with a token. It returns the answer.
 func (r *running) scrape(t *testing.T, release *release, token string) (int, string) {
 	t.Helper()
 	monitor := release.find(t, "PodMonitor", strings.TrimSuffix(r.pod.Name, "-0"))
@@ -106,7 +106,7 @@ func (r *running) scrape(t *testing.T, release *release, token string) (int, str
 	return r.ask(t, text("tlsConfig", "serverName"), "/metrics", token)
 }
 
-// ask gets a path from what the pod serves, by the name of its Service.
+// ask requests a path from the pod's serve port under the name of its Service.
 func (r *running) ask(t *testing.T, service, path, token string) (int, string) {
 	t.Helper()
 	authority := x509.NewCertPool()
@@ -123,8 +123,8 @@ func (r *running) ask(t *testing.T, service, path, token string) (int, string) {
 	return get(t, &http.Client{Transport: transport}, "https://"+service+path, token)
 }
 
-// scraper is a token of the account whose token the PodMonitor has Prometheus send. The Secret with that is filled by a
-// controller that does not run here.
+// scraper returns a token of the account that the PodMonitor names for Prometheus. A cluster's controller would write
+// the token into a Secret, but no controller runs here.
 func (r *running) scraper(t *testing.T, release *release) string {
 	t.Helper()
 	monitor := release.find(t, "PodMonitor", strings.TrimSuffix(r.pod.Name, "-0"))
@@ -140,7 +140,7 @@ func (r *running) scraper(t *testing.T, release *release) string {
 	return r.w.token(t, r.pod.Namespace, s.Annotations[corev1.ServiceAccountNameKey])
 }
 
-// metrics are for Prometheus, and for nobody else.
+// checkMetrics checks that only Prometheus may read the metrics.
 func (r *running) checkMetrics(t *testing.T, release *release, stranger string) {
 	t.Helper()
 	for token, want := range map[string]int{r.scraper(t, release): 200, stranger: 403, "": 401} {
@@ -151,7 +151,7 @@ func (r *running) checkMetrics(t *testing.T, release *release, stranger string) 
 	}
 }
 
-// checkRights: of the rights of an account every one was used since the mark, and no other was wanted.
+// checkRights checks that since mark the account has used all of its permissions, and was refused nothing.
 func (w *world) checkRights(t *testing.T, release *release, account string, mark int64) {
 	t.Helper()
 	requests, err := w.Requests("", mark)
@@ -178,7 +178,7 @@ func (w *world) checkRights(t *testing.T, release *release, account string, mark
 		t.Errorf("%s may do nothing", account)
 	}
 	for _, may := range rights {
-		// What is asked of a mirror the API server does not see, and its log is not of Leases.
+		// The API server does not see requests to a mirror, and its audit log omits Leases.
 		if may.resource == "" || may.resource == "leases" {
 			continue
 		}
@@ -191,7 +191,7 @@ func (w *world) checkRights(t *testing.T, release *release, account string, mark
 	}
 }
 
-// larderOutput runs larder, and returns what it prints.
+// larderOutput runs larder and returns its output.
 func (w *world) larderOutput(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(w.larder, args...)
@@ -203,7 +203,7 @@ func (w *world) larderOutput(t *testing.T, env []string, args ...string) string 
 	return string(out)
 }
 
-// signingKey makes the Secret with the key that signs snapshots, and returns the public one.
+// signingKey creates the Secret with a signing key for snapshots, and returns the public key.
 func (w *world) signingKey(t *testing.T, namespace string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sign.key")
@@ -212,7 +212,7 @@ func (w *world) signingKey(t *testing.T, namespace string) string {
 	return public[len(public)-1]
 }
 
-// workload has one pod on the node of the pods here, and one on another.
+// workload creates two pods: one on nodeName, one on another node.
 func (w *world) workload(t *testing.T) {
 	t.Helper()
 	for _, node := range []string{nodeName, "node-2"} {

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reader is who can read encrypted snapshots.
-func reader(t *testing.T) (recipient, identityFile string) {
+// ageIdentity generates an age key, and returns its recipient and the file of its identity.
+func ageIdentity(t *testing.T) (recipient, identityFile string) {
 	t.Helper()
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -34,7 +34,7 @@ func reader(t *testing.T) (recipient, identityFile string) {
 	return identity.Recipient().String(), identityFile
 }
 
-// listed are the snapshots of a repository, as larder snapshot list tells it.
+// listed returns the snapshots of a repository, from larder snapshot list.
 func (w *world) listed(t *testing.T, env []string, repository, public, identity string) (all []listedSnapshot) {
 	t.Helper()
 	out := w.larderOutput(t, env, "snapshot", "list", repository, "-o", "json", "--signed-by", public,
@@ -54,7 +54,7 @@ type listedSnapshot struct {
 	}
 }
 
-// objects is how many there are of a resource.
+// objects returns the number of objects of a resource.
 func (l listedSnapshot) objects(resource string) int {
 	for _, c := range l.Collections {
 		if strings.HasPrefix(c.Name, resource+".") {
@@ -64,15 +64,15 @@ func (l listedSnapshot) objects(resource string) int {
 	return 0
 }
 
-// TestCronJob: a job's containers save, push and prune, with the rights of the chart and no other; what is kept is
-// signed, encrypted, and has the Secrets too.
+// TestCronJob checks that the job's containers save, push and prune snapshots with exactly the chart's rights. The kept
+// snapshot is signed and encrypted, and holds the Secrets.
 func TestCronJob(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "cron", "restricted")
 	w.definePodMonitors(t)
 	w.workload(t)
 	public := w.signingKey(t, "cron")
-	recipient, identity := reader(t)
+	recipient, identity := ageIdentity(t)
 	mark := w.mark(t)
 	release := render(t, "cron", `
 resources: [{name: pods}, {name: secrets}, {name: deployments.apps}, {name: podmonitors.monitoring.coreos.com}]
@@ -85,8 +85,9 @@ repository: {signKeySecret: sign, recipients: [`+recipient+`]}`)
 	}
 	kept := t.TempDir()
 	for range 2 {
-		w.place(t, pod, kept, nil).toTheEnd(t)
-		// Names tell the second; of two in one second either may be the newest, and both are kept if it is not the latest.
+		w.sandbox(t, pod, kept, nil).runToEnd(t)
+		// Names have a resolution of one second. With equal seconds either snapshot may count as the newest, and pruning may
+		// keep both.
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 	}
 	all := w.listed(t, nil, filepath.Join(kept, "repository")+"/", public, identity)
@@ -110,15 +111,15 @@ repository: {signKeySecret: sign, recipients: [`+recipient+`]}`)
 	w.remove(t, release.objects...)
 }
 
-// TestMirrorsWithALease: of two mirrors that have one registry as their repository, one makes snapshots at a time: that
-// which holds the Lease. Secrets of one namespace are mirrored, and sealed.
+// TestMirrorsWithALease checks two mirrors with the same registry: only the holder of the Lease makes snapshots. The
+// mirrors store Secrets of one namespace, sealed.
 func TestMirrorsWithALease(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "pair", "restricted")
 	w.certificate(t, "pair")
 	w.workload(t)
 	public := w.signingKey(t, "pair")
-	recipient, identity := reader(t)
+	recipient, identity := ageIdentity(t)
 	oci, config := ociRegistry(t)
 	w.secret(t, "pair", "docker", map[string]string{"config.json": config})
 	key := filepath.Join(t.TempDir(), "store.key")
@@ -134,7 +135,7 @@ repository: {signKeySecret: sign, credentialsSecret: docker, recipients: [`+reci
 	w.apply(t, release.objects...)
 	var mirrors []*running
 	for range 2 {
-		mirrors = append(mirrors, w.place(t, release.pods(t)["mirror"], t.TempDir(), nil).run(t))
+		mirrors = append(mirrors, w.sandbox(t, release.pods(t)["mirror"], t.TempDir(), nil).run(t))
 	}
 	for _, m := range mirrors {
 		m.ready(t, 2)
@@ -164,7 +165,7 @@ repository: {signKeySecret: sign, credentialsSecret: docker, recipients: [`+reci
 	if made(second) {
 		t.Error("both make snapshots")
 	}
-	// Who reads there is looked into: with the right to ask for a TokenReview and a SubjectAccessReview.
+	// The mirror authorizes its readers by TokenReview and SubjectAccessReview.
 	stranger := w.stranger(t, "pair")
 	if code, body := second.ask(t, "larder-mirror.pair.svc", "/api/v1/pods", stranger); code != http.StatusForbidden {
 		t.Errorf("a stranger got %d: %s", code, body)
@@ -195,7 +196,7 @@ repository: {signKeySecret: sign, credentialsSecret: docker, recipients: [`+reci
 	w.remove(t, release.objects...)
 }
 
-// checkLeaseLost: a mirror whose Lease somebody else takes has nothing more to tell of snapshots.
+// checkLeaseLost checks that a mirror resets its snapshot metrics once another process holds the Lease.
 func (w *world) checkLeaseLost(t *testing.T, m *running, metrics func(*running) string) {
 	t.Helper()
 	if body := metrics(m); !strings.Contains(body, "larder_snapshot_interval_seconds 1\n") ||
@@ -220,7 +221,7 @@ func (w *world) checkLeaseLost(t *testing.T, m *running, metrics func(*running) 
 	})
 }
 
-// ociRegistry is one that asks for a password, which config.json has, as docker login makes it.
+// ociRegistry starts a registry with basic authentication. config is a Docker config.json with the password.
 func ociRegistry(t *testing.T) (address, config string) {
 	t.Helper()
 	const user, password = "larder", "pass"
@@ -240,7 +241,8 @@ func ociRegistry(t *testing.T) (address, config string) {
 		base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 }
 
-// withinBounds ends a range where the blob ends, as a registry should; this one refuses it.
+// withinBounds shortens a Range header to the blob's size. This registry refuses longer ranges, although a registry
+// should serve them.
 func withinBounds(registry http.Handler, r *http.Request) {
 	var first, last, size int64
 	if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); n != 2 {

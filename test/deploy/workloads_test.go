@@ -35,8 +35,8 @@ node:
   seed: {url: "https://larder-mirror.run.svc/snapshot/", caSecret: larder-tls, key: KEY}
 podMonitor: {enabled: true}`
 
-// TestMirrorAndNodes: the pods of a mirror and of a node do what they are for, with the rights of the chart and no
-// other: the mirror makes snapshots, with one of which the node begins; both serve those who may read, and are scraped.
+// TestMirrorAndNodes checks the pods of a mirror and of a node with exactly the chart's rights. The mirror makes
+// snapshots, and the node starts from one. Both serve authorized readers, and Prometheus can scrape both.
 func TestMirrorAndNodes(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "run", "restricted")
@@ -51,7 +51,7 @@ func TestMirrorAndNodes(t *testing.T) {
 	release := render(t, "run", mirrorValues)
 	w.apply(t, release.objects...)
 	kept := t.TempDir()
-	mirror := w.place(t, release.pods(t)["mirror"], kept, nil).run(t)
+	mirror := w.sandbox(t, release.pods(t)["mirror"], kept, nil).run(t)
 	mirror.ready(t, 5)
 	mirror.checkMetrics(t, release, stranger)
 	latest := filepath.Join(kept, "store", "snapshots", "prod", "latest")
@@ -66,7 +66,7 @@ func TestMirrorAndNodes(t *testing.T) {
 	w.apply(t, nodes.objects...)
 	services := map[string]string{"larder-mirror.run.svc": mirror.ports["serve"]}
 	disk := t.TempDir()
-	node := w.place(t, nodes.pods(t)["node"], disk, services).run(t)
+	node := w.sandbox(t, nodes.pods(t)["node"], disk, services).run(t)
 	node.ready(t, 3)
 	node.checkMetrics(t, nodes, stranger)
 	eventually(t, "three resources begin with the snapshot", func() string {
@@ -79,8 +79,8 @@ func TestMirrorAndNodes(t *testing.T) {
 	node.stop(t)
 	w.checkRights(t, nodes, "larder-node", mark)
 
-	// A new pod on the same node goes on with the store.
-	again := w.place(t, nodes.pods(t)["node"], disk, services).run(t)
+	// A new pod on the same node resumes from the store.
+	again := w.sandbox(t, nodes.pods(t)["node"], disk, services).run(t)
 	again.ready(t, 3)
 	again.stop(t)
 	if text := again.text(t); strings.Contains(text, "begun with") || strings.Contains(text, "first list") {
@@ -100,7 +100,7 @@ func (w *world) mark(t *testing.T) int64 {
 	return mark
 }
 
-// stranger is the token of an account that may do nothing.
+// stranger returns the token of a ServiceAccount without rights.
 func (w *world) stranger(t *testing.T, namespace string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}
@@ -111,7 +111,8 @@ func (w *world) stranger(t *testing.T, namespace string) string {
 	return w.token(t, namespace, "stranger")
 }
 
-// checkAgent: an agent with the token of its own account reads from its node what it may, by the API server's word.
+// checkAgent checks that an agent reads from its node, with its own account's token, exactly the resources that the API
+// server permits.
 func (w *world) checkAgent(t *testing.T, node *running) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "agent"}
@@ -148,7 +149,7 @@ func (w *world) checkAgent(t *testing.T, node *running) {
 	}
 }
 
-// TestPlainNode: a node that does not serve shows health and metrics to who may connect.
+// TestPlainNode checks that a node that does not serve exposes health and metrics without authentication.
 func TestPlainNode(t *testing.T) {
 	w := newWorld(t)
 	w.namespace(t, "plain", "restricted")
@@ -159,7 +160,7 @@ func TestPlainNode(t *testing.T) {
 		"networkPolicy: {monitoring: [{namespaceSelector: {}}]}}")
 	w.apply(t, release.objects...)
 	pod := release.pods(t)["node"]
-	node := w.place(t, pod, t.TempDir(), nil).run(t)
+	node := w.sandbox(t, pod, t.TempDir(), nil).run(t)
 	node.ready(t, 4)
 	if code, body := node.scrape(t, release, ""); code != http.StatusOK || !strings.Contains(body, "larder_objects{") {
 		t.Errorf("%d %s", code, body)

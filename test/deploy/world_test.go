@@ -25,18 +25,18 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// world is a real kube-apiserver with RBAC and Pod Security, whose administrator installs the chart.
+// world is a kube-apiserver with RBAC and Pod Security, and an administrator's clients.
 type world struct {
 	*controlplane.ControlPlane
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
-	larder  string // the program
+	larder  string // path of the program
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	go func() { _, _ = larder() }() // meanwhile; who needs it gets the error
+	go func() { _, _ = larder() }() // builds in parallel; the call below returns its error
 	cp, err := server()
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// namespace makes one in which Pod Security enforces a level, with what a cluster puts into each.
+// namespace creates a namespace with that level of Pod Security, and the ConfigMap kube-root-ca.crt that each namespace
+// of a cluster has.
 func (w *world) namespace(t *testing.T, name, level string) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
@@ -82,7 +83,7 @@ func (w *world) secret(t *testing.T, namespace, name string, data map[string]str
 	}
 }
 
-// certificate makes the Secret larder-tls, for the Services of the chart, and for where they are in a test.
+// certificate creates the Secret larder-tls, with a certificate for the chart's Services and for loopback.
 func (w *world) certificate(t *testing.T, namespaces ...string) {
 	t.Helper()
 	dir, logger := filepath.Join(t.TempDir(), "tls"), logr.Discard()
@@ -104,7 +105,7 @@ func (w *world) certificate(t *testing.T, namespaces ...string) {
 	}
 }
 
-// apply has the server take the objects, by server-side apply, as strictly as it can.
+// apply sends the objects by server-side apply with strict field validation.
 func (w *world) apply(t *testing.T, objects ...*unstructured.Unstructured) {
 	t.Helper()
 	if err := w.tryApply(t, metav1.PatchOptions{}, objects...); err != nil {
@@ -148,7 +149,7 @@ func (w *world) remove(t *testing.T, objects ...*unstructured.Unstructured) {
 	}
 }
 
-// token is one of a ServiceAccount.
+// token returns a token of a ServiceAccount.
 func (w *world) token(t *testing.T, namespace, name string) string {
 	t.Helper()
 	made, err := w.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name,

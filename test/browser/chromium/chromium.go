@@ -1,4 +1,4 @@
-// Package chromium finds the browser of the tests, and gets it where Debian's packages can be installed.
+// Package chromium finds the browser of the tests, and installs it on Debian systems.
 package chromium
 
 import (
@@ -9,10 +9,11 @@ import (
 	"os/exec"
 )
 
-// names are those of the program in distributions.
+// names are the program's names in distributions.
 var names = []string{"chromium", "chromium-browser", "google-chrome"}
 
-// Get returns the path of Chromium. Where it is missing, root installs Debian's package; others are told to.
+// Get returns the path of Chromium. If it is missing, Get installs Debian's package as root, and otherwise returns an
+// error with the command.
 func Get(ctx context.Context) (string, error) {
 	if path := find(); path != "" {
 		return path, nil

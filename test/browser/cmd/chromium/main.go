@@ -1,4 +1,4 @@
-// Command chromium prints where the browser of the tests is, and installs it where it is missing.
+// Command chromium prints the path of the tests' browser, and installs it if it is missing.
 package main
 
 import (

@@ -1,6 +1,7 @@
 package browser
 
-// faults is JavaScript that returns what is wrong with what is shown, for who uses no mouse or cannot see.
+// faults is JavaScript that returns accessibility problems of the page: labels, headings, contrast, focus order, and so
+// on.
 const faults = `(() => {
 	const wrong = [];
 	const shown = (e) => e.checkVisibility({ checkVisibilityCSS: true }) && e.getClientRects().length > 0;
@@ -54,12 +55,12 @@ const faults = `(() => {
 	return [...new Set(wrong)].slice(0, 20);
 })()`
 
-// lookOver looks at what is shown in dark and in light, in a wide and in a narrow window.
-func lookOver(tb *tab) {
+// checkAccessibility checks the page in dark and light colours, each in a wide and a narrow window.
+func checkAccessibility(tb *tab) {
 	tb.t.Helper()
 	for _, scheme := range []string{"dark", "light"} {
 		for _, width := range []int64{400, 1100} {
-			tb.look(scheme, width, 720)
+			tb.emulate(scheme, width, 720)
 			for _, fault := range evalAs[[]string](tb, faults) {
 				tb.t.Errorf("%s, %s, %d wide: %s", evalAs[string](tb, "location.hash"), scheme, width, fault)
 			}

@@ -1,4 +1,4 @@
-// Command tell tells the story of package demo on an API server in this process: make demo.
+// Command run runs the demo on an API server in this process: make demo.
 package main
 
 import (
