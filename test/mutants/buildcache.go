@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// cacheCommand has this program be a build cache.
+// cacheCommand is the argument that makes this program a build cache.
 const cacheCommand = "-buildcache"
 
-// buildCache is a GOCACHEPROG, a build cache that the go command talks to: what a mutant is compiled from comes from
-// the ordinary cache, and what is made of the mutant, some 60 MB, goes to a directory that is removed with it.
-// Hundreds of mutants would fill the ordinary one. "go doc cmd/go/internal/cacheprog" has the protocol.
+// buildCache implements GOCACHEPROG, the build cache protocol of the go command. A mutant's inputs come from the
+// ordinary cache. Its outputs, some 60 MB, go to a directory of its own, which is removed afterwards: hundreds of
+// mutants would fill the ordinary cache. "go doc cmd/go/internal/cacheprog" describes the protocol.
 type buildCache struct {
 	ordinary, own string
 }
 
-// cacheRequest and cacheResponse are messages of the protocol.
+// cacheRequest and cacheResponse are the protocol's messages.
 type cacheRequest struct {
 	ID       int64
 	Command  string
@@ -46,7 +46,7 @@ type cacheResponse struct {
 	DiskPath      string     `json:",omitempty"`
 }
 
-// ordinaryCache is the directory of the ordinary one.
+// ordinaryCache returns the directory of the go command's default cache.
 func ordinaryCache(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -55,7 +55,7 @@ func ordinaryCache(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// serve answers requests until the go command has no more.
+// serve answers requests until the go command closes its end.
 func (c buildCache) serve(in io.Reader, out io.Writer) error {
 	requests, responses := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
 	if err := responses.Encode(cacheResponse{KnownCommands: []string{"get", "put", "close"}}); err != nil {
@@ -103,14 +103,13 @@ func (c buildCache) answer(q cacheRequest, body []byte) (cacheResponse, error) {
 	return cacheResponse{}, fmt.Errorf("unknown command %q", q.Command)
 }
 
-// file is where the ordinary cache, too, has what belongs to an id: "a" names the output of an action, "d" is an
-// output.
+// file returns the path of an entry, in the layout of the ordinary cache. kind "a" is an action's entry, "d" an output.
 func file(dir string, id []byte, kind string) string {
 	name := hex.EncodeToString(id)
 	return filepath.Join(dir, name[:2], name+"-"+kind)
 }
 
-// get looks for what an action has made. Whatever it does not understand is not there: then it is made again.
+// get reads the entry of an action. A malformed entry counts as missing, so its output is built again.
 func get(dir string, action []byte) (a cacheResponse, ok bool) {
 	entry, err := os.ReadFile(file(dir, action, "a"))
 	if err != nil {

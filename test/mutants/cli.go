@@ -1,6 +1,6 @@
 package main
 
-// cliMutants are those of the command line.
+// cliMutants break promises of the command line.
 var cliMutants = []mutant{
 	{
 		name: "cli/error-every-second", breaks: "An error that lasts is written once a minute.",

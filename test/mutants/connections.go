@@ -1,6 +1,6 @@
 package main
 
-// connectionMutants are mutants of how few network connections many watches take.
+// connectionMutants break promises about the number of network connections for many watches.
 var connectionMutants = []mutant{
 	{
 		name:   "limiter/all-connect-at-once",

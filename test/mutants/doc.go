@@ -1,27 +1,27 @@
-// Command mutants plants faults in Larder, one at a time, and says whether the test that must notice each one does.
+// Command mutants introduces faults into Larder, one at a time, and reports whether the responsible test fails.
 //
-//	make mutants                          all of them
-//	go run ./test/mutants -list           what they are
-//	go run ./test/mutants -run store/     some of them, by a regular expression
+//	make mutants                          all mutants
+//	go run ./test/mutants -list           prints the mutants
+//	go run ./test/mutants -run store/     mutants whose names match a regular expression
 //
-// Each fault (mutant) breaks a promise that it names, in one place of the code, and names the test that must fail
-// because of it: a test of the package, written for that promise. A fault that only upsets a count or a golden file
-// proves nothing about the promise, so such a test is not named. That a test fails says that the promise is guarded.
+// A mutant is a fault in one place of the code. It names the promise that it breaks, and the test that must fail: a
+// test written for that promise. A test that merely notices a changed count or golden file does not guard the promise,
+// so a mutant does not name it.
 //
-// The work tree is not touched: go test takes the changed file by -overlay. First every named test must pass on the
-// code as it is. Then each mutant is compiled and its one test run, which ends in one of
+// The work tree stays unchanged: go test reads the changed file through -overlay. All named tests must first pass on
+// the unchanged code. Then each mutant is compiled and its test is run, with one of these outcomes:
 //
-//	caught            the named test has failed; its first message is shown
-//	SURVIVED          it has passed: the promise has no guard
-//	DIED              it has not come to its end: a time-out, or an exit without a failure
+//	caught            the named test failed; its first message is printed
+//	SURVIVED          the test passed: no test guards the promise
+//	DIED              the test did not end: a time-out, or an exit without a failure
 //	DOES NOT COMPILE  the mutant is not valid Go
-//	ROTTED            the code has changed, and the old text is not in the file exactly once
+//	ROTTED            the file does not contain the old text exactly once
 //
-// The exit status is 1 unless all are caught.
+// The exit status is 1 unless all mutants are caught.
 //
 // # A new mutant
 //
 // Add it to the list of its package (store_commit.go, informer.go, …). Take the smallest change that breaks the
-// promise, and a test that uses the exported API, so that both outlive a rewrite: then only the texts are pointed at
-// the new code. A mutant that survives needs a new test, unless nobody could notice it; then it is none.
+// promise, and a test that uses the exported API. Both then outlive a rewrite, and only the old and new text are
+// adapted. A mutant that survives needs a new test. A fault without an observable effect is no mutant.
 package main

@@ -1,6 +1,6 @@
 package main
 
-// The tests of what durable handlers promise run whole informers.
+// durableMutants break promises of durable handlers. Their tests run whole informers.
 var durableMutants = []mutant{
 	{
 		name:   "durable/acknowledged-before-offered",

@@ -1,6 +1,6 @@
 package main
 
-// factsMutants are those of internal/facts, and of who writes and reads what it has.
+// factsMutants break promises of internal/facts, and of the packages that read and write it.
 var factsMutants = []mutant{
 	{
 		name: "facts/keys-of-another-cluster", breaks: "Keys of service accounts of another cluster do not stay.",

@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 4 && os.Args[1] == cacheCommand { // the go command has started this one
+	if len(os.Args) == 4 && os.Args[1] == cacheCommand { // started by the go command
 		if err := (buildCache{ordinary: os.Args[2], own: os.Args[3]}).serve(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "mutants: build cache:", err)
 			os.Exit(1)
@@ -53,24 +53,24 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &workshop{root: root, parallel: max(*parallel, 1), timeout: *timeout, find: *find, out: os.Stdout}
-	if w.self, err = executable(); err != nil {
+	r := &runner{root: root, parallel: max(*parallel, 1), timeout: *timeout, find: *find, out: os.Stdout}
+	if r.self, err = executable(); err != nil {
 		return err
 	}
-	if w.ordinary, err = ordinaryCache(ctx); err != nil {
+	if r.ordinary, err = ordinaryCache(ctx); err != nil {
 		return err
 	}
-	if w.tmp, err = os.MkdirTemp("", "larder-mutants-"); err != nil {
+	if r.tmp, err = os.MkdirTemp("", "larder-mutants-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(w.tmp)
+	defer os.RemoveAll(r.tmp)
 	begun := time.Now()
-	if w.find == "" {
-		if err := w.baseline(ctx, chosen); err != nil {
+	if r.find == "" {
+		if err := r.baseline(ctx, chosen); err != nil {
 			return err
 		}
 	}
-	left := w.plant(ctx, chosen)
+	left := r.run(ctx, chosen)
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
@@ -98,7 +98,7 @@ func printList(ms []mutant) {
 	fmt.Printf("%d mutants\n", len(ms))
 }
 
-// findRoot returns the repository's root: the nearest directory upwards that has test/mutants.
+// findRoot returns the repository's root: the nearest parent directory with test/mutants.
 func findRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// mutant is one fault.
+// mutant is a fault in the code.
 type mutant struct {
-	// name is the package and what is wrong, such as "fifo/unbounded".
+	// name is the package and the fault, for example "fifo/unbounded".
 	name string
-	// breaks is the promise that does not hold with it, in a sentence.
+	// breaks states the broken promise, in a sentence.
 	breaks string
-	// file has the fault, relative to the root of the repository.
+	// file is the changed file, relative to the root of the repository.
 	file string
-	// old is in the file exactly once, and new takes its place.
+	// old is the replaced text, which must occur exactly once. new replaces it.
 	old, new string
-	// test fails because of it. It is a top-level test of the package in test's directory.
+	// test is the top-level test that must fail.
 	test string
-	// dir of the test's package; "" is that of file.
+	// dir is the directory of the test's package. Default: the directory of file.
 	dir string
 }
 
-// all returns the mutants of every package.
+// all returns the mutants of all packages.
 func all() []mutant {
 	return slices.Concat(
 		auditMutants,
@@ -57,7 +57,7 @@ func all() []mutant {
 	)
 }
 
-// testDir is the directory of the package whose test must catch m.
+// testDir returns the directory of the test's package.
 func (m mutant) testDir() string {
 	if m.dir != "" {
 		return m.dir
@@ -65,7 +65,8 @@ func (m mutant) testDir() string {
 	return filepath.Dir(m.file)
 }
 
-// apply returns the file with the fault. It fails if the old text is gone, or if the result does not parse.
+// apply returns the changed file. It fails if the old text does not occur exactly once, or if the result does not
+// parse.
 func (m mutant) apply(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {
@@ -84,7 +85,7 @@ func (m mutant) apply(root string) ([]byte, error) {
 	return []byte(changed), nil
 }
 
-// module returns the directory with the go.mod that dir belongs to, and dir relative to it; both are below root.
+// module returns the module directory above dir, and dir relative to it. Both directories are relative to root.
 func module(root, dir string) (mod, pkg string) {
 	for mod = dir; mod != "."; mod = filepath.Dir(mod) {
 		if _, err := os.Stat(filepath.Join(root, mod, "go.mod")); err == nil {

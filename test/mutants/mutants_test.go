@@ -10,7 +10,7 @@ import (
 
 const root = "../.."
 
-// TestMutantsHaveNotRotted: each can still be planted, and the test that must catch it is there.
+// TestMutantsHaveNotRotted checks that each mutant still applies to the code, and that its test exists.
 func TestMutantsHaveNotRotted(t *testing.T) {
 	names, tests := map[string]bool{}, map[string]map[string]bool{}
 	for _, m := range all() {
@@ -36,7 +36,7 @@ func TestMutantsHaveNotRotted(t *testing.T) {
 
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 
-// testsIn returns the tests of the package in a directory.
+// testsIn returns the names of a package's tests.
 func testsIn(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
@@ -56,7 +56,7 @@ func testsIn(t *testing.T, dir string) map[string]bool {
 	return tests
 }
 
-// TestApply: a mutant is planted where its text is once, and nowhere else.
+// TestApply checks that a mutant needs exactly one occurrence of its old text, and valid Go as the result.
 func TestApply(t *testing.T) {
 	dir := t.TempDir()
 	text := "package p\n\nfunc f() int { return 1 }\n\nfunc g() int { return 2 }\n\nfunc h() int { return 2 }\n"

@@ -1,6 +1,6 @@
 package main
 
-// namesMutants are mutants of what names of resources mean.
+// namesMutants break promises about the meaning of resource names.
 var namesMutants = []mutant{
 	{
 		name:   "names/any-group",

@@ -1,6 +1,6 @@
 package main
 
-// powerLossMutants leave something in the page cache that must be on the disk.
+// powerLossMutants omit a sync, so that data stay in the page cache.
 var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/commit-no-sync",

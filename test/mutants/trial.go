@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// trial compiles and runs the tests of one package, with a file of the repository changed or as they are.
+// trial compiles and runs the tests of one package, with or without a changed file.
 type trial struct {
-	w *workshop
-	// dir is that of the package, below the root. tmp is the trial's own, where everything is that it makes.
+	runner *runner
+	// dir is the package's directory, relative to the root. tmp is the directory for all files of the trial.
 	dir, tmp string
-	changed  string // the file that go test reads by -overlay; "" if nothing is changed
+	changed  string // configuration for go test -overlay; "" without a change
 }
 
-func (w *workshop) newTrial(name, dir string) (*trial, error) {
-	t := &trial{w: w, dir: dir, tmp: filepath.Join(w.tmp, name)}
+func (r *runner) newTrial(name, dir string) (*trial, error) {
+	t := &trial{runner: r, dir: dir, tmp: filepath.Join(r.tmp, name)}
 	return t, os.Mkdir(t.tmp, 0o700)
 }
 
-// end removes everything.
+// end removes the trial's files.
 func (t *trial) end() { _ = os.RemoveAll(t.tmp) }
 
-// overlay has text compiled in the place of a file.
+// overlay compiles text in place of a file.
 func (t *trial) overlay(file string, text []byte) error {
 	with := filepath.Join(t.tmp, filepath.Base(file))
 	data, err := json.Marshal(map[string]map[string]string{"Replace": {file: with}})
@@ -41,46 +41,47 @@ func (t *trial) overlay(file string, text []byte) error {
 	return errors.Join(os.WriteFile(with, text, 0o600), os.WriteFile(t.changed, data, 0o600))
 }
 
-// binary is what the tests are compiled to, under the name that go test gives it.
+// binary returns the path of the test binary, under the name that go test would choose.
 func (t *trial) binary() string { return filepath.Join(t.tmp, filepath.Base(t.dir)+".test") }
 
-// compile makes the binary.
+// compile builds the test binary, and returns the compiler's output.
 func (t *trial) compile(ctx context.Context) (out string, err error) {
-	mod, pkg := module(t.w.root, t.dir)
-	args := []string{"-C", filepath.Join(t.w.root, mod), "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", t.binary()}
+	mod, pkg := module(t.runner.root, t.dir)
+	args := []string{"-C", filepath.Join(t.runner.root, mod), "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", t.binary()}
 	if t.changed != "" {
 		args = append(args, "-overlay", t.changed)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	if t.changed != "" {
 		own := filepath.Join(t.tmp, "cache")
-		cache := fmt.Sprintf("GOCACHEPROG='%s' %s '%s' '%s'", t.w.self, cacheCommand, t.w.ordinary, own)
+		cache := fmt.Sprintf("GOCACHEPROG='%s' %s '%s' '%s'", t.runner.self, cacheCommand, t.runner.ordinary, own)
 		cmd.Env = append(os.Environ(), cache)
 	}
 	data, err := cmd.CombinedOutput()
 	return string(data), err
 }
 
-// run runs those tests that match, in the directory of their package. The error says that one has failed.
+// run runs the matching tests in their package's directory. It returns their output, and an error if a test failed.
 func (t *trial) run(ctx context.Context, match string, timeout time.Duration, flags ...string) (out string, err error) {
-	files := filepath.Join(t.tmp, "t") // what a test that is killed leaves goes with the rest
+	files := filepath.Join(t.tmp, "t") // holds files that a killed test leaves
 	if err := os.MkdirAll(files, 0o700); err != nil {
 		return "", err
 	}
 	args := slices.Concat([]string{"-test.run", match, "-test.failfast", "-test.timeout", timeout.String()}, flags)
 	cmd := exec.CommandContext(ctx, t.binary(), args...)
-	cmd.Dir = filepath.Join(t.w.root, t.dir)
-	// Nothing is to be left beside the tests, either. Children of a test that is killed may hold its output.
+	cmd.Dir = filepath.Join(t.runner.root, t.dir)
+	// Rapid must not write a failure file beside the tests. WaitDelay is for children of a killed test that hold its
+	// output.
 	cmd.Env = append(os.Environ(), "TMPDIR="+files, "RAPID_NOFAILFILE=1")
 	cmd.WaitDelay = time.Second
 	data, err := cmd.CombinedOutput()
 	return string(data), err
 }
 
-// failed is the line that ends a top-level test which has failed.
+// failed matches the last line of a failed top-level test.
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+) .*$`)
 
-// failuresOf are the tests that have failed, each with its first message.
+// failuresOf returns the failed tests, each with its first message.
 func failuresOf(out string) (failures []string) {
 	ends := failed.FindAllStringSubmatchIndex(out, -1)
 	for i, at := range ends {
@@ -93,7 +94,7 @@ func failuresOf(out string) (failures []string) {
 	return failures
 }
 
-// firstMessage is the first line of a test's output that is one of its messages, or a panic.
+// firstMessage returns the first test message or panic in a test's output.
 func firstMessage(out string) string {
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
@@ -104,7 +105,7 @@ func firstMessage(out string) string {
 	return ""
 }
 
-// tail is the end of what a test has printed.
+// tail returns the last 30 lines of an output.
 func tail(out string) string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")

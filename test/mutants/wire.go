@@ -1,6 +1,6 @@
 package main
 
-// wireMutants are of what comes undecoded: packages reflector/wire and codec, and what the store makes of it.
+// wireMutants break promises about undecoded objects: in packages reflector/wire and codec, and in the store.
 var wireMutants = []mutant{
 	{
 		name:   "wire/escape-at-a-border",

@@ -1,6 +1,6 @@
 package main
 
-// wireAnswerMutants are of the guards of answers to lists and watches, in JSON: package reflector/wire.
+// wireAnswerMutants break checks of JSON answers to lists and watches, in package reflector/wire.
 var wireAnswerMutants = []mutant{
 	{
 		name:   "wire/cbor-asked-twice",

@@ -1,6 +1,6 @@
 package main
 
-// wireProtobufMutants are of the guards of answers in protobuf, and of what follows a broken one.
+// wireProtobufMutants break checks of protobuf answers, and the reaction to malformed ones.
 var wireProtobufMutants = []mutant{
 	{
 		name:   "wire/length-one-behind-the-list",

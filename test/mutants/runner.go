@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// outcome is what became of a mutant.
+// outcome is the result of a mutant.
 type outcome string
 
 const (
@@ -25,20 +25,20 @@ const (
 	rotted   outcome = "ROTTED"
 )
 
-// workshop tries mutants.
-type workshop struct {
+// runner applies and tests mutants.
+type runner struct {
 	root, tmp string
-	// self is this program, as the build cache of what it compiles; ordinary is the cache that it reads. See buildCache.
+	// self is the path of this program, for GOCACHEPROG. ordinary is the cache directory that it reads. See buildCache.
 	self, ordinary string
 	parallel       int
-	timeout        time.Duration // of one test
-	// find, if set, is a regular expression: these tests are run, and those that fail are told.
+	timeout        time.Duration // for one test
+	// find is an optional regular expression: matching tests run in place of the named one, and failed ones are printed.
 	find string
 	out  io.Writer
 }
 
-// baseline runs the tests that the mutants name on the code as it is: each must be there and pass.
-func (w *workshop) baseline(ctx context.Context, ms []mutant) error {
+// baseline checks that the tests named by the mutants exist and pass on the unchanged code.
+func (r *runner) baseline(ctx context.Context, ms []mutant) error {
 	tests := map[string][]string{} // by directory
 	for _, m := range ms {
 		if dir := m.testDir(); !slices.Contains(tests[dir], m.test) {
@@ -48,15 +48,15 @@ func (w *workshop) baseline(ctx context.Context, ms []mutant) error {
 	dirs := slices.Sorted(maps.Keys(tests))
 	var bad []error
 	for i, dir := range dirs {
-		fmt.Fprintf(w.out, "[%d/%d] %s: %d tests must pass on the code as it is\n", i+1, len(dirs), dir, len(tests[dir]))
-		bad = append(bad, w.passes(ctx, dir, tests[dir]))
+		fmt.Fprintf(r.out, "[%d/%d] %s: %d tests must pass on the code as it is\n", i+1, len(dirs), dir, len(tests[dir]))
+		bad = append(bad, r.passes(ctx, dir, tests[dir]))
 	}
 	return errors.Join(bad...)
 }
 
 // passes returns an error unless all of the tests in dir pass.
-func (w *workshop) passes(ctx context.Context, dir string, tests []string) error {
-	t, err := w.newTrial("baseline", dir)
+func (r *runner) passes(ctx context.Context, dir string, tests []string) error {
+	t, err := r.newTrial("baseline", dir)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (w *workshop) passes(ctx context.Context, dir string, tests []string) error
 	if out, err := t.compile(ctx); err != nil {
 		return fmt.Errorf("%s does not compile: %w\n%s", dir, err, out)
 	}
-	out, _ := t.run(ctx, "^("+strings.Join(tests, "|")+")$", time.Duration(len(tests))*w.timeout, "-test.v")
+	out, _ := t.run(ctx, "^("+strings.Join(tests, "|")+")$", time.Duration(len(tests))*r.timeout, "-test.v")
 	var bad []error
 	for _, test := range tests {
 		if !strings.Contains(out, "--- PASS: "+test+" ") {
@@ -74,23 +74,23 @@ func (w *workshop) passes(ctx context.Context, dir string, tests []string) error
 	return errors.Join(bad...)
 }
 
-// plant tries the mutants, and returns how many were not caught.
-func (w *workshop) plant(ctx context.Context, ms []mutant) (left int) {
+// run tests the mutants, and returns the number of those not caught.
+func (r *runner) run(ctx context.Context, ms []mutant) (left int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	next := make(chan int)
 	done := 0
-	for range w.parallel {
+	for range r.parallel {
 		wg.Go(func() {
 			for i := range next {
 				begun := time.Now()
-				is, says := w.try(ctx, fmt.Sprint(i), ms[i])
+				is, says := r.try(ctx, fmt.Sprint(i), ms[i])
 				mu.Lock()
 				done++
 				if is != caught {
 					left++
 				}
-				fmt.Fprintf(w.out, "[%d/%d] %-8s %s (%.0fs) %s\n", done, len(ms), is, ms[i].name, time.Since(begun).Seconds(), says)
+				fmt.Fprintf(r.out, "[%d/%d] %-8s %s (%.0fs) %s\n", done, len(ms), is, ms[i].name, time.Since(begun).Seconds(), says)
 				mu.Unlock()
 			}
 		})
@@ -106,37 +106,37 @@ func (w *workshop) plant(ctx context.Context, ms []mutant) (left int) {
 	return left
 }
 
-// try compiles a mutant and runs its test. says is what is worth knowing about the outcome.
-func (w *workshop) try(ctx context.Context, name string, m mutant) (is outcome, says string) {
-	changed, err := m.apply(w.root)
+// try compiles a mutant and runs its test. says explains the outcome.
+func (r *runner) try(ctx context.Context, name string, m mutant) (is outcome, says string) {
+	changed, err := m.apply(r.root)
 	if err != nil {
 		return rotted, err.Error()
 	}
-	t, err := w.newTrial(name, m.testDir())
+	t, err := r.newTrial(name, m.testDir())
 	if err != nil {
 		return died, err.Error()
 	}
 	defer t.end()
-	if err := t.overlay(filepath.Join(w.root, m.file), changed); err != nil {
+	if err := t.overlay(filepath.Join(r.root, m.file), changed); err != nil {
 		return died, err.Error()
 	}
 	if out, err := t.compile(ctx); err != nil {
 		return noGo, "\n" + out
 	}
 	match := "^" + m.test + "$"
-	if w.find != "" {
-		match = w.find
+	if r.find != "" {
+		match = r.find
 	}
-	out, err := t.run(ctx, match, w.timeout)
+	out, err := t.run(ctx, match, r.timeout)
 	failures := failuresOf(out)
 	switch {
-	case err == nil && w.find == "":
+	case err == nil && r.find == "":
 		return survived, fmt.Sprintf("%s passes although this is broken: %s", m.test, m.breaks)
 	case err == nil:
 		return survived, m.breaks
 	case len(failures) == 0:
 		return died, "\n" + tail(out)
-	case w.find != "":
+	case r.find != "":
 		return caught, "by any of\n\t" + strings.Join(failures, "\n\t")
 	case strings.Contains(out, "test timed out after"):
 		return died, m.test + " hangs"
@@ -144,7 +144,7 @@ func (w *workshop) try(ctx context.Context, name string, m mutant) (is outcome, 
 	return caught, failures[0]
 }
 
-// executable is the name of this program's file.
+// executable returns the path of this program.
 func executable() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
