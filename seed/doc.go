@@ -1,15 +1,16 @@
-// Package seed is the contract between an informer that has nothing yet and the contents that somebody else has kept: a
-// snapshot (snapshot.Seed), or a source of the program's own.
+// Package seed is the contract between an informer without stored state and a source of earlier contents: a snapshot
+// (snapshot.Seed), or a source of the program's own.
 //
-// An informer with informer.Options.Seed asks its Source where it would list for the first time. It applies what it
-// gets as it applies a list, and resumes the watch from there, under the same guards as after a restart. So the API
-// server is asked for what has changed since, and for no list. If the server has compacted its history since then, the
-// informer asks once for a newer Seed, and then lists by metadata, which fetches only what differs.
+// An informer with informer.Options.Seed asks its Source in place of the first list. It applies the contents like a
+// list, and resumes the watch from their resourceVersion, under the same guards as after a restart. So the API server
+// sends only the changes since, and no list. If the server has compacted its history since then, the informer asks once
+// for a newer Seed, and then lists by metadata and fetches only the objects that differ.
 //
-// # What a Source promises
+// # Promises of a Source
 //
-//   - The objects of a Seed are all that the Request names, and only they, each as the server sent it, as they were at
-//     Seed.ResourceVersion. They are of the cluster that the Request names.
-//   - It verifies what it read before Seed.Objects begins, as far as it has the means.
-//   - Its errors say why there is no seed. The informer lists then, and shows the error (informer.Status.Seed).
+//   - A Seed has exactly the objects that the Request covers, as the server sent them, in their state at
+//     Seed.ResourceVersion. They are from the Request's cluster.
+//   - A Source verifies the contents before Seed.Objects begins, as far as it can.
+//   - Its errors give the reason why there is no seed. Then the informer lists, and shows the error
+//     (informer.Status.Seed).
 package seed

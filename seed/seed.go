@@ -8,40 +8,40 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Source opens seeds. Several goroutines may use it at a time.
+// Source opens seeds. Several goroutines may use it at the same time.
 type Source interface {
-	// Seed opens the contents that an informer wants to begin with; the package documentation has what it promises. It
-	// must return soon after ctx has ended.
+	// Seed opens the contents for a Request; the package documentation has its promises. It must return soon after ctx has
+	// ended.
 	Seed(ctx context.Context, want Request) (*Seed, error)
 }
 
-// Request says what an informer wants to begin with.
+// Request describes the contents that an informer asks for.
 type Request struct {
-	// Identity is the collection's, canonical.
+	// Identity is the collection's identity, in canonical form.
 	Identity entry.Identity
 	// Cluster is the id of the server's cluster.
 	Cluster string
-	// Make makes the objects. It knows by entry.Attributes.Schema whether it can (codec.Sent.Takes).
+	// Make constructs the objects. By entry.Attributes.Schema it decides whether it can (codec.Sent.Takes).
 	Make *codec.Sent
-	// After is Seed.Taken of one whose ResourceVersion was too old: a newer one is wanted. Zero is any.
+	// After is Seed.Taken of a seed whose ResourceVersion was too old: the new seed must be newer. Zero allows any.
 	After time.Time
 }
 
-// Seed is the contents of a collection. Close must follow.
+// Seed is the contents of a collection. The informer must call Close.
 type Seed struct {
-	// Source names it to people, without credentials.
+	// Source names the origin in messages, without credentials.
 	Source string
-	// Taken is when the server was last known to have the objects in this state.
+	// Taken is the last time at which the server is known to have had this state.
 	Taken time.Time
-	// ResourceVersion is where the watch goes on. It can be compared with others (entry.ComparableRV).
+	// ResourceVersion is where the watch resumes. It is comparable with others (entry.ComparableRV).
 	ResourceVersion string
-	// Wire is entry.Attributes.Wire of the objects; "" if it is not known.
+	// Wire is entry.Attributes.Wire of the objects; "" if unknown.
 	Wire string
-	// OpenAPI is entry.Attributes.OpenAPI of the objects; "" if it is not known.
+	// OpenAPI is entry.Attributes.OpenAPI of the objects; "" if unknown.
 	OpenAPI string
-	// Objects calls fn with each object, in key order. It fails with fn's error, or with why an object cannot be read:
-	// then what has been passed to fn is part of a list, and does not count. It is called at most once.
+	// Objects calls fn with each object, in key order. It fails with fn's error, or because an object cannot be read.
+	// After an error, the objects passed so far are incomplete and must not be used as a list. It is called at most once.
 	Objects func(ctx context.Context, fn func(*entry.Undecoded) error) error
-	// Close gives the seed back.
+	// Close releases the seed.
 	Close func() error
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// sealed is a snapshot of several age chunks for a new identity.
+// sealed returns a snapshot that spans several age chunks, encrypted for a new identity.
 func sealed(t *testing.T) (want content, data []byte, identity *age.X25519Identity) {
 	t.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -54,7 +54,7 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// The error says what is missing: an identity, or the right one.
+// TestEncryptedWithoutIdentity checks that the errors distinguish a missing identity from a wrong one.
 func TestEncryptedWithoutIdentity(t *testing.T) {
 	_, data, _ := sealed(t)
 	other, err := age.GenerateX25519Identity()
@@ -77,7 +77,7 @@ func TestPassphrase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipient.SetWorkFactor(10) // so that the test is fast
+	recipient.SetWorkFactor(10) // a low work factor keeps the test fast
 	want := small()
 	data := want.bytes(t, snapshot.WriterOptions{Recipients: []age.Recipient{recipient}})
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func TestPassphrase(t *testing.T) {
 	}
 }
 
-// An encrypted file that was altered loses what is in a chunk of age's; one that was cut short is not opened.
+// TestEncryptedAndAltered checks that an altered age chunk costs only its blocks, and that a truncated file is refused.
 func TestEncryptedAndAltered(t *testing.T) {
 	want, data, identity := sealed(t)
 	o := snapshot.OpenOptions{Identities: []age.Identity{identity}}
@@ -124,7 +124,8 @@ func TestEncryptedAndAltered(t *testing.T) {
 	}
 }
 
-// Every truncation of an encrypted file, and bytes flipped all over it: errors are typed and nothing panics.
+// TestEncryptedDamage checks truncations and flipped bytes all over an encrypted file: errors are typed, nothing
+// panics.
 func TestEncryptedDamage(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

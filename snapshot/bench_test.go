@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// benchPods makes n pods as a cluster has them, three of a workload: what is of a workload is random once, names, UIDs,
-// addresses, hashes and times in each pod.
+// benchPods returns n realistic pods, three for each workload. Pods of a workload share random values such as image and
+// owner; names, UIDs, addresses, hashes and times differ in each pod.
 func benchPods(t testing.TB, n int, r entry.Representation) contentOf {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -64,7 +64,7 @@ func (c contentOf) size() (n int64) {
 	return n
 }
 
-// BenchmarkWrite writes 10,000 pods; MB/s are of their payloads, and so is the ratio.
+// BenchmarkWrite writes 10,000 pods. MB/s and ratio refer to the size of the payloads.
 func BenchmarkWrite(b *testing.B) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		b.Run(string(r), func(b *testing.B) {
@@ -84,7 +84,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads them again, front to back, in no other way than that a record has been looked at.
+// BenchmarkRead reads the records of 10,000 pods from start to end, without decoding.
 func BenchmarkRead(b *testing.B) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		b.Run(string(r), func(b *testing.B) {
@@ -106,7 +106,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkGet reads single objects, each of which takes a page of the index and a block.
+// BenchmarkGet reads single objects. Each reads the index and a block.
 func BenchmarkGet(b *testing.B) {
 	pods := benchPods(b, benchObjects, entry.Typed)
 	data := content{collections: []contentOf{pods}}.bytes(b, snapshot.WriterOptions{})

@@ -2,21 +2,21 @@ package snapshot_test
 
 import "encoding/base64"
 
-// What a redacted value is replaced by, and one of bytes.
+// redactedText replaces a redacted text, redactedData a redacted value in base64.
 const redactedText = "REDACTED"
 
 var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
 
-// redactedTransform is what Attributes.Transform begins with where something was redacted.
+// redactedTransform is the prefix of Attributes.Transform in a store restored from a redacted snapshot.
 const redactedTransform = "redacted: "
 
-// lastApplied is the annotation that kubectl apply keeps a whole object in.
+// lastApplied is the annotation in which kubectl apply keeps a copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 const (
-	maxProblems   = 1000 // that Verify lists
-	progressEvery = 256  // objects between two reports
+	maxProblems   = 1000 // number of problems that Verify lists
+	progressEvery = 256  // objects between two progress reports
 )
 
-// suffixNew is what the name of a file that is being made has behind that of the snapshot, with something more.
+// suffixNew follows the snapshot's name in the name of an unfinished file. A random text follows it.
 const suffixNew = ".new-"

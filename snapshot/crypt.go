@@ -13,7 +13,7 @@ import (
 // ageMagic is the start of every age file.
 const ageMagic = "age-encryption.org/"
 
-// decryptAt returns the decrypted contents of r if its first bytes are those of an age file.
+// decryptAt returns a reader of the decrypted contents of r if r begins like an age file, and otherwise r itself.
 func decryptAt(
 	r io.ReaderAt, size int64, identities []age.Identity,
 ) (plain io.ReaderAt, plainSize int64, encrypted bool, err error) {

@@ -16,14 +16,14 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// smallBlocks makes blocks of 100 bytes.
+// smallBlocks closes a block at 100 bytes.
 var smallBlocks = snapshot.WithBlocks(snapshot.WriterOptions{}, 100)
 
-// small is a snapshot of a few small blocks in two collections and an empty one.
+// small returns a snapshot of two collections with a few small blocks, and an empty one.
 func small() content {
 	large := func(key string) entry.Entry {
 		r := rec(key, 0)
-		r.Payload = bytes.Repeat([]byte("x"), 100) // it compresses
+		r.Payload = bytes.Repeat([]byte("x"), 100) // compressible
 		return r
 	}
 	return content{header: snapshot.Header{ClusterID: "c", Larder: "v1.2.3"}, collections: []contentOf{
@@ -38,13 +38,13 @@ func small() content {
 	}}
 }
 
-// typed says whether err is one that tells what is wrong with a file.
+// typed reports whether err is one of the documented errors for a wrong or damaged file.
 func typed(err error) bool {
 	var d *snapshot.DamageError
 	return errors.As(err, &d) || errors.Is(err, snapshot.ErrNotSnapshot) || errors.Is(err, snapshot.ErrNewerFormat)
 }
 
-// isPart says whether the records in got are some of those of want, collection by collection.
+// isPart reports whether all records and documents of got are in want, collection by collection.
 func isPart(got, want content) bool {
 	for i, c := range got.collections {
 		w := want.collections[i]
@@ -60,8 +60,8 @@ func isPart(got, want content) bool {
 	})
 }
 
-// Each byte of a file is flipped, and each time Open or a read fails with an error that names the block and its place.
-// All that is read is what was written, and of a block that is damaged no other is lost.
+// TestEveryByteFlipped checks that any flipped byte makes Open or a read fail with an error that names the block and
+// its offset. All returned records are as written, and no other block is lost.
 func TestEveryByteFlipped(t *testing.T) {
 	want := small()
 	whole := want.bytes(t, smallBlocks)
@@ -72,14 +72,15 @@ func TestEveryByteFlipped(t *testing.T) {
 	}
 }
 
-// checkDamaged opens a file that is damaged in a part: what it returns is true, and what it lacks is what it says.
+// checkDamaged reads a file with one damaged part. Returned records must be as written, and the error must name and
+// count all missing ones.
 func checkDamaged(t *testing.T, what string, p part, data []byte, want content) {
 	t.Helper()
 	got, _, err := readAll(data, snapshot.OpenOptions{})
 	if !typed(err) || !isPart(got, want) {
 		t.Fatalf("%s: %v", what, err)
 	}
-	if p.kind == kindDocument { // it costs that document, and nothing else
+	if p.kind == kindDocument { // damage costs this document only
 		var d *snapshot.DamageError
 		if !errors.As(err, &d) || d.Offset != int64(p.start) || !strings.Contains(err.Error(), strconv.Quote(p.first)) ||
 			len(got.documents) != len(want.documents)-1 ||
@@ -104,13 +105,13 @@ func checkDamaged(t *testing.T, what string, p part, data []byte, want content) 
 	}
 	for n, c := range got.collections {
 		lost, is := len(want.collections[n].records)-len(c.records), c.collection.Identity.String() == missing.Collection
-		if !is && lost != 0 || is && lost != missing.Objects || p.kind == kindBlock && lost > 2 { // as many as a block has
+		if !is && lost != 0 || is && lost != missing.Objects || p.kind == kindBlock && lost > 2 { // a block has at most 2
 			t.Fatalf("%s: %s: %d records, %v", what, c.collection.Identity, len(c.records), err)
 		}
 	}
 }
 
-// A file that ends anywhere is not opened, and says that it was cut short.
+// TestEveryTruncation checks that a truncated file of any length is refused.
 func TestEveryTruncation(t *testing.T) {
 	whole := small().bytes(t, smallBlocks)
 	for n := range whole {
@@ -128,7 +129,7 @@ func TestSomethingBehindTheEnd(t *testing.T) {
 	}
 }
 
-// The error names the collection and the keys of the block.
+// TestDamageErrorNamesTheBlock checks that the error names the collection and the keys of the damaged block.
 func TestDamageErrorNamesTheBlock(t *testing.T) {
 	data := small().bytes(t, smallBlocks)
 	parts := partsOf(data)
@@ -147,7 +148,8 @@ func TestDamageErrorNamesTheBlock(t *testing.T) {
 	}
 }
 
-// Many kinds of damage at once: what is whole between them is read, and what is not is named and counted.
+// TestReadBetweenLosses checks a file with several damaged ranges: undamaged blocks are read, all others are named and
+// counted.
 func TestReadBetweenLosses(t *testing.T) {
 	var records []entry.Entry
 	for i := range 40 {
@@ -184,8 +186,8 @@ func TestReadBetweenLosses(t *testing.T) {
 	}
 }
 
-// An index that is damaged hides the blocks of its collection: of a part of that nobody knows how many objects are in
-// it, of all of it they are all.
+// TestDamagedIndex checks that damage in an index hides the blocks of its collection. The number of missing objects is
+// exact for the whole collection, and a lower bound for a namespace.
 func TestDamagedIndex(t *testing.T) {
 	data := small().bytes(t, smallBlocks)
 	parts := partsOf(data)
@@ -214,7 +216,7 @@ func TestDamagedIndex(t *testing.T) {
 	}
 }
 
-// A stream that fails, ends too early, or is damaged is not saved, and leaves nothing.
+// TestStreamErrors checks that a stream that fails, ends early or is damaged is not saved and leaves no file.
 func TestStreamErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")

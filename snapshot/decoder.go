@@ -15,42 +15,42 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// Decoder decodes the records of one collection, whatever its representation, to unstructured objects. It is safe for
+// Decoder decodes the records of one collection to unstructured objects, in any representation. It is safe for
 // concurrent use.
 //
-// Payloads in msgpack need no Go type: a map is an unstructured object, a bin value the JSON of a typed one. Payloads
-// in protobuf need PartialObjectMetadata, or the type that client-go's scheme has for the collection's kind.
+// Msgpack payloads need no Go type: a map is an unstructured object, and a bin value is the JSON of a typed object.
+// Protobuf payloads need PartialObjectMetadata, or the Go type that client-go's scheme registers for the kind.
 type Decoder struct {
 	id   entry.Identity
 	kind string
-	// example is an object of the Go type of payloads in protobuf, and typed their codec; nil if the type is not known.
+	// example is an object of the Go type of protobuf payloads, and typed is its codec. Both are nil for an unknown type.
 	example runtime.Object
 	typed   codec.Codec
 	view    codec.Codec
 }
 
-// NewDecoder returns the decoder of c.
+// NewDecoder returns the decoder of collection c.
 func NewDecoder(c Collection) *Decoder {
 	d := &Decoder{id: c.Identity, kind: c.Resource.Kind}
 	gvk := c.Identity.GroupVersion().WithKind(c.Resource.Kind)
 	if c.Identity.Representation == entry.Metadata {
 		d.example = &metav1.PartialObjectMetadata{}
-	} else if obj, err := scheme.Scheme.New(gvk); err == nil { // else it does not know the kind
+	} else if obj, err := scheme.Scheme.New(gvk); err == nil { // without an error, the scheme knows the kind
 		d.example = obj
 	}
-	if typed, err := codec.For(d.example); err == nil { // else it is nil, or a kind that no collection holds
+	if typed, err := codec.For(d.example); err == nil { // without an error, example is a type that a collection can hold
 		d.typed = typed
 	}
-	d.view, _ = codec.View(c.Identity.Representation, d.typed) // metadata has a codec
+	d.view, _ = codec.View(c.Identity.Representation, d.typed) // cannot fail: PartialObjectMetadata has a codec
 	return d
 }
 
 // Codec returns a codec that reads the collection's payloads as unstructured objects, as [codec.View] does.
 func (d *Decoder) Codec() codec.Codec { return d.view }
 
-// Decode returns the object of a record. If it lacks apiVersion and kind, which typed clients leave empty, it gets
-// those of the collection, if they are known. Decode fails with ErrUndecodable if the type is unknown, and with
-// ErrDamaged if the payload does not fit its encoding.
+// Decode returns the object of a record. Typed clients leave apiVersion and kind empty; Decode then sets the
+// collection's, if known. It fails with ErrUndecodable if the type is unknown, and with ErrDamaged if the payload does
+// not fit its encoding.
 func (d *Decoder) Decode(r entry.Entry) (*unstructured.Unstructured, error) {
 	u, err := d.decodeExactly(r)
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, erro
 	return u, nil
 }
 
-// encode replaces the payload of r by u, in the same form. u must be the result of decodeExactly(r), perhaps changed.
+// encode replaces the payload of r with u, in the same encoding. u is the result of decodeExactly(r), possibly changed.
 func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) (err error) {
 	switch {
 	case r.Encoding == codec.EncodingProtobuf:

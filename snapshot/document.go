@@ -13,11 +13,11 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// document is where a document is in the file.
+// document is the place of a document in the file.
 type document struct {
 	begin        int64
 	size, stored int
-	digest       string // SHA-256 of what is stored
+	digest       string // SHA-256 of the stored bytes
 }
 
 // Documents returns the names of the documents, sorted.
@@ -27,7 +27,7 @@ func (f *File) Documents(context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Document returns a document; nil if the snapshot has none of that name. If it is damaged, the error is a DamageError.
+// Document returns a document, or nil if the snapshot has no document of this name. Damage is a DamageError.
 func (f *File) Document(ctx context.Context, name string) ([]byte, error) {
 	d, ok := f.documents[name]
 	if !ok {
@@ -79,8 +79,8 @@ func (s *liveSource) Document(ctx context.Context, name string) ([]byte, error) 
 	return s.documents.Document(ctx, name)
 }
 
-// documents writes what the source knows of the server of these collections. What cannot be read of a store is noted as
-// left out; damage of a snapshot is an error.
+// documents writes the source's documents about the server of these collections. An unreadable document of a store is
+// added to LeftOut; damage of a snapshot is an error.
 func (j *saving) documents(ctx context.Context, out *writer, all []Collection) error {
 	src, ok := j.src.(facts.Documents)
 	if !ok {
@@ -116,5 +116,5 @@ func (j *saving) documents(ctx context.Context, out *writer, all []Collection) e
 	return nil
 }
 
-// redacts reports whether the snapshot is one from which values were taken out, now or before.
+// redacts reports whether the snapshot is redacted, by this save or by the save of its source.
 func (o SaveOptions) redacts(of Header) bool { return !o.Redaction.Empty() || of.Redaction != nil }

@@ -15,14 +15,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// knownDiscovery has a group of which the store has objects, one of which it has none, and the core group.
+// knownDiscovery has the core group, a group with objects in the store, and a group without.
 const knownDiscovery = `{"version":2,"fetched":"2026-01-02T03:04:05Z","groups":[` +
 	`{"Group":{"name":"","versions":null,"preferredVersion":{"groupVersion":"","version":""}},"VersionedResources":{}},` +
 	`{"Group":{"name":"apps","versions":null,"preferredVersion":{"groupVersion":"","version":""}},"VersionedResources":{}},` +
 	`{"Group":{"name":"example.com","versions":null,"preferredVersion":{"groupVersion":"","version":""}},` +
 	`"VersionedResources":{}}]}`
 
-// known are documents of a server, and one of somebody else's.
+// known returns the documents about a server, and a document of another program.
 func known() map[string]string {
 	return map[string]string{
 		"discovery": knownDiscovery, "openapi/api/v1": "A\n" + strings.Repeat("core", 5000),
@@ -40,13 +40,13 @@ func putKnown(t *testing.T, s *store.Store) {
 	}
 }
 
-// documented is a *store.Store, or a *snapshot.File.
+// documented is a *store.Store or a *snapshot.File.
 type documented interface {
 	Documents(ctx context.Context) ([]string, error)
 	Document(ctx context.Context, name string) ([]byte, error)
 }
 
-// wantDocuments fails the test unless those are the documents, as they were stored.
+// wantDocuments checks that in has exactly these documents, with the contents of known.
 func wantDocuments(t *testing.T, in documented, want ...string) {
 	t.Helper()
 	slices.Sort(want)
@@ -62,7 +62,7 @@ func wantDocuments(t *testing.T, in documented, want ...string) {
 	}
 }
 
-// wantGroups fails the test unless the discovery is of those groups.
+// wantGroups checks that the discovery document has exactly these groups.
 func wantGroups(t *testing.T, in documented, want ...string) {
 	t.Helper()
 	data, err := in.Document(t.Context(), "discovery")
@@ -76,8 +76,8 @@ func wantGroups(t *testing.T, in documented, want ...string) {
 	}
 }
 
-// TestSaveDocuments: what is known of the server goes from the store to a snapshot, to a part of it and to a restored
-// store, with no more than is about the collections.
+// TestSaveDocuments checks that documents are copied to a snapshot, to a part of it and to a restored store, as far as
+// they are about the collections there.
 func TestSaveDocuments(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -98,7 +98,7 @@ func TestSaveDocuments(t *testing.T) {
 		t.Errorf("%q, %v", r.Problems, err)
 	}
 	restored, _ := mustRestore(t, whole, snapshot.RestoreOptions{})
-	wantDocuments(t, restored, carried[:4]...) // the keys take a signature: TestRestoreOfKeys
+	wantDocuments(t, restored, carried[:4]...) // restoring keys needs a signature: TestRestoreOfKeys
 	wantGroups(t, restored, "", "example.com")
 
 	part := mustPart(t, whole, snapshot.SelectOptions{Filter: snapshot.Filter{Resources: []string{"pods"}}})
@@ -114,7 +114,8 @@ func TestSaveDocuments(t *testing.T) {
 		"openapi/apis/example.com/v1", "server-version")
 }
 
-// TestSaveDamagedDocuments: one of a store is left out and named, and one of a snapshot is damage, as any other is.
+// TestSaveDamagedDocuments checks that a damaged document of a store is reported as left out, and that a damaged
+// document of a snapshot is an error.
 func TestSaveDamagedDocuments(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
@@ -162,7 +163,7 @@ func TestSaveDamagedDocuments(t *testing.T) {
 	wantNames(t, dir, "a.db", "a.larder")
 }
 
-// TestSaveServerDocuments: a save of a live server has those that it is given.
+// TestSaveServerDocuments checks that SaveServer saves the documents of SaveOptions.Documents.
 func TestSaveServerDocuments(t *testing.T) {
 	srv := startServer(t)
 	path := filepath.Join(t.TempDir(), "a.larder")
@@ -178,7 +179,7 @@ func TestSaveServerDocuments(t *testing.T) {
 		"service-account-keys")
 }
 
-// TestWriterRefusesDocuments: what no reader would read.
+// TestWriterRefusesDocuments checks that the writer refuses documents that no reader accepts.
 func TestWriterRefusesDocuments(t *testing.T) {
 	w := mustWriter(t, &strings.Builder{})
 	if err := w.Document("d", nil); err != nil {

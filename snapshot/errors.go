@@ -10,7 +10,7 @@ import (
 
 // Errors of opening a snapshot.
 var (
-	// ErrNotSnapshot: the file is something else.
+	// ErrNotSnapshot: the file is not a snapshot.
 	ErrNotSnapshot = errors.New("this is not a snapshot of Larder")
 	// ErrNewerFormat: a newer Larder wrote the file, in a format that this program does not read.
 	ErrNewerFormat = errors.New("the snapshot's format is newer than this program")
@@ -22,7 +22,7 @@ var (
 
 // Errors of reading.
 var (
-	// ErrDamaged: the file is not what was written; see DamageError.
+	// ErrDamaged: the file differs from the written one; see DamageError.
 	ErrDamaged = errors.New("the snapshot is damaged")
 	// ErrNoCollection: the snapshot has no such collection.
 	ErrNoCollection = errors.New("no such collection in the snapshot")
@@ -32,25 +32,25 @@ var (
 
 // Errors of writing.
 var (
-	// ErrOrder: the keys of a Source are not in ascending order, or a collection is there twice.
+	// ErrOrder: the keys of a Source are not in ascending order, or a collection occurs twice.
 	ErrOrder = errors.New("out of order")
-	// ErrTooLarge: a record or a description is larger than the format allows; or, reading, an object would take memory
-	// out of proportion to the size of the file.
+	// ErrTooLarge: a record or a description is larger than the format allows. While reading: decoding an object would
+	// take memory out of proportion to the size of the file.
 	ErrTooLarge = errors.New("too large for a snapshot")
 )
 
-// DamageError says where a snapshot is damaged. It wraps ErrDamaged.
+// DamageError locates damage in a snapshot. It wraps ErrDamaged.
 type DamageError struct {
-	// Block is the number of the block in the file, from 0, or -1 if the damage is not in a block. Offset is where the
-	// damaged part begins, in bytes of the decrypted file.
+	// Block is the number of the block in the file, from 0, or -1 if the damage is not in a block. Offset is the start of
+	// the damaged part, in bytes of the decrypted file.
 	Block  int
 	Offset int64
 	// Collection, First and Last name the collection and the first and last keys of the block; empty if unknown.
 	Collection  string
 	First, Last string
-	// Reason says what is wrong.
+	// Reason describes the damage.
 	Reason string
-	// Err is the error that stopped reading, if that was no damage itself; may be nil.
+	// Err is the error of the failed read, if reading failed without other damage; may be nil.
 	Err error
 }
 
@@ -82,19 +82,18 @@ func (e *DamageError) Unwrap() []error {
 	return []error{ErrDamaged}
 }
 
-// MissingError says which blocks of a collection a File could not read. Everything else has been read. It wraps
-// ErrDamaged.
+// MissingError names the damaged blocks of a collection. File has returned all other blocks. It wraps ErrDamaged.
 type MissingError struct {
 	Collection string
 	// Damage is a DamageError for each block, in the order of the file.
 	Damage []*DamageError
-	// Objects is how many objects are missing. If Exact is false it is a lower bound, because the index of the collection,
-	// which names its blocks, is damaged.
+	// Objects is the number of missing objects. If Exact is false it is a lower bound: the index of the collection, which
+	// lists its blocks, is damaged.
 	Objects int
 	Exact   bool
 }
 
-// maxDamage is how many blocks the text of a MissingError names.
+// maxDamage is the number of blocks that the text of a MissingError names.
 const maxDamage = 20
 
 func (e *MissingError) Error() string {
@@ -126,7 +125,7 @@ func (e *MissingError) Unwrap() []error {
 	return all
 }
 
-// add records the loss of a block with that many objects (0 for an index) if err is damage, and returns any other
+// add records the loss of a block with this number of objects (0 for an index) if err is damage. It returns any other
 // error.
 func (e *MissingError) add(err error, objects int) error {
 	var d *DamageError

@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// A snapshot is taken of a store that is open, and another node's store is made of it. The key seals Secrets in both
-// stores; the snapshot has them because it is encrypted.
+// The example saves an open store, and restores the snapshot as another node's store. The key seals Secrets in both
+// stores. The snapshot includes Secrets because it is encrypted.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "larder-example-")
@@ -43,7 +43,7 @@ func Example() {
 	defer st.Close()
 	mirror(ctx, st)
 
-	// or age.ParseIdentities, or a passphrase: age.NewScryptRecipient
+	// Alternatives are age.ParseIdentities, and age.NewScryptRecipient for a passphrase.
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		panic(err)
@@ -68,7 +68,7 @@ func Example() {
 	// restored 1 at resourceVersion 7
 }
 
-// mirror stands for the informers of a program.
+// mirror takes the place of a program's informers.
 func mirror(ctx context.Context, st *store.Store) {
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
 		Representation: entry.Unstructured}

@@ -24,12 +24,12 @@ import (
 type OpenOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
-	// SignedBy are keys of which one must have signed the snapshot. Default: it need not be signed.
+	// SignedBy has public keys, one of which must have signed the snapshot. Default: no signature is needed.
 	SignedBy []minisign.PublicKey
-	// MaxAge is the age from which a collection is no seed, since the server was last heard of it; others are. It is no
-	// matter to other readers. Default: any age will do.
+	// MaxAge bounds the age of seeds. A collection whose last contact with its server is this long ago is no seed; the
+	// other collections of the snapshot still are. Other uses ignore MaxAge. Default: no bound.
 	MaxAge time.Duration
-	// Name names the snapshot of NewFile to people. It must have no credentials.
+	// Name is the name of NewFile's snapshot in messages. It must not contain credentials.
 	Name string
 }
 
@@ -38,14 +38,14 @@ type File struct {
 	in     io.ReaderAt // the decrypted file
 	size   int64       // of in
 	closer io.Closer   // nil if there is nothing to close
-	source string      // names the file to people
+	source string      // the name of the file in messages
 	maxAge time.Duration
 
 	manifest Manifest
 	parts    []part         // one for each of manifest.Collections
 	byID     map[string]int // Identity.ID → index in parts
 	blocks   int            // of all parts
-	// documents are those of the manifest, by name.
+	// documents has the documents of the manifest, by name.
 	documents map[string]document
 	buffers   sync.Pool // of *buffer
 }
@@ -75,8 +75,8 @@ func (b *buffer) prepare() (err error) {
 
 // Open opens the snapshot at path. It reads the start and the end of the file, and no blocks; Verify reads all. It
 // fails with ErrNotSnapshot, ErrNewerFormat, ErrEncrypted or ErrIdentity if the snapshot cannot be read, with a
-// DamageError if it was cut short or its catalog is damaged, and with ErrUnsigned or ErrSignature if the keys of
-// o.SignedBy have not signed it. Open does not fail because of damaged blocks: see Records.
+// DamageError if it was truncated or its catalog is damaged, and with ErrUnsigned or ErrSignature if no key of
+// o.SignedBy has signed it. Damaged blocks do not fail Open: see Records.
 func Open(path string, o OpenOptions) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func Open(path string, o OpenOptions) (*File, error) {
 	return s, nil
 }
 
-// NewFile is Open for the size bytes of r, which File.Close closes if it is an io.Closer. If NewFile fails it does not.
+// NewFile is Open for the size bytes of r. File.Close closes r if it is an io.Closer; a failed NewFile does not.
 func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	in, plain, encrypted, err := decryptAt(r, size, o.Identities)
 	if err != nil {
@@ -131,27 +131,27 @@ func (f *File) Collections(context.Context) ([]Collection, error) {
 	return append([]Collection(nil), f.manifest.Collections...), nil
 }
 
-// Records implements Source. It passes over damaged blocks, and calls fn with the records of all others. Then it
-// returns a *MissingError, which names the damaged blocks and the number of objects in them.
+// Records implements Source. It skips damaged blocks and calls fn with the records of all others. Then it returns a
+// *MissingError with the damaged blocks and the number of their objects.
 func (f *File) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	return f.scan(ctx, id, keyRange{}, fn)
 }
 
-// Namespace is Records for the objects of one namespace. It reads only the blocks that may have them.
+// Namespace is Records for the objects of one namespace. It reads only the blocks whose keys may be in it.
 func (f *File) Namespace(ctx context.Context, id entry.Identity, namespace string, fn func(entry.Entry) error) error {
 	return f.scan(ctx, id, keyRange{prefix: namespace + "/"}, fn)
 }
 
-// RecordsAfter is Records for the keys that follow after and begin with prefix. It reads only the blocks that may have
-// them.
+// RecordsAfter is Records for the keys greater than after that begin with prefix. It reads only the blocks that may
+// contain such keys.
 func (f *File) RecordsAfter(
 	ctx context.Context, id entry.Identity, after, prefix string, fn func(entry.Entry) error,
 ) error {
 	return f.scan(ctx, id, keyRange{prefix: prefix, after: after}, fn)
 }
 
-// Get returns the record of an object, and whether the snapshot has it. The payload belongs to the caller. If the block
-// with that key is damaged the error is a *MissingError.
+// Get returns the record of an object, and whether the snapshot has it. The payload belongs to the caller. If the key's
+// block is damaged, the error is a *MissingError.
 func (f *File) Get(ctx context.Context, id entry.Identity, key string) (rec entry.Entry, ok bool, err error) {
 	err = f.scan(ctx, id, keyRange{prefix: key, one: true}, func(r entry.Entry) error {
 		rec, ok = r, true
@@ -161,7 +161,7 @@ func (f *File) Get(ctx context.Context, id entry.Identity, key string) (rec entr
 	return rec, ok, err
 }
 
-// keyRange is a range of keys: one key, or all keys with a prefix; of those, the ones that follow after.
+// keyRange is one key, or all keys with a prefix that are greater than after.
 type keyRange struct {
 	prefix, after string
 	one           bool
@@ -174,7 +174,7 @@ func (k keyRange) has(key string) bool {
 // past reports whether key and all greater ones are out of the range.
 func (k keyRange) past(key string) bool { return key > max(k.prefix, k.after) && !k.has(key) }
 
-// scan calls fn with the records in a range, and passes over damaged blocks.
+// scan calls fn with the records in a range, and skips damaged blocks.
 func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(entry.Entry) error) error {
 	n, ok := f.byID[id.ID()]
 	if !ok {
@@ -220,8 +220,8 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 	return missing.errOrNil()
 }
 
-// Bounds of what decoding an object may take (codec.Weight): decodeLeast and decodeRatio times the size of the file.
-// Objects of up to weighFrom bytes are within them.
+// Bounds of the memory for decoding one object (codec.Weight): decodeLeast plus decodeRatio times the size of the file.
+// Objects of up to weighFrom bytes are always within them, and are not checked.
 const (
 	decodeLeast = 32 << 20
 	decodeRatio = 4
@@ -262,7 +262,7 @@ func (f *File) index(n int) ([]layout.Block, error) {
 	return blocks, nil
 }
 
-// block reads and verifies block i of collection n, and returns its records, in memory of the buffer.
+// block reads and verifies block i of collection n. The records are in memory of buf.
 func (f *File) block(buf *buffer, n, i int, b layout.Block) ([]byte, error) {
 	records, err := f.records(buf, n, b)
 	if d := new(DamageError); errors.As(err, &d) {
@@ -298,7 +298,7 @@ func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err 
 func each(records []byte, k keyRange, fn func(entry.Entry) error) error {
 	for len(records) > 0 {
 		r, more, ok := layout.CutRecord(records)
-		if !ok || k.past(r.Key) { // never !ok: Block.Check has parsed them
+		if !ok || k.past(r.Key) { // always ok: Block.Check has parsed the records
 			return nil
 		}
 		if records = more; k.has(r.Key) {
@@ -310,7 +310,7 @@ func each(records []byte, k keyRange, fn func(entry.Entry) error) error {
 	return nil
 }
 
-// read fills data from offset at, for collection n, or -1 for none.
+// read fills data from offset at. Its errors name collection n; n is -1 outside of collections.
 func (f *File) read(data []byte, at int64, n int) error {
 	if got, err := f.in.ReadAt(data, at); got < len(data) {
 		if errors.Is(err, io.EOF) {

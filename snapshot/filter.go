@@ -14,14 +14,13 @@ import (
 
 // Filter selects objects. Its zero value selects all.
 type Filter struct {
-	// Resources to select, as plural names, kinds, singular or short names, each with or without its group (pods,
-	// deployments.apps, Widget.example.com) or version and group (deployments.v1.apps); case does not count. Empty
-	// selects all.
+	// Resources are plural names, kinds, singular or short names, each with or without a group (pods, deployments.apps,
+	// Widget.example.com) or version and group (deployments.v1.apps). Case does not count. Empty selects all resources.
 	Resources []string `json:"resources,omitempty"`
-	// Namespaces whose objects are selected; empty selects all. Objects without a namespace are selected only if this is
-	// empty.
+	// Namespaces selects the objects of these namespaces; empty selects all. Objects without a namespace are selected only
+	// if it is empty.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Labels and Fields are selectors as in kubectl; empty selects everything. Fields are named as in query.Query.
+	// Labels and Fields are selectors as in kubectl; empty selects everything. query.Query says how Fields are named.
 	Labels string `json:"labels,omitempty"`
 	Fields string `json:"fields,omitempty"`
 }
@@ -35,7 +34,7 @@ func (f Filter) Empty() bool {
 type filter struct {
 	Filter
 	query query.Query
-	// decodes is true if the filter looks into objects.
+	// decodes is true if the filter needs decoded objects.
 	decodes bool
 }
 
@@ -55,8 +54,8 @@ func newFilter(f Filter) (*filter, error) {
 	return out, nil
 }
 
-// Takes reports whether any object of c can be selected. With Namespaces, no object of a collection that is not
-// Namespaced can; if the collection has no Objects, that may be unknown, and Takes may return true.
+// Takes reports whether the filter can select any object of c. With Namespaces, it can select none of a collection that
+// is not Namespaced. For a collection without Objects that may be unknown, and Takes may return true.
 func (f Filter) Takes(c Collection) bool {
 	if len(f.Resources) > 0 && !slices.ContainsFunc(f.Resources, func(name string) bool { return isNamed(c, name) }) {
 		return false
@@ -70,9 +69,9 @@ func (f Filter) Takes(c Collection) bool {
 	return mayBeNamespaced(c)
 }
 
-// mayBeNamespaced reports whether objects of a collection of all namespaces can be in a namespace. If c has no objects,
-// and its resource has no description by a server (short names, categories or columns), the program that stored it may
-// not have known, so they can.
+// mayBeNamespaced reports whether objects of a collection of all namespaces can be in a namespace. An empty collection
+// counts as namespaced if no server has described its resource (no short names, categories or columns): the program
+// that stored it may not have known the scope.
 func mayBeNamespaced(c Collection) bool {
 	r := c.Resource
 	described := len(r.ShortNames) > 0 || len(r.Categories) > 0 || len(r.Columns) > 0 ||
@@ -80,7 +79,7 @@ func mayBeNamespaced(c Collection) bool {
 	return r.Namespaced || c.Objects == 0 && !described
 }
 
-// describe returns, for people, what the filter may leave out of c.
+// describe returns, for people, the filter's restrictions that apply to c.
 func (f *filter) describe(c Collection) (out []string) {
 	if len(f.Namespaces) > 0 && c.Identity.Namespace == "" {
 		out = append(out, "only namespaces "+strings.Join(f.Namespaces, ", "))

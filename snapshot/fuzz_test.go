@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// seeds are whole snapshots, and some that were cut.
+// seeds adds whole and truncated snapshots to the corpus.
 func seeds(f *testing.F) {
 	f.Helper()
 	data := small().bytes(f, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 100), fileID{1}))
@@ -43,7 +43,7 @@ func seeds(f *testing.F) {
 	}
 }
 
-// fuzzed reads anything in every way there is. Errors tell what is wrong with the file, and the ways agree.
+// fuzzed reads arbitrary data with all reading methods. Errors must be documented ones, and the methods must agree.
 func fuzzed(t *testing.T, data []byte) {
 	t.Helper()
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
@@ -83,7 +83,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(fuzzed)
 }
 
-// FuzzParts changes what is behind the checksums: descriptions, an index, a block.
+// FuzzParts fuzzes data below the checksums: descriptions, an index, a block.
 func FuzzParts(f *testing.F) {
 	good := keysOf("a", "b")
 	f.Add(podsText+podCounts, good.appendIndex(nil), good.stored)
@@ -114,7 +114,7 @@ func FuzzDamage(f *testing.F) {
 	})
 }
 
-// FuzzDecode decodes, redacts and compares payloads.
+// FuzzDecode decodes, redacts and compares fuzzed payloads.
 func FuzzDecode(f *testing.F) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"token": "x",
@@ -154,7 +154,7 @@ func FuzzDecode(f *testing.F) {
 		var out []byte
 		err = redacted.Records(t.Context(), c.Identity, func(r entry.Entry) error { out = r.Payload; return nil })
 		if !expected(err) {
-			t.Logf("redact: %v", err) // an object that does not fit its type when it is written again
+			t.Logf("redact: %v", err) // the redacted object does not fit its Go type
 		}
 		if err == nil {
 			if _, err := snapshot.NewDecoder(c).Decode(entry.Entry{Key: "k", Encoding: encoding, Payload: out}); err != nil {
@@ -168,7 +168,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// decodable are the numbers of decodableCollection.
+// decodable returns the arguments of decodableCollection.
 func decodable() []uint8 {
 	return []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}
 }

@@ -22,11 +22,11 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write the golden snapshots of the current format anew")
 
-// goldenIdentity decrypts the golden snapshot that is encrypted. It is for nothing else.
+// goldenIdentity decrypts the encrypted golden snapshot. It has no other use.
 const goldenIdentity = "AGE-SECRET-KEY-144WYZFRMTXSYT4KUWNG07X340RX8AW3FJV2PEWTHCT9QV9LAZ24SM0SWCQ"
 
-// goldenContent is what the golden snapshots hold: every field of the manifest, both encodings, blocks of several
-// records and several blocks, an empty collection.
+// goldenContent returns the contents of the golden snapshots: every field of the manifest, both encodings, several
+// blocks of several records, and an empty collection.
 func goldenContent(t *testing.T) content {
 	t.Helper()
 	pods := collectionOf(core("pods"), "Pod", entry.Typed)
@@ -82,7 +82,7 @@ func goldenIdentities(t testing.TB) []age.Identity {
 	return ids
 }
 
-// The golden snapshots are read as what was written: all formats that were ever written.
+// TestGolden checks that golden snapshots of all formats are read with their contents.
 func TestGolden(t *testing.T) {
 	if *updateGolden {
 		writeGolden(t)
@@ -108,7 +108,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What is written today is the golden snapshot, but for how it is compressed.
+// TestGoldenIsWhatIsWritten checks that the writer produces the golden snapshot, apart from compression.
 func TestGoldenIsWhatIsWritten(t *testing.T) {
 	golden, err := os.ReadFile(goldenPath(formatNow, false))
 	if err != nil {
@@ -140,7 +140,8 @@ func TestGoldenIsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// goldenDocuments is a snapshot with documents. Those that have none are as they were before there were any.
+// goldenDocuments returns the contents of a snapshot with documents. Snapshots without documents have the older golden
+// file.
 func goldenDocuments(t *testing.T) content {
 	c := goldenContent(t)
 	c.documents = []documentOf{
@@ -161,7 +162,8 @@ func goldenWithDocuments(t *testing.T) []byte {
 	return data
 }
 
-// TestGoldenDocuments: the golden snapshot with documents is read as what was written, and is what is written today.
+// TestGoldenDocuments checks that the golden snapshot with documents is read with its contents, and that the writer
+// produces the same documents.
 func TestGoldenDocuments(t *testing.T) {
 	want := goldenDocuments(t)
 	o := snapshot.WithBlocks(snapshot.WriterOptions{}, 500)

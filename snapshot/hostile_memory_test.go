@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// checkAllocated fails if f allocates more than a file of so many bytes may take: 64 MiB, and 8 times its size.
+// checkAllocated checks that f allocates at most the bound for a file of that size: 64 MiB plus 8 times the size.
 func checkAllocated(t *testing.T, size int, f func()) {
 	t.Helper()
 	if n, limit := allocated(f), int64(64<<20+8*size); n > limit {
@@ -26,7 +26,7 @@ func checkAllocated(t *testing.T, size int, f func()) {
 	}
 }
 
-// TestHostileCatalogs checks that a catalog takes no more memory than 64 MiB and 8 times its size, or is refused with
+// TestHostileCatalogs checks that a catalog takes at most 64 MiB plus 8 times its size in memory, or is refused with
 // the bound that it breaks (issue 37: a megabyte of {} took 833 MB).
 func TestHostileCatalogs(t *testing.T) {
 	repeated := func(item string, bytes int) string { return strings.Repeat(item+",", bytes/(len(item)+1)) + item }
@@ -64,7 +64,7 @@ func TestHostileCatalogs(t *testing.T) {
 	}
 }
 
-// TestSignatureComesFirst checks that the catalog of a file that is not signed as it should be is not parsed.
+// TestSignatureComesFirst checks that the catalog of a file without the required signature is not parsed.
 func TestSignatureComesFirst(t *testing.T) {
 	public, _ := signingKey(t)
 	for _, catalog := range []string{`{"collections":[{}]}`, `{"collections":[` + strings.Repeat("{},", 1<<20) + `{}]}`, "[["} {
@@ -77,8 +77,8 @@ func TestSignatureComesFirst(t *testing.T) {
 	}
 }
 
-// TestObjectsOutOfProportion checks that an object that would take hundreds of times its size when it is decoded is
-// refused, whatever its encoding, and that a large one is not (issue 37: 3 million empty containers took 4.9 GB).
+// TestObjectsOutOfProportion checks that an object whose decoding would take hundreds of times its size is refused in
+// any encoding, and that a large ordinary object is not (issue 37: 3 million empty containers took 4.9 GB).
 func TestObjectsOutOfProportion(t *testing.T) {
 	const n = 3_000_000
 	spec := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), bytes.Repeat([]byte{2<<3 | 2, 0}, n))

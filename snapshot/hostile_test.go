@@ -15,7 +15,7 @@ const (
 	podCounts = `,"objects":2,"bytes":2,"blocks":1`
 )
 
-// keysOf is a block of records with those keys and a payload of a byte.
+// keysOf returns a block of records with these keys and a payload of one byte.
 func keysOf(keys ...string) rawBlock {
 	var all []entry.Entry
 	for _, key := range keys {
@@ -24,15 +24,15 @@ func keysOf(keys ...string) rawBlock {
 	return rawOf(all...)
 }
 
-// ofBlocks is a file of a collection of pods with those blocks.
+// ofBlocks returns a file with one collection of pods in these blocks.
 func ofBlocks(counts string, blocks ...rawBlock) rawFile {
 	return rawFile{collections: []rawCollection{{text: podsText + counts, blocks: blocks}}}
 }
 
-// described is a file whose collection has no blocks and that description.
+// described returns a file whose collection has this description and no blocks.
 func described(text string) rawFile { return rawFile{collections: []rawCollection{{text: text}}} }
 
-// Files whose checksums are all right and whose content was made to deceive: what reads them says what is wrong.
+// TestHostileFiles checks that forged files with valid checksums are refused with the reason.
 func TestHostileFiles(t *testing.T) {
 	documented := func(change func(size, stored *int64, digest *[digestSize]byte)) rawFile {
 		return rawFile{documents: []rawDocument{{name: "d", size: 4, stored: []byte("data"), change: change}}}
@@ -168,13 +168,12 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// Keys and names that would mean something to a shell, a terminal or a file system are bytes and nothing else: they
-// come out as they went in.
+// TestKeysAreBytes checks that keys with a meaning to a shell, a terminal or a file system are returned unchanged.
 func TestKeysAreBytes(t *testing.T) {
 	keys := []string{"", "\x00", "../../etc/passwd", "/", "a/../b", "a\nb", "\x1b[2J", "\xff\xfe", "..", "CON"}
 	slices.Sort(keys)
 	of := contentOf{collection: snapshot.Collection{Identity: identityOf("pods")}}
-	for _, key := range keys[1:] { // the empty one is refused
+	for _, key := range keys[1:] { // an empty key is refused
 		of.records = append(of.records, rec(key, 10))
 	}
 	want := content{collections: []contentOf{of}}

@@ -16,10 +16,10 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// Tests of single parts that cannot be seen from outside.
+// Tests of internals that the exported API does not show.
 
-// Variables by name in custom resources may be numbers, or true: they are values all the same. What holds others is
-// none.
+// TestRedactEnvByNameOfAnyKind checks that numbers and booleans are redacted in an env map of a custom resource. Maps
+// and lists are not values of variables.
 func TestRedactEnvByNameOfAnyKind(t *testing.T) {
 	r, err := newRedaction(Redaction{Env: []string{"*PIN", "nested"}})
 	if err != nil {
@@ -37,7 +37,7 @@ func TestRedactEnvByNameOfAnyKind(t *testing.T) {
 	}
 }
 
-// TestSpoolIsSealed: what is kept of a list until it is whole cannot be read by others, and leaves nothing.
+// TestSpoolIsSealed checks that a spool has no plain text on the disk, and leaves no file.
 func TestSpoolIsSealed(t *testing.T) {
 	dir := t.TempDir()
 	const plantedSecret = "planted-secret"
@@ -77,10 +77,10 @@ func TestSpoolIsSealed(t *testing.T) {
 	}
 }
 
-// Records larger than a block do not leave their memory behind.
+// TestLargeRecordsAreLetGo checks that writer and File release the buffers of records larger than a block.
 func TestLargeRecordsAreLetGo(t *testing.T) {
 	large := make([]byte, layout.MaxPart-100)
-	_, _ = rand.Read(large) // never fails; it does not compress
+	_, _ = rand.Read(large) // never fails; the data is incompressible
 	var b bytes.Buffer
 	w, err := newWriter(&b, Header{}, writerOptions{})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// What tests know of the format of a snapshot, to make files that nobody would write and to say where something is in a
-// file. It is written from README.md, as the reader of spec_test.go, and shares no code with package snapshot.
+// The test code for the file format writes invalid files and finds the parts of a file. It follows README.md, as the
+// reader in spec_test.go does, and shares no code with package snapshot.
 
 const (
 	magic    = "\x89LARDER\n"
@@ -30,9 +30,9 @@ const (
 	digestSize = 32
 	footerSize = 64
 
-	blockTarget = 256 << 10 // of a block, in bytes
-	maxPart     = 16 << 20  // of a block, an index, the catalog
-	maxKey      = 32 << 10  // of a record; so does the next
+	blockTarget = 256 << 10 // bytes of records in a block
+	maxPart     = 16 << 20  // bytes of a block, an index, the catalog
+	maxKey      = 32 << 10  // bytes of a record's key
 	maxMark     = 1 << 10
 )
 
@@ -55,12 +55,12 @@ func appendRecord(dst []byte, r entry.Entry) []byte {
 	return dst
 }
 
-// rawFile is a file as it is to be: all that is not said is right.
+// rawFile describes a file to write. Fields that are not set get valid values.
 type rawFile struct {
 	header      string // JSON
 	collections []rawCollection
 	documents   []rawDocument
-	// catalog is what stands for the one that is right, and change changes the footer.
+	// catalog replaces the valid catalog, and change changes the footer.
 	catalog string
 	change  func(f *rawFooter)
 }
@@ -73,10 +73,10 @@ type rawFooter struct {
 }
 
 type rawCollection struct {
-	text   string // JSON of what describes it, without the end
+	text   string // JSON of the description, without the closing brace
 	blocks []rawBlock
-	index  []byte // what stands for the one that is right
-	// change changes what the catalog says of index and blocks.
+	index  []byte // replaces the valid index
+	// change changes sizes and digest in the catalog.
 	change func(stored, index *int64, digest *[digestSize]byte)
 }
 
@@ -84,7 +84,7 @@ type rawDocument struct {
 	name   string
 	size   int
 	stored []byte
-	// change changes what the catalog says of it.
+	// change changes sizes and digest in the catalog.
 	change func(size, stored *int64, digest *[digestSize]byte)
 }
 
@@ -93,10 +93,10 @@ type rawBlock struct {
 	count       int
 	size        uint64
 	stored      []byte
-	change      func(b *rawBlock, digest *[digestSize]byte) // of what the index says
+	change      func(b *rawBlock, digest *[digestSize]byte) // changes the index entry
 }
 
-// rawOf is a block of those records, not compressed.
+// rawOf returns an uncompressed block of the records.
 func rawOf(records ...entry.Entry) rawBlock {
 	b := rawBlock{count: len(records), first: records[0].Key, last: records[len(records)-1].Key}
 	for _, r := range records {
@@ -118,7 +118,7 @@ func (b rawBlock) appendIndex(dst []byte) []byte {
 	return append(dst, digest[:]...)
 }
 
-// bytes is the file.
+// bytes returns the contents of the file.
 func (f rawFile) bytes() []byte {
 	const larder = "x"
 	id := fileID{1}
@@ -171,7 +171,7 @@ func (f rawFooter) append(dst []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli)), magicEnd...)
 }
 
-// partKind is what a part of a file is.
+// partKind is the kind of a part of a file.
 type partKind byte
 
 const (
@@ -183,7 +183,7 @@ const (
 	kindFooter   partKind = 'F'
 )
 
-// part is one, and number that of a block.
+// part is a part of a file. number is the number of a block, otherwise -1.
 type part struct {
 	kind       partKind
 	start, end int
@@ -191,7 +191,7 @@ type part struct {
 	first      string // key of a block, or name of a document
 }
 
-// partsOf takes a snapshot apart that is whole.
+// partsOf splits an undamaged snapshot into its parts.
 func partsOf(data []byte) (out []part) {
 	at := len(magic) + 4 + 8
 	at += 1 + int(data[at]) + 4
@@ -230,7 +230,7 @@ func partsOf(data []byte) (out []part) {
 	return out
 }
 
-// partAt is the part of a whole file that byte i is in.
+// partAt returns the part of an undamaged file that contains byte i.
 func partAt(data []byte, i int) part {
 	for _, p := range partsOf(data) {
 		if p.start <= i && i < p.end {
@@ -240,7 +240,7 @@ func partAt(data []byte, i int) part {
 	panic("no part has this byte")
 }
 
-// idOf is the id of a file.
+// idOf returns the id of a file.
 func idOf(data []byte) fileID { return fileID(data[len(magic)+4:]) }
 
 // encoder compresses blocks.
@@ -252,7 +252,7 @@ var encoder = sync.OnceValue(func() *zstd.Encoder {
 	return e
 })
 
-// blocksIn are the blocks of a whole file as they are when they are unpacked.
+// blocksIn returns the uncompressed blocks of an undamaged file.
 func blocksIn(t testing.TB, data []byte) (out [][]byte) {
 	t.Helper()
 	f := readSpec(data)

@@ -12,8 +12,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMode) != "" {
 		os.Exit(child())
 	}
-	// One of them spaces errors by sleeping until a millisecond after the last one, which was outside of the bubble: in
-	// its future, by decades.
+	// One of the error handlers limits its rate: it sleeps until a millisecond after the previous error. That time, taken
+	// outside of the synctest bubble, is decades in the bubble's future.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }

@@ -25,39 +25,39 @@ type Header struct {
 	TakenAt time.Time `json:"takenAt,omitzero"`
 	// Larder is the version of the program that wrote the snapshot; at most 255 bytes.
 	Larder string `json:"larder,omitempty"`
-	// Filter and Redaction are those of the save; nil for none. Each Collection counts the objects that they left out.
+	// Filter and Redaction of the save, or nil. Each Collection describes the objects and values left out.
 	Filter    *Filter    `json:"filter,omitempty"`
 	Redaction *Redaction `json:"redaction,omitempty"`
-	// LeftOut has, for people, an entry for each collection that is not in the snapshot, with the reason.
+	// LeftOut has, for people, an entry for each collection that was left out of the snapshot, with the reason.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
 // Collection describes a collection of a snapshot. The names in its tags are part of the format.
 type Collection struct {
-	Identity   entry.Identity     `json:"-"` // these three are fields of collectionText
+	Identity   entry.Identity     `json:"-"` // these three are stored as fields of collectionText
 	Attributes entry.Attributes   `json:"-"`
 	Resource   entry.ResourceInfo `json:"-"`
-	// ResourceVersion covers every object. Empty means that nothing can be resumed.
+	// ResourceVersion covers every object. Empty: the collection cannot be resumed.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Complete is true if the collection is a whole list.
 	Complete bool `json:"complete,omitempty"`
-	// MustRelist is why the contents cannot be resumed; empty if they can. It is set if objects or values were left out.
+	// MustRelist is the reason why the collection cannot be resumed; empty if it can. Filters and redactions set it.
 	MustRelist string `json:"mustRelist,omitempty"`
-	// LastContact is when the server was last heard; zero means unknown.
+	// LastContact is the time of the last answer of the server; zero means unknown.
 	LastContact time.Time `json:"lastContact,omitzero"`
-	// Filtered and Redacted have, for people, an entry for each kind of thing that was left out; empty if none was.
+	// Filtered and Redacted describe, for people, the objects and values left out, an entry for each rule; empty for none.
 	Filtered []string `json:"filtered,omitempty"`
 	Redacted []string `json:"redacted,omitempty"`
-	// Sealed is true if the store seals the collection. Restore writes it in plain text only if it is asked to.
+	// Sealed is true if the store seals the collection. Restore writes it in plain text only on request.
 	Sealed bool `json:"sealed,omitempty"`
-	// Objects is the number of objects, Bytes the sum of their payloads, Blocks the number of their blocks. They are 0 if
-	// unknown: in Sources that are no snapshots, or if objects may be left out.
+	// Objects is the number of objects, Bytes the sum of their payloads, Blocks the number of their blocks. 0 means
+	// unknown in Sources other than snapshots, and in selections that may leave out objects.
 	Objects int   `json:"objects,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"`
 	Blocks  int   `json:"blocks,omitempty"`
 }
 
-// Info returns what a store would say about the collection.
+// Info returns the description of the collection as a store has it.
 func (c Collection) Info() entry.Info {
 	return entry.Info{
 		Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource, ResourceVersion: c.ResourceVersion,
@@ -67,11 +67,11 @@ func (c Collection) Info() entry.Info {
 
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// Confidential returns why c must not be written in plain text unless the user asks for it; "" if it may be. Every way
-// out of a store asks it: save, export, restore, diff, and programs that serve objects.
+// Confidential returns the reason why c must not be written in plain text without the user's request, or "". Every exit
+// asks it: save, export, restore, diff, and programs that serve objects.
 func (c Collection) Confidential() string {
 	switch {
-	case c.SecretsRedacted(): // now, or when what is read was written
+	case c.SecretsRedacted(): // by this selection, or by the save of the snapshot that is read
 		return ""
 	case c.Identity.GroupResource() == secrets:
 		return "they are Secrets"
@@ -81,8 +81,8 @@ func (c Collection) Confidential() string {
 	return ""
 }
 
-// SecretsRedacted reports whether c has Secrets whose values Redaction.Secrets has replaced, so that they may be
-// written in plain text.
+// SecretsRedacted reports whether c has Secrets with values replaced by Redaction.Secrets. They may be written in plain
+// text.
 func (c Collection) SecretsRedacted() bool {
 	return c.Identity.GroupResource() == secrets && slices.Contains(c.Redacted, redactedValues)
 }
@@ -96,17 +96,16 @@ type Manifest struct {
 	Encrypted bool
 	// Digest is a SHA-256 that covers the whole contents.
 	Digest [sha256.Size]byte
-	// SignatureKey is the id of the key with which the snapshot says to be signed, as minisign prints it; empty if it is
-	// not signed. It has been verified only if OpenOptions.SignedBy was given.
+	// SignatureKey is the id of the signing key that the snapshot claims, as minisign prints it; empty without a
+	// signature. It is verified only if OpenOptions.SignedBy was given.
 	SignatureKey string
 	// Collections are in the order of the file.
 	Collections []Collection
-	// Documents are the names of what the snapshot has beside collections: what is known of the API server. They are in
-	// the order of the file. File.Document reads one.
+	// Documents are the names of the documents about the API server, in the order of the file. File.Document reads one.
 	Documents []string
 }
 
-// collectionText is a collection in the catalog. The names are part of the format; fields that a later build adds are
+// collectionText is a collection in the catalog. The names are part of the format. Unknown fields of later builds are
 // ignored.
 type collectionText struct {
 	Group          string `json:"group,omitempty"`
@@ -122,7 +121,7 @@ type collectionText struct {
 	entry.ResourceInfo
 	Collection
 
-	// Stored is how many bytes the blocks take in the file, and Index the index behind them.
+	// Stored is the size of all blocks in the file, and Index the size of the index behind them, in bytes.
 	Stored      int64  `json:"stored,omitempty"`
 	Index       int    `json:"index,omitempty"`
 	IndexDigest []byte `json:"indexDigest"`
@@ -131,25 +130,25 @@ type collectionText struct {
 // documentText is a document in the catalog.
 type documentText struct {
 	Name string `json:"name"`
-	// Size is the document's, in bytes, and Stored how many it takes in the file: fewer if it is compressed.
+	// Size is the size of the document, and Stored its size in the file, smaller if compressed, in bytes.
 	Size   int    `json:"size"`
 	Stored int    `json:"stored"`
 	Digest []byte `json:"digest"`
 }
 
-// sizes reports whether the sizes are possible.
+// sizes reports whether the sizes are plausible.
 func (t documentText) sizes() bool {
 	return 0 <= t.Stored && t.Stored <= t.Size && t.Size <= layout.MaxPart
 }
 
-// catalog is the description of a snapshot in JSON, the last part but the footer.
+// catalog is the description of a snapshot in JSON. Only the signature, if any, and the footer follow it.
 type catalog struct {
 	Header      Header           `json:"header"`
 	Collections []collectionText `json:"collections"`
 	Documents   []documentText   `json:"documents,omitempty"`
 }
 
-// Bounds of the catalog: the number of its collections and of its documents, and the bytes of the header and of each
+// Bounds of the catalog: the number of collections and of documents, and the bytes of the header and of one
 // description.
 const (
 	maxDescribed   = 16 << 10
@@ -157,19 +156,19 @@ const (
 	maxDescription = 256 << 10
 )
 
-// errCounts: the counts in a catalog are impossible. It does not quote them.
+// errCounts: the counts in a catalog are impossible. Its text does not quote them.
 var errCounts = errors.New("its counts of objects, bytes and blocks cannot be")
 
-// counts reports whether the counts are possible, so that they can be added up: a block has at least one record and a
-// bounded size, and the index has an entry for it.
+// counts reports whether the counts are plausible, so that sums of them cannot overflow. A block has at least one
+// record and a bounded size, and the index has an entry for it.
 func (t collectionText) counts() bool {
 	return t.Blocks >= 0 && t.Blocks <= t.Index && t.Index <= layout.MaxPart && t.Stored >= 0 &&
 		t.Objects >= t.Blocks && int64(t.Objects) <= int64(t.Blocks)*layout.MaxPart &&
 		t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*layout.MaxPart
 }
 
-// trim drops empty names and columns without a name, and the memory beyond the ends of lists: so what is kept of a
-// description takes little more memory than its text.
+// trim drops empty names, columns without a name, and unused capacity of lists. So a description in memory is little
+// larger than its text.
 func (t *collectionText) trim() {
 	for _, names := range []*[]string{&t.ShortNames, &t.Categories, &t.SelectableFields, &t.RequestedAs, &t.Filtered,
 		&t.Redacted} {

@@ -15,7 +15,7 @@ type memorySource []contentOf
 func (m memorySource) Collections(context.Context) (out []snapshot.Collection, err error) {
 	for _, c := range m {
 		of := c.collection
-		of.Objects = max(of.Objects, len(c.records)) // from which its scope can be told
+		of.Objects = max(of.Objects, len(c.records)) // with objects, Filter.Takes trusts Resource.Namespaced
 		out = append(out, of)
 	}
 	return out, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// live returns the bytes that are in use now.
+// liveBytes returns the size of the live heap.
 func liveBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -23,24 +23,24 @@ func liveBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// peak measures, as often as tick is called for a hundredth of the work, how much more is in use than at the beginning.
+// peak measures the growth of the live heap since the start, at each call of tick.
 type peak struct {
 	start, most int64
 }
 
 func (p *peak) tick() { p.most = max(p.most, liveBytes()-p.start) }
 
-// A hundred thousand objects, 200 MB, pass through a writer, a File and a Diff of the file with itself, and
-// what is in use at any time is a few blocks.
+// TestMemoryIsOneBlock checks that a writer, a File and diff.Compare hold only a few blocks in memory, for a snapshot
+// of 40 MB (in make soak 200 MB).
 func TestMemoryIsOneBlock(t *testing.T) {
 	const size = 2000
 	objects := soaked(20_000, 100_000)
-	// The tables of a zstd encoder take some MiB; a block of 256 KiB is there unpacked, and packed.
+	// A zstd encoder has tables of some MiB. A block of 256 KiB is in memory in both forms, plain and compressed.
 	const limit = 4 << 20
-	runtime.GC() // what the tests before have left in pools goes with the second collection
+	runtime.GC() // a second collection empties pools of earlier tests
 	p := &peak{start: liveBytes()}
 	record := entry.Entry{UID: "u", ResourceVersion: "1", Encoding: "of the future", Payload: payload(1, size)}
-	var b bytes.Buffer // what is written to a disk
+	var b bytes.Buffer // stands for the file
 	b.Grow(150 << 20)
 	p.start += int64(b.Cap())
 	w := mustWriter(t, &b)
@@ -100,7 +100,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// countingSource tells of each record.
+// countingSource calls count for each record.
 type countingSource struct {
 	*snapshot.File
 	count func()
@@ -113,7 +113,7 @@ func (c countingSource) Records(ctx context.Context, id entry.Identity, fn func(
 	})
 }
 
-// allocated is how much f allocates in all.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -122,8 +122,7 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// Files of a few bytes that announce much: they fail, or are read, without allocating more than a block and what comes
-// with it.
+// TestHostileFilesAllocateLittle checks that small files that announce large parts allocate little more than a block.
 func TestHostileFilesAllocateLittle(t *testing.T) {
 	zeros := encoder().EncodeAll(make([]byte, maxPart), nil)
 	packed := func(size uint64, stored []byte) rawFile {
@@ -149,7 +148,7 @@ func TestHostileFilesAllocateLittle(t *testing.T) {
 	} {
 		data := file.bytes()
 		n := allocated(func() { fuzzed(t, data) })
-		// It is read a few times.
+		// fuzzed reads the file several times.
 		if limit := int64(4 * (maxPart + 4<<20)); n > limit {
 			t.Errorf("%s (%d bytes): %d KiB allocated, %d are allowed", name, len(data), n>>10, limit>>10)
 		}

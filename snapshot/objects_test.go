@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// recordOf encodes an object as a collection of that representation has it. Its JSON is given.
+// recordOf encodes an object, given as JSON, in the representation of the collection.
 func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -35,7 +35,7 @@ func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 		if err := json.Unmarshal([]byte(text), typed); err != nil {
 			t.Fatal(err)
 		}
-		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as typed clients leave it
+		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // typed clients leave it empty
 		obj = typed
 	}
 	codec, err := codec.For(obj)
@@ -50,7 +50,7 @@ func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 		Payload: data}
 }
 
-// collectionOf is a collection of a kind of Kubernetes.
+// collectionOf returns a collection of a Kubernetes kind.
 func collectionOf(resource schema.GroupVersionResource, kind string, r entry.Representation) snapshot.Collection {
 	return snapshot.Collection{
 		Identity:        entry.Identity{GroupVersionResource: resource, Representation: r},

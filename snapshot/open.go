@@ -52,8 +52,8 @@ func (f *File) open(keys []minisign.PublicKey) error {
 	return nil
 }
 
-// catalog parses the catalog, one description at a time: its collections and documents lie one after the other from
-// begin to end.
+// catalog parses the catalog, one description at a time. Collections and documents must fill the file from begin to end
+// without gaps.
 func (f *File) catalog(text []byte, begin, end int64) error {
 	d := catalogDecoder{Decoder: json.NewDecoder(bytes.NewReader(text))}
 	at, seen := begin, map[string]bool{}
@@ -93,16 +93,16 @@ func (f *File) catalog(text []byte, begin, end int64) error {
 	return err
 }
 
-// errCatalog begins errors of the catalog that do not quote it.
+// errCatalog begins the errors that do not quote the catalog, so their text is safe to print.
 var errCatalog = errors.New("the catalog")
 
-// catalogDecoder reads the JSON of a catalog without making more of it than one description at a time.
+// catalogDecoder decodes the JSON of a catalog with memory for one description at a time.
 type catalogDecoder struct {
 	*json.Decoder
 	raw json.RawMessage
 }
 
-// object calls field for each member of an object, which is all there is. field reads the value.
+// object calls field for each member of an object; field reads the value. Nothing may follow the object.
 func (d *catalogDecoder) object(field func(name string) error) error {
 	if err := d.token(json.Delim('{')); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (d *catalogDecoder) object(field func(name string) error) error {
 		if err != nil {
 			return err
 		}
-		name, _ := t.(string) // the decoder has checked that
+		name, _ := t.(string) // a string: the decoder checks it
 		if err := field(name); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (d *catalogDecoder) object(field func(name string) error) error {
 	return nil
 }
 
-// list calls item for each item of a list, or of null. item reads it.
+// list calls item for each element of a list; item reads it. null is an empty list.
 func (d *catalogDecoder) list(item func() error) error {
 	if t, err := d.Token(); err != nil || t == nil {
 		return err
@@ -152,7 +152,7 @@ func (d *catalogDecoder) token(want json.Delim) error {
 	return err
 }
 
-// value reads a value of so many bytes at most; into nil it is passed over.
+// value reads a value of at most atMost bytes into to; if to is nil it skips the value.
 func (d *catalogDecoder) value(to any, atMost int) error {
 	if err := d.Decode(&d.raw); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (d *catalogDecoder) value(to any, atMost int) error {
 	return json.Unmarshal(d.raw, to)
 }
 
-// footer reads the footer of a file with that id, whose prologue has size bytes.
+// footer reads the footer, and checks it against the id and the size of the prologue.
 func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	cut := &DamageError{Block: -1, Offset: f.size,
 		Reason: "its end is missing: it was cut short, or is still being written"}
@@ -189,7 +189,7 @@ func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	return foot, nil
 }
 
-// collection takes a collection that begins at an offset, and ends before end. It returns where it ends.
+// collection adds a collection with its offsets, begin to end at most. It returns the offset of the collection's end.
 func (f *File) collection(t collectionText, begin, end int64) (int64, error) {
 	c, err := t.collection()
 	if err != nil {
@@ -211,7 +211,7 @@ func (f *File) collection(t collectionText, begin, end int64) (int64, error) {
 	return p.end, nil
 }
 
-// documentAt takes a document that begins at an offset, and ends before end. It returns where it ends.
+// documentAt adds a document with its offsets, begin to end at most. It returns the offset of the document's end.
 func (f *File) documentAt(t documentText, begin, end int64) (int64, error) {
 	_, twice := f.documents[t.Name]
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Open names the file in its errors, and what is no regular file.
+// TestOpenByPath checks that the errors of Open name the path.
 func TestOpenByPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cluster.larder")
 	want := small()
@@ -54,7 +54,7 @@ func TestNoSuchCollection(t *testing.T) {
 	}
 }
 
-// For the race detector: many goroutines read one file.
+// TestFileConcurrently reads one File in many goroutines, for the race detector.
 func TestFileConcurrently(t *testing.T) {
 	want := small()
 	f := fileOf(t, want.collections...)
@@ -79,14 +79,14 @@ func TestFileConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// An error of the function ends a read, also if it says that something else is damaged.
+// TestErrorsOfTheFunction checks that Records returns the callback's error unchanged, even a DamageError.
 func TestErrorsOfTheFunction(t *testing.T) {
 	want := small()
 	f := fileOf(t, want.collections...)
 	for _, failed := range []error{errDisk, &snapshot.DamageError{Reason: "another file"}} {
 		n := 0
 		err := f.Records(t.Context(), identityOf("pods"), func(entry.Entry) error { n++; return failed })
-		if err != failed || n != 1 { //nolint:errorlint // it is passed on as it is
+		if err != failed || n != 1 { //nolint:errorlint // it must be returned unwrapped
 			t.Errorf("%v after %d records", err, n)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// escapes are what somebody may put into a file so that it is printed.
+// escapes is a text with terminal escapes and a line feed.
 const escapes = "x\x1b[2J\nerror: all is well"
 
 func wantPrintable(t *testing.T, what, text string) {
@@ -21,7 +21,7 @@ func wantPrintable(t *testing.T, what, text string) {
 	}
 }
 
-// TestTextsOfFilesArePrintable: what a file calls itself and its collections moves no cursor and makes no lines.
+// TestTextsOfFilesArePrintable checks that texts from a file are escaped in errors and reports.
 func TestTextsOfFilesArePrintable(t *testing.T) {
 	newer := content{header: snapshot.Header{Larder: escapes}}.bytes(t, snapshot.WithVersion(snapshot.WriterOptions{}, 2))
 	_, err := snapshot.NewFile(bytes.NewReader(newer), int64(len(newer)), snapshot.OpenOptions{})

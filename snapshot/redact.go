@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// redactedText replaces a redacted value, and redactedData one in a field that has base64.
+// redactedText replaces a redacted value. redactedData replaces a value in base64.
 const redactedText = "REDACTED"
 
 var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
@@ -19,22 +19,22 @@ var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
 // redactedValues is the entry in Collection.Redacted for Secrets and ConfigMaps whose values were replaced.
 const redactedValues = "values of data"
 
-// lastApplied is the annotation that has a copy of the object.
+// lastApplied is the annotation with kubectl's copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Redaction says which values in objects are replaced by REDACTED. Its zero value replaces none.
 //
-// In patterns * matches any text and ? one character; case does not count. Where values of a resource are redacted, the
-// annotation kubectl.kubernetes.io/last-applied-configuration is too, since it has a copy of the object. The same holds
-// for objects within the object.
+// In patterns * matches any text and ? one character; case does not count. The annotation
+// kubectl.kubernetes.io/last-applied-configuration, a copy of the object, is redacted with any values of its resource.
+// The same holds for objects within the object.
 type Redaction struct {
 	// Secrets and ConfigMaps redact the values in data, stringData and binaryData of these kinds. Their names stay.
 	Secrets    bool `json:"secrets,omitempty"`
 	ConfigMaps bool `json:"configMaps,omitempty"`
 	// Annotations has patterns of the annotations whose values are redacted, also in pod templates and the like.
 	Annotations []string `json:"annotations,omitempty"`
-	// Env has patterns of the environment variables whose values are redacted, in any field env that has names and values,
-	// or texts NAME=value: in pods, pod templates, and custom resources.
+	// Env has patterns of environment variables whose values are redacted. They are found in any field env of names and
+	// values, or of texts NAME=value: in pods, pod templates and custom resources.
 	Env []string `json:"env,omitempty"`
 	// ManagedFields removes metadata.managedFields.
 	ManagedFields bool `json:"managedFields,omitempty"`
@@ -45,10 +45,10 @@ func (r Redaction) Empty() bool {
 	return !r.Secrets && !r.ConfigMaps && len(r.Annotations) == 0 && len(r.Env) == 0 && !r.ManagedFields
 }
 
-// redaction is a parsed Redaction, as it applies to one resource.
+// redaction is a parsed Redaction. Method of adds the rules for one resource.
 type redaction struct {
 	Redaction
-	data             map[string]string // fields whose values are replaced, with the replacement; nil for none
+	data             map[string]string // replacement by field; nil if the resource has no such fields
 	annotations, env *regexp.Regexp    // nil for none
 }
 
@@ -63,7 +63,7 @@ func newRedaction(r Redaction) (out redaction, err error) {
 	return out, nil
 }
 
-// of returns r for a resource.
+// of returns the redaction for a resource.
 func (r redaction) of(resource schema.GroupResource) redaction {
 	switch {
 	case r.Secrets && resource == secrets:
@@ -74,7 +74,7 @@ func (r redaction) of(resource schema.GroupResource) redaction {
 	return r
 }
 
-// describe returns, for people, what r redacts; nothing if it redacts nothing.
+// describe returns, for people, the values that r redacts, or nil.
 func (r redaction) describe() (out []string) {
 	if r.data != nil {
 		out = append(out, redactedValues)
@@ -120,7 +120,7 @@ func compilePatterns(patterns []string) (*regexp.Regexp, error) {
 	return regexp.Compile("(?is)^(?:" + strings.Join(parts, "|") + ")$")
 }
 
-// apply redacts an object in place, and returns whether it has changed.
+// apply redacts an object in place, and returns whether it changed the object.
 func (r redaction) apply(object map[string]any) (changed bool) {
 	if r.data != nil || r.annotations != nil || r.env != nil {
 		changed = r.walk(object)
@@ -136,7 +136,7 @@ func (r redaction) apply(object map[string]any) (changed bool) {
 	return changed
 }
 
-// walk redacts annotations and environment variables in a value and all below it.
+// walk redacts annotations and environment variables in a value, at any depth.
 func (r redaction) walk(v any) (changed bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -174,7 +174,7 @@ func (r redaction) walkEnv(v any) (changed bool) {
 	if byName, ok := v.(map[string]any); ok {
 		for name, value := range byName {
 			switch value.(type) {
-			case map[string]any, []any: // no value of a variable
+			case map[string]any, []any: // not the value of a variable
 			default:
 				if r.env.MatchString(name) {
 					changed = redactAt(byName, name, redactedText) || changed
@@ -208,14 +208,14 @@ func redactValues(object map[string]any, field, replacement string) (changed boo
 			changed = redactAt(values, name, replacement) || changed
 		}
 	case nil:
-	default: // not what the type has
+	default: // a malformed object: data must be a map
 		object[field] = map[string]any{}
 		changed = true
 	}
 	return changed
 }
 
-// redactAt replaces a value, unless it is absent or equal to the replacement, and returns whether it did.
+// redactAt replaces a value and returns true, unless the value is absent or equals the replacement.
 func redactAt(m map[string]any, name, replacement string) bool {
 	v, ok := m[name]
 	if !ok || v == any(replacement) || v == nil {

@@ -21,10 +21,11 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// planted is in every place that a redaction of all kinds must reach.
+// planted is a value that must not appear anywhere in a redacted snapshot.
 const planted = "hunter2-planted"
 
-// plantedObjects are objects with the value in them, and with the text "keep" where it must stay.
+// plantedObjects returns objects with the planted value in all places, and with the text "keep" where no redaction
+// applies.
 func plantedObjects() map[schema.GroupVersionResource][]string {
 	data := base64.StdEncoding.EncodeToString([]byte(planted))
 	env := `"env":[{"name":"DB_PASSWORD","value":"` + planted +
@@ -45,7 +46,7 @@ func plantedObjects() map[schema.GroupVersionResource][]string {
 				`,"type":"keep","data":{"password":"` + data + `"}}`,
 			`{"apiVersion":"v1","kind":"Secret",` + meta("string", `"a":"keep"`) + `,"stringData":{"password":"` + planted +
 				`"}}`,
-			// it has no data any more
+			// a Secret without data, whose annotation has a copy of the earlier data
 			`{"apiVersion":"v1","kind":"Secret",` + meta("was", applied(`{"data":{"p":"`+data+`"}}`)) + `}`,
 		},
 		core("configmaps"): {
@@ -101,7 +102,7 @@ func plantedSource(t *testing.T, r entry.Representation) (src memorySource) {
 	return src
 }
 
-// unpacked is everything that is in a snapshot, not compressed.
+// unpacked returns a snapshot followed by its uncompressed blocks.
 func unpacked(t *testing.T, data []byte) (all []byte) {
 	t.Helper()
 	all = append(all, data...)
@@ -116,7 +117,8 @@ func holdsPlanted(data []byte) bool {
 		bytes.Contains(data, []byte(base64.StdEncoding.EncodeToString([]byte(planted))))
 }
 
-// What was planted is nowhere in a redacted snapshot, typed or not, and what is not concerned is as it was.
+// TestRedactionReachesEverything checks that a redacted snapshot has no planted value, and that other values are
+// unchanged.
 func TestRedactionReachesEverything(t *testing.T) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		t.Run(string(r), func(t *testing.T) {
@@ -152,8 +154,7 @@ func TestRedactionReachesEverything(t *testing.T) {
 	}
 }
 
-// checkRedacted compares what was redacted with what it was made of: with REDACTED put back in its place, it is the
-// same.
+// checkRedacted compares redacted objects with the originals: they may differ only in redacted values.
 func checkRedacted(t *testing.T, before memorySource, f *snapshot.File) {
 	t.Helper()
 	for i, c := range f.Manifest().Collections {
@@ -173,7 +174,7 @@ func checkRedacted(t *testing.T, before memorySource, f *snapshot.File) {
 	}
 }
 
-// compareRedacted counts the values that were replaced, and fails if anything else is different.
+// compareRedacted counts the redacted values, and reports any other difference.
 func compareRedacted(t *testing.T, where string, was, is any) (n int) {
 	t.Helper()
 	switch v := is.(type) {
@@ -208,7 +209,7 @@ func compareRedacted(t *testing.T, where string, was, is any) (n int) {
 	return n
 }
 
-// A collection of metadata only has data too: in the annotation of kubectl apply.
+// TestRedactionOfMetadata checks that the annotation of kubectl apply is redacted in collections of metadata, too.
 func TestRedactionOfMetadata(t *testing.T) {
 	c := collectionOf(core("secrets"), "Secret", entry.Metadata)
 	r := recordOf(t, collectionOf(core("secrets"), "Secret", entry.Unstructured), plantedObjects()[core("secrets")][0])
@@ -241,8 +242,8 @@ func TestManagedFieldsAreRemoved(t *testing.T) {
 	}
 }
 
-// Objects that nothing concerns pass as they are, of unknown types too; those that must be looked into fail, or are
-// left out if that was asked for.
+// TestUnknownTypes checks that objects of unknown types pass unchanged if no rule decodes them. Otherwise Records
+// fails.
 func TestUnknownTypes(t *testing.T) {
 	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget",
 		entry.Typed)
@@ -334,7 +335,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// listing is what a source has, with a star at collections that cannot be resumed.
+// listing returns the contents of a source as text, with a star for each collection that cannot be resumed.
 func listing(t *testing.T, s snapshot.Source) string {
 	t.Helper()
 	all, err := s.Collections(t.Context())
@@ -360,7 +361,7 @@ func listing(t *testing.T, s snapshot.Source) string {
 	return strings.Join(parts, "; ")
 }
 
-// A reason that is there already stays, and a cancelled context ends a copy.
+// TestSelectKeepsReasons checks that Select keeps earlier reasons, and that a cancelled context ends Save.
 func TestSelectKeepsReasons(t *testing.T) {
 	c := collectionOf(core("pods"), "Pod", entry.Typed)
 	c.MustRelist, c.Redacted = "it was old", []string{"before"}
@@ -380,7 +381,8 @@ func TestSelectKeepsReasons(t *testing.T) {
 	}
 }
 
-// JSON with something behind it is no object: what follows would be taken along as it is. Found by FuzzDecode.
+// TestRedactionOfMoreThanAnObject checks that a payload with data after its JSON object is refused: the redaction would
+// not reach that data. Found by FuzzDecode.
 func TestRedactionOfMoreThanAnObject(t *testing.T) {
 	secrets := collectionOf(core("secrets"), "Secret", entry.Typed)
 	r := entry.Entry{Key: "a/a", UID: "u", Encoding: encodingMsgpack, Payload: binOf(`{}{"data":"` + planted + `"}`)}
@@ -397,5 +399,5 @@ func TestRedactionOfMoreThanAnObject(t *testing.T) {
 	}
 }
 
-// binOf is text as msgpack has bytes, of which there are fewer than 256.
+// binOf encodes a text of fewer than 256 bytes as a msgpack bin value.
 func binOf(text string) []byte { return append([]byte{0xc4, byte(len(text))}, text...) }

@@ -18,13 +18,12 @@ import (
 type RestoreOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
-	// SignedBy are keys of which one must have signed the snapshot (OpenOptions.SignedBy). Default: it need not be signed,
-	// and the keys of service accounts in it are not restored: the author of a snapshot could otherwise make tokens that
-	// the new store accepts.
+	// SignedBy has public keys, one of which must have signed the snapshot (OpenOptions.SignedBy). Default: no signature
+	// is needed, and the keys of service accounts are not restored. Otherwise the author of a snapshot could sign tokens
+	// that the new store accepts.
 	SignedBy []minisign.PublicKey
-	// Secrets writes Secrets, and whatever else the saved store sealed, even to a store that does not seal them. Default:
-	// such a store gets none of them, except Secrets that are redacted in the snapshot. A store with keys seals the
-	// kinds that the saved one sealed.
+	// Secrets restores Secrets and other sealed collections even to a store that does not seal them. Default: that store
+	// gets redacted Secrets only. A store with keys seals the kinds that the saved store sealed.
 	Secrets bool
 	// Import has the options of the new store.
 	Import store.ImportOptions
@@ -34,37 +33,37 @@ type RestoreOptions struct {
 
 // Restored is the result of Restore.
 type Restored struct {
-	// Collections are as in the store. Those with MustRelist set will be listed before they are synced.
+	// Collections are the restored collections. A collection with MustRelist set is listed before it is synced.
 	Collections []Collection
 	Objects     int
 	// Bytes is the sum of the payloads.
 	Bytes int64
-	// LeftOut has an entry for each collection of the snapshot that is not in the store, with the reason. The keys of
-	// service accounts have one too, which begins with "document ".
+	// LeftOut has an entry for each collection of the snapshot that was not restored, with the reason. Keys of service
+	// accounts that were not restored have an entry too, which begins with "document ".
 	LeftOut []string
 }
 
-// LeftOutCollections are the entries of LeftOut that are of collections.
+// LeftOutCollections are the entries of LeftOut about collections.
 func (r Restored) LeftOutCollections() []string { return collectionsOf(r.LeftOut) }
 
-// redactedTransform is the prefix of Attributes.Transform of a redacted collection. No program has such a transform, so
-// the next list writes every object again, also those with the server's UID and resourceVersion.
+// redactedTransform is the prefix of Attributes.Transform of a redacted collection. No program uses this transform, so
+// the next list rewrites every object, even one with the server's UID and resourceVersion.
 const redactedTransform = "redacted: "
 
-// Restore makes a store at storePath of the snapshot at path. Each collection resumes its watch from the snapshot's
-// resourceVersion, without a list, if the server still has the history. Collections that lack objects or fields, or are
-// redacted, are not Complete, and are listed first (MustRelist): no informer serves them before.
+// Restore creates a store at storePath from the snapshot at path. Each collection resumes its watch from the snapshot's
+// resourceVersion, without a list, if the server still has the history. Filtered and redacted collections are not
+// Complete: they are listed first (MustRelist), and no informer serves them before.
 //
-// Restore replaces no file (store.ErrExists). It holds storePath until it ends: an Open of it fails with
-// store.ErrLocked meanwhile. If it fails, as with a damaged snapshot, nothing is left; if the process dies, the next
-// restore to storePath, or open for writing, removes the unfinished file. To restore a part of a snapshot, Save that
-// part of its File and restore the result.
+// Restore replaces no file (store.ErrExists). It holds the lock of storePath until it returns: meanwhile Open fails
+// with store.ErrLocked. A failed restore leaves nothing. If the process dies, the next restore to storePath, or open
+// for writing, removes the unfinished file. To restore a part of a snapshot, Save this part of its File and restore the
+// result.
 func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Restored, error) {
 	f, err := Open(path, OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy})
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // opened for reading
 	i, err := store.NewImport(ctx, storePath, o.Import)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
@@ -127,7 +126,7 @@ func (j *restoring) all(ctx context.Context) error {
 	return nil
 }
 
-// leavesOut returns why a collection is not restored, or "".
+// leavesOut returns the reason why a collection is not restored, or "".
 func (j *restoring) leavesOut(c Collection) string {
 	if j.o.Secrets || c.Sealed && j.i.CanSeal() || j.i.Seals(c.Identity.GroupResource()) {
 		return ""
@@ -138,13 +137,14 @@ func (j *restoring) leavesOut(c Collection) string {
 	return ""
 }
 
-// collection imports one collection. It is not complete if it lacks objects, or has other bodies than the server: an
-// informer that starts from disk would serve them as they are.
+// collection imports one collection. A filtered or redacted collection is marked incomplete. Otherwise an informer that
+// starts from disk would serve its objects as the server's.
 func (j *restoring) collection(ctx context.Context, c Collection) error {
 	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
 		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
 	}
-	c.Resource.RequestedAs = nil // by another store's sync: what this one's sync does not name is none of its own
+	// RequestedAs has arguments of the saved store's sync. A sync of the new store drops only what its own arguments named.
+	c.Resource.RequestedAs = nil
 	err := j.i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource,
 		Seal: c.Sealed && j.i.CanSeal()})
 	if err != nil {
@@ -159,7 +159,7 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 		return err
 	}
 	c.Complete = c.Complete && len(c.Filtered) == 0 && !redacted(c)
-	if redacted(c) && c.MustRelist == "" { // of a store that a redacted one was restored to
+	if redacted(c) && c.MustRelist == "" { // redacted before it was restored to the store that was saved
 		c.MustRelist = "objects were redacted"
 	}
 	c.Objects, err = j.i.End(ctx, store.ImportState{ResourceVersion: c.ResourceVersion, Complete: c.Complete,
@@ -172,8 +172,7 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 	return nil
 }
 
-// redacted reports whether bodies of a collection differ from the server's because of a redaction, now or before it was
-// saved.
+// redacted reports whether a redaction, in this snapshot or in an earlier one, changed bodies of the collection.
 func redacted(c Collection) bool {
 	return len(c.Redacted) > 0 || strings.HasPrefix(c.Attributes.Transform, redactedTransform)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// told counts what a handler is told.
+// told counts the calls of an event handler.
 type told struct {
 	mu                      sync.Mutex
 	added, updated, deleted int // guarded by mu
@@ -46,7 +46,7 @@ func (h *told) String() string {
 	return fmt.Sprintf("%d added, %d updated, %d deleted", h.added, h.updated, h.deleted)
 }
 
-// runInformer runs one of pods on a store until it has synced and said what is wanted, and returns its status.
+// runInformer runs an informer of pods until it has synced and its handler's calls match want. It returns its status.
 func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.Status {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(srv.Config())
@@ -89,8 +89,8 @@ func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.
 	return status
 }
 
-// TestRestoredStoreResumes: an informer on a restored store lists nothing, and is told of what has changed since the
-// snapshot; on one that was redacted it lists, and has the whole objects then.
+// TestRestoredStoreResumes checks that an informer on a restored store resumes without a list and delivers the changes
+// since the snapshot. On a redacted snapshot it lists, and then has the whole objects.
 func TestRestoredStoreResumes(t *testing.T) {
 	srv := startServer(t)
 	dir := t.TempDir()
@@ -109,8 +109,9 @@ func TestRestoredStoreResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := runInformer(t, srv, restored, fmt.Sprintf("%d added, 3 updated, 3 deleted", servedPods+3))
+	// A compare lists the metadata of all pods.
 	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists != 0 || counts.Compares > 1 ||
-		counts.ListedObjects > servedPods+10 || counts.SentEvents < 9 || counts.SentEvents > 9*counts.Watches { // a compare has the metadata of all
+		counts.ListedObjects > servedPods+10 || counts.SentEvents < 9 || counts.SentEvents > 9*counts.Watches {
 		t.Errorf("%+v", counts)
 	}
 	if status.Reflector.Resumes == 0 || !status.Synced {
@@ -123,7 +124,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.ResetCounts()
-	// Nobody is told of what is redacted: it is as if there were nothing.
+	// Redacted objects are not delivered: the handler sees an empty store.
 	runInformer(t, srv, redacted, fmt.Sprintf("%d added, 0 updated, 0 deleted", servedPods))
 	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists == 0 {
 		t.Errorf("%+v", counts)
@@ -141,8 +142,8 @@ func TestRestoredStoreResumes(t *testing.T) {
 	}
 }
 
-// TestRestoredPartIsNoSync: an informer that syncs from the disk does not take objects that are redacted, or a part of
-// them, for what the server has: it is not synced, and tells nobody of them, while the server cannot be reached.
+// TestRestoredPartIsNoSync checks that an informer with SyncPolicy Disk does not sync from filtered or redacted
+// objects. While the server is unreachable its handlers get no calls.
 func TestRestoredPartIsNoSync(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.larder")

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestoreOfKeys checks that a restored store has the keys that verify service accounts only if the snapshot was
-// signed by a key that the caller gave (issue 37). Other documents are restored in any case.
+// TestRestoreOfKeys checks that the keys of service accounts are restored only if a key of the caller has signed the
+// snapshot (issue 37). Other documents are always restored.
 func TestRestoreOfKeys(t *testing.T) {
 	public, private := signingKey(t)
 	other, _ := signingKey(t)

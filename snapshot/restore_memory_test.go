@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// longMarks is a snapshot of records whose UIDs, resourceVersions and encodings are as long as they may be.
+// longMarks returns a snapshot whose records have UIDs, resourceVersions and encodings of the maximum length.
 func longMarks(blocks, records int) []byte {
 	longest := strings.Repeat("m", maxMark)
 	var file rawCollection
@@ -29,8 +29,8 @@ func longMarks(blocks, records int) []byte {
 	return rawFile{collections: []rawCollection{file}}.bytes()
 }
 
-// TestRestoreIsBounded: what takes memory beside the payloads, each as long as it may be, is counted too: it is written
-// at the end of some MiB, and not of the file.
+// TestRestoreIsBounded checks that Restore counts memory beside payloads, too: long UIDs, resourceVersions and
+// encodings. It writes after some MiB, and does not wait for the end of the file.
 func TestRestoreIsBounded(t *testing.T) {
 	const blocks, records = 200, 100
 	data := longMarks(blocks, records)

@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestRestoreOfAPartIsNotComplete: an informer that syncs from the disk must not take a part of a collection for all of
-// it.
+// TestRestoreOfAPartIsNotComplete checks that a restored part of a collection is not complete. Otherwise an informer
+// with SyncPolicy Disk would take it for the whole collection.
 func TestRestoreOfAPartIsNotComplete(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestoreOfWhatWasSealed: what a store has sealed, Secrets or not, does not get into another one in plain text
-// unless that is asked for; one with keys seals it.
+// TestRestoreOfWhatWasSealed checks that a collection that a store has sealed, Secrets or not, is restored in plain
+// text only on request. A store with keys seals it again.
 func TestRestoreOfWhatWasSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkSaveRestore saves a store of pods, hot, and restores it. Peak heap is what is in use beside what was there
-// before, looked at every 5 ms. Run it with -benchtime 1x -count 3.
+// BenchmarkSaveRestore saves an open store of pods, and restores it. The peak heap is sampled every 5 ms, without the
+// heap before the start. Run it with -benchtime 1x -count 3.
 func BenchmarkSaveRestore(b *testing.B) {
 	for _, pods := range []int{10_000, 100_000} {
 		b.Run(strconv.Itoa(pods), func(b *testing.B) {
@@ -69,7 +69,7 @@ func benchSaveRestore(b *testing.B, pods int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// measure reports how long fn takes and how much the heap grows meanwhile.
+// measure reports the duration of fn and the growth of the heap.
 func measure(b *testing.B, what string, fn func() error) {
 	b.Helper()
 	runtime.GC()
@@ -105,7 +105,7 @@ func heapNow() uint64 {
 	return m.HeapInuse
 }
 
-// benchStore is a store of pods of about 3 KB that differ in what the pods of a cluster differ in.
+// benchStore returns a store of pods of about 3 KB that vary like the pods of a cluster.
 func benchStore(b *testing.B, path string, pods int) *store.Store {
 	b.Helper()
 	s := mustOpen(b, path)

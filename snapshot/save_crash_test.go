@@ -18,10 +18,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childMode is the environment variable that makes the test binary a child process of a test: its value is what to do.
+// childMode is the environment variable that makes the test binary a child process. Its value is "save" or "restore".
 const childMode = "LARDER_SNAPSHOT_TEST_CHILD"
 
-// child is what a child process does, in the directory that it is given, and its exit status.
+// child repeats the operation of childMode until an error, in the directory of its argument. It returns the exit
+// status.
 func child() int {
 	fmt.Println("begun")
 	var err error
@@ -40,7 +41,7 @@ func child() int {
 	return 1
 }
 
-// childSave saves a store that it has open.
+// childSave opens the store in dir and saves it.
 func childSave(dir string) error {
 	s, err := store.Open(filepath.Join(dir, "a.db"), store.Options{Logger: &quiet, LockTimeout: 10 * time.Second})
 	if err != nil {
@@ -62,7 +63,7 @@ func childRestore(dir string) error {
 	return err
 }
 
-// killChild starts a child and kills it some time after it has begun.
+// killChild starts a child, and kills it some time after its first output.
 func killChild(t *testing.T, mode, dir string, after time.Duration) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], dir)
@@ -91,7 +92,7 @@ func killChild(t *testing.T, mode, dir string, after time.Duration) {
 
 func kills(few int) int { return soaked(few, 20*few) }
 
-// soaked is how much of something a test tries: so much in make test, or in make soak.
+// soaked returns the size of a test: test in make test, soak in make soak.
 func soaked(test, soak int) int {
 	if os.Getenv("LARDER_SOAK") != "" {
 		return soak
@@ -99,7 +100,7 @@ func soaked(test, soak int) int {
 	return test
 }
 
-// debris counts the files that are being made in a directory.
+// debris returns the number of unfinished files in a directory.
 func debris(t *testing.T, dir string) (n int) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*"+suffixNew+"*"))
@@ -109,8 +110,8 @@ func debris(t *testing.T, dir string) (n int) {
 	return len(found)
 }
 
-// TestKilledWhileSaving: the store is as it was, the snapshot is the last one that was whole, and what is left goes
-// away with the next save.
+// TestKilledWhileSaving checks that a kill leaves the store intact and the old or new snapshot whole, and that the next
+// save removes unfinished files.
 func TestKilledWhileSaving(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -118,14 +119,14 @@ func TestKilledWhileSaving(t *testing.T) {
 	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Secrets: true}); err != nil {
 		t.Fatal(err)
 	}
-	want := mustOpenFile(t, path, snapshot.OpenOptions{}) // stays open: it is replaced, not changed
+	want := mustOpenFile(t, path, snapshot.OpenOptions{}) // stays open: a save replaces the file and does not change it
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	left := 0
 	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ {
-		// more, and later ones, until one shows something
+		// If no kill has hit a save yet, more and later kills follow.
 		killChild(t, "save", dir, time.Duration(random.IntN(60_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		f, err := snapshot.Open(path, snapshot.OpenOptions{})
@@ -148,7 +149,8 @@ func TestKilledWhileSaving(t *testing.T) {
 	t.Logf("%d kills have left something", left)
 }
 
-// TestKilledWhileRestoring: there is a whole store or none, and what is left goes away with the next restore.
+// TestKilledWhileRestoring checks that a kill leaves a whole store or none, and that the next restore removes
+// unfinished files.
 func TestKilledWhileRestoring(t *testing.T) {
 	dir, from := t.TempDir(), t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -159,7 +161,7 @@ func TestKilledWhileRestoring(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	left, whole := 0, 0
 	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ {
-		// more, and later ones, until one shows something
+		// If no kill has hit a restore yet, more and later kills follow.
 		killChild(t, "restore", dir, time.Duration(random.IntN(200_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		if _, err := os.Stat(filepath.Join(dir, "b.db")); err == nil {

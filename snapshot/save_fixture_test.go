@@ -38,7 +38,7 @@ var (
 		Representation: entry.Metadata}
 )
 
-// plantedSecret is what must not be found where Secrets are not to be.
+// plantedSecret is a value of Secrets that must not appear in plain text.
 const plantedSecret = "planted-secret-value"
 
 func savedPod(i int, rv string) *corev1.Pod {
@@ -90,7 +90,7 @@ func mustOpen(t testing.TB, path string) *store.Store {
 	return s
 }
 
-// listInto opens a collection and takes in a list of objects.
+// listInto opens a collection and replaces its contents with a list of objects.
 func listInto(t testing.TB, s *store.Store, id entry.Identity, resource entry.ResourceInfo, rv string,
 	objs ...runtime.Object) *store.Collection {
 	t.Helper()
@@ -117,7 +117,7 @@ func listInto(t testing.TB, s *store.Store, id entry.Identity, resource entry.Re
 	return c
 }
 
-// savedStore is a store of 1,000 pods, 300 widgets, 3 Secrets and no node, at path.
+// savedStore returns a store of 1,000 pods, 300 widgets, 3 Secrets and no node, at path.
 func savedStore(t testing.TB, path string) *store.Store {
 	t.Helper()
 	s := mustOpen(t, path)
@@ -151,7 +151,7 @@ func savedStore(t testing.TB, path string) *store.Store {
 	return s
 }
 
-// recordsOf reads a whole collection.
+// recordsOf reads all records of a collection.
 func recordsOf(t testing.TB, src snapshot.Source, id entry.Identity) (all []entry.Entry) {
 	t.Helper()
 	err := src.Records(t.Context(), id, func(r entry.Entry) error {
@@ -165,8 +165,8 @@ func recordsOf(t testing.TB, src snapshot.Source, id entry.Identity) (all []entr
 	return all
 }
 
-// wantSame verifies that two sources have the same collections, in the same state, and the same records, but those that
-// are left out of b.
+// wantSame checks that two sources have the same collections, with the same state and records, except for the
+// collections in without, which b lacks.
 func wantSame(t testing.TB, a, b snapshot.Source, without ...entry.Identity) {
 	t.Helper()
 	as, err := a.Collections(t.Context())
@@ -245,7 +245,7 @@ func mustRestore(t testing.TB, path string, o snapshot.RestoreOptions) (*store.S
 
 var errStopped = errors.New("stopped by the test")
 
-// listPods takes in a list of the first n pods, all at one resourceVersion.
+// listPods replaces the pods with a list of the first n pods, all at one resourceVersion.
 func listPods(t testing.TB, s *store.Store, n int, rv string) *store.Collection {
 	t.Helper()
 	var pods []runtime.Object
@@ -256,7 +256,7 @@ func listPods(t testing.TB, s *store.Store, n int, rv string) *store.Collection 
 		pods...)
 }
 
-// saveFile saves the store at db, which no process has open.
+// saveFile saves the store at db, which must not be open.
 func saveFile(
 	t testing.TB, db, path string, so store.Options, o snapshot.SaveOptions,
 ) (saved snapshot.Saved, err error) {
@@ -270,7 +270,7 @@ func saveFile(
 	return saved, errors.Join(err, s.Close())
 }
 
-// restoreBytes restores a snapshot that is in memory.
+// restoreBytes restores a snapshot from memory.
 func restoreBytes(t testing.TB, data []byte, to string, o snapshot.RestoreOptions) (snapshot.Restored, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "restored.larder")
@@ -280,7 +280,7 @@ func restoreBytes(t testing.TB, data []byte, to string, o snapshot.RestoreOption
 	return snapshot.Restore(t.Context(), path, to, o)
 }
 
-// mustPart saves a part of a snapshot, and returns its path.
+// mustPart saves a part of a snapshot, and returns the path of the new snapshot.
 func mustPart(t testing.TB, whole string, o snapshot.SelectOptions) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "part.larder")

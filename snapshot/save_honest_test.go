@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// loseRecord removes an object from a store behind its back, as a page of before does that the disk has brought back.
+// loseRecord deletes an object directly in the bbolt file, like a disk that returns an old page.
 func loseRecord(t *testing.T, path string, id entry.Identity, key string) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
@@ -36,7 +36,7 @@ func loseRecord(t *testing.T, path string, id entry.Identity, key string) {
 	}
 }
 
-// TestSaveOfAStoreThatLacksObjects: where there are fewer than the store counts no snapshot says that it is whole.
+// TestSaveOfAStoreThatLacksObjects checks that a save fails if the store has fewer objects than it counts.
 func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
@@ -59,8 +59,8 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 	}
 }
 
-// TestSaveOfAStoreThatLeftObjectsOut: what the store knows that it lacks a copy of it does not know, so the copy has to
-// be listed.
+// TestSaveOfAStoreThatLeftObjectsOut checks that a copy of a collection with left-out objects must be listed: the
+// snapshot has no list of these objects.
 func TestSaveOfAStoreThatLeftObjectsOut(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -87,7 +87,8 @@ func TestSaveOfAStoreThatLeftObjectsOut(t *testing.T) {
 	}
 }
 
-// TestSaveWithoutTheKeys: what cannot be opened for want of keys is not left out in silence.
+// TestSaveWithoutTheKeys checks that a save without the store's keys fails, and does not leave out sealed records
+// silently.
 func TestSaveWithoutTheKeys(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -111,8 +112,8 @@ func TestSaveWithoutTheKeys(t *testing.T) {
 	wantNames(t, dir, "a.db")
 }
 
-// TestWhatIsToBeSealedIsNotSavedInPlainText: not even where the state does not say that it is, as one that an older
-// program has written.
+// TestWhatIsToBeSealedIsNotSavedInPlainText checks that a collection that the options seal is not saved in plain text,
+// even if an older program has stored it unsealed.
 func TestWhatIsToBeSealedIsNotSavedInPlainText(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")

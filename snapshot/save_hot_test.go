@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// changeLog is what has been applied to a collection: at[n] is the n-th change, at resourceVersion firstLogged+n.
+// changeLog records the changes that were applied to a collection: ops[n] has resourceVersion firstLogged+n.
 type changeLog struct {
 	mu  sync.Mutex
 	ops []entry.Op // guarded by mu
@@ -25,7 +25,7 @@ type changeLog struct {
 
 const firstLogged = 10_001
 
-// replay returns the state at a resourceVersion: by key, the resourceVersion of the object.
+// replay returns the state at a resourceVersion: the resourceVersion of each object, by key.
 func (l *changeLog) replay(objects int, rv string) (map[string]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,8 +49,8 @@ func (l *changeLog) replay(objects int, rv string) (map[string]string, error) {
 	return state, nil
 }
 
-// TestSaveHotIsExact: under 1,000 changes a second each snapshot is the state at its resourceVersion, as replaying the
-// changes gives it.
+// TestSaveHotIsExact checks that snapshots taken under 1,000 changes a second have exactly the state of their
+// resourceVersion, compared with a replay of the changes.
 func TestSaveHotIsExact(t *testing.T) {
 	const objects = 2000
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func TestSaveHotIsExact(t *testing.T) {
 		f := mustOpenFile(t, path, snapshot.OpenOptions{})
 		col := f.Manifest().Collections[0]
 		if col.ResourceVersion == "10000" {
-			continue // nothing had been written yet
+			continue // no change was committed yet
 		}
 		seen[col.ResourceVersion] = true
 		want, err := log.replay(objects, col.ResourceVersion)
@@ -115,7 +115,7 @@ func (l *changeLog) write(ctx context.Context, c *store.Collection, objects int)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		rv := strconv.Itoa(firstLogged + n)
-		op := entry.Op{Object: savedPod(random.IntN(objects+200), rv)} // some are new, or come again
+		op := entry.Op{Object: savedPod(random.IntN(objects+200), rv)} // some pods are new or were deleted before
 		if random.IntN(4) == 0 {
 			op.Type = entry.Delete
 		}

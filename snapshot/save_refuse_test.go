@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSaveReplacesNoStore: neither the one that is saved nor another one, and what is beside it stays.
+// TestSaveReplacesNoStore checks that a save replaces neither the saved store nor another one.
 func TestSaveReplacesNoStore(t *testing.T) {
 	dir := t.TempDir()
 	db, other := filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db")
@@ -45,8 +45,8 @@ func TestSaveReplacesNoStore(t *testing.T) {
 	}
 }
 
-// TestSaveReplacesNoStoreThatAppears: one that is made while the snapshot is written is kept, and nothing is left
-// beside it.
+// TestSaveReplacesNoStoreThatAppears checks that a store created during the save is not replaced, and that the save
+// leaves no file.
 func TestSaveReplacesNoStoreThatAppears(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "a.db"))

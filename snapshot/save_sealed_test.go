@@ -29,8 +29,8 @@ func mustEncryption(t *testing.T) *seal.Encryption {
 	return &seal.Encryption{Keys: keys}
 }
 
-// TestSaveAndRestoreSealed: Secrets go from a store that seals them by an encrypted snapshot to another one with other
-// keys, and are nowhere in plain text.
+// TestSaveAndRestoreSealed checks that Secrets pass through an encrypted snapshot into a store with other keys, and
+// that no file has them in plain text.
 func TestSaveAndRestoreSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -95,7 +95,7 @@ func sealingPods(t *testing.T, dir string) *store.Store {
 	return s
 }
 
-// What a store seals, Secrets or not, does not get into plain text by way of an encrypted snapshot of it.
+// TestSaveOfWhatWasSealed checks that an encrypted snapshot of sealed objects is saved in plain text only on request.
 func TestSaveOfWhatWasSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

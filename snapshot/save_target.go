@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/wholefile"
 )
 
-// saveAt calls write with a new file, which then becomes that at path. If several processes save to path at the same
-// time the last one stays, or with KeepExisting the first.
+// saveAt calls write with a new file, which then replaces the file at path. If several processes save to one path at
+// the same time, the last file stays; with KeepExisting the first.
 func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (saved Saved, err error) {
 	written := false
 	may := func(target string) error {
@@ -36,8 +36,8 @@ func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (sa
 	return saved, nil
 }
 
-// Replaceable returns an error if there is anything at path but a snapshot or an empty file: a save replaces nothing
-// else. It may be a store, also one that is damaged.
+// Replaceable returns an error if path has anything but a snapshot or an empty file, for example a store, even a
+// damaged one. A save replaces no other file.
 func Replaceable(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {

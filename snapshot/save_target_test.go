@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// A store of which one meta page is damaged can be opened with the other one, and is not replaced.
+// TestSaveDoesNotReplaceADamagedStore checks that a save does not replace a store with one damaged meta page: bbolt can
+// open it by the other one.
 func TestSaveDoesNotReplaceADamagedStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, path)

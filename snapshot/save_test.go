@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSaveAndRestore: hot and offline, as a file and as a stream, encrypted and not, the store that comes of it is the
-// one that was saved.
+// TestSaveAndRestore checks that a restored store equals the saved one: saved while open or closed, to a file or a
+// stream, encrypted or not.
 func TestSaveAndRestore(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -79,8 +79,7 @@ func TestSaveAndRestore(t *testing.T) {
 	}
 }
 
-// TestSaveWithoutSecrets: they are neither in the snapshot nor in what is restored unless they were asked for, and both
-// say so.
+// TestSaveWithoutSecrets checks that Secrets are saved and restored only on request, and that LeftOut names them.
 func TestSaveWithoutSecrets(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -130,8 +129,8 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestRestoreWhatIsMissingIsListed: what was filtered or redacted, on the way in or out, cannot be resumed, and what
-// was redacted is written anew by the list.
+// TestRestoreWhatIsMissingIsListed checks that filtered and redacted collections cannot be resumed, and that the next
+// list rewrites redacted objects.
 func TestRestoreWhatIsMissingIsListed(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -169,7 +168,8 @@ func TestRestoreWhatIsMissingIsListed(t *testing.T) {
 	check(mustRestore(t, mustPart(t, path, selection), snapshot.RestoreOptions{}))
 }
 
-// TestSaveKeepsTheOldFile: until the new one is whole, and what a save that was killed has left goes away.
+// TestSaveKeepsTheOldFile checks that a failed save keeps the old snapshot, and removes unfinished files of killed
+// saves.
 func TestSaveKeepsTheOldFile(t *testing.T) {
 	dir, at := t.TempDir(), t.TempDir()
 	s := savedStore(t, filepath.Join(at, "a.db"))
@@ -229,7 +229,7 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errStopped }
 
-// TestProgress: it grows up to what there is, and knows that from the start.
+// TestProgress checks that progress grows to the total, which is known from the start.
 func TestProgress(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -260,7 +260,7 @@ func TestProgress(t *testing.T) {
 	check(1300)
 }
 
-// TestSaveOfADamagedStore: fails, names the object, and leaves nothing.
+// TestSaveOfADamagedStore checks that a save of a damaged store fails with the name of an object, and leaves no file.
 func TestSaveOfADamagedStore(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
@@ -277,7 +277,7 @@ func TestSaveOfADamagedStore(t *testing.T) {
 	wantNames(t, dir, "a.db")
 }
 
-// TestRestoreOfADamagedSnapshot: leaves nothing, wherever the damage is.
+// TestRestoreOfADamagedSnapshot checks that a restore of a damaged snapshot fails and leaves no file.
 func TestRestoreOfADamagedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -316,7 +316,7 @@ func TestRestoreOfADamagedSnapshot(t *testing.T) {
 	}
 }
 
-// TestRestoreWhereAFileIs: refused, and the file is as it was.
+// TestRestoreWhereAFileIs checks that a restore replaces no file, and that a cancelled one leaves none.
 func TestRestoreWhereAFileIs(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -343,7 +343,7 @@ func TestRestoreWhereAFileIs(t *testing.T) {
 	wantNames(t, at)
 }
 
-// TestClusterOfASnapshot: a snapshot says which cluster it is of only if all of it is.
+// TestClusterOfASnapshot checks that a snapshot has a cluster id only if its collections do not contradict each other.
 func TestClusterOfASnapshot(t *testing.T) {
 	for _, tc := range []struct {
 		clusters []string

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Two saves to one path at a time do not disturb each other: each has a file of its own, and the one that ends last
-// stays. What a process that was killed has left goes away all the same.
+// TestTwoSavesToOnePath checks that concurrent saves to one path write separate files, and that the last to end stays.
+// An unfinished file of a killed process is removed.
 func TestTwoSavesToOnePath(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -57,7 +57,7 @@ func TestTwoSavesToOnePath(t *testing.T) {
 	wantNames(t, dir, "a.larder")
 }
 
-// Many at a time: all of them succeed, and one whole snapshot is left.
+// TestManySavesToOnePath checks that many concurrent saves to one path succeed and leave one whole snapshot.
 func TestManySavesToOnePath(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
@@ -73,7 +73,7 @@ func TestManySavesToOnePath(t *testing.T) {
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil && runtime.GOOS != "windows" {
-		// where what is being renamed cannot be replaced
+		// Windows cannot replace a file during a rename.
 		t.Error(err)
 	}
 	f := mustOpenFile(t, path, snapshot.OpenOptions{})
@@ -83,7 +83,7 @@ func TestManySavesToOnePath(t *testing.T) {
 	wantNames(t, dir, "a.larder")
 }
 
-// TestKeepExisting: of two saves to one path at a time the first stays, if nobody said that it is to be replaced.
+// TestKeepExisting checks that with KeepExisting the first of two concurrent saves stays.
 func TestKeepExisting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.larder")
 	write := func(text string, meanwhile func()) func(io.Writer) error {

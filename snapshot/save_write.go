@@ -18,7 +18,7 @@ const progressEvery = 256
 type saving struct {
 	o        SaveOptions
 	src      Source
-	of       Header // description of src; zero if it is no describer
+	of       Header // the Header of src; zero if src is no describer
 	selected Source
 	saved    Saved
 	progress
@@ -30,7 +30,7 @@ func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, e
 	j.saved.LeftOut = slices.Clone(o.Header.LeftOut)
 	if d, ok := src.(describer); ok {
 		j.of = d.describe(ctx)
-		if len(o.Filter.Resources) == 0 { // else it need not be of these
+		if len(o.Filter.Resources) == 0 { // a filter may leave out the resources of these entries
 			j.saved.LeftOut = append(j.saved.LeftOut, j.of.LeftOut...)
 		}
 	}
@@ -79,7 +79,7 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// header returns the Header of the snapshot: that of the options, completed from the source and these collections.
+// header returns the Header of the snapshot: the Header of the options, completed from the source and the collections.
 func (j *saving) header(all []Collection) Header {
 	h := j.o.Header
 	h.LeftOut, h.Filter, h.Redaction = j.saved.LeftOut, j.of.Filter, j.of.Redaction
@@ -100,7 +100,7 @@ func (j *saving) header(all []Collection) Header {
 	return h
 }
 
-// clusterOf returns the cluster id that all collections with a known one share; "" if there is none.
+// clusterOf returns the cluster id that all collections with a known id share, or "".
 func clusterOf(all []Collection) (id string) {
 	for _, c := range all {
 		switch one := c.Attributes.ClusterID; {
@@ -114,7 +114,7 @@ func clusterOf(all []Collection) (id string) {
 	return id
 }
 
-// leavesOut returns why a collection is not written, or "".
+// leavesOut returns the reason why a collection is not saved, or "".
 func (j *saving) leavesOut(c Collection) string {
 	if len(j.o.Recipients) > 0 || j.o.Secrets {
 		return ""
@@ -138,7 +138,7 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 	if err != nil {
 		return err
 	}
-	if live, ok := j.src.(*liveSource); ok { // which knows the state of a collection once it has been read
+	if live, ok := j.src.(*liveSource); ok { // the state of a live collection is known once its records were read
 		c = live.settle(c)
 	}
 	if c, err = out.End(c); err != nil {

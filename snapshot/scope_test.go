@@ -12,14 +12,14 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// oneNamespace is how many of the served pods are in ns-1.
+// oneNamespace is the number of served pods in the namespace ns-1.
 const oneNamespace = (servedPods + 5) / 7
 
 func inOneNamespace() snapshot.SelectOptions {
 	return snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}
 }
 
-// wantOneNamespace verifies that src has the pods of ns-1 and says that they are in namespaces.
+// wantOneNamespace checks that src has exactly the pods of ns-1, and that their collection is Namespaced.
 func wantOneNamespace(t *testing.T, what string, src snapshot.Source) {
 	t.Helper()
 	all, err := src.Collections(t.Context())
@@ -32,8 +32,8 @@ func wantOneNamespace(t *testing.T, what string, src snapshot.Source) {
 	}
 }
 
-// TestFilterOfWhatAnInformerHasStored: one of all namespaces does not know whether its objects have any, and a filter
-// takes its part of them all the same.
+// TestFilterOfWhatAnInformerHasStored checks a filter by namespace on collections that an informer has stored. It does
+// not know whether its resource is namespaced.
 func TestFilterOfWhatAnInformerHasStored(t *testing.T) {
 	srv := startServer(t)
 	dir := t.TempDir()
@@ -55,8 +55,7 @@ func TestFilterOfWhatAnInformerHasStored(t *testing.T) {
 	wantOneNamespace(t, "restored", snapshot.StoreSource(st))
 }
 
-// unknownScope is a snapshot of pods and nodes as a program has stored them that was not told which of them have
-// namespaces.
+// unknownScope returns a snapshot of pods and nodes whose program did not know which of them are namespaced.
 func unknownScope(t *testing.T) []byte {
 	t.Helper()
 	var all content
@@ -75,8 +74,8 @@ func unknownScope(t *testing.T) []byte {
 	return all.bytes(t, snapshot.WriterOptions{})
 }
 
-// TestScopeOfSnapshotsThatDoNotTell: snapshots whose collections do not say that their objects have namespaces are read
-// by their keys.
+// TestScopeOfSnapshotsThatDoNotTell checks that the keys show the scope of objects if the snapshot does not say that
+// they are namespaced.
 func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
 	data := unknownScope(t)
 	whole, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
@@ -110,7 +109,7 @@ func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
 	}
 }
 
-// TestTakesByScope: what is not known to be in no namespace may be in one.
+// TestTakesByScope checks that an empty collection may be namespaced unless a server has described its resource.
 func TestTakesByScope(t *testing.T) {
 	some := snapshot.Filter{Namespaces: []string{"a"}}
 	of := func(r entry.ResourceInfo, objects int) snapshot.Collection {

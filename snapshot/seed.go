@@ -19,19 +19,18 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// Seed opens a snapshot for informers to begin with (informer.Options.Seed): one that was taken after a time, which is
-// zero if any will do. Each informer closes the File that it gets. Seed is called again for each informer, so it should
-// open a copy that is at hand rather than fetch one.
+// Seed opens a snapshot as a seed for informers (informer.Options.Seed). The snapshot must be taken after the given
+// time; zero allows any. Each informer closes its File. Seed is called for each informer, so it should open a local
+// copy rather than download one.
 //
-// What is wanted is taken from a wider collection, too: one namespace from all, what a selector selects, metadata from
-// whole objects, and objects of a Go type from unstructured ones. What a program's transform or Go types may have
-// changed is not taken, nor Secrets from a snapshot that is not encrypted. ErrNoSeed says what is wrong with each
-// collection of the snapshot that comes near.
+// A request can be narrower than the collection: one namespace of all, a label or field selector, metadata of whole
+// objects, typed objects from unstructured ones. A collection that a transform or Go types may have changed is not
+// used, nor Secrets of an unencrypted snapshot. ErrNoSeed names the reason for each collection of the resource.
 type Seed func(ctx context.Context, after time.Time) (*File, error)
 
 var _ seed.Source = Seed(nil)
 
-// ErrNoSeed: the snapshot has no collection with which the informer could begin.
+// ErrNoSeed: the snapshot has no collection that can seed the informer.
 var ErrNoSeed = errors.New("the snapshot is no seed for it")
 
 // Seed implements seed.Source.
@@ -47,7 +46,7 @@ func (s Seed) Seed(ctx context.Context, want seed.Request) (*seed.Seed, error) {
 	return sd, nil
 }
 
-// seed returns what is wanted of f, which it closes with it.
+// seed returns the first collection of f that satisfies the request. Closing the seed closes f.
 func (f *File) seed(want seed.Request) (*seed.Seed, error) {
 	var near []string
 	for _, c := range f.manifest.Collections {
@@ -66,7 +65,7 @@ func (f *File) seed(want seed.Request) (*seed.Seed, error) {
 	return nil, fmt.Errorf("%w: %s", ErrNoSeed, strings.Join(near, "; "))
 }
 
-// unfit returns why a collection of the resource is not what is wanted; "" if it is.
+// unfit returns the reason why a collection of the resource cannot satisfy the request, or "".
 func (f *File) unfit(c Collection, want seed.Request) string {
 	switch of, as := c.Identity.Representation, want.Identity.Representation; {
 	case c.Attributes.ClusterID == "":
@@ -99,7 +98,7 @@ func (f *File) unfit(c Collection, want seed.Request) string {
 	return narrower(c.Identity, want.Identity)
 }
 
-// taken returns when the server was last known to have the objects of c in this state.
+// taken returns the last time at which the server is known to have had this state of c.
 func (f *File) taken(c Collection) time.Time {
 	if c.LastContact.IsZero() {
 		return f.manifest.TakenAt
@@ -107,7 +106,7 @@ func (f *File) taken(c Collection) time.Time {
 	return c.LastContact
 }
 
-// narrower returns why a collection does not have all that is wanted; "" if it has.
+// narrower returns the reason why a collection may lack objects that the request covers, or "".
 func narrower(has, want entry.Identity) string {
 	switch {
 	case has.Namespace != "" && has.Namespace != want.Namespace:
@@ -145,10 +144,11 @@ func narrower(has, want entry.Identity) string {
 	return ""
 }
 
-// serverFields are fields by which a server selects that objects do not have, or not as the server compares them.
+// serverFields are field selectors that only the server can evaluate: objects lack the field or have another form of
+// it.
 var serverFields = []string{"source", "status.successful", "spec.hostNetwork", "spec.unschedulable"}
 
-// seedOf returns a collection of f as it is wanted.
+// seedOf returns the part of a collection that the request covers, in its representation.
 func (f *File) seedOf(c Collection, want seed.Request) (*seed.Seed, error) {
 	d := NewDecoder(c)
 	k := keyRange{}
@@ -188,7 +188,7 @@ func (f *File) seedOf(c Collection, want seed.Request) (*seed.Seed, error) {
 	}, nil
 }
 
-// narrowing returns what reports whether a record of c is wanted, as far as selectors say.
+// narrowing returns a function that reports whether a record of c matches the selectors of the request.
 func narrowing(c Collection, want entry.Identity, d *Decoder) (func(entry.Entry) (bool, error), error) {
 	if c.Identity.LabelSelector == want.LabelSelector && c.Identity.FieldSelector == want.FieldSelector {
 		return func(entry.Entry) (bool, error) { return true, nil }, nil
@@ -204,7 +204,7 @@ func narrowing(c Collection, want entry.Identity, d *Decoder) (func(entry.Entry)
 	return query.Query{Labels: ls, Fields: fs}.ForEntries(d.view), nil
 }
 
-// converted returns the object of a record as a server would have sent it.
+// converted returns the object of a record in the form of a server's answer.
 func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) (*entry.Undecoded, error) {
 	if r.Encoding == codec.EncodingProtobuf {
 		message, err := codec.Message(r.Payload)
@@ -213,7 +213,7 @@ func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) 
 		}
 		if u, err := sent.Protobuf(message, of); err == nil {
 			return u, nil
-		} // the kind is not known in protobuf
+		} // the kind has no protobuf form
 	}
 	u, err := d.Decode(r)
 	if err != nil {

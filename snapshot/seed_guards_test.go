@@ -20,7 +20,7 @@ import (
 
 var seedTaken = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// seedCase is a snapshot of one collection, and the request for a seed from it.
+// seedCase is a snapshot of one collection, and a request for a seed from it.
 type seedCase struct {
 	c       snapshot.Collection
 	records []entry.Entry
@@ -30,7 +30,7 @@ type seedCase struct {
 	want    seed.Request
 }
 
-// newSeedCase returns a case in which the snapshot is a seed.
+// newSeedCase returns a case whose snapshot satisfies the request.
 func newSeedCase(t *testing.T) *seedCase {
 	pod := func(name string) entry.Entry {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
@@ -64,7 +64,7 @@ func (s *seedCase) read(t *testing.T) (objects int, err error) {
 	return objects, errors.Join(err, sd.Close())
 }
 
-// TestSeedGuards checks that each guard alone refuses a snapshot that is a seed otherwise.
+// TestSeedGuards checks that each guard alone refuses an otherwise valid seed.
 func TestSeedGuards(t *testing.T) {
 	pods := value(codec.For(&corev1.Pod{}))(t)
 	typed := func(schema string) func(s *seedCase) {
@@ -77,7 +77,7 @@ func TestSeedGuards(t *testing.T) {
 	identities := goldenIdentities(t)
 	for name, tt := range map[string]struct {
 		change func(s *seedCase)
-		want   string // "" if it is a seed
+		want   string // "" for a valid seed
 	}{
 		"a seed":     {func(*seedCase) {}, ""},
 		"no cluster": {func(s *seedCase) { s.c.Attributes.ClusterID = "" }, "does not say of which cluster it is"},
@@ -157,7 +157,7 @@ func TestSeedGuards(t *testing.T) {
 	}
 }
 
-// closes counts the calls of Close.
+// closes counts calls of Close.
 type closes struct {
 	*bytes.Reader
 	n *int
@@ -168,7 +168,7 @@ func (c closes) Close() error {
 	return nil
 }
 
-// TestSeedCloses checks that a refused snapshot is closed at once, and a seed by its Close.
+// TestSeedCloses checks that a refused snapshot is closed at once, and the snapshot of a seed by Close.
 func TestSeedCloses(t *testing.T) {
 	for cluster, refused := range map[string]bool{"here": false, "there": true} {
 		s := newSeedCase(t)

@@ -16,7 +16,7 @@ import (
 )
 
 // TestSeedOfAnotherSchema checks that the objects of a seed are listed again if the schema of their resource has
-// changed since: they keep the hash of the seed, and not that of the server (issue 37).
+// changed. The store keeps the seed's schema hash, not the server's (issue 37).
 func TestSeedOfAnotherSchema(t *testing.T) {
 	t.Parallel()
 	s := newSeeds(t)
@@ -38,7 +38,7 @@ func TestSeedOfAnotherSchema(t *testing.T) {
 	}
 }
 
-// otherSource is a seed.Source that is no snapshot.
+// otherSource is a seed.Source of another type than snapshot.Seed, which changes the seeds.
 type otherSource struct {
 	seed.Source
 	change func(*seed.Seed)
@@ -52,11 +52,11 @@ func (o otherSource) Seed(ctx context.Context, want seed.Request) (*seed.Seed, e
 	return sd, err
 }
 
-// ownCodec is a codec that is none of package codec.
+// ownCodec is a codec of a type outside package codec.
 type ownCodec struct{ codec.Codec }
 
-// TestSeedGuardsOfTheInformer checks that an informer refuses a seed that cannot be resumed, and any seed if its codec
-// cannot make the objects, and lists instead.
+// TestSeedGuardsOfTheInformer checks that an informer lists if a seed cannot be resumed, or if its own codec cannot
+// make objects from seeds.
 func TestSeedGuardsOfTheInformer(t *testing.T) {
 	t.Parallel()
 	s := newSeeds(t)

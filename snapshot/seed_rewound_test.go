@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// wantServerState compares the objects of i with a fresh list of the server.
+// wantServerState compares the objects of i with a new list of the server.
 func wantServerState(t *testing.T, s *seedServer, i *informer.Informer) {
 	t.Helper()
 	fresh, stop := s.run("fresh.db", &unstructured.Unstructured{}, nil)
@@ -27,7 +27,7 @@ func wantServerState(t *testing.T, s *seedServer, i *informer.Informer) {
 	}
 }
 
-// TestSecondSeedAfterARewind cites issue 37: the cluster was restored from a backup between two seeds, so both have
+// TestSecondSeedAfterARewind cites issue 37: the cluster was restored from a backup between two seeds. So both have
 // some objects with equal UID and resourceVersion and different bodies.
 func TestSecondSeedAfterARewind(t *testing.T) {
 	s := newSeeds(t)
@@ -52,12 +52,12 @@ func TestSecondSeedAfterARewind(t *testing.T) {
 	wantServerState(t, s, i)
 }
 
-// TestListAfterPartOfARewoundSeed cites issue 37: a seed breaks off, and the list that follows finds objects of the
-// seed with equal UID and resourceVersion and different bodies.
+// TestListAfterPartOfARewoundSeed cites issue 37: reading a seed fails halfway. The list that follows finds objects of
+// the seed with equal UID and resourceVersion and different bodies.
 func TestListAfterPartOfARewoundSeed(t *testing.T) {
 	s := newSeeds(t)
 	backup := s.api.Snapshot()
-	for n := 0; n < 24; n += 4 { // one more than is written again
+	for n := 0; n < 24; n += 4 { // one object more than is written after the restore
 		s.write(n, "lost")
 	}
 	first := s.save("first.larder", &unstructured.Unstructured{}, nil)
@@ -74,8 +74,8 @@ func TestListAfterPartOfARewoundSeed(t *testing.T) {
 	wantServerState(t, s, i)
 }
 
-// defaulting changes the bodies in the server's answers, and no resourceVersion, once on is true: as if the default of
-// a field had changed.
+// defaulting changes bodies in the server's answers without their resourceVersions once on is true, like a changed
+// default of a field.
 type defaulting struct {
 	next http.RoundTripper
 	on   *atomic.Bool
@@ -96,7 +96,7 @@ func (d defaulting) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestListAfterPartOfASeedOfAnOlderSchema cites issue 37: the schema has changed since the seed was saved. The list
-// after the seed has to replace bodies whose UID and resourceVersion are equal.
+// after the seed has to replace bodies with equal UID and resourceVersion.
 func TestListAfterPartOfASeedOfAnOlderSchema(t *testing.T) {
 	s := newSeeds(t)
 	on := &atomic.Bool{}

@@ -54,7 +54,7 @@ func value[T any](v T, err error) func(t *testing.T) T {
 	}
 }
 
-// seedServer is a server of pods in four namespaces and on three nodes, with snapshots of them.
+// seedServer is a server of pods in four namespaces and on three nodes, with a directory for snapshots.
 type seedServer struct {
 	*testing.T
 	api      *fakeapi.Server
@@ -80,7 +80,7 @@ func newSeeds(t *testing.T) *seedServer {
 	return s
 }
 
-// in is s for a subtest, with files of its own.
+// in returns s for a subtest, with a directory of its own.
 func (s *seedServer) in(t *testing.T) *seedServer {
 	return &seedServer{t, s.api, s.client, s.metadata, t.TempDir()}
 }
@@ -98,7 +98,7 @@ func (s *seedServer) write(n int, version string) {
 	}
 }
 
-// run runs an informer until it has synced, or failed. change says how it differs from one of unstructured pods.
+// run runs an informer until it has synced. change modifies the options of an informer of all pods.
 func (s *seedServer) run(
 	file string, example runtime.Object, change func(o *informer.Options),
 ) (*informer.Informer, func()) {
@@ -135,7 +135,7 @@ func (s *seedServer) run(
 	}
 }
 
-// save makes a snapshot of what an informer has.
+// save saves a snapshot of an informer's store.
 func (s *seedServer) save(file string, example runtime.Object, change func(o *informer.Options)) string {
 	s.Helper()
 	i, stop := s.run(file+".db", example, change)
@@ -158,7 +158,7 @@ func opens(paths ...string) snapshot.Seed {
 	}
 }
 
-// held returns what an informer has, as JSON has it, without the kind.
+// held returns the objects of an informer as JSON values, without the kind.
 func held(t *testing.T, all []any) map[string]any {
 	t.Helper()
 	objects := map[string]any{}
@@ -171,8 +171,8 @@ func held(t *testing.T, all []any) map[string]any {
 	return objects
 }
 
-// TestSeed: an informer that has nothing begins with a snapshot, whatever part and form of it it wants, and lists
-// nothing. It ends with what one has that has listed.
+// TestSeed checks that an informer with an empty store starts from a snapshot without a list, for each part and
+// representation. It has the same objects as an informer that lists.
 func TestSeed(t *testing.T) {
 	untyped, typed, metadata := &unstructured.Unstructured{}, &corev1.Pod{}, &metav1.PartialObjectMetadata{}
 	all, namespace := entry.Identity{}, entry.Identity{Namespace: "ns1"}
@@ -223,7 +223,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestNoSeed: what is no seed is not applied; the reason is told, and everything is listed.
+// TestNoSeed checks that an unsuitable snapshot is not applied: the status has the reason, and everything is listed.
 func TestNoSeed(t *testing.T) {
 	t.Parallel()
 	s := newSeeds(t)
@@ -282,8 +282,8 @@ func TestNoSeed(t *testing.T) {
 	}
 }
 
-// TestSeedTooOld: if the server's history does not go back to the seed, a newer one is asked for, once. Then only what
-// differs is fetched.
+// TestSeedTooOld checks that an informer asks once for a newer seed if the server's history does not reach back to the
+// first. Then only differing objects are fetched.
 func TestSeedTooOld(t *testing.T) {
 	t.Parallel()
 	for newer, what := range map[bool]string{true: "a newer one", false: "none that is newer"} {
@@ -319,7 +319,8 @@ func TestSeedTooOld(t *testing.T) {
 	}
 }
 
-// TestSeedOffline: with its cluster pinned, a seed is there without the server, and the server has the last word.
+// TestSeedOffline checks that an informer with SeedCluster starts from a seed without the server. Later the server's
+// cluster id decides whether the seed stays.
 func TestSeedOffline(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"here", "elsewhere"} {
@@ -355,7 +356,7 @@ func TestSeedOffline(t *testing.T) {
 	}
 }
 
-// TestSeedDamaged: a seed that cannot be read to its end leaves nothing behind that the list does not correct.
+// TestSeedDamaged checks that the list after a seed that fails halfway corrects its objects.
 func TestSeedDamaged(t *testing.T) {
 	t.Parallel()
 	s := newSeeds(t)
@@ -374,7 +375,7 @@ func TestSeedDamaged(t *testing.T) {
 	}
 }
 
-// cutSeed is a source whose seeds end after ten objects.
+// cutSeed is a Source whose seeds fail after ten objects.
 type cutSeed struct{ seed.Source }
 
 func (d cutSeed) Seed(ctx context.Context, want seed.Request) (*seed.Seed, error) {

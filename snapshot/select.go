@@ -8,16 +8,15 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// SelectOptions says what is left out of a Source, for saving or for reading. The zero value leaves out nothing.
+// SelectOptions filter and redact a Source, for saving or for reading. The zero value selects everything.
 type SelectOptions struct {
 	Filter    Filter
 	Redaction Redaction
 }
 
-// Select returns src without the objects and values that o leaves out. If a collection may lack some, its MustRelist is
-// set, Filtered and Redacted say what, and, if it may lack objects, its counts are 0. Objects are decoded only if a
-// selector or the redaction looks into them, which fails with ErrUndecodable for an unknown type. They are encoded
-// again only if they change.
+// Select returns src with o applied. A collection that may lack objects or values has MustRelist set, and Filtered and
+// Redacted describe the loss. Its counts are 0 if it may lack objects. Only selectors by label or field and redactions
+// decode objects, and fail with ErrUndecodable for an unknown type. Only changed objects are encoded again.
 func Select(src Source, o SelectOptions) (Source, error) {
 	f, err := newFilter(o.Filter)
 	if err != nil {
@@ -51,7 +50,7 @@ func (s *selected) Collections(ctx context.Context) ([]Collection, error) {
 	return out, nil
 }
 
-// describe returns c as it is after s has been applied.
+// describe returns the description of c with the filter and the redaction applied.
 func (s *selected) describe(c Collection) Collection {
 	var why []string
 	if filtered := s.filter.describe(c); len(filtered) > 0 {
@@ -90,7 +89,7 @@ func (s *selected) Records(ctx context.Context, id entry.Identity, fn func(entry
 	})
 }
 
-// collection returns the collection with that identity in src.
+// collection returns the collection of src with this identity.
 func (s *selected) collection(ctx context.Context, id entry.Identity) (Collection, error) {
 	all, err := s.src.Collections(ctx)
 	if err != nil {

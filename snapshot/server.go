@@ -24,25 +24,25 @@ type Listing struct {
 	Resource entry.ResourceInfo
 	// OpenAPI is the server's hash of the schema, for Attributes.OpenAPI. Empty means unknown.
 	OpenAPI string
-	// List returns a page of the collection in the identity's namespace. It must pass the options to the server; they
-	// have the selectors of the identity.
+	// List returns a page of the collection in the identity's namespace. It must pass the options to the server: they
+	// contain the selectors of the identity.
 	List func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error)
-	// Optional: if the server refuses to list the collection (forbidden, not found, no such method), it is written as not
-	// Complete and named in Saved.Refused. Default: SaveServer fails.
+	// Optional: if the server refuses the list (forbidden, not found, no such method), the collection is saved as not
+	// Complete, and is in Saved.Refused. Default: SaveServer fails.
 	Optional bool
 }
 
-// Refused is a collection that a live server did not list, and why.
+// Refused is a collection whose list a live server refused, with the error.
 type Refused struct {
 	Collection Collection
 	Err        error
 }
 
-// SaveServer writes a snapshot of a live server to the file at path, as Save does, without a store. Each collection is
-// exactly what it was at its resourceVersion, which may differ between collections. It is listed in pages of one
-// resourceVersion. If that expires meanwhile (410), or the pages are not in the order of keys, the save begins anew and
-// lists this collection in larger pages, and at last in one. Set ClusterID in o.Header to the UID of the namespace
-// kube-system, so that a restored store knows its cluster, and ServerVersion.
+// SaveServer saves a snapshot of a live server to the file at path, like Save, without a store. Each collection has
+// exactly the state of its resourceVersion, which may differ between collections. It is listed in pages of one
+// resourceVersion. If that expires meanwhile (410), or pages are not in the order of keys, the save starts again with
+// larger pages for this collection, and finally with one page. Set ServerVersion in o.Header, and set ClusterID to the
+// UID of the namespace kube-system, so that a restored store knows its cluster.
 func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions) (Saved, error) {
 	src := &liveSource{byID: map[string]*liveList{}, pageSize: cmp.Or(o.pageSize, listPage), documents: o.Documents}
 	for _, l := range lists {
@@ -70,7 +70,7 @@ type liveSource struct {
 	order    []*liveList
 	byID     map[string]*liveList
 	pageSize int64
-	now      *liveList // the one that is listed
+	now      *liveList // the collection being listed
 	// documents are SaveOptions.Documents.
 	documents facts.Memory
 }
@@ -80,10 +80,10 @@ type liveList struct {
 	Listing
 	codec   codec.Codec
 	c       Collection
-	tries   int    // how often its list has begun anew
-	rv      string // of the list; known when it has been read
+	tries   int    // number of lists that started again
+	rv      string // resourceVersion of the list; empty before the list
 	at      time.Time
-	refused error // why the server does not list it
+	refused error // the server's refusal of the list; nil for none
 }
 
 func (s *liveSource) add(l Listing, cluster string) (err error) {
@@ -104,7 +104,7 @@ func (s *liveSource) add(l Listing, cluster string) (err error) {
 	return nil
 }
 
-// refused returns the collections that the server did not list.
+// refused returns the collections whose list the server refused.
 func (s *liveSource) refused() (all []Refused) {
 	for _, l := range s.order {
 		if l.refused != nil {
@@ -114,7 +114,7 @@ func (s *liveSource) refused() (all []Refused) {
 	return all
 }
 
-// Collections implements Source. States are not known yet.
+// Collections implements Source. The states are unknown before Records.
 func (s *liveSource) Collections(context.Context) ([]Collection, error) {
 	all := make([]Collection, len(s.order))
 	for i, l := range s.order {
@@ -135,7 +135,7 @@ func (s *liveSource) Records(ctx context.Context, id entry.Identity, fn func(ent
 	return nil
 }
 
-// settle returns c with the state that it had when it was listed.
+// settle returns c with the state of its list.
 func (s *liveSource) settle(c Collection) Collection {
 	l := s.byID[c.Identity.ID()]
 	c.LastContact = l.at
@@ -153,13 +153,13 @@ func (s *liveSource) settle(c Collection) Collection {
 // listPage is the number of objects of a page, as in a relist.
 const listPage = 2000
 
-// listSizes is the page size of each try, as a multiple of the first; 0 means all in one page, which cannot expire.
+// listSizes are the page sizes of the tries, in multiples of the first; 0 is one page for all, which cannot expire.
 var listSizes = []int64{1, 5, 0}
 
-// errExpired: the server has forgotten the resourceVersion of the pages before.
+// errExpired: the server has compacted the resourceVersion of the first page.
 var errExpired = errors.New("the server has forgotten the resourceVersion of the list while it was read")
 
-// beginsAnew reports whether a save that failed may succeed with larger pages, of which it takes note.
+// beginsAnew reports whether a failed save may succeed with larger pages. If so, it counts the try.
 func (s *liveSource) beginsAnew(err error) bool {
 	if !errors.Is(err, errExpired) && !errors.Is(err, ErrOrder) || s.now == nil || s.now.tries == len(listSizes)-1 {
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// list calls fn with all objects of the collection, as they were at one resourceVersion.
+// list calls fn with all objects of the collection, in their state at one resourceVersion.
 func (l *liveList) list(ctx context.Context, limit int64, fn func(entry.Entry) error) error {
 	l.refused = nil
 	for token := ""; ; {
@@ -40,7 +40,7 @@ func (l *liveList) list(ctx context.Context, limit int64, fn func(entry.Entry) e
 		if err != nil {
 			return err
 		}
-		if token == "" && page.GetContinue() == "" { // whose order may be the server's own
+		if token == "" && page.GetContinue() == "" { // a single page need not be sorted by key
 			slices.SortFunc(records, func(a, b entry.Entry) int { return strings.Compare(a.Key, b.Key) })
 		}
 		for _, r := range records {
@@ -59,7 +59,7 @@ func isRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// page requests a page, and retries if the error may pass: with the same token the server returns the same page.
+// page requests a page, and retries after transient errors. A retry with the same token returns the same page.
 func (l *liveList) page(ctx context.Context, o metav1.ListOptions) (page *unstructured.UnstructuredList, err error) {
 	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5}
 	ended := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
@@ -72,7 +72,7 @@ func (l *liveList) page(ctx context.Context, o metav1.ListOptions) (page *unstru
 	return page, err
 }
 
-// isPassing reports whether the same request may be answered in a moment.
+// isPassing reports whether an error is transient, so that the same request may succeed soon.
 func isPassing(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsServiceUnavailable(err) ||

@@ -24,7 +24,7 @@ import (
 
 const servedPods = 1000
 
-// startServer starts one with pods, config maps and nodes.
+// startServer starts a server with pods, config maps and nodes.
 func startServer(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	srv := fakeapi.New(fakeapi.Options{})
@@ -55,7 +55,7 @@ func servedIdentity(resource string) entry.Identity {
 		Representation: entry.Unstructured}
 }
 
-// listings are of pods, config maps and nodes.
+// listings returns the Listings of pods, config maps and nodes.
 func listings(t *testing.T, srv *fakeapi.Server) (all []snapshot.Listing) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(srv.Config())
@@ -75,7 +75,7 @@ func listings(t *testing.T, srv *fakeapi.Server) (all []snapshot.Listing) {
 	return all
 }
 
-// wantServed verifies that a collection has the objects that the server had.
+// wantServed checks that a collection has exactly the served objects.
 func wantServed(t *testing.T, src snapshot.Source, id entry.Identity, served map[string]string) {
 	t.Helper()
 	got := recordsOf(t, src, id)
@@ -89,7 +89,7 @@ func wantServed(t *testing.T, src snapshot.Source, id entry.Identity, served map
 	}
 }
 
-// servedState is what the server has: resourceVersions by key.
+// servedState returns the server's objects: their resourceVersions by key.
 func servedState(srv *fakeapi.Server, resource string) map[string]string {
 	state := map[string]string{}
 	for _, u := range srv.List(corev1.SchemeGroupVersion.WithResource(resource)) {
@@ -102,8 +102,8 @@ func servedState(srv *fakeapi.Server, resource string) map[string]string {
 	return state
 }
 
-// TestSaveServer: each collection is what it was at its resourceVersion, although the server is written between the
-// pages.
+// TestSaveServer checks that each collection is saved in the state of its resourceVersion, although the server changes
+// between pages.
 func TestSaveServer(t *testing.T) {
 	srv := startServer(t)
 	lists := listings(t, srv)
@@ -149,7 +149,7 @@ func TestSaveServer(t *testing.T) {
 	wantServed(t, snapshot.StoreSource(restored), lists[0].Identity, served)
 }
 
-// churn changes a pod, deletes one and creates one, before and behind what has been listed.
+// churn changes a pod, deletes one and creates one, before and after the listed part.
 func churn(t *testing.T, srv *fakeapi.Server, n int) {
 	t.Helper()
 	gvr := corev1.SchemeGroupVersion.WithResource("pods")
@@ -167,7 +167,7 @@ func churn(t *testing.T, srv *fakeapi.Server, n int) {
 	}
 }
 
-// TestSaveServerThatForgets: a list whose token has expired begins anew, with larger pages, and at last in one.
+// TestSaveServerThatForgets checks that a list with an expired token starts again with larger pages, finally with one.
 func TestSaveServerThatForgets(t *testing.T) {
 	srv := startServer(t)
 	lists := listings(t, srv)[:1]
@@ -195,8 +195,8 @@ func TestSaveServerThatForgets(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "a.larder")
 }
 
-// TestSaveServerWithFaults: what passes is asked for again, an order of the server's own is none, and a refusal is an
-// error or said.
+// TestSaveServerWithFaults checks that transient errors are retried, and that an unsorted list is accepted. A refusal
+// is an error, or in Refused if the Listing is Optional.
 func TestSaveServerWithFaults(t *testing.T) {
 	srv := startServer(t)
 	lists := listings(t, srv)
@@ -236,7 +236,7 @@ func TestSaveServerWithFaults(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "a.larder")
 }
 
-// TestSaveServerRefuses: what cannot be listed.
+// TestSaveServerRefuses checks that SaveServer refuses invalid Listings, and returns errors of List.
 func TestSaveServerRefuses(t *testing.T) {
 	list := func(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 		return nil, errStopped
@@ -263,7 +263,7 @@ func TestSaveServerRefuses(t *testing.T) {
 	wantNames(t, filepath.Dir(path))
 }
 
-// TestUncomparable: what an aggregated API calls a resourceVersion is not kept.
+// TestUncomparable checks that a resourceVersion that is not a number, as of an aggregated API, is not saved.
 func TestUncomparable(t *testing.T) {
 	l := snapshot.Listing{
 		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "rs"},

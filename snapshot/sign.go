@@ -14,17 +14,16 @@ import (
 
 // Errors of signatures.
 var (
-	// ErrUnsigned: the snapshot has no signature, and one is asked for.
+	// ErrUnsigned: the snapshot has no signature, but the caller requires one.
 	ErrUnsigned = errors.New("the snapshot is not signed")
-	// ErrSignature: the signature is of none of the keys that were given, or of another snapshot.
+	// ErrSignature: no given key has signed, or the signature is of another snapshot.
 	ErrSignature = errors.New("the snapshot is not signed by whom it should be")
 )
 
-// maxSignature bounds a signature; one of minisign with its comments has about 300 bytes.
+// maxSignature bounds a signature. A minisign signature with its comments has about 300 bytes.
 const maxSignature = 4 << 10
 
-// statement is what is signed: the digest, which stands for the whole contents, and in plain words the cluster and the
-// time.
+// statement is the signed text: the cluster, the time, and the digest, which covers the whole contents.
 func statement(h Header, digest layout.Digest) []byte {
 	return fmt.Appendf(nil, "larder snapshot\ncluster %s\ntaken %s\ndigest sha256:%x\n", h.ClusterID,
 		h.TakenAt.Format(time.RFC3339Nano), digest)
@@ -36,8 +35,8 @@ func sign(key *minisign.PrivateKey, h Header, digest layout.Digest) []byte {
 		"a snapshot of Larder, taken "+h.TakenAt.UTC().Format(time.RFC3339), fmt.Sprintf("key %016X", key.ID()))
 }
 
-// signed reads the signature of f, and verifies it if keys are given, before anything else of the catalog is parsed
-// than the two texts of the header that are signed.
+// signed reads the signature of f, and verifies it if keys are given. Before the verification it parses only the two
+// signed fields of the header.
 func (f *File) signed(catalog, text []byte, keys []minisign.PublicKey) error {
 	var s minisign.Signature
 	known := len(text) > 0 && s.UnmarshalText(text) == nil

@@ -25,8 +25,8 @@ func signingKey(t *testing.T) (minisign.PublicKey, *minisign.PrivateKey) {
 	return public, &private
 }
 
-// A signature stands for the contents, and is found whether the snapshot is encrypted or not. Who asks for one gets
-// nothing that is not signed by the key, nor what the signature was not made for.
+// TestSigned checks signatures of plain and encrypted snapshots. With SignedBy, Open refuses a snapshot without a
+// signature, with another key's, or with another snapshot's.
 func TestSigned(t *testing.T) {
 	public, private := signingKey(t)
 	other, _ := signingKey(t)
@@ -107,7 +107,7 @@ func recipientsOf(t *testing.T, ids []age.Identity) []age.Recipient {
 	return []age.Recipient{id.Recipient()}
 }
 
-// Every save signs, and a part of a signed snapshot is not signed by it.
+// TestSavesSign checks that a save signs with SigningKey, and that a part of a signed snapshot is unsigned.
 func TestSavesSign(t *testing.T) {
 	public, private := signingKey(t)
 	c := collectionOf(core("pods"), "Pod", entry.Typed)

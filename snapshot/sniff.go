@@ -11,18 +11,18 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// Is reports whether the file at path begins like a snapshot, or like an age file, also an armored one. That does not
-// mean that Open can read it. It returns false for anything but a regular file.
+// Is reports whether the file at path begins like a snapshot or an age file, armored or not. Open may still fail. Is
+// returns false for anything but a regular file.
 func Is(path string) (bool, error) {
 	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() { // opening a pipe might wait for ever
+	if err != nil || !info.Mode().IsRegular() { // opening a pipe can block forever
 		return false, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // opened for reading
 	begin := make([]byte, len(armor.Header))
 	n, err := io.ReadFull(f, begin)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -12,14 +12,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Source is something to read collections from: a File, a store (StoreSource), the result of Select. One that has the
-// methods Documents and Document of a File, too, has what it knows of its API server saved.
+// Source provides collections: a File, a store (StoreSource), the result of Select. A save also copies the documents of
+// a Source with the methods Documents and Document of a File.
 type Source interface {
-	// Collections returns the collections, in any order. If a collection has Objects, its Resource.Namespaced must agree
-	// with their keys: the program that stored them may not have known it.
+	// Collections returns the collections, in any order. Resource.Namespaced must agree with the keys if the collection
+	// has Objects. Without objects it may be wrong: the program that stored the collection may not have known the scope.
 	Collections(ctx context.Context) ([]Collection, error)
 	// Records calls fn with the records of a collection in the byte order of their keys. A payload is valid until fn
-	// returns. If fn returns an error, Records returns it. If there is no such collection, it fails with ErrNoCollection.
+	// returns. Records returns an error of fn, and ErrNoCollection if there is no such collection.
 	Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error
 }
 
@@ -31,10 +31,10 @@ type describer interface {
 // describe implements describer.
 func (f *File) describe(context.Context) Header { return f.manifest.Header }
 
-// StoreSource returns the committed collections of a store as a Source. If the store is open for reading only, as the
-// copy that SaveStore makes, each collection is exactly at its ResourceVersion. If the store is written meanwhile, each
-// page of records is of one moment: a collection may have newer objects than its ResourceVersion, and lack others,
-// which a watch from there brings. No transaction is open between pages.
+// StoreSource returns the committed collections of a store as a Source. In a store that is open for reading only, such
+// as the copy of SaveStore, each collection is exactly at its ResourceVersion. In a store that is written meanwhile,
+// only each page of records is one state: a collection may have newer objects than its ResourceVersion, and lack
+// others. A watch from the ResourceVersion delivers them. No transaction is open between pages.
 func StoreSource(st *store.Store) Source { return storeSource{st} }
 
 type storeSource struct{ st *store.Store }
@@ -57,11 +57,11 @@ func (s storeSource) Collections(ctx context.Context) ([]Collection, error) {
 	return all, nil
 }
 
-// RelistLeftOut is Collection.MustRelist of a copy of a collection that lacks objects which could not be stored.
+// RelistLeftOut is the MustRelist of a copied collection whose store left out objects, as after an encoding error.
 const RelistLeftOut = "objects were left out of the store"
 
-// mustRelist returns why a copy of the collection cannot be resumed; "" if it can. A copy has no list of the objects
-// that were left out.
+// mustRelist returns the reason why a copy of the collection cannot be resumed, or "". A copy lacks the list of objects
+// that the store left out.
 func mustRelist(info entry.Info) string {
 	if info.MustRelist == "" && (len(info.LeftOut) > 0 || info.LeftOutMore) {
 		return RelistLeftOut
@@ -80,7 +80,7 @@ func (s storeSource) Records(ctx context.Context, id entry.Identity, fn func(ent
 
 // describe implements describer.
 func (s storeSource) describe(ctx context.Context) (h Header) {
-	// What cannot be read is unknown.
+	// The version is optional: after an error it stays empty.
 	if version, err := facts.ReadVersion(ctx, s); err == nil && version != nil {
 		h.ServerVersion = version.GitVersion
 	}

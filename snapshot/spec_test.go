@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// This is a reader that was written from README.md alone: it uses nothing of this package.
+// The reader in this file follows README.md alone: it uses no code of package snapshot.
 
 type specFile struct {
 	header      map[string]any
@@ -31,7 +31,7 @@ type specFile struct {
 
 type specCollection struct {
 	description map[string]any
-	blocks      [][]byte // unpacked
+	blocks      [][]byte // uncompressed
 	records     []specRecord
 }
 
@@ -40,7 +40,7 @@ type specRecord struct {
 	payload                []byte
 }
 
-// It fails by panicking with what is wrong.
+// must panics with a message unless ok.
 func must(ok bool, format string, args ...any) {
 	if !ok {
 		panic(fmt.Sprintf(format, args...))
@@ -130,7 +130,7 @@ func specUnpacked(body []byte) []byte {
 	return body
 }
 
-// read reads the blocks of an index, which begin at an offset, and returns where they end.
+// read reads the blocks of an index, beginning at an offset, and returns the offset of their end.
 func (c *specCollection) read(data []byte, at int, index []byte) int {
 	last := ""
 	for len(index) > 0 {
@@ -158,7 +158,7 @@ func (c *specCollection) read(data []byte, at int, index []byte) int {
 	return at
 }
 
-// specMsgpack reads a payload in msgpack as JSON has it.
+// specMsgpack decodes a msgpack value to the values of encoding/json.
 func specMsgpack(b *[]byte) any {
 	c := (*b)[0]
 	*b = (*b)[1:]
@@ -276,7 +276,7 @@ func TestReaderFromTheSpecification(t *testing.T) {
 	}
 }
 
-// checkSpecMsgpack compares the msgpack of the specification with what the codec reads.
+// checkSpecMsgpack compares the decoder of this file with the codec.
 func checkSpecMsgpack(t *testing.T, r specRecord) {
 	t.Helper()
 	rest := bytes.Clone(r.payload)

@@ -9,8 +9,8 @@ import (
 	"filippo.io/age"
 )
 
-// spool is a snapshot that must be whole before any of it is used. It is in a temporary file without a name, encrypted
-// with a key that is in memory only.
+// spool buffers a snapshot that must be complete before it is read. The temporary file has no name and is encrypted
+// with a key that exists only in memory.
 type spool struct {
 	f      *os.File
 	sealed io.WriteCloser
@@ -19,7 +19,7 @@ type spool struct {
 	named bool
 }
 
-// newSpool makes a spool beside the file of that name.
+// newSpool creates a spool in the directory of the named file.
 func newSpool(name string) (*spool, error) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -41,7 +41,7 @@ func newSpool(name string) (*spool, error) {
 // Write implements io.Writer.
 func (s *spool) Write(p []byte) (int, error) { return s.sealed.Write(p) }
 
-// open returns the snapshot, once all of it has been written. It is valid until close.
+// open returns the complete snapshot. Write must not be called afterwards. The File is valid until close.
 func (s *spool) open() (*File, error) {
 	if err := s.sealed.Close(); err != nil {
 		return nil, err

@@ -8,18 +8,18 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// maxProblems is how many problems a Report lists; one more line says that there are others.
+// maxProblems is the number of problems in a Report. One more line says that there are others.
 const maxProblems = 1000
 
 // Report is the result of Verify.
 type Report struct {
-	// Collections and Objects are the numbers that were read, and Bytes is the sum of the payloads.
+	// Collections and Objects count the verified ones, and Bytes is the sum of the payloads.
 	Collections int
 	Objects     int
 	Bytes       int64
-	// Unknown is the number of objects of unknown types, whose payloads were not decoded.
+	// Unknown counts objects of unknown types, whose payloads were not decoded.
 	Unknown int
-	// Problems has one line for each problem. It is empty if the snapshot is whole and every object is sound.
+	// Problems has a line for each problem; empty if the whole snapshot is sound.
 	Problems []string
 }
 
@@ -33,7 +33,7 @@ func (r *Report) problem(format string, args ...any) {
 }
 
 // Verify reads the whole snapshot. It checks digests, the order of keys, counts and indexes, that every object has a
-// UID, and that objects of known types can be decoded. Damage is in Report.Problems. Verify fails only if ctx ends.
+// UID, and that objects of known types can be decoded. Damage is in Report.Problems; only the end of ctx fails Verify.
 func (f *File) Verify(ctx context.Context) (Report, error) {
 	var report Report
 	for _, c := range f.manifest.Collections {

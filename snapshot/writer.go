@@ -19,26 +19,26 @@ import (
 
 // writerOptions are the options of newWriter. The zero value works.
 type writerOptions struct {
-	// Recipients can read the snapshot, which is encrypted for them. Empty: it is not encrypted.
+	// Recipients are the age recipients for whom the snapshot is encrypted. Empty: it is not encrypted.
 	Recipients []age.Recipient
-	// Key signs it; nil: it is not signed.
+	// Key signs the snapshot; nil: it is not signed.
 	Key *minisign.PrivateKey
 
-	id      layout.ID // for tests; zero is a random one
-	block   int       // likewise; zero is layout.BlockTarget
-	version uint32    // likewise; zero is layout.Version
+	id      layout.ID // for tests; zero means random
+	block   int       // for tests; zero means layout.BlockTarget
+	version uint32    // for tests; zero means layout.Version
 }
 
-// writer writes a snapshot to a stream. Begin, any number of Adds, and End write one collection, and Document a
-// document, after all collections; Close completes the snapshot. It holds one block, the index of the open collection,
-// and the descriptions of the earlier ones. After an error it must not be used any more.
+// writer writes a snapshot to a stream. Begin, any number of Adds, and End write one collection. Document writes a
+// document, after all collections. Close completes the snapshot. A writer holds one block, the index of the open
+// collection, and the descriptions of the earlier ones. After an error it must not be used any more.
 type writer struct {
 	w          io.Writer
-	sealed     io.WriteCloser // the encrypting part of w; nil without encryption
+	sealed     io.WriteCloser // the encrypting writer below w; nil without encryption
 	compressor *layout.Compressor
 	id         layout.ID
 	target     int                  // size of a block
-	key        *minisign.PrivateKey // signs it; may be nil
+	key        *minisign.PrivateKey // signs the snapshot; may be nil
 
 	offset  int64
 	catalog catalog
@@ -84,7 +84,7 @@ func isText(id entry.Identity) bool {
 		id.FieldSelector, id.ShardSelector}, " "))
 }
 
-// Begin starts a collection. It fails with ErrOrder if the snapshot has it already.
+// Begin starts a collection. It fails with ErrOrder if the collection is already in the snapshot.
 func (w *writer) Begin(id entry.Identity) error {
 	id, err := id.Canonical()
 	switch {
@@ -160,7 +160,7 @@ func (w *writer) flush() error {
 	return w.write(stored)
 }
 
-// End completes the open collection, which c describes, and returns c with its counts.
+// End completes the open collection, described by c, and returns c with its counts.
 func (w *writer) End(c Collection) (Collection, error) {
 	if err := w.flush(); err != nil {
 		return c, err
@@ -181,7 +181,7 @@ func (w *writer) End(c Collection) (Collection, error) {
 	return c, nil
 }
 
-// Document writes a document, whose name the snapshot does not have yet.
+// Document writes a document. It fails with ErrOrder if the name is already in the snapshot.
 func (w *writer) Document(name string, data []byte) error {
 	switch {
 	case name == "" || !utf8.ValidString(name):
@@ -198,7 +198,7 @@ func (w *writer) Document(name string, data []byte) error {
 	return w.write(stored)
 }
 
-// Close completes the snapshot. It neither closes nor syncs the stream below.
+// Close completes the snapshot. It neither closes nor syncs the underlying stream.
 func (w *writer) Close() error {
 	text, err := json.Marshal(w.catalog)
 	if err != nil {

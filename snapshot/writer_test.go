@@ -68,7 +68,7 @@ func TestWriterRefusesDisorder(t *testing.T) {
 	}
 }
 
-// A key that is fine in one collection may be smaller than the last one of the collection before.
+// TestKeysBeginAnewInEachCollection checks that the order of keys starts again in each collection.
 func TestKeysBeginAnewInEachCollection(t *testing.T) {
 	content{collections: []contentOf{
 		{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("z", 1)}},
@@ -106,8 +106,8 @@ func TestWriterBounds(t *testing.T) {
 	}
 }
 
-// TestLargestRecords checks that the largest allowed records can be read again, also where the open block has no room
-// for one (issue 37).
+// TestLargestRecords checks that the largest allowed records can be read again, even if they do not fit into the open
+// block (issue 37).
 func TestLargestRecords(t *testing.T) {
 	large := rec("b", maxPart-200)
 	longKey := rec(strings.Repeat("c", maxKey), 10)
@@ -122,7 +122,7 @@ func TestLargestRecords(t *testing.T) {
 	want.check(t, got)
 }
 
-// failing fails all writes from the nth on.
+// failing fails all writes after the first n.
 type failing struct{ n int }
 
 var errDisk = errors.New("the disk is full")

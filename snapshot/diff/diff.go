@@ -13,10 +13,10 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Options are those of Compare. The zero value works.
+// Options are the options of Compare. The zero value works.
 type Options struct {
-	// Ignore has the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is such as
-	// status, metadata.annotations["a.b/c"] or spec.containers[*].image: of lists, all items are meant.
+	// Ignore has the paths that are not compared; nil means DefaultIgnore, and an empty list ignores nothing. Examples of
+	// paths: status, metadata.annotations["a.b/c"], spec.containers[*].image. A path covers all items of a list.
 	Ignore []string
 }
 
@@ -33,46 +33,46 @@ type Kind string
 const (
 	Added   Kind = "added"
 	Removed Kind = "removed"
-	// Changed: it is the same object, and a field that is not ignored differs.
+	// Changed: the same object, with a difference in a field that is not ignored.
 	Changed Kind = "changed"
-	// Replaced: the object was deleted, and another one was created under its name, with another UID.
+	// Replaced: the object was deleted, and a new one of the same name was created, with another UID.
 	Replaced Kind = "replaced"
 )
 
-// Change is one difference between two sources. It is valid until the function that gets it returns.
+// Change is one difference between two sources. It is valid until the callback of Compare returns.
 type Change struct {
 	Kind Kind
-	// Collection is the one in the second source, or in the first if the object was Removed. Its Identity is Overlap.Scope
-	// if only an overlap is compared. It is Sealed if either collection is.
+	// Collection is the collection in the second source, or in the first if the object was Removed. If only an overlap is
+	// compared, its Identity is Overlap.Scope. It is Sealed if either collection is.
 	Collection snapshot.Collection
 	Key        string
-	// Before and After are the objects without the ignored fields; nil if there is no such object or its type is unknown.
-	// For Added and Removed they are also nil if the object cannot be decoded, which is no error.
+	// Before and After are the objects without the ignored fields; nil if the object does not exist or its type is
+	// unknown.
 	Before, After *unstructured.Unstructured
-	// Patch is the JSON merge patch (RFC 7386) from Before to After. It is {} if they are the same, or differ in a way
-	// that such a patch cannot express (a field that is null), and nil for Added, Removed and unknown types.
+	// Patch is the JSON merge patch (RFC 7386) from Before to After. It is {} for equal objects, and for differences that
+	// a merge patch cannot express (a null field). It is nil for Added, Removed and unknown types.
 	Patch []byte
 }
 
-// Report counts what Compare found.
+// Report counts the results of Compare.
 type Report struct {
 	Added, Removed, Changed, Replaced, Same int
-	// OnlyInA and OnlyInB have the collections that only one source has. Their objects are not counted.
+	// OnlyInA and OnlyInB have the collections of only one source. Their objects are not counted.
 	OnlyInA, OnlyInB []snapshot.Collection
-	// Overlaps has the pairs of collections of which only the common part was compared.
+	// Overlaps has the pairs of collections that were compared only in their common part.
 	Overlaps []Overlap
 }
 
-// Equal reports whether no difference was found.
+// Equal reports whether Compare found no difference.
 func (r Report) Equal() bool {
 	return r.Added+r.Removed+r.Changed+r.Replaced == 0 && len(r.OnlyInA)+len(r.OnlyInB) == 0
 }
 
 // Compare calls fn with each difference of b from a, in the order of b's collections and of keys. Collections are
 // matched by resource, namespace and selectors. A typed collection also matches an unstructured one: then null and
-// empty fields count as absent. The remaining collections are compared where they overlap, such as one of a namespace
-// or with selectors and one of all objects (Overlap). Compare holds a block of each source in memory. If fn returns an
-// error, Compare returns it.
+// empty fields count as absent. The remaining collections are compared where they overlap (Overlap): for example one
+// namespace with all, or a selection with all objects. Compare holds a block of each source in memory. It returns an
+// error of fn.
 func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Change) error) (Report, error) {
 	if o.Ignore == nil {
 		o.Ignore = DefaultIgnore()
@@ -111,12 +111,12 @@ func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Chang
 	return report, nil
 }
 
-// differ compares one pair.
+// differ compares one pair of collections.
 type differ struct {
 	a, b          *snapshot.Decoder
 	before, after snapshot.Collection
 	ignore        paths
-	loose         bool // null and empty fields count as absent, since only one of the two is typed
+	loose         bool // null and empty fields count as absent, because only one collection is typed
 	fn            func(Change) error
 	report        *Report
 }
@@ -158,7 +158,7 @@ func (d *differ) run(ctx context.Context, p pair, a, b snapshot.Source) error {
 	return nil
 }
 
-// one reports an object that only one source has.
+// one reports an object of only one source.
 func (d *differ) one(kind Kind, c snapshot.Collection, decoder *snapshot.Decoder, r entry.Entry) error {
 	change := Change{Kind: kind, Collection: c, Key: r.Key}
 	u, err := decoder.Decode(r)
@@ -207,7 +207,7 @@ func (d *differ) both(l, r entry.Entry) error {
 	return d.fn(change)
 }
 
-// compare decodes both states and makes the patch.
+// compare decodes both states and creates the patch.
 func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error) {
 	if change.Before, err = d.a.Decode(l); err != nil {
 		return false, err
@@ -235,8 +235,8 @@ func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error
 	return false, nil
 }
 
-// prune removes fields that are null or empty, which typed and unstructured objects have in different places, and
-// returns whether v is empty itself.
+// prune removes null and empty fields, which typed and unstructured objects have in different places. It returns
+// whether v itself is empty.
 func prune(v any) (empty bool) {
 	switch v := v.(type) {
 	case nil:

@@ -28,7 +28,7 @@ func widgets() snapshot.Collection {
 		entry.Unstructured)
 }
 
-// drawObject draws an object of a few fields, so that two of them are often the same.
+// drawObject draws an object of few fields and values, so that two objects are often equal.
 func drawObject(t *rapid.T, name string) map[string]any {
 	leaf := rapid.SampledFrom([]any{"x", "y", int64(1), int64(9007199254740993), int64(9007199254740992), 0.5, true,
 		[]any{int64(1)}, []any{}, map[string]any{}})
@@ -72,7 +72,7 @@ type seen struct {
 	key  string
 }
 
-// naive compares two collections of widgets without streaming, encodings or patches.
+// naive is the model of Compare: it compares two collections of widgets without streaming, encodings or patches.
 func naive(a, b map[string]map[string]any, ignore ...string) (out []seen) {
 	strip := func(object map[string]any) map[string]any {
 		object = (&unstructured.Unstructured{Object: object}).DeepCopy().Object
@@ -154,7 +154,7 @@ func readObjects(t *rapid.T, src memorySource) map[string]map[string]any {
 	return out
 }
 
-// checkPatch applies the patch to what was before: what comes of it is what is after.
+// checkPatch checks that the patch turns Before into After.
 func checkPatch(t *rapid.T, c diff.Change) {
 	if c.Kind == diff.Added || c.Kind == diff.Removed {
 		if c.Patch != nil || (c.Before == nil) != (c.Kind == diff.Added) ||
@@ -180,7 +180,7 @@ func checkPatch(t *rapid.T, c diff.Change) {
 	}
 }
 
-// jsonEqual compares with all digits of numbers.
+// jsonEqual compares JSON values, with all digits of numbers.
 func jsonEqual(a, b []byte) bool {
 	var values [2]any
 	for i, text := range [][]byte{a, b} {
@@ -193,7 +193,8 @@ func jsonEqual(a, b []byte) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// A typed collection and an unstructured one of the same objects do not differ, and what does differ is found.
+// TestDiffAcrossRepresentations checks that a typed and an unstructured collection of the same objects are equal, and
+// that a changed object is reported.
 func TestDiffAcrossRepresentations(t *testing.T) {
 	texts := []string{
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"x","uid":"u","creationTimestamp":"2026-01-02T03:04:05Z","labels":{"l":"m"}},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"500m"}},"ports":[{"containerPort":80}]}],"terminationGracePeriodSeconds":30},"status":{"phase":"Running","podIP":"10.0.0.1"}}`,
@@ -280,8 +281,8 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 	}
 }
 
-// An error of the function ends it, and so do one of a source and a source that is not in order; goleak sees that
-// nothing is left behind.
+// TestDiffEnds checks that Compare ends with an error of the function, of a source, or of the order of keys. goleak
+// checks that no goroutine is left.
 func TestDiffEnds(t *testing.T) {
 	a, b := memory(contentOf{widgets(), nil}), memory(contentOf{widgets(), []entry.Entry{
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`),

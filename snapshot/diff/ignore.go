@@ -11,7 +11,7 @@ func DefaultIgnore() []string {
 	return []string{"metadata.managedFields", "metadata.resourceVersion", "metadata.generation"}
 }
 
-// paths has the ignored fields, each as the names that lead to it.
+// paths has the ignored fields, each as the names on the path to it.
 type paths [][]string
 
 func parsePaths(texts []string) (paths, error) {
@@ -27,8 +27,8 @@ func parsePaths(texts []string) (paths, error) {
 	return out, nil
 }
 
-// parsePath reads a path of names with dots between them (metadata.managedFields). A name that has dots is in brackets
-// and quotes (metadata.annotations["a.b/c"]). [*] says that a list is meant, and may be omitted.
+// parsePath parses a path of names separated by dots (metadata.managedFields). A name with dots is in brackets and
+// quotes (metadata.annotations["a.b/c"]). [*] stands for the items of a list, and may be omitted.
 func parsePath(text string) (path []string, ok bool) {
 	if !strings.HasPrefix(text, ".") && !strings.HasPrefix(text, "[") {
 		text = "." + text
@@ -74,7 +74,7 @@ func (p paths) remove(object map[string]any) {
 	}
 }
 
-// removePath removes the field at path from v, or from all items of v if that is a list.
+// removePath removes the field at path from v, or from all items of v if v is a list.
 func removePath(v any, path []string) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// recordOf encodes an object as a collection of that representation has it. Its JSON is given.
+// recordOf encodes an object, given as JSON, in the representation of the collection.
 func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -38,7 +38,7 @@ func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 		if err := json.Unmarshal([]byte(text), typed); err != nil {
 			t.Fatal(err)
 		}
-		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as typed clients leave it
+		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // typed clients leave it empty
 		obj = typed
 	}
 	codec, err := codec.For(obj)
@@ -53,7 +53,7 @@ func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 		Payload: data}
 }
 
-// collectionOf is a collection of a kind of Kubernetes.
+// collectionOf returns a collection of a Kubernetes kind.
 func collectionOf(resource schema.GroupVersionResource, kind string, r entry.Representation) snapshot.Collection {
 	return snapshot.Collection{
 		Identity:        entry.Identity{GroupVersionResource: resource, Representation: r},
@@ -77,7 +77,7 @@ type memorySource []contentOf
 func (m memorySource) Collections(context.Context) (out []snapshot.Collection, err error) {
 	for _, c := range m {
 		of := c.collection
-		of.Objects = max(of.Objects, len(c.records)) // from which its scope can be told
+		of.Objects = max(of.Objects, len(c.records)) // with objects, Filter.Takes trusts Resource.Namespaced
 		out = append(out, of)
 	}
 	return out, nil

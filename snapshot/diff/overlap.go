@@ -11,15 +11,15 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// pair is a collection of each source, of which the objects in the scope are compared: all, unless part is set.
+// pair is a collection of each source. The objects in scope are compared: all of them, unless part is set.
 type pair struct {
 	a, b  snapshot.Collection
 	scope entry.Identity
 	part  bool
 }
 
-// matchCollections pairs collections: first those with equal identities, then those of whole objects that differ only
-// in the representation, then those that overlap. No object is in two pairs. It puts the others into the report.
+// matchCollections pairs collections: first by equal identities, then whole objects that differ only in the
+// representation, then overlaps. No object is in two pairs. The report gets the other collections.
 func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report) (pairs []pair, err error) {
 	inA, err := a.Collections(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report)
 				scope, ok := overlapOf(a.Identity, b.Identity)
 				part := round == 2
 				switch {
-				case part: // an earlier pair may have some of the objects
+				case part: // objects of the scope may be in an earlier pair
 					ok = ok && !slices.ContainsFunc(pairs, func(p pair) bool { return mayShare(p.scope, scope) })
 				case isPaired(a.Identity, ofA), isPaired(b.Identity, ofB):
 					ok = false
@@ -75,17 +75,16 @@ func sameScope(a, b entry.Identity) bool {
 	return a == b
 }
 
-// Overlap is the common part of two collections of different scopes: one of them has all namespaces or objects, the
-// other some of them.
+// Overlap is the common part of two collections of different scopes: one has all namespaces or objects, the other some.
 type Overlap struct {
 	A, B snapshot.Collection
 	// Scope is the common part: the namespace and the selectors of the narrower collection.
 	Scope entry.Identity
 }
 
-// overlapOf returns the scope that both cover. ok is false if there is none, or it cannot be told: for different
-// shards, for metadata and whole objects, for two different selectors, and if the objects do not tell whether a field
-// selector selects them.
+// overlapOf returns the scope that both identities cover. ok is false if there is none or it is unknown: for different
+// shards, for metadata and whole objects, for two different selectors, and for a field selector that objects cannot
+// answer (objectsTell).
 func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
 	sameForm := a.Representation == b.Representation || a.Representation != entry.Metadata &&
 		b.Representation != entry.Metadata
@@ -106,8 +105,8 @@ func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
 	return scope, sameLabels && sameFields
 }
 
-// objectsTell reports whether objects have the fields of a selector. For a server, a field that JSON omits is false or
-// 0 if that is its type.
+// objectsTell reports whether objects contain enough to evaluate a field selector. A server treats an omitted boolean
+// or number as false or 0, which cannot be seen in the object.
 func objectsTell(selector string) bool {
 	parsed, err := fields.ParseSelector(selector)
 	return err == nil && !slices.ContainsFunc(parsed.Requirements(),
@@ -120,7 +119,7 @@ func mayShare(a, b entry.Identity) bool {
 		(a.Namespace == "" || b.Namespace == "" || a.Namespace == b.Namespace)
 }
 
-// within returns a Source with one collection of src, without the objects outside the scope.
+// within returns a Source with one collection of src, restricted to the scope.
 func within(src snapshot.Source, c snapshot.Collection, scope entry.Identity) (snapshot.Source, error) {
 	var f snapshot.Filter
 	if c.Identity.Namespace == "" && scope.Namespace != "" {

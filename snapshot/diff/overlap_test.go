@@ -25,7 +25,7 @@ func podsOf(t *testing.T, r entry.Representation, namespace, labels string, pods
 	return of
 }
 
-// Of collections with different scopes, what both cover is compared.
+// TestDiffOfOverlaps checks that collections of different scopes are compared in their common part.
 func TestDiffOfOverlaps(t *testing.T) {
 	u := entry.Unstructured
 	all := podsOf(t, u, "", "", [2]string{"a/x", "web"}, [2]string{"a/y", "db"}, [2]string{"b/x", "web"},
@@ -90,7 +90,7 @@ func TestDiffOfOverlaps(t *testing.T) {
 	}
 }
 
-// An overlap is in the order of b's collections, between those that match.
+// TestOrderOfOverlaps checks that overlaps and equal collections are reported in the order of b's collections.
 func TestOrderOfOverlaps(t *testing.T) {
 	nodes := contentOf{collection: collectionOf(core("nodes"), "Node", entry.Unstructured)}
 	later := contentOf{collection: nodes.collection,
@@ -113,8 +113,8 @@ func TestOrderOfOverlaps(t *testing.T) {
 	}
 }
 
-// A server takes a field that is absent for false, if that is its type, which objects do not say: what such a selector
-// leaves out is no difference.
+// TestOverlapOfAbsentFields checks that no overlap is compared for a selector such as spec.unschedulable=false. The
+// server treats an absent boolean field as false, but the object does not say so.
 func TestOverlapOfAbsentFields(t *testing.T) {
 	all := contentOf{collection: collectionOf(core("nodes"), "Node", entry.Unstructured)}
 	all.records = append(all.records, recordOf(t, all.collection,

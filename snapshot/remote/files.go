@@ -12,14 +12,14 @@ import (
 	"github.com/larder-dev/larder/internal/wholefile"
 )
 
-// Files is where snapshots are: a directory, or what is reached through a network. Methods fail with fs.ErrNotExist for
-// a file that is not there, and name no credentials in errors.
+// Files is a set of files with snapshots: a directory, or a remote store. Methods fail with fs.ErrNotExist for a
+// missing file. Errors have no credentials.
 type Files interface {
-	// Open opens a file for reading at random. ctx ends the reads, too.
+	// Open opens a file for random reads. The end of ctx also ends the reads.
 	Open(ctx context.Context, name string) (File, error)
 	// List returns the files.
 	List(ctx context.Context) ([]Info, error)
-	// Put makes a file of all that r has, or replaces it, in one step.
+	// Put creates or replaces a file with the contents of r, in one step.
 	Put(ctx context.Context, name string, r io.ReadSeeker) error
 	// Remove removes a file.
 	Remove(ctx context.Context, name string) error
@@ -29,24 +29,24 @@ type Files interface {
 type File interface {
 	io.ReaderAt
 	io.Closer
-	// Size is in bytes.
+	// Size returns the size in bytes.
 	Size() int64
 }
 
-// Info is what Files.List says of a file.
+// Info describes a file.
 type Info struct {
 	Name string
 	Size int64 // in bytes
 }
 
-// Scheme makes the Files of the URLs with a scheme. file is the name of the file that the URL names; empty if it names
-// all of them, as a URL does whose path ends in a slash.
+// Scheme returns the Files for a URL. file is the name of the file in the URL. It is empty if the URL is a repository,
+// whose path ends in a slash.
 type Scheme func(u *url.URL) (files Files, file string, err error)
 
-// ErrReadOnly: what is at the URL can only be read.
+// ErrReadOnly: the URL allows reading only.
 var ErrReadOnly = errors.New("snapshots at an HTTP URL can only be read; write to the directory or bucket behind it")
 
-// directory is the Files of a directory.
+// directory implements Files in a local directory.
 type directory string
 
 // diskFile is a file of a directory.
@@ -78,7 +78,7 @@ func (d directory) Open(_ context.Context, name string) (File, error) {
 func (d directory) List(context.Context) (all []Info, _ error) {
 	entries, err := os.ReadDir(string(d))
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // else it was removed meanwhile
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // err: removed meanwhile
 			all = append(all, Info{e.Name(), info.Size()})
 		}
 	}
@@ -97,11 +97,11 @@ func (d directory) Remove(_ context.Context, name string) error {
 	return os.Remove(filepath.Join(string(d), name))
 }
 
-// web is the Files at an HTTP URL, whose path ends in a slash.
+// web implements Files for reading at an HTTP URL whose path ends in a slash.
 type web struct {
 	url    *url.URL
 	client Client
-	file   *url.URL // the URL of the one file of which it is, as it was given; may be nil
+	file   *url.URL // the URL of the single file, unchanged; nil for a repository
 }
 
 func (w web) Open(ctx context.Context, name string) (File, error) {
@@ -118,12 +118,12 @@ func (w web) List(context.Context) ([]Info, error)             { return nil, Err
 func (w web) Put(context.Context, string, io.ReadSeeker) error { return ErrReadOnly }
 func (w web) Remove(context.Context, string) error             { return ErrReadOnly }
 
-// Client makes requests; an http.Client does.
+// Client sends requests; *http.Client implements it.
 type Client interface {
 	Do(request *http.Request) (*http.Response, error)
 }
 
-// CacheControl is how long caches may keep a file: snapshots never change, and which one is the latest does.
+// CacheControl returns the Cache-Control header of a file: snapshots never change, and the file latest does.
 func CacheControl(name string) string {
 	if name == latestFile {
 		return "no-cache"
@@ -131,7 +131,7 @@ func CacheControl(name string) string {
 	return "max-age=86400, immutable"
 }
 
-// leavesHTTPS refuses to leave https, and tells the next host nothing of the URL, which may have credentials.
+// leavesHTTPS fails for a redirect from https to http. It removes the Referer, since the URL may have credentials.
 func leavesHTTPS(request *http.Request, via []*http.Request) error {
 	request.Header.Del("Referer")
 	switch {

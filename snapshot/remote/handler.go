@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Handler serves the repository in a directory, and no other file of it, so that its URL is that of a repository. It is
-// for GET and HEAD.
+// Handler serves the repository in a directory, and no other file of the directory. So the URL of the handler is the
+// URL of a repository. It is meant for GET and HEAD.
 func Handler(dir string) http.Handler { return handler(dir) }
 
 type handler string
@@ -30,7 +30,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the snapshot cannot be read", http.StatusInternalServerError)
 		return
 	}
-	defer func() { _ = f.Close() }() // it is only read
+	defer func() { _ = f.Close() }() // opened for reading
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		http.Error(w, "the snapshot cannot be read", http.StatusInternalServerError)
@@ -42,7 +42,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", info.ModTime(), f)
 }
 
-// Directory returns the directory of a repository that is one on this machine.
+// Directory returns the directory of a repository on the local disk.
 func (r *Repository) Directory() (string, bool) {
 	d, ok := r.at.files.(directory)
 	return string(d), ok

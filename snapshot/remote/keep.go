@@ -2,16 +2,16 @@ package remote
 
 import "time"
 
-// Keep says which snapshots are kept: those that any field asks for.
+// Keep is a retention policy: it keeps the snapshots that any of its fields keeps.
 type Keep struct {
-	// Last is how many are kept, the newest.
+	// Last is the number of newest snapshots to keep.
 	Last int
-	// Hourly, Daily and Weekly are for how many hours, days and weeks (of UTC) the newest of each is kept; hours, days and
-	// weeks that have no snapshot do not count.
+	// Hourly, Daily and Weekly are numbers of hours, days and weeks (in UTC) whose newest snapshot is kept. Hours, days
+	// and weeks without a snapshot do not count.
 	Hourly, Daily, Weekly int
 }
 
-// choose reports for each item, the newest first, whether it is kept.
+// choose reports for each item, newest first, whether the policy keeps it.
 func (k Keep) choose(items []Item) []bool {
 	keeps := make([]bool, len(items))
 	for i := range items[:min(max(k.Last, 0), len(items))] {
@@ -19,11 +19,11 @@ func (k Keep) choose(items []Item) []bool {
 	}
 	newest(items, keeps, k.Hourly, func(t time.Time) time.Time { return t.Truncate(time.Hour) })
 	newest(items, keeps, k.Daily, func(t time.Time) time.Time { return t.Truncate(24 * time.Hour) })
-	newest(items, keeps, k.Weekly, func(t time.Time) time.Time { return t.Truncate(7 * 24 * time.Hour) }) // from Monday on
+	newest(items, keeps, k.Weekly, func(t time.Time) time.Time { return t.Truncate(7 * 24 * time.Hour) }) // from Monday
 	return keeps
 }
 
-// newest keeps the newest of each of so many spans.
+// newest marks the newest item of each span as kept, for at most the given number of spans.
 func newest(items []Item, keeps []bool, spans int, of func(time.Time) time.Time) {
 	var last time.Time
 	for i, it := range items {

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// silent is a place that does not answer.
+// silent is a Files that never answers.
 type silent struct{}
 
 func wait(ctx context.Context) error {
@@ -37,12 +37,12 @@ func (silent) Put(ctx context.Context, _ string, in io.ReadSeeker) error {
 }
 func (silent) Remove(ctx context.Context, _ string) error { return wait(ctx) }
 
-// deaf is silent where something is put, and where it is looked for has nothing.
+// deaf is a Files that never answers a Put, and has no files.
 type deaf struct{ silent }
 
 func (deaf) Open(context.Context, string) (remote.File, error) { return nil, os.ErrNotExist }
 
-// TestSilentPlace: whatever is asked of a place that does not answer ends in some minutes, with the reason.
+// TestSilentPlace checks that each operation on a server that never answers fails within minutes, with the reason.
 func TestSilentPlace(t *testing.T) {
 	path, _ := saved(t, 1)
 	o := remote.Options{Schemes: map[string]remote.Scheme{
@@ -76,7 +76,7 @@ func TestSilentPlace(t *testing.T) {
 	}
 }
 
-// reluctant is a client to whose requests the server answers at the last moment, with a byte.
+// reluctant is a client whose server answers each request just before the timeout, with a byte.
 type reluctant struct{ trickle }
 
 func (r reluctant) Do(request *http.Request) (*http.Response, error) {
@@ -88,7 +88,7 @@ func (r reluctant) Do(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestReluctant: time that goes by before an answer begins counts, too.
+// TestReluctant checks that the time before a response begins counts towards the limit for slow links.
 func TestReluctant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, err := url.Parse("https://cdn.example.com/x.larder")
@@ -104,7 +104,7 @@ func TestReluctant(t *testing.T) {
 	})
 }
 
-// busy answers 429 for a while.
+// busy answers 429 until a time.
 type busy struct {
 	trickle
 	until time.Time
@@ -118,7 +118,7 @@ func (b *busy) Do(r *http.Request) (*http.Response, error) {
 	return b.trickle.Do(r)
 }
 
-// TestBusy: a server that is busy for a minute is asked again, now and then, and one that stays busy is given up.
+// TestBusy checks that requests to a busy server are repeated for a minute, and given up if it stays busy.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, err := url.Parse("https://cdn.example.com/x.larder")
@@ -134,7 +134,7 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestCutWithoutRanges: a server that knows no ranges and cuts its answer is not asked without end.
+// TestCutWithoutRanges checks that a server without ranges that cuts its answers gets a bounded number of requests.
 func TestCutWithoutRanges(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -151,7 +151,7 @@ func TestCutWithoutRanges(t *testing.T) {
 	}
 }
 
-// TestRedirect: the host to which a server redirects is told nothing of the URL.
+// TestRedirect checks that the target of a redirect receives no part of the original URL, which has credentials.
 func TestRedirect(t *testing.T) {
 	path, _ := saved(t, 1)
 	heard := make(chan string, 100)
@@ -174,7 +174,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// vanishing is a directory in which the latest is replaced and removed when it is opened.
+// vanishing is a directory whose latest snapshot is replaced and removed at the moment it is opened.
 type vanishing struct {
 	remote.Files
 	dir  string
@@ -200,7 +200,7 @@ type inMemory struct{ *strings.Reader }
 
 func (inMemory) Close() error { return nil }
 
-// TestPrunedMeanwhile: who has looked up the latest just before it was replaced and removed gets the new one.
+// TestPrunedMeanwhile checks that Open finds the new latest snapshot if the old one is removed after its name was read.
 func TestPrunedMeanwhile(t *testing.T) {
 	path, _ := saved(t, 1)
 	dir := t.TempDir() + "/"

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// TestPlainHTTP checks that a snapshot over http is no seed unless a signature is asked for, and that it is not even
+// TestPlainHTTP checks that a snapshot over http is not used as a seed unless a signature is required. It is not even
 // requested (issue 37).
 func TestPlainHTTP(t *testing.T) {
 	requests := 0

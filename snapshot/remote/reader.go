@@ -17,52 +17,52 @@ import (
 )
 
 const (
-	// stall is how long the server may send nothing, and maxStalls how often in a row a request may fail or stall.
+	// stall is the timeout for silence of the server, and maxStalls the number of failures in a row that end a read.
 	stall     = 30 * time.Second
 	maxStalls = 4
-	// slowBytes is what has to come in slowFor, which is time that readers have waited.
+	// A link that delivers less than slowBytes while readers wait for slowFor is too slow.
 	slowBytes = 64 << 10
 	slowFor   = 2 * time.Minute
-	// mostWhole is how many bytes are taken from a server without ranges.
+	// mostWhole bounds the answer of a server without ranges, in bytes.
 	mostWhole = 4 << 30
-	// pause is the wait before a request is made for the third time; it doubles, up to maxPause. The second follows at
-	// once. Half of each is random.
+	// pause is the wait before the third request; it doubles with each further one, up to maxPause. The second request
+	// follows at once. Half of each wait is random.
 	pause    = time.Second
 	maxPause = 20 * time.Second
-	// least and most are how many bytes are asked for at a time: twice as many each time while reads follow one another.
-	// So a server sends no more than that in vain.
+	// least and most bound the range of a request, in bytes. Ranges start at least and double while reads are sequential.
+	// So a server sends at most this much in vain.
 	least = 256 << 10
 	most  = 8 << 20
 )
 
-// reader is an io.ReaderAt of what is at a URL. It keeps one answer open, from which reads go on as long as they follow
-// one another, as those of a collection do.
+// reader is an io.ReaderAt of the contents at a URL. It keeps one response open, and sequential reads, such as reading
+// a collection, continue it.
 type reader struct {
 	ctx    context.Context
 	client Client
 	url    *url.URL
 	limit  int64
 	size   int64
-	tag    string // ETag or Last-Modified of the first answer; "" if there was none
+	tag    string // ETag or Last-Modified of the first response; "" without either
 
 	mu    sync.Mutex
-	body  *body // guarded by mu; nil if no answer is open
-	ahead int64 // how much the last answer was to have; guarded by mu
-	next  int64 // where the last answer ended; guarded by mu
-	came  int64 // how much has come; guarded by mu
-	// waited is how long readers have waited since got was counted, until clock; all guarded by mu.
+	body  *body // guarded by mu; nil without an open response
+	ahead int64 // length of the last requested range; guarded by mu
+	next  int64 // offset of the end of the last response; guarded by mu
+	came  int64 // bytes received, without repeated ones; guarded by mu
+	// waited is the time that readers have waited since counted was set, up to clock. All are guarded by mu.
 	waited       time.Duration
 	clock        time.Time
-	got, counted int64    // bytes, also those that have come again
-	whole        *os.File // guarded by mu; what a server without ranges has sent
-	small        []byte   // guarded by mu; all of it, if the first answer had that
+	got, counted int64    // bytes received, also repeated ones: now, and at the start of waited
+	whole        *os.File // guarded by mu; the whole file from a server without ranges
+	small        []byte   // guarded by mu; the whole file, if it fits into the first range
 }
 
-// body is an open answer.
+// body is an open response.
 type body struct {
 	io.ReadCloser
-	at     int64 // of the next byte
-	end    int64 // of the part that was asked for
+	at     int64 // offset of the next byte
+	end    int64 // end offset of the requested range
 	cancel context.CancelFunc
 	timer  *time.Timer // cancels after stall
 }
@@ -73,16 +73,16 @@ func (b *body) close() {
 	_ = b.Close()
 }
 
-// errChanged: what is at the URL is not what the first answer was of.
+// errChanged: the file at the URL has changed since the first response.
 var errChanged = errors.New("it was replaced while it was read")
 
-// OpenURL opens what is at an HTTP URL, of which it reads ranges: see the package documentation. client may be nil; see
+// OpenURL opens the file at an HTTP URL and reads it by ranges: see the package documentation. client may be nil; see
 // Options.Client.
 func OpenURL(ctx context.Context, client Client, u *url.URL) (File, error) {
 	return openURL(ctx, client, u, mostWhole)
 }
 
-// openURL is OpenURL for a file of which no more than that many bytes are taken from a server without ranges.
+// openURL is OpenURL with a bound for the answer of a server without ranges.
 func openURL(ctx context.Context, client Client, u *url.URL, limit int64) (File, error) {
 	if c, ok := client.(*http.Client); client == nil || ok && c == nil {
 		client = defaultClient
@@ -97,7 +97,7 @@ func openURL(ctx context.Context, client Client, u *url.URL, limit int64) (File,
 // Size implements File.
 func (r *reader) Size() int64 { return r.size }
 
-// begin asks for the first bytes, and learns the size. What is small is read.
+// begin requests the first range, and learns the size. A small file is read completely.
 func (r *reader) begin() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *reader) ReadAt(p []byte, off int64) (n int, err error) {
 	return r.readLocked(p, off)
 }
 
-// readLocked reads what is within the file.
+// readLocked reads a range within the file.
 func (r *reader) readLocked(p []byte, off int64) (n int, err error) {
 	err = r.tryLocked(func() error {
 		for n < len(p) {
@@ -153,7 +153,7 @@ func (r *reader) readLocked(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// slowLocked counts how long the reader has waited, and fails if too little has come in that time.
+// slowLocked adds to the time that the reader has waited, and fails if too few bytes arrived in that time.
 func (r *reader) slowLocked() error {
 	now := time.Now()
 	r.waited, r.clock = r.waited+now.Sub(r.clock), now
@@ -174,8 +174,8 @@ func noEOF(err error) error {
 	return err
 }
 
-// tryLocked calls fn until it succeeds, at most maxStalls times in a row without progress; as long as the server says
-// that it is busy, until that is too slow.
+// tryLocked calls fn until it succeeds, for at most maxStalls failures in a row without progress. An answer that the
+// server is busy does not count as a failure, but as waiting on a slow link.
 func (r *reader) tryLocked(fn func() error) error {
 	r.clock = time.Now()
 	for failed, wait := 0, time.Duration(0); ; wait = min(max(2*wait, pause), maxPause) {
@@ -204,20 +204,20 @@ func (r *reader) tryLocked(fn func() error) error {
 			return plain(err)
 		}
 		select {
-		case <-time.After(wait/2 + rand.N(wait/2+1)): // others wait, too
+		case <-time.After(wait/2 + rand.N(wait/2+1)): // random, so that clients do not retry together
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}
 	}
 }
 
-// busyError: the server asks to be left alone for a while.
+// busyError: the server asks for a pause (429, 5xx).
 type busyError struct {
 	error
 	after time.Duration
 }
 
-// plain returns err without the URL, which errors of net/http have.
+// plain returns err without the URL, which errors of net/http contain.
 func plain(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -229,10 +229,10 @@ func plain(err error) error {
 	return err
 }
 
-// finalError is not tried again.
+// finalError is an error that no retry can mend.
 type finalError struct{ error }
 
-// seekLocked makes the open answer begin at an offset, with at least that many bytes.
+// seekLocked makes the open response continue at an offset. A new request asks for at least length bytes.
 func (r *reader) seekLocked(at, length int64) error {
 	switch {
 	case r.body != nil && r.body.at == at:
@@ -254,7 +254,7 @@ func (r *reader) dropLocked() {
 	}
 }
 
-// openLocked asks for that many bytes from an offset.
+// openLocked requests length bytes from an offset.
 func (r *reader) openLocked(at, length int64) error {
 	ctx, cancel := context.WithCancel(r.ctx)
 	timer := time.AfterFunc(stall, cancel)
@@ -297,7 +297,7 @@ func (r *reader) openLocked(at, length int64) error {
 		return &finalError{errChanged}
 	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
 		b.close()
-		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // else it says nothing, or a date
+		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // 0 if it is absent, or a date
 		return &busyError{fmt.Errorf("the server answered %s", answer.Status), time.Duration(seconds) * time.Second}
 	case code == http.StatusNotFound:
 		b.close()
@@ -308,7 +308,7 @@ func (r *reader) openLocked(at, length int64) error {
 	}
 }
 
-// sizeOf returns the size of the whole in a Content-Range that begins at an offset.
+// sizeOf returns the size of the whole file from a Content-Range that must begin at an offset.
 func sizeOf(contentRange string, at int64) (int64, error) {
 	part, whole, ok := strings.Cut(strings.TrimPrefix(contentRange, "bytes "), "/")
 	first, _, _ := strings.Cut(part, "-")
@@ -320,16 +320,16 @@ func sizeOf(contentRange string, at int64) (int64, error) {
 	return size, nil
 }
 
-// keepLocked keeps an answer that is not a part in a file without a name.
+// keepLocked saves the response of a server without ranges in a file without a name.
 func (r *reader) keepLocked(b *body) error {
 	defer b.close()
 	f, err := os.CreateTemp("", "larder-snapshot-*")
 	if err != nil {
 		return &finalError{err}
 	}
-	_ = os.Remove(f.Name()) // where that fails while it is open, Close does it
+	_ = os.Remove(f.Name()) // where an open file cannot be removed, Close removes it
 	size, err := io.Copy(f, io.LimitReader(progress{b, r}, r.limit+1))
-	r.came = max(r.came, size) // what had come before comes again
+	r.came = max(r.came, size) // a retry downloads the same bytes again, which is no progress
 	if err == nil && size > r.limit {
 		err = &finalError{fmt.Errorf("the server sends more than %d bytes, and knows no ranges", r.limit)}
 	}
@@ -340,7 +340,7 @@ func (r *reader) keepLocked(b *body) error {
 	return nil
 }
 
-// progress is a body that may go on as long as enough comes.
+// progress reads a body, and fails once the link is too slow.
 type progress struct {
 	body *body
 	r    *reader
@@ -357,7 +357,7 @@ func (p progress) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the open answer.
+// Close closes the open response.
 func (r *reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -371,6 +371,6 @@ func (r *reader) Close() error {
 // discard closes and removes a file.
 func discard(f *os.File) error {
 	err := f.Close()
-	_ = os.Remove(f.Name()) // it is gone where an open file can be removed
+	_ = os.Remove(f.Name()) // fails if keepLocked has removed it already
 	return err
 }

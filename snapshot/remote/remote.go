@@ -22,27 +22,27 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Options are the options of the functions that take a URL. The zero value works for https, http and file.
+// Options are the options of the functions that take a URL. The zero value works for https, http, file and paths.
 type Options struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
-	// SignedBy are keys of which one must have signed the snapshot. Default: it need not be signed.
+	// SignedBy has public keys, one of which must have signed the snapshot. Default: no signature is needed.
 	SignedBy []minisign.PublicKey
-	// MaxAge is the age from which a collection is no seed; see snapshot.OpenOptions. Default: any age will do.
+	// MaxAge bounds the age of a seed's collection; see snapshot.OpenOptions. Default: no bound.
 	MaxAge time.Duration
-	// Client makes the requests to https and http URLs. It should not bound their time. Default: one that tells the hosts
-	// to which it is redirected nothing of the URL, and does not leave https.
+	// Client sends the requests to https and http URLs. It should not have a Timeout. Default: a client that sends no
+	// Referer to the target of a redirect, and follows none from https to http.
 	Client *http.Client
-	// Schemes are further ones, such as those of packages s3 and oci.
+	// Schemes are further URL schemes, such as s3.Scheme and oci.Scheme.
 	Schemes map[string]Scheme
 }
 
-// ErrPlainHTTP: a snapshot that others can replace on its way, over http and without a signature, was refused.
+// ErrPlainHTTP: the URL of a seed is http without a required signature. Anyone on the network path could replace it.
 var ErrPlainHTTP = errors.New("over http, without TLS, others can replace a snapshot that no signature protects " +
 	"(use https, or give the public key that has to have signed it)")
 
-// Seed returns the snapshot at a URL as a seed. It is opened anew for each informer. It fails with ErrPlainHTTP as
-// Check does.
+// Seed returns the snapshot at a URL as a seed. It is opened again for each informer. It fails with ErrPlainHTTP under
+// the same conditions as Check.
 func Seed(from string, o Options) snapshot.Seed {
 	return func(ctx context.Context, _ time.Time) (*snapshot.File, error) {
 		if err := Check(from, o); err != nil {
@@ -52,7 +52,7 @@ func Seed(from string, o Options) snapshot.Seed {
 	}
 }
 
-// Check returns what is wrong with a URL. It fails with ErrPlainHTTP for an http URL without Options.SignedBy.
+// Check validates a URL, without a request. It fails with ErrPlainHTTP for an http URL without Options.SignedBy.
 func Check(from string, o Options) error {
 	_, err := parse(from, o)
 	if err == nil && strings.HasPrefix(strings.ToLower(from), "http://") && len(o.SignedBy) == 0 {
@@ -61,7 +61,7 @@ func Check(from string, o Options) error {
 	return err
 }
 
-// Open opens the snapshot at a URL. ctx ends the File's reads, too.
+// Open opens the snapshot at a URL. The end of ctx also ends the File's reads.
 func Open(ctx context.Context, from string, o Options) (*snapshot.File, error) {
 	at, err := parse(from, o)
 	if err != nil {
@@ -74,7 +74,7 @@ func Open(ctx context.Context, from string, o Options) (*snapshot.File, error) {
 	return o.open(file, name)
 }
 
-// open opens a snapshot, or closes the file.
+// open opens the snapshot in a file. On an error it closes the file.
 func (o Options) open(file File, name string) (*snapshot.File, error) {
 	f, err := snapshot.NewFile(file, file.Size(),
 		snapshot.OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy, MaxAge: o.MaxAge, Name: name})
@@ -84,14 +84,14 @@ func (o Options) open(file File, name string) (*snapshot.File, error) {
 	return f, nil
 }
 
-// place is what a URL names.
+// place is the parsed URL of a snapshot or a repository.
 type place struct {
 	files Files
-	file  string // empty: the newest
-	name  string // of the files, for people; with file it is that of the URL
+	file  string // empty: the newest snapshot
+	name  string // of the files, in messages; with file it is the URL of the directory
 }
 
-// parse returns what a URL names.
+// parse parses a URL or a path.
 func parse(from string, o Options) (place, error) {
 	if from == "" {
 		return place{}, errors.New("the URL of the snapshot is empty")
@@ -101,7 +101,7 @@ func parse(from string, o Options) (place, error) {
 	}
 	u, err := url.Parse(from)
 	if err != nil {
-		return place{}, errors.New("the URL of the snapshot is malformed") // the error has the URL, and its secrets
+		return place{}, errors.New("the URL of the snapshot is malformed") // err quotes the URL, which may have credentials
 	}
 	if u.Path == "" {
 		u.Path = "/"
@@ -112,7 +112,7 @@ func parse(from string, o Options) (place, error) {
 			return place{}, fmt.Errorf("the URL of the snapshot names the host %s: write file:///path", u.Host)
 		}
 		path := u.Path
-		if runtime.GOOS == "windows" { // C:\dir is file:///C:/dir
+		if runtime.GOOS == "windows" { // file:///C:/dir stands for C:\dir
 			path = filepath.FromSlash(strings.TrimPrefix(path, "/"))
 		}
 		return onDisk(path), nil
@@ -141,7 +141,7 @@ func parse(from string, o Options) (place, error) {
 	return place{files, file, strings.TrimSuffix(redacted(u), file)}, nil
 }
 
-// onDisk is what a path names. A directory that exists needs no slash at its end.
+// onDisk returns the place at a path. An existing directory needs no slash at its end.
 func onDisk(path string) place {
 	if info, err := os.Stat(path); err == nil && info.IsDir() && !os.IsPathSeparator(path[len(path)-1]) {
 		path += string(filepath.Separator)
@@ -153,13 +153,13 @@ func onDisk(path string) place {
 	return place{directory(dir), file, dir}
 }
 
-// redacted returns a URL for people, without what may be credentials.
+// redacted returns a URL for messages, without possible credentials.
 func redacted(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	return shown.String()
 }
 
-// open opens what the URL names, and returns the name of that for people.
+// open opens the snapshot, and returns its name for messages.
 func (p place) open(ctx context.Context) (file File, name string, err error) {
 	if p.file != "" {
 		file, err = bounded(ctx, p.files, p.file)
@@ -176,7 +176,7 @@ func (p place) open(ctx context.Context) (file File, name string, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, p.nameOf(one), err
 	}
-	if again, err := p.latest(ctx); err == nil && again != one { // it has been replaced and removed meanwhile
+	if again, err := p.latest(ctx); err == nil && again != one { // a push and a prune came between
 		one = again
 		file, err := bounded(ctx, p.files, one)
 		return file, p.nameOf(one), err
@@ -184,8 +184,8 @@ func (p place) open(ctx context.Context) (file File, name string, err error) {
 	return nil, p.nameOf(one), err
 }
 
-// patience is how long a place may take to open a file, list or remove, and putPatience how long to read more of a file
-// that is put there, which it may do in parts of some megabytes.
+// patience is the timeout of opening, listing and removing files. putPatience is the timeout between two reads of a
+// file that is uploaded; some uploads read parts of several megabytes.
 const (
 	patience    = 2 * time.Minute
 	putPatience = 5 * time.Minute
@@ -196,7 +196,7 @@ var (
 	errPutPatience = fmt.Errorf("nothing more of it was taken for %v", putPatience)
 )
 
-// bounded opens a file. ctx ends the reads, too, so patience must not.
+// bounded opens a file with the timeout patience. The timeout does not apply to reads, but the end of ctx ends them.
 func bounded(ctx context.Context, files Files, name string) (File, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(patience, func() { cancel(errPatience) })
@@ -214,7 +214,7 @@ func bounded(ctx context.Context, files Files, name string) (File, error) {
 	return nil, err
 }
 
-// canceled is a file whose reads end with it.
+// canceled is a file that cancels the context of its reads when it is closed.
 type canceled struct {
 	File
 	cancel context.CancelCauseFunc
@@ -225,7 +225,7 @@ func (c canceled) Close() error {
 	return c.File.Close()
 }
 
-// nameOf names a file for people.
+// nameOf returns the name of a file for messages.
 func (p place) nameOf(file string) string {
 	if p.name == "" || strings.HasSuffix(p.name, "/") || strings.HasSuffix(p.name, string(filepath.Separator)) ||
 		p.file != "" {
@@ -234,7 +234,7 @@ func (p place) nameOf(file string) string {
 	return p.name + ":" + file // a tag
 }
 
-// latestFile has the name of the newest snapshot and a line feed.
+// latestFile contains the name of the newest snapshot and a line feed.
 const latestFile = "latest"
 
 // latest returns the name of the newest snapshot.

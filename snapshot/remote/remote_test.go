@@ -31,7 +31,7 @@ import (
 var things = entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "things"},
 	Representation: entry.Unstructured}
 
-// saved returns a snapshot of that many objects, which cannot be compressed, and its size.
+// saved returns a snapshot of incompressible objects, and its size.
 func saved(t *testing.T, objects int) (path string, size int64) {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// serve serves a file, through a handler that may do worse, and returns its URL with credentials.
+// serve serves a file through a handler that may add faults. It returns the URL, with credentials.
 func serve(t *testing.T, path string, around func(next http.Handler) http.Handler) (url string, sent *atomic.Int64) {
 	t.Helper()
 	sent = &atomic.Int64{}
@@ -118,7 +118,7 @@ func read(ctx context.Context, f *snapshot.File) (n int, err error) {
 	return n, err
 }
 
-// cutting sends a bit more than 100 KB of each answer.
+// cutting cuts each answer off after a little more than 100 KB.
 func cutting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&cut{w, 100 << 10}, r) })
 }
@@ -138,8 +138,8 @@ func (c *cut) Write(data []byte) (int, error) {
 	return c.ResponseWriter.Write(data)
 }
 
-// TestLinks: a snapshot is read whole over a link that is cut all the time, from a server that has bad moments, and
-// from one that knows no ranges, and a small part costs no more than that part.
+// TestLinks checks that a snapshot is read whole over a link that is cut often, from a server with transient errors,
+// and from a server without ranges. Opening it over a good link reads only a small part.
 func TestLinks(t *testing.T) {
 	path, size := saved(t, 2000)
 	var failures atomic.Int64
@@ -179,7 +179,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestRefusals: what cannot be read fails with the reason, and without a word of the credentials.
+// TestRefusals checks that a failed read names its reason, and that no error has the credentials.
 func TestRefusals(t *testing.T) {
 	path, _ := saved(t, 2000)
 	whole, err := os.ReadFile(path)
@@ -239,7 +239,7 @@ func content(data []byte) http.Handler {
 	})
 }
 
-// TestEndless: a server that sends without end in place of what is the latest is not listened to.
+// TestEndless checks that an endless answer of a server without ranges is not read to its end.
 func TestEndless(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for {
@@ -256,7 +256,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// trickle is a client to which a bit comes every 20 seconds, so that it never waits long enough to give up.
+// trickle is a client that receives 100 bytes every 20 seconds, so its silence never reaches the read timeout.
 type trickle struct{}
 
 func (trickle) Do(r *http.Request) (*http.Response, error) {
@@ -273,7 +273,7 @@ func (trickle) Read(data []byte) (int, error) {
 	return min(len(data), 100), nil
 }
 
-// TestTooSlow: a link over which nothing comes to an end is given up, though it is never silent.
+// TestTooSlow checks that a read from a link that is never silent, but too slow, is given up.
 func TestTooSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, err := url.Parse("https://cdn.example.com/x.larder")
@@ -289,7 +289,7 @@ func TestTooSlow(t *testing.T) {
 	})
 }
 
-// TestCanceled: a read ends with its context, although the server hangs.
+// TestCanceled checks that a read ends with its context while the server hangs.
 func TestCanceled(t *testing.T) {
 	path, _ := saved(t, 2000)
 	n := 0

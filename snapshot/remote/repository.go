@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Repository is the snapshots at a URL that ends in a slash.
+// Repository is a set of snapshots, at a URL that ends in a slash.
 type Repository struct {
 	at place
 	o  Options
@@ -28,20 +28,20 @@ type Repository struct {
 
 // Item is a snapshot of a Repository.
 type Item struct {
-	// Name is that of the file.
+	// Name is the file name.
 	Name string
-	// Taken is when it was taken, to the second.
+	// Taken is the time in the name, in seconds: TakenAt, or the file's time if TakenAt was unreadable.
 	Taken time.Time
-	// Size is in bytes.
+	// Size is the size in bytes.
 	Size int64
-	// Latest says that it is what a seed at the repository's URL begins with.
+	// Latest is true for the snapshot that the repository's URL stands for.
 	Latest bool
-	// Manifest describes it; nil unless Describe was called, or if Err says why it cannot be read.
+	// Manifest is set by Describe. It is nil before, and if Err has the error of reading the snapshot.
 	Manifest *snapshot.Manifest
 	Err      error
 }
 
-// A name has the time, so that names are in the order of time, and the beginning of the file's SHA-256.
+// A name begins with the time, so names sort by time. The start of the file's SHA-256 follows.
 const (
 	nameTime   = "20060102T150405Z"
 	nameDigest = 12
@@ -51,7 +51,7 @@ const (
 
 var namePattern = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}\.larder$`)
 
-// isName reports whether a snapshot of a repository may be called so. Whatever else is there is left alone.
+// isName reports whether name is a name that Push gives. Files with other names are ignored.
 func isName(name string) bool {
 	_, err := takenOf(name)
 	return namePattern.MatchString(name) && err == nil
@@ -62,7 +62,7 @@ func takenOf(name string) (time.Time, error) {
 	return time.Parse(nameTime, text)
 }
 
-// NewRepository returns the repository at a URL. It asks nobody.
+// NewRepository returns the repository at a URL. It sends no request.
 func NewRepository(at string, o Options) (*Repository, error) {
 	p, err := parse(at, o)
 	if err != nil {
@@ -75,11 +75,11 @@ func NewRepository(at string, o Options) (*Repository, error) {
 	return &Repository{p, o}, nil
 }
 
-// Name is the URL without credentials.
+// Name returns the URL without credentials.
 func (r *Repository) Name() string { return r.at.name }
 
-// Prepare returns why nothing can be put into the repository, as far as that can be told without asking anybody. It
-// makes a directory that is not there, and those above it, as a store does.
+// Prepare returns an error if the repository cannot be written, as far as this is known without a request. It creates a
+// missing directory and its parents, as a store does.
 func (r *Repository) Prepare() error {
 	switch files := r.at.files.(type) {
 	case web:
@@ -98,10 +98,9 @@ func (r *Repository) Prepare() error {
 	return nil
 }
 
-// Push puts the snapshot in f into the repository, and makes it the latest, also if another one says to be of a later
-// time, which may be a wrong clock's. A snapshot that is encrypted for others than Options.Identities is taken to be as
-// old as the file. It returns the snapshot's name. Two that push at the same time do no harm, but the latest may be
-// either.
+// Push adds the snapshot in f to the repository and makes it the latest, even if another has a later time: that may
+// come from a wrong clock. If Options.Identities cannot decrypt the snapshot, the file's modification time is its time.
+// Push returns the name. Concurrent pushes are safe, but either snapshot may become the latest.
 func (r *Repository) Push(ctx context.Context, f *os.File) (name string, err error) {
 	defer func() {
 		if err != nil {
@@ -125,7 +124,7 @@ func (r *Repository) Push(ctx context.Context, f *os.File) (name string, err err
 	if _, err := whole.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
-	if there, err := bounded(ctx, r.at.files, name); err == nil { // who reads it would see it replaced
+	if there, err := bounded(ctx, r.at.files, name); err == nil { // do not replace it under its readers
 		size := there.Size()
 		if err := there.Close(); err == nil && size == info.Size() {
 			return name, r.put(ctx, latestFile, strings.NewReader(name+"\n"))
@@ -137,7 +136,7 @@ func (r *Repository) Push(ctx context.Context, f *os.File) (name string, err err
 	return name, r.put(ctx, latestFile, strings.NewReader(name+"\n"))
 }
 
-// put puts a file, and gives up if it is not read for a while.
+// put uploads a file, and gives up if the upload does not read on within putPatience.
 func (r *Repository) put(ctx context.Context, name string, in io.ReadSeeker) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -150,7 +149,7 @@ func (r *Repository) put(ctx context.Context, name string, in io.ReadSeeker) err
 	return err
 }
 
-// watched is a file that may be read as long as it is read.
+// watched resets a timer with each read.
 type watched struct {
 	io.ReadSeeker
 	timer *time.Timer
@@ -161,7 +160,7 @@ func (w watched) Read(data []byte) (int, error) {
 	return w.ReadSeeker.Read(data)
 }
 
-// takenAt returns when a snapshot was taken.
+// takenAt returns the time of a snapshot, or the file's if it is unknown.
 func (r *Repository) takenAt(f *os.File, info fs.FileInfo) (time.Time, error) {
 	s, err := snapshot.NewFile(borrowed{diskFile{f, info.Size()}}, info.Size(),
 		snapshot.OpenOptions{Identities: r.o.Identities})
@@ -176,13 +175,13 @@ func (r *Repository) takenAt(f *os.File, info fs.FileInfo) (time.Time, error) {
 	return s.Manifest().TakenAt, nil
 }
 
-// List returns the snapshots of the repository, the newest first. None is the Latest if that cannot be told.
+// List returns the snapshots of the repository, newest first. If the latest is unknown, no Item has Latest set.
 func (r *Repository) List(ctx context.Context) ([]Item, error) {
 	items, _, err := r.list(ctx)
 	return items, err
 }
 
-// list also returns why it cannot be told which snapshot is the latest.
+// list also returns the error of reading the file latest.
 func (r *Repository) list(ctx context.Context) (items []Item, untold, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
 	defer cancel()
@@ -199,7 +198,7 @@ func (r *Repository) list(ctx context.Context) (items []Item, untold, err error)
 	}
 	for _, i := range all {
 		if isName(i.Name) {
-			taken, _ := takenOf(i.Name) // isName has looked
+			taken, _ := takenOf(i.Name) // isName has parsed it
 			items = append(items, Item{Name: i.Name, Taken: taken, Size: i.Size, Latest: i.Name == latest})
 		}
 	}
@@ -207,10 +206,10 @@ func (r *Repository) list(ctx context.Context) (items []Item, untold, err error)
 	return items, untold, nil
 }
 
-// describing is how many snapshots are opened at a time.
+// describing is the number of snapshots that Describe opens at the same time.
 const describing = 8
 
-// Describe opens each snapshot, and sets Size, Manifest and Err. It fails if ctx ends.
+// Describe opens each snapshot, and sets Size, Manifest and Err of its Item. It fails if ctx ends.
 func (r *Repository) Describe(ctx context.Context, items []Item) error {
 	o := r.o
 	o.MaxAge = 0
@@ -238,8 +237,9 @@ func (r *Repository) Describe(ctx context.Context, items []Item) error {
 	return group.Wait()
 }
 
-// Prune removes the snapshots that are not to be kept, and returns both. The latest is always kept. If dry is true it
-// removes none. One that cannot be removed is kept, and its error the result.
+// Prune removes the snapshots that the policy does not keep. It never removes the latest or the newest. It returns the
+// kept and the removed ones. If dry is true it removes nothing. A snapshot whose removal fails is in kept, and err has
+// the error.
 func (r *Repository) Prune(ctx context.Context, keep Keep, dry bool) (kept, removed []Item, err error) {
 	if min(keep.Last, keep.Hourly, keep.Daily, keep.Weekly) < 0 {
 		return nil, nil, fmt.Errorf("prune %s: what is to be kept is negative: %+v", r.at.name, keep)
@@ -268,7 +268,7 @@ func (r *Repository) Prune(ctx context.Context, keep Keep, dry bool) (kept, remo
 	return kept, removed, errors.Join(err, ctx.Err())
 }
 
-// remove removes a file; that it is not there is as good.
+// remove removes a file; a missing file is no error.
 func (r *Repository) remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
 	defer cancel()
@@ -279,8 +279,9 @@ func (r *Repository) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// Pull copies the snapshot at a URL to path, and verifies it; one that Options.Identities do not decrypt is only
-// copied, and verified is false. A snapshot at path is replaced once the new one is on the disk, and no other file is.
+// Pull copies the snapshot at a URL to path, and verifies it. A snapshot that Options.Identities cannot decrypt is only
+// copied, and verified is false. An existing snapshot at path is replaced once the new file is synced; any other file
+// is an error.
 func Pull(ctx context.Context, from, path string, o Options) (name string, verified bool, err error) {
 	at, err := parse(from, o)
 	if err != nil {
@@ -308,15 +309,16 @@ func Pull(ctx context.Context, from, path string, o Options) (name string, verif
 	return name, verified, nil
 }
 
-// base is the last part of a name for people.
+// base returns the last element of a name for messages.
 func base(name string) string { return name[strings.LastIndexAny(name, "/:\\")+1:] }
 
-// borrowed is a file that somebody else closes.
+// borrowed is a file whose owner closes it: its Close does nothing.
 type borrowed struct{ diskFile }
 
 func (borrowed) Close() error { return nil }
 
-// verify reads all of a snapshot; it reports false if it cannot be decrypted and need not be.
+// verify reads the whole snapshot. It returns false for an encrypted snapshot if neither identities nor signatures were
+// given.
 func (o Options) verify(ctx context.Context, f *os.File, name string) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// takenAt saves a copy of a snapshot that says to be of another time.
+// takenAt saves a copy of a snapshot with another TakenAt.
 func takenAt(t *testing.T, from string, at time.Time, o snapshot.SaveOptions) string {
 	t.Helper()
 	f, err := snapshot.Open(from, snapshot.OpenOptions{})
@@ -56,8 +56,8 @@ func names(items []remote.Item) (all []string) {
 	return all
 }
 
-// TestRepository: what is pushed is listed, newest first, and the one that was pushed last is what a reader gets, from
-// the directory and from a web server on it, whatever the clocks said. Files that are no snapshots are left alone.
+// TestRepository checks that pushed snapshots are listed newest first, and that readers get the last push, regardless
+// of its TakenAt. This holds for the directory and for a web server on it. Other files in the directory are ignored.
 func TestRepository(t *testing.T) {
 	path, _ := saved(t, 10)
 	dir := t.TempDir() + "/"
@@ -129,7 +129,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestPrune: what no rule keeps is removed, and nothing else; what readers are sent to stays.
+// TestPrune checks that Prune removes exactly the snapshots that no rule keeps, and never the latest.
 func TestPrune(t *testing.T) {
 	path, _ := saved(t, 1)
 	day := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC) // a Saturday
@@ -158,7 +158,7 @@ func TestPrune(t *testing.T) {
 		{remote.Keep{Hourly: 2}, []int{0, 1}}, // 12:00 and 11:58
 		{remote.Keep{Daily: 2}, []int{0, 3}},
 		{remote.Keep{Daily: 7}, []int{0, 3, 5}},
-		{remote.Keep{Weekly: 2}, []int{0, 5}}, // Sunday the 22nd is the week before
+		{remote.Keep{Weekly: 2}, []int{0, 5}}, // Sunday the 22nd belongs to the previous week
 		{remote.Keep{Last: 2, Daily: 2}, []int{0, 1, 3}},
 	} {
 		t.Run(fmt.Sprintf("%+v", tt.keep), func(t *testing.T) {
@@ -203,8 +203,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPull: a copy is byte for byte what was pushed, and verified. What is damaged, or not signed by whom it should be,
-// is not left behind, nor does it replace what was there.
+// TestPull checks that Pull copies a snapshot byte for byte and verifies it. A damaged snapshot, or one without the
+// required signature, leaves no file and replaces none.
 func TestPull(t *testing.T) {
 	path, size := saved(t, 500)
 	public, private, err := minisign.GenerateKey(nil)
@@ -249,7 +249,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestEncrypted: who cannot decrypt a snapshot can push and pull it, and not tell what is in it.
+// TestEncrypted checks that Push and Pull work without the decryption key, and that Describe then fails.
 func TestEncrypted(t *testing.T) {
 	path, _ := saved(t, 10)
 	id, err := age.GenerateX25519Identity()
@@ -285,7 +285,7 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// TestNewestWhileRead: who reads the newest goes on when it is the newest no more.
+// TestNewestWhileRead checks that reading the latest snapshot continues after a newer one was pushed.
 func TestNewestWhileRead(t *testing.T) {
 	path, _ := saved(t, 2000)
 	dir := t.TempDir() + "/"
@@ -305,7 +305,7 @@ func TestNewestWhileRead(t *testing.T) {
 	}
 }
 
-// TestPrepare: a directory is made, also below what is not there, for its owner alone; a file is a mistake.
+// TestPrepare checks that Prepare creates a directory and its parents with mode 0700, and fails for a file.
 func TestPrepare(t *testing.T) {
 	dir := t.TempDir()
 	path, _ := saved(t, 1)

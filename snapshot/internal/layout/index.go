@@ -10,16 +10,15 @@ type Block struct {
 	// First and Last are the keys of its first and last records, Count is the number of records.
 	First, Last string
 	Count       int
-	// Size is the size of the records, Stored the size of the block in the file. If Stored is smaller the block is
-	// compressed.
+	// Size is the size of the records, Stored the size of the block in the file, smaller if compressed.
 	Size, Stored int
 	// Digest is the SHA-256 of the Stored bytes.
 	Digest Digest
-	// Offset is where the block begins in the file. The index does not have it: blocks lie one after the other.
+	// Offset is the offset of the block in the file. It is not in the index: blocks are contiguous.
 	Offset int64
 }
 
-// AppendBlock appends an entry of the index.
+// AppendBlock appends an index entry.
 func AppendBlock(dst []byte, b Block) []byte {
 	dst = appendSized(appendSized(dst, b.First), b.Last)
 	for _, n := range []int{b.Count, b.Size, b.Stored} {
@@ -28,8 +27,8 @@ func AppendBlock(dst []byte, b Block) []byte {
 	return append(dst, b.Digest[:]...)
 }
 
-// ParseIndex parses the index of a collection whose blocks are in the file from begin to end. wrong is "", or says what
-// is wrong with the index.
+// ParseIndex parses the index of a collection whose blocks fill the file from begin to end. wrong describes a defect of
+// the index; "" for none.
 func ParseIndex(data []byte, begin, end int64) (blocks []Block, wrong string) {
 	last := ""
 	for len(data) > 0 {

@@ -43,7 +43,7 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // Digest is a SHA-256.
 type Digest = [DigestSize]byte
 
-// ID is in prologue and footer, so that a snapshot in an object is not taken for the end of the file around it.
+// ID is in prologue and footer. A snapshot inside an object has another ID, so its footer is not taken for the file's.
 type ID [idSize]byte
 
 // NewID returns a random ID.
@@ -99,11 +99,11 @@ func ParsePrologue(data []byte) (p Prologue, size int, err error) {
 
 // Footer is the end of a file.
 type Footer struct {
-	// Catalog is where the catalog begins, Length its size.
+	// Catalog is the offset of the catalog, Length its size.
 	Catalog uint64
 	Length  uint32
 	ID      ID
-	// Digest is the SHA-256 of the catalog, and so of the whole contents.
+	// Digest is the SHA-256 of the catalog. It covers the whole contents, since the catalog has the digests of all parts.
 	Digest Digest
 }
 
@@ -118,7 +118,7 @@ func (f Footer) Append(dst []byte) []byte {
 	return append(dst, magicEnd...)
 }
 
-// ParseFooter parses FooterSize bytes. ok is false if they are no footer.
+// ParseFooter parses FooterSize bytes. ok is false if they are not a footer.
 func ParseFooter(data []byte) (f Footer, ok bool) {
 	const sum = FooterSize - 4 - len(magicEnd)
 	if len(data) != FooterSize || !bytes.HasSuffix(data, []byte(magicEnd)) ||

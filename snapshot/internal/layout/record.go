@@ -7,8 +7,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// AppendRecord appends r as it is in a block: key, UID, resourceVersion, encoding, payload, each with its length before
-// it.
+// AppendRecord appends r as in a block: key, UID, resourceVersion, encoding and payload, each preceded by its length.
 func AppendRecord(dst []byte, r entry.Entry) []byte {
 	dst = appendSized(dst, r.Key)
 	dst = appendSized(dst, r.UID)
@@ -27,7 +26,7 @@ func LongestMark(r entry.Entry) int {
 	return max(len(r.UID), len(r.ResourceVersion), len(r.Encoding))
 }
 
-// CutRecord takes the first record off a block. Its payload is part of data.
+// CutRecord cuts the first record off a block. Its payload is a slice of data.
 func CutRecord(data []byte) (r entry.Entry, rest []byte, ok bool) {
 	var key, uid, rv, encoding []byte
 	for _, field := range []*[]byte{&key, &uid, &rv, &encoding, &r.Payload} {
@@ -39,7 +38,7 @@ func CutRecord(data []byte) (r entry.Entry, rest []byte, ok bool) {
 	return r, data, true
 }
 
-// encodingName returns the text of b, without allocating for the encodings that there are.
+// encodingName returns the text of b. The known encodings cause no allocation.
 func encodingName(b []byte) string {
 	switch string(b) {
 	case "msgpack":
@@ -50,8 +49,8 @@ func encodingName(b []byte) string {
 	return string(b)
 }
 
-// Check verifies the records of an uncompressed block, so that CutRecord can take them off one by one: their number is
-// that of the index, and their keys go from its first to its last, in order. wrong is "", or says what is wrong.
+// Check verifies the records of an uncompressed block, so that CutRecord can cut them one by one. Number, order, first
+// and last key must match the index. wrong describes a defect; "" for none.
 func (b Block) Check(data []byte) (wrong string) {
 	last, n := "", 0
 	for len(data) > 0 {
@@ -84,7 +83,7 @@ func appendSized[T string | []byte](dst []byte, s T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// cutSized is the inverse of appendSized. What it returns is part of data.
+// cutSized is the inverse of appendSized. Its results are slices of data.
 func cutSized(data []byte) (s, rest []byte, ok bool) {
 	size, n := binary.Uvarint(data)
 	if n <= 0 || size > uint64(len(data)-n) {

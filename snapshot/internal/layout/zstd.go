@@ -6,16 +6,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// encoderWindow is how far back the encoder looks: it covers all blocks except those of large records.
+// encoderWindow is the window of the encoder. It covers all blocks but the largest, which have large records.
 const encoderWindow = 512 << 10
 
-// Compressor compresses blocks. It is used by one goroutine at a time.
+// Compressor compresses blocks. Only one goroutine may use it at a time.
 type Compressor struct {
 	encoder *zstd.Encoder
 	out     []byte
 }
 
-// NewCompressor returns a Compressor with its tables, some MiB.
+// NewCompressor returns a Compressor, whose tables take some MiB.
 func NewCompressor() (*Compressor, error) {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true),
@@ -26,7 +26,8 @@ func NewCompressor() (*Compressor, error) {
 	return &Compressor{encoder: e}, nil
 }
 
-// Compress returns body compressed, or body itself if that is not smaller. The result is valid until the next call.
+// Compress returns the compressed body, or body itself if compression saves nothing. The result is valid until the next
+// call.
 func (c *Compressor) Compress(body []byte) []byte {
 	c.out = c.encoder.EncodeAll(body, LetGo(c.out))
 	if len(c.out) >= len(body) {
@@ -35,7 +36,7 @@ func (c *Compressor) Compress(body []byte) []byte {
 	return c.out
 }
 
-// LetGo returns b with length 0, or nil if a large record has made it large.
+// LetGo returns b with length 0 for reuse, or nil if a large record has grown it.
 func LetGo(b []byte) []byte {
 	if cap(b) > 4*BlockTarget {
 		return nil
@@ -43,13 +44,13 @@ func LetGo(b []byte) []byte {
 	return b[:0]
 }
 
-// Decompressor decompresses blocks. It is used by one goroutine at a time.
+// Decompressor decompresses blocks. Only one goroutine may use it at a time.
 type Decompressor struct {
 	decoder *zstd.Decoder
 	out     []byte
 }
 
-// NewDecompressor returns an Decompressor.
+// NewDecompressor returns a Decompressor.
 func NewDecompressor() (*Decompressor, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(MaxPart), zstd.WithDecoderMaxWindow(MaxPart), zstd.WithDecodeAllCapLimit(true))

@@ -29,23 +29,23 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// MediaType is that of the artifact and of its layer.
+// MediaType is the type of the artifact and of its layer.
 const MediaType = "application/vnd.larder.snapshot.v1"
 
 const (
-	suffix = ".larder" // of names, which tags have not
+	suffix = ".larder" // of file names; tags lack it
 	latest = "latest"  // the file and the tag
-	// maxManifest bounds what is read of a manifest.
+	// maxManifest bounds the size of a manifest.
 	maxManifest = 1 << 20
 )
 
-// repository is the tags of a repository.
+// repository implements remote.Files by the tags of a repository.
 type repository struct {
 	repo   *registries.Repository
 	client *auth.Client
 }
 
-// Scheme is the remote.Scheme of oci URLs. It asks nobody.
+// Scheme is the remote.Scheme of oci URLs. It sends no request.
 func Scheme(u *url.URL) (remote.Files, string, error) {
 	const form = "it is oci://REGISTRY/REPOSITORY or oci://REGISTRY/REPOSITORY:TAG"
 	if u.User != nil || u.RawQuery != "" {
@@ -72,7 +72,7 @@ func Scheme(u *url.URL) (remote.Files, string, error) {
 	return &repository{r, client}, tag, nil
 }
 
-// isLoopback reports whether a host with a port is this machine, as docker means it.
+// isLoopback reports whether a host, with or without a port, is this machine by docker's rule.
 func isLoopback(hostPort string) bool {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -82,7 +82,7 @@ func isLoopback(hostPort string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Open implements remote.Files. The file latest names the snapshot that is tagged so.
+// Open implements remote.Files. The file latest contains the name of the snapshot tagged latest.
 func (r *repository) Open(ctx context.Context, name string) (remote.File, error) {
 	layer, err := r.layer(ctx, strings.TrimSuffix(name, suffix))
 	if err != nil {
@@ -111,8 +111,8 @@ func (r *repository) Open(ctx context.Context, name string) (remote.File, error)
 	return f, nil
 }
 
-// verified copies a file, and fails unless its digest is that of the layer. The copy has no name. A file that is read
-// by ranges could be another one at the next read.
+// verified copies a file to a temporary file, and fails unless the copy has the layer's digest. Without the copy, a
+// later range request could return other contents.
 func verified(f remote.File, layer ocispec.Descriptor) (_ remote.File, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := layer.Digest.Validate(); err != nil {
@@ -134,7 +134,7 @@ func verified(f remote.File, layer ocispec.Descriptor) (_ remote.File, err error
 	return to, nil
 }
 
-// pinnedFile is a copy that was compared with its digest. Close removes it.
+// pinnedFile is a temporary file whose digest was verified. Close removes it.
 type pinnedFile struct {
 	*os.File
 	size int64
@@ -144,7 +144,7 @@ func (f pinnedFile) Size() int64 { return f.size }
 
 func (f pinnedFile) Close() error { return errors.Join(f.File.Close(), os.Remove(f.Name())) }
 
-// httpsOnly refuses requests without TLS: a redirect, and a token server that the registry names.
+// httpsOnly refuses requests without TLS, after a redirect or to a token server of the registry.
 type httpsOnly struct{ http.RoundTripper }
 
 func (h httpsOnly) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -159,7 +159,7 @@ type inMemory struct{ *bytes.Reader }
 
 func (inMemory) Close() error { return nil }
 
-// layer returns the snapshot that a tag or digest names.
+// layer returns the layer of the snapshot at a tag or digest.
 func (r *repository) layer(ctx context.Context, tag string) (ocispec.Descriptor, error) {
 	desc, body, err := r.repo.FetchReference(ctx, tag)
 	if err != nil {
@@ -181,7 +181,7 @@ func (r *repository) layer(ctx context.Context, tag string) (ocispec.Descriptor,
 	return m.Layers[0], nil
 }
 
-// List implements remote.Files. Sizes are not known.
+// List implements remote.Files. It leaves sizes unknown.
 func (r *repository) List(ctx context.Context) (all []remote.Info, err error) {
 	err = r.repo.Tags(ctx, "", func(tags []string) error {
 		for _, tag := range tags {
@@ -189,13 +189,13 @@ func (r *repository) List(ctx context.Context) (all []remote.Info, err error) {
 		}
 		return nil
 	})
-	if err = plain(err); errors.Is(err, fs.ErrNotExist) { // nothing was ever pushed
+	if err = plain(err); errors.Is(err, fs.ErrNotExist) { // the repository does not exist before the first push
 		return nil, nil
 	}
 	return all, err
 }
 
-// Put implements remote.Files. The file latest moves the tag to the snapshot that it names.
+// Put implements remote.Files. For the file latest it moves the tag latest to the snapshot named in the contents.
 func (r *repository) Put(ctx context.Context, name string, in io.ReadSeeker) error {
 	if name == latest {
 		text, err := io.ReadAll(io.LimitReader(in, maxManifest))
@@ -228,7 +228,7 @@ func (r *repository) Put(ctx context.Context, name string, in io.ReadSeeker) err
 	return plain(r.repo.Tag(ctx, desc, strings.TrimSuffix(name, suffix)))
 }
 
-// describe reads all of a file, and returns to its beginning.
+// describe computes the descriptor of a file, and seeks back to its beginning.
 func describe(in io.ReadSeeker) (ocispec.Descriptor, error) {
 	h := digest.Canonical.Digester()
 	size, err := io.Copy(h.Hash(), in)
@@ -247,7 +247,7 @@ func (r *repository) Remove(ctx context.Context, name string) error {
 	return plain(r.repo.Delete(ctx, desc))
 }
 
-// plain is err without the URL of the request, and with fs.ErrNotExist for what is not there.
+// plain returns err without the URL of the request, and with fs.ErrNotExist for 404.
 func plain(err error) error {
 	if err == nil {
 		return nil

@@ -24,14 +24,14 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote/oci"
 )
 
-// registry has one snapshot, tagged v1.
+// registry is an OCI registry with one snapshot, tagged v1.
 type registry struct {
 	manifest []byte
-	blob     []byte // the layer as it is sent
-	redirect string // leads elsewhere for the layer; empty if it does not
+	blob     []byte // the layer in answers, possibly changed
+	redirect string // target of a redirect for the layer; empty for none
 }
 
-// newRegistry returns a registry with a sound snapshot.
+// newRegistry returns a registry with an undamaged snapshot.
 func newRegistry(t *testing.T) *registry {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.larder")
@@ -74,7 +74,7 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// open opens a snapshot, and returns all bytes of the file.
+// open opens and closes a snapshot, and checks that no temporary file is left.
 func open(t *testing.T, url string) error {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
@@ -90,12 +90,12 @@ func open(t *testing.T, url string) error {
 	return err
 }
 
-// TestDigest checks that a layer of another size than its manifest says is refused, and, with a digest in the URL, a
-// layer that differs (issue 37).
+// TestDigest checks that a layer whose size differs from the manifest is refused, and, for a URL with a digest, a layer
+// or manifest with other contents (issue 37).
 func TestDigest(t *testing.T) {
 	sound := newRegistry(t)
 	other := bytes.Clone(sound.blob)
-	other[len(other)-1]++ // so that the snapshot is refused later, and by other words
+	other[len(other)-1]++ // the footer: without a check of the digest, snapshot.NewFile would refuse it with another error
 	of := digest.FromBytes(sound.manifest).String()
 	for name, tt := range map[string]struct {
 		change    func(r *registry)

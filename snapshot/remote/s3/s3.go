@@ -19,24 +19,25 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// valid is how long a snapshot can be read once it was opened; credentials that end sooner end it sooner.
+// valid is the lifetime of a presigned URL, and so of an open snapshot. Credentials that expire earlier shorten it.
 const valid = 12 * time.Hour
 
-// part is the size of a part of a larger upload, the least there is: a part is read at once, and then sent.
+// part is the size of a part of a larger upload, the minimum of S3. A part is read into memory before it is sent.
 const part = 5 << 20
 
-// bucket is the objects of a bucket whose keys begin with a prefix, which is empty or ends in a slash.
+// bucket implements remote.Files by the objects of a bucket whose keys begin with a prefix: empty, or with a final
+// slash.
 type bucket struct {
 	client       *minio.Client
 	name, prefix string
 }
 
-// New returns the objects of a bucket whose keys begin with prefix.
+// New returns the objects of a bucket whose keys begin with prefix as Files.
 func New(client *minio.Client, name, prefix string) remote.Files {
 	return &bucket{client, name, prefix}
 }
 
-// Scheme is the remote.Scheme of s3 URLs. It asks nobody.
+// Scheme is the remote.Scheme of s3 URLs. It sends no request.
 func Scheme(u *url.URL) (remote.Files, string, error) {
 	if u.Host == "" || u.User != nil || u.RawQuery != "" {
 		return nil, "", errors.New(
@@ -47,7 +48,7 @@ func Scheme(u *url.URL) (remote.Files, string, error) {
 		return nil, "", err
 	}
 	region := cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
-	if region == "" && endpoint != aws { // which need not be asked for it
+	if region == "" && endpoint != aws { // other servers ignore it, and a set region saves the request for it
 		region = "us-east-1"
 	}
 	client, err := minio.New(endpoint, &minio.Options{
@@ -64,10 +65,10 @@ func Scheme(u *url.URL) (remote.Files, string, error) {
 	return New(client, u.Host, path[:at]), path[at:], nil
 }
 
-// aws is the server if the environment names no other.
+// aws is the default server.
 const aws = "s3.amazonaws.com"
 
-// endpoint is the server's host and port.
+// endpoint returns the server's host and port from the environment.
 func endpoint() (host string, secure bool, err error) {
 	for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} {
 		text := os.Getenv(name)
@@ -96,7 +97,7 @@ func (b *bucket) Open(ctx context.Context, name string) (remote.File, error) {
 func (b *bucket) List(ctx context.Context) (all []remote.Info, err error) {
 	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix}) {
 		if o.Err != nil {
-			err = plain(o.Err) // which is the last
+			err = plain(o.Err) // an error is the last element
 			continue
 		}
 		all = append(all, remote.Info{Name: strings.TrimPrefix(o.Key, b.prefix), Size: o.Size})
@@ -123,7 +124,7 @@ func (b *bucket) Remove(ctx context.Context, name string) error {
 	return plain(b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}))
 }
 
-// plain is err without the URL of the request, and with fs.ErrNotExist for what is not there.
+// plain returns err without the URL of the request, and with fs.ErrNotExist for 404.
 func plain(err error) error {
 	if err == nil {
 		return nil
