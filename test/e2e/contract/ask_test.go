@@ -15,25 +15,25 @@ import (
 	"time"
 )
 
-// target is a server that is asked.
+// target is a server under comparison.
 type target struct {
 	name string
 	url  string
-	// client sends requests as they are: it neither asks for gzip nor follows redirects.
+	// client sends requests unchanged: without gzip, and without following redirects.
 	client *http.Client
 	token  string
 }
 
-// newTarget returns a server at a URL, whose certificates the transport knows.
+// newTarget returns a server at a URL. The transport trusts its certificate.
 func newTarget(name, url, token string, transport http.RoundTripper) *target {
 	return &target{name: name, url: url, token: token, client: &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// patience is how long an answer may take.
+// patience limits the time of an answer.
 const patience = 20 * time.Second
 
-// response is an answer as it came.
+// response is an unmodified answer.
 type response struct {
 	status int
 	header http.Header
@@ -41,7 +41,7 @@ type response struct {
 	err    error
 }
 
-// ask sends a request and returns the answer, normalised.
+// ask sends a request and returns the normalised answer.
 func (w *world) ask(ctx context.Context, t *target, r Request) Answer {
 	r, err := w.resolve(ctx, t, r)
 	if err != nil {
@@ -55,7 +55,7 @@ func (w *world) ask(ctx context.Context, t *target, r Request) Answer {
 	return walk(ctx, t, r, first, a)
 }
 
-// walk follows the continue tokens of a first page. The answer has all pages, as pages.
+// walk follows continue tokens from a first page. The answer holds all pages under "pages".
 func walk(ctx context.Context, t *target, r Request, page response, a Answer) Answer {
 	const most = 200
 	pages, versions := []any{map[string]any(a)}, map[string]bool{}
@@ -87,7 +87,7 @@ func listMeta(r response) (token, rv string) {
 	return token, rv
 }
 
-// resolve fills in the placeholders.
+// resolve replaces the placeholders of a request.
 func (w *world) resolve(ctx context.Context, t *target, r Request) (Request, error) {
 	for name, value := range w.versions {
 		r.Path = strings.ReplaceAll(r.Path, name, value)
@@ -119,8 +119,8 @@ func (w *world) resolve(ctx context.Context, t *target, r Request) (Request, err
 	return r, nil
 }
 
-// expire returns a continue token with a resourceVersion of which no server has the state any more. Both servers have
-// the form of token that kube-apiserver has; clients must not rely on it.
+// expire returns the continue token with a resourceVersion that neither server has any more. Both servers use
+// kube-apiserver's token format, on which clients must not rely.
 func (w *world) expire(token string) (string, error) {
 	data, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -139,7 +139,7 @@ func (w *world) expire(token string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(data), err
 }
 
-// send makes one request, whose placeholders are filled in.
+// send sends one resolved request.
 func (t *target) send(ctx context.Context, r Request) response {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -147,7 +147,7 @@ func (t *target) send(ctx context.Context, r Request) response {
 	if err != nil {
 		return response{err: err}
 	}
-	req.URL.RawQuery = r.Query // as it is, even if it is malformed
+	req.URL.RawQuery = r.Query // unchanged, even if malformed
 	req.Header.Set("Authorization", "Bearer "+t.token)
 	req.Header.Set("User-Agent", "contract")
 	for _, h := range r.Header {

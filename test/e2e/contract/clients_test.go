@@ -2,7 +2,7 @@ package contract
 
 import "time"
 
-// clientRequests are what clients send that cannot be run here: k9s, Lens, and client-go's informers in their variants.
+// clientRequests returns requests of clients that cannot run here: k9s, Lens, and variants of client-go's informers.
 func clientRequests() (all []Request) {
 	for _, k := range kinds {
 		all = append(all,
@@ -50,7 +50,7 @@ func clientRequests() (all []Request) {
 		get("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"))
 }
 
-// credentialRequests come without the right credentials.
+// credentialRequests returns requests with missing or wrong credentials.
 func credentialRequests() (all []Request) {
 	for _, credential := range []string{"", "Bearer wrong", "Bearer", "Basic eDp5"} {
 		for _, path := range []string{"/api/v1/pods", "/version", "/api", "/nope", "/healthz", "/api/v1/namespaces/shop/pods/running"} {

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Difference is one thing in which two answers to a request differ.
+// Difference is one difference between two answers to a request.
 type Difference struct {
 	Request Request
-	// Path is where in the answer, such as status, header.Vary, body.items[shop/web].spec, events[0].object.
+	// Path is its place in the answer: status, header.Vary, body.items[shop/web].spec, events[0].object.
 	Path string
-	// Want is what the API server has there, and Got the other; absent{} if nothing.
+	// Want is the API server's value, and Got the other server's. A missing value is absent{}.
 	Want, Got any
 }
 
-// absent is in the place of what is not there.
+// absent stands for a missing value.
 type absent struct{}
 
 func (absent) String() string { return "nothing" }
@@ -28,7 +28,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: want %s, got %s", d.Path, short(d.Want), short(d.Got))
 }
 
-// form is what the difference has in common with others like it.
+// form describes the difference without its variable parts, to group similar ones.
 func (d Difference) form() string {
 	path := variable.ReplaceAllString(d.Path, "[]")
 	switch {
@@ -48,7 +48,7 @@ func (d Difference) form() string {
 
 var variable = regexp.MustCompile(`\[[^\]]*\]`)
 
-// short is a value in one short line.
+// short formats a value in one short line.
 func short(v any) string {
 	text := strings.ReplaceAll(fmt.Sprintf("%v", v), "\n", " ")
 	if s, ok := v.(string); ok {
@@ -60,8 +60,8 @@ func short(v any) string {
 	return text
 }
 
-// compare returns all differences of two answers. Answers of different statuses have one difference. What the API
-// server has not answered differs.
+// compare returns all differences between two answers. Answers with different statuses have a single difference. An
+// error instead of an answer is a difference.
 func compare(r Request, want, got Answer) (all []Difference) {
 	found := func(path string, want, got any) {
 		all = append(all, Difference{Request: r, Path: strings.TrimPrefix(path, "."), Want: want, Got: got})
@@ -77,7 +77,7 @@ func compare(r Request, want, got Answer) (all []Difference) {
 	return all
 }
 
-// summary is the status of an answer, and what it says.
+// summary returns the status of an answer, with the kind, reason and message of its body.
 func (a Answer) summary() string {
 	text := fmt.Sprint(a["status"])
 	switch body := a["body"].(type) {
@@ -93,7 +93,7 @@ func (a Answer) summary() string {
 	return text
 }
 
-// diff calls found for each leaf in which two trees differ.
+// diff calls found for each leaf that differs between two trees.
 func diff(path string, want, got any, found func(path string, want, got any)) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -138,9 +138,9 @@ func diff(path string, want, got any, found func(path string, want, got any)) {
 	}
 }
 
-// diffOrder calls found if the keys that two lists have in common come in another order.
+// diffOrder calls found if the common keys of two lists differ in order.
 func diffOrder(path string, want, got any, found func(path string, want, got any)) {
-	w, _ := want.([]any) // nil if the list is empty, or none by key
+	w, _ := want.([]any) // nil for an empty list, or one without keys
 	g, _ := got.([]any)
 	w = slices.DeleteFunc(slices.Clone(w), func(key any) bool { return !slices.Contains(g, key) })
 	g = slices.DeleteFunc(slices.Clone(g), func(key any) bool { return !slices.Contains(w, key) })
@@ -163,8 +163,8 @@ func elementOr(list []any, i int) any {
 	return absent{}
 }
 
-// near reports whether two ages can be those of one object: the answers are not of the same moment, and the larger unit
-// may have been rounded.
+// near reports whether two ages can be of the same object. The answers are of different times, and ages in large units
+// are rounded.
 func near(a, b age) bool {
 	const moment = patience
 	between := time.Duration(max(a, b) - min(a, b))

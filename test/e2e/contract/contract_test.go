@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// atOnce is how many requests are made of each server at the same time. Most of them wait: watches for their end, and
-// those that ask for the future.
+// atOnce is the number of concurrent requests per server. Most of them wait: for the end of a watch, or for a future
+// resourceVersion.
 const atOnce = 32
 
-// differences asks both servers everything and returns what differs. A watch that lacks events is asked again, with
-// more time: a busy machine may not get all of them out within a second.
+// differences sends all requests to both servers and returns the differences. A watch with missing events is repeated
+// with more time, since a busy machine may not deliver all events within a second.
 func (w *world) differences(ctx context.Context, other *target, all []Request) (found []Difference) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -52,7 +52,7 @@ func (w *world) differences(ctx context.Context, other *target, all []Request) (
 	return found
 }
 
-// lacksEvents reports whether one of two watches has whole events that the other has not.
+// lacksEvents reports whether a whole event is missing from one of two watches.
 func (d Difference) lacksEvents() bool { return wholeEvent.MatchString(d.Path) }
 
 var wholeEvent = regexp.MustCompile(`^events(\[[^\]]*\]|\.order of items)?$`)
@@ -64,7 +64,7 @@ func (w *world) differencesOf(ctx context.Context, other *target, r Request) []D
 	return compare(r, want, <-answers)
 }
 
-// report prints differences that no rule accepts: what they have in common, and an example or two.
+// report prints unaccepted differences by form, with one or two examples each.
 func report(t *testing.T, found []Difference) {
 	t.Helper()
 	groups := map[string][]Difference{}
@@ -88,8 +88,8 @@ func report(t *testing.T, found []Difference) {
 	}
 }
 
-// TestContract asks kube-apiserver and larder the same, and accepts the differences of the rules. A rule that accepts
-// none is no longer true.
+// TestContract compares the answers of kube-apiserver and larder, and accepts the differences of the rules. A rule
+// without a matching difference is obsolete, and fails the test.
 func TestContract(t *testing.T) {
 	began := time.Now()
 	all := requests()
@@ -111,12 +111,12 @@ func TestContract(t *testing.T) {
 	report(t, found)
 }
 
-// TestSelf compares the server with itself: what differs there is no difference. LARDER_SOAK=1 asks everything.
+// TestSelf compares kube-apiserver with itself, which must give no difference. LARDER_SOAK=1 sends all requests.
 func TestSelf(t *testing.T) {
 	report(t, shared.differences(t.Context(), shared.upstream, few(t, 8)))
 }
 
-// few returns every nth request, or all for soak.
+// few returns every nth request, or all in a soak.
 func few(t *testing.T, n int) (some []Request) {
 	t.Helper()
 	all := requests()
@@ -130,7 +130,7 @@ func few(t *testing.T, n int) (some []Request) {
 	return some
 }
 
-// TestTampered changes answers on their way. Each change must be found, and nothing else.
+// TestTampered modifies answers in transit. The comparison must find exactly each modification.
 func TestTampered(t *testing.T) {
 	list, one := get(pods.all()), get(gadgets.named("full"))
 	stream := get(pods.all()).watch()
@@ -138,7 +138,7 @@ func TestTampered(t *testing.T) {
 		name    string
 		request Request
 		change  func(resp *http.Response, body string) string
-		want    string // the path of the one difference
+		want    string // path of the only difference
 	}{
 		{"status", list, func(resp *http.Response, body string) string { resp.StatusCode = 203; return body }, "status"},
 		{"header", list, func(resp *http.Response, body string) string { resp.Header.Set("Vary", "Accept"); return body },
@@ -191,7 +191,7 @@ func swap(a, b string) func(*http.Response, string) string {
 	return func(_ *http.Response, body string) string { return strings.NewReplacer(a, b, b, a).Replace(body) }
 }
 
-// numbers replaces the digits behind a text.
+// numbers replaces the digits after a text.
 func numbers(behind, digits string) func(*http.Response, string) string {
 	return func(_ *http.Response, body string) string {
 		before, after, found := strings.Cut(body, behind)
@@ -202,7 +202,7 @@ func numbers(behind, digits string) func(*http.Response, string) string {
 	}
 }
 
-// altered returns a server before another that changes its answers.
+// altered returns a proxy of a server that modifies its answers.
 func altered(t *testing.T, upstream *target, change func(resp *http.Response, body string) string) *target {
 	t.Helper()
 	address, err := url.Parse(upstream.url)
@@ -217,7 +217,7 @@ func altered(t *testing.T, upstream *target, change func(resp *http.Response, bo
 	return newTarget("changed", server.URL, upstream.token, server.Client().Transport)
 }
 
-// changeBody lets change see and replace what a response has.
+// changeBody passes a response and its body to change, and replaces the body.
 func changeBody(resp *http.Response, change func(resp *http.Response, body string) string) error {
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// document is where the table of the differences is, below heading.
+// document is the page with the table of differences, under heading.
 var document = filepath.Join("..", "..", "..", "docs", "serve.md")
 
 const heading = "## What differs from an API server"
 
 var cell = regexp.MustCompile(`\s*\|\s*`)
 
-// documented returns the rows of the table, without its head.
+// documented returns the rows of the table without its header.
 func documented(t *testing.T) (rows []string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -40,7 +40,7 @@ func documented(t *testing.T) (rows []string) {
 	return rows[2:]
 }
 
-// TestDocument holds the table of docs/serve.md against the rules.
+// TestDocument checks that the table of docs/serve.md equals the rules.
 func TestDocument(t *testing.T) {
 	var want []string
 	for _, r := range rules {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// formatRequests ask for each form of a list, a page, an object and a watch.
+// formatRequests returns requests for each media type of a list, a page, an object and a watch.
 func formatRequests(k kind) (all []Request) {
 	for _, f := range formats {
 		includes := []string{""}
@@ -49,7 +49,7 @@ func oddRequests(k kind) (all []Request) {
 	return all
 }
 
-// scopes are the paths of a collection and of its parts.
+// scopes returns the paths of a collection and of its namespaces.
 func scopes(k kind) []string {
 	if !k.namespaced {
 		return []string{k.all()}
@@ -57,7 +57,7 @@ func scopes(k kind) []string {
 	return []string{k.all(), k.in("shop"), k.in("lab"), k.in("empty"), k.in("nowhere")}
 }
 
-// selectorRequests select by labels and fields, in every scope.
+// selectorRequests returns lists with label and field selectors, in every scope.
 func selectorRequests(k kind) (all []Request) {
 	fields := append([]string{"metadata.name=" + k.object, "metadata.name!=" + k.object, "metadata.name=nobody",
 		"metadata.name=" + k.object + ",metadata.name!=x", "metadata.namespace=shop", "metadata.namespace!=shop",
@@ -82,7 +82,7 @@ func selectorRequests(k kind) (all []Request) {
 	return all
 }
 
-// pageRequests walk through pages, and misuse the tokens (e30 is that of {}).
+// pageRequests returns paginated lists, and lists with invalid tokens. e30 encodes {}.
 func pageRequests(k kind) (all []Request) {
 	for _, limit := range []string{"1", "3", "4", "500"} {
 		for _, a := range []string{"application/json", table, partials} {
@@ -110,7 +110,7 @@ func pageRequests(k kind) (all []Request) {
 		get(k.all(), "continue", "garbage", "labelSelector", "!"))
 }
 
-// versionRequests combine resourceVersion, match, limit and a selector in lists.
+// versionRequests combines resourceVersion, resourceVersionMatch, limit and a selector in lists.
 func versionRequests(k kind) (all []Request) {
 	for _, rv := range []string{"-", "", "0", "00", "{ancient}", k.old(), k.mid(), k.now(), "{future}", "abc", "-1", "1.5"} {
 		for _, match := range []string{"-", "", "Exact", "NotOlderThan", "Bad"} {
@@ -136,7 +136,7 @@ func versionRequests(k kind) (all []Request) {
 	return all
 }
 
-// getRequests ask for an object, with parameters that a get has not, too.
+// getRequests returns requests for an object, also with parameters that a get does not have.
 func getRequests(k kind) (all []Request) {
 	for _, rv := range []string{"", "0", "00", "{ancient}", k.old(), k.now(), "{future}", "abc", "-1"} {
 		all = append(all, get(k.named(k.object), "resourceVersion", rv), get(k.named("nobody"), "resourceVersion", rv))
@@ -151,7 +151,7 @@ func getRequests(k kind) (all []Request) {
 		get(k.named("comes")))
 }
 
-// gzipRequests ask for answers of just above and below the size from which they are compressed.
+// gzipRequests returns requests for answers just below and above the minimum size for compression.
 func gzipRequests() (all []Request) {
 	large := configmaps.in("large")
 	for _, encoding := range []string{"gzip", "gzip, deflate, br", "br", "*", "gzip;q=0", "identity"} {

@@ -1,5 +1,5 @@
-// Package contract asks kube-apiserver and larder the same requests, some thousand, and compares the answers: status,
-// headers and bodies. The differences that are meant are the rules, which are the table in docs/serve.md.
+// Package contract sends some thousand requests to kube-apiserver and to larder, and compares the answers: status,
+// headers and bodies. Its rules are the intended differences, and equal the table in docs/serve.md.
 package contract
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// The cluster, and what serves a mirror of it, for all tests.
+// The cluster and its mirror, for all tests.
 var (
 	shared   *world
 	mirrored *target
 )
 
-// soak asks everything where else a part is asked.
+// soak selects all requests where tests otherwise send a part.
 var soak = os.Getenv("LARDER_SOAK") != ""
 
 func TestMain(m *testing.M) {
@@ -51,10 +51,10 @@ func runAll(m *testing.M, site *served.Site) (code int, err error) {
 		return 1, err
 	}
 	mirrored = newTarget("larder", config.Host, config.BearerToken, transport)
-	if err := shared.listed(ctx, mirrored); err != nil { // so that its history begins before the latest changes
+	if err := shared.listed(ctx, mirrored); err != nil { // begins its history before the latest changes
 		return 1, err
 	}
-	if err := shared.stir(ctx); err != nil {
+	if err := shared.makeChanges(ctx); err != nil {
 		return 1, err
 	}
 	if err := shared.mirrored(ctx, mirrored); err != nil {
@@ -63,7 +63,7 @@ func runAll(m *testing.M, site *served.Site) (code int, err error) {
 	return m.Run(), nil
 }
 
-// transportFor returns a transport that knows the server's certificate, and asks for nothing by itself.
+// transportFor returns a transport that trusts the server's certificate, and requests no compression.
 func transportFor(config *rest.Config) (http.RoundTripper, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Answer is an answer without what differs between two answers of one server: a tree as encoding/json makes it, and
-// ages. What is left of the numbers that change all the time is whether they are possible.
+// Answer is a normalised answer: a tree of encoding/json values and ages, without parts that differ between answers of
+// one server. Varying numbers are replaced by placeholders if they are plausible.
 type Answer map[string]any
 
-// age is a duration that a Table shows.
+// age is a duration in a Table.
 type age time.Duration
 
-// changing are the headers that two answers of one server do not have in common, or that the transport makes.
+// changing are the headers that differ between answers of one server, or that the transport sets.
 var changing = []string{"Date", "Audit-Id", "Content-Length", "X-Kubernetes-Pf-Flowschema-Uid",
 	"X-Kubernetes-Pf-Prioritylevel-Uid"}
 
-// shapes are headers of which only the form is compared.
+// shapes are headers of which only the format is compared.
 var shapes = map[string]*regexp.Regexp{
 	"Last-Modified": regexp.MustCompile(`^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$`),
 	"Expires":       regexp.MustCompile(`^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d UTC$`),
@@ -97,8 +97,8 @@ func normalBody(r Request, body any) any {
 		kind), object["paths"] != nil:
 		return normalDiscovery(object)
 	case strings.HasSuffix(kind, "Review"):
-		delete(object, "metadata") // what is made up for an answer: fields that are managed, times
-	case strings.HasSuffix(kind, "List"), kind == "GadgetSet": // the listKind of the gadgets
+		delete(object, "metadata") // generated for each answer: managed fields, times
+	case strings.HasSuffix(kind, "List"), kind == "GadgetSet": // GadgetSet is the listKind of the gadgets
 		normalListMeta(r, object, "items")
 		if items, ok := object["items"].([]any); ok {
 			object["items"] = byKey(items, keyOf)
@@ -112,7 +112,7 @@ var (
 	tooOldRV  = regexp.MustCompile(`(too old resource version: \d+) \(\d+\)`)
 )
 
-// normalStatus removes the server's resourceVersion from a status's message.
+// normalStatus removes the server's resourceVersion from a Status message.
 func normalStatus(object map[string]any) {
 	message, _ := object["message"].(string)
 	message = currentRV.ReplaceAllString(message, "current: RV")
@@ -122,8 +122,8 @@ func normalStatus(object map[string]any) {
 	}
 }
 
-// normalListMeta says of a list's resourceVersion whether it is what the request asks for, and of a continue token
-// whether there is one: what it is good for, only asking for the next page tells.
+// normalListMeta replaces a list's resourceVersion with whether it satisfies the request. It replaces a continue token
+// with a placeholder; requests for further pages test the token itself.
 func normalListMeta(r Request, object map[string]any, items string) {
 	meta, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -141,7 +141,7 @@ func normalListMeta(r Request, object map[string]any, items string) {
 	}
 	switch n := number(rv); {
 	case r.Exact():
-		// it must be the very one
+		// the exact version is compared
 	case rv == "", n < asked:
 		meta["resourceVersion"] = fmt.Sprintf("%q, below %d, which was asked for", rv, asked)
 	case n < newest:
@@ -151,7 +151,7 @@ func normalListMeta(r Request, object map[string]any, items string) {
 	}
 }
 
-// versionOf is the resourceVersion of an item or of the object of a row.
+// versionOf returns the resourceVersion of an item, or of a row's object.
 func versionOf(item any) string {
 	object, _ := item.(map[string]any)
 	if of, ok := object["object"].(map[string]any); ok {
@@ -162,24 +162,24 @@ func versionOf(item any) string {
 	return rv
 }
 
-// number is a resourceVersion; 0 if it is none.
+// number parses a resourceVersion, or returns 0.
 func number(rv string) uint64 {
 	n, _ := strconv.ParseUint(rv, 10, 64)
 	return n
 }
 
-// order is what the order of a list is under, that is one by key.
+// order is the key under which a keyed list keeps its order.
 const order = "order of items"
 
-// byKey turns a list into one by key, so that an item that is missing does not make all behind it differ. The order is
-// kept beside it.
+// byKey turns a list into a map by key, so that a missing item does not shift all later ones. The map keeps the order
+// separately.
 func byKey(items []any, key func(any) string) any {
 	keyed := map[string]any{}
 	var keys []any
 	for _, item := range items {
 		k := key(item)
 		if _, ok := keyed[k]; ok || k == "" {
-			return items // keys are none
+			return items // not unique keys
 		}
 		keyed[k] = item
 		keys = append(keys, k)
@@ -202,7 +202,7 @@ func keyOf(item any) string {
 	return namespace + "/" + name
 }
 
-// columnsOf returns the columns of a Table that are ages.
+// columnsOf returns which columns of a Table hold ages.
 func columnsOf(table map[string]any) (ages []bool) {
 	definitions, _ := table["columnDefinitions"].([]any)
 	for _, d := range definitions {
@@ -213,7 +213,7 @@ func columnsOf(table map[string]any) (ages []bool) {
 	return ages
 }
 
-// normalRows turns the cells that are ages into ages.
+// normalRows parses the ages in the rows of a Table.
 func normalRows(table map[string]any, ages []bool) {
 	rows, _ := table["rows"].([]any)
 	for _, r := range rows {
@@ -233,7 +233,7 @@ func normalRows(table map[string]any, ages []bool) {
 
 var agePart = regexp.MustCompile(`^(\d+)([ydhms])`)
 
-// parseAge parses what duration.HumanDuration writes.
+// parseAge parses the format of duration.HumanDuration.
 func parseAge(text string) (age, error) {
 	units := map[string]time.Duration{"y": 365 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour,
 		"m": time.Minute, "s": time.Second}
@@ -256,13 +256,13 @@ func parseAge(text string) (age, error) {
 	return age(total), nil
 }
 
-// normalEvents removes the bookmarks that come when the server feels like it, and the resourceVersion of the one that
-// ends the initial events. It says so where resourceVersions go backwards.
+// normalEvents removes periodic bookmarks, and the resourceVersion of the bookmark that ends the initial events. It
+// reports resourceVersions that go backwards.
 func normalEvents(events []any) any {
 	kept := []any{}
 	var ages []bool
 	var last uint64
-	initial := true // until the resourceVersions begin to ascend for good
+	initial := true // until the resourceVersions ascend
 	for i, e := range events {
 		event, _ := e.(map[string]any)
 		object, _ := event["object"].(map[string]any)
@@ -302,11 +302,11 @@ func normalEvents(events []any) any {
 	return byKey(kept, eventKey)
 }
 
-// eventKey is what tells an event from others of its watch. Rows of a Table may have no object, but a resourceVersion.
+// eventKey identifies an event within its watch. Rows of a Table may lack an object, but have a resourceVersion.
 func eventKey(e any) string {
 	event, _ := e.(map[string]any)
 	if event["type"] == "BOOKMARK" {
-		return "BOOKMARK" // but for the one that is annotated, none is left
+		return "BOOKMARK" // the annotated bookmark is the only one left
 	}
 	object, _ := event["object"].(map[string]any)
 	key := keyOf(object)
@@ -317,7 +317,7 @@ func eventKey(e any) string {
 	return fmt.Sprintf("%v %s %s", event["type"], key, versionOf(object))
 }
 
-// ends reports whether the object of a bookmark is annotated as the end of the initial events.
+// ends reports whether a bookmark is annotated as the end of the initial events.
 func ends(object map[string]any) bool {
 	for _, o := range tableObjects(object) {
 		meta, _ := o["metadata"].(map[string]any)
@@ -329,7 +329,7 @@ func ends(object map[string]any) bool {
 	return false
 }
 
-// setVersion makes the resourceVersion of a bookmark RV.
+// setVersion replaces the resourceVersion of a bookmark with RV.
 func setVersion(object map[string]any) {
 	for _, o := range append(tableObjects(object), object) {
 		if meta, ok := o["metadata"].(map[string]any); ok && number(fmt.Sprint(meta["resourceVersion"])) > 0 {
@@ -338,7 +338,7 @@ func setVersion(object map[string]any) {
 	}
 }
 
-// tableObjects are the objects of a Table's rows, or what is no Table itself.
+// tableObjects returns the objects of a Table's rows, or the object itself if it is no Table.
 func tableObjects(object map[string]any) []map[string]any {
 	if object["kind"] != "Table" {
 		return []map[string]any{object}
@@ -354,7 +354,7 @@ func tableObjects(object map[string]any) []map[string]any {
 	return all
 }
 
-// normalDiscovery turns the lists of a discovery document into ones by name, and removes the server's address.
+// normalDiscovery turns the lists of a discovery document into maps by name, and removes the server's address.
 func normalDiscovery(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -362,7 +362,7 @@ func normalDiscovery(v any) any {
 			v[name] = normalDiscovery(value)
 		}
 		if resources, ok := v["resources"].(map[string]any); ok {
-			delete(resources, order) // it is any, of custom resources
+			delete(resources, order) // arbitrary for custom resources
 		}
 		if v["serverAddress"] != nil {
 			v["serverAddress"] = "ADDRESS"

@@ -21,7 +21,7 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// scheme has the types that come as protobuf.
+// scheme holds the types that are sent as protobuf.
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, metav1.AddMetaToScheme,
@@ -35,8 +35,8 @@ var scheme = func() *runtime.Scheme {
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// parse returns the content of a body, as encoding/json has it with numbers as they are written. What is neither
-// JSON, YAML nor Kubernetes' protobuf is a text.
+// parse decodes a body into encoding/json values with unparsed numbers. A body other than JSON, YAML and Kubernetes'
+// protobuf becomes a string.
 func parse(contentType string, body []byte) (any, error) {
 	media, _, _ := mime.ParseMediaType(contentType)
 	switch {
@@ -71,7 +71,7 @@ func parseJSON(data []byte) (v any, err error) {
 	return v, nil
 }
 
-// parseProtobuf decodes an object by its Go type, and returns what that is in JSON.
+// parseProtobuf decodes an object by its Go type, and returns it as JSON values.
 func parseProtobuf(body []byte) (any, error) {
 	var envelope runtime.Unknown
 	body, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
@@ -84,9 +84,9 @@ func parseProtobuf(body []byte) (any, error) {
 	if envelope.ContentType != "" || envelope.ContentEncoding != "" {
 		return nil, fmt.Errorf("content is %s %s", envelope.ContentType, envelope.ContentEncoding)
 	}
-	gvk := schema.FromAPIVersionAndKind(cmp.Or(envelope.APIVersion, "v1"), envelope.Kind) // of /api and /api/v1
+	gvk := schema.FromAPIVersionAndKind(cmp.Or(envelope.APIVersion, "v1"), envelope.Kind) // /api and /api/v1 lack it
 	object, err := scheme.New(gvk)
-	if runtime.IsNotRegisteredError(err) { // kinds whose Go types are not client-go's
+	if runtime.IsNotRegisteredError(err) { // kinds without a Go type in client-go
 		return map[string]any{"kind": envelope.Kind, "apiVersion": envelope.APIVersion, "protobuf": true}, nil
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func parseProtobuf(body []byte) (any, error) {
 	return v, err
 }
 
-// parseEvents returns the events of a watch, in order. One that was cut off is an error.
+// parseEvents returns the events of a watch in order. An incomplete event is an error.
 func parseEvents(contentType string, body []byte) (events []any, err error) {
 	if strings.HasPrefix(contentType, protobuf) {
 		return parseFrames(body)
@@ -129,7 +129,7 @@ func parseEvents(contentType string, body []byte) (events []any, err error) {
 	}
 }
 
-// parseFrames returns the events of a watch in protobuf: each is behind its length, of four bytes.
+// parseFrames returns the events of a watch in protobuf. Each follows its length in four bytes.
 func parseFrames(body []byte) (events []any, err error) {
 	for len(body) > 0 {
 		if len(body) < 4 {

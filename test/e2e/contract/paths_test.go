@@ -2,7 +2,7 @@ package contract
 
 import "strings"
 
-// otherVersionRequests ask for what is mirrored in a version that is not, and for what is not mirrored.
+// otherVersionRequests returns requests for other versions of mirrored resources, and for other resources.
 func otherVersionRequests() (all []Request) {
 	for _, path := range []string{"/apis/example.com/v1beta1/plains", "/apis/example.com/v1beta1/plains/one",
 		"/apis/example.com/v1beta1/plains/nobody", "/apis/events.k8s.io/v1/events", "/api/v1/secrets",
@@ -49,13 +49,13 @@ func malformedRequests() (all []Request) {
 	return all
 }
 
-// methodRequests use methods that read nothing. Those that could write something try it without doing it.
+// methodRequests returns requests with methods other than GET. Writes are dry runs.
 func methodRequests() (all []Request) {
 	for _, k := range []kind{pods, configmaps, gadgets, plains, apiServices, endpoints, relics} {
 		for _, m := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "FOO"} {
 			for _, path := range []string{k.all(), k.in("shop"), k.named(k.object), k.named("nobody"), k.named(k.object) + "/status"} {
 				r := Request{Method: m, Path: path, Query: "dryRun=All"}
-				if m != "HEAD" && m != "DELETE" { // a body would be the options of a deletion, in place of the query
+				if m != "HEAD" && m != "DELETE" { // DELETE reads its options from a body in place of the query
 					r.Body = "{}"
 				}
 				if m == "PATCH" {

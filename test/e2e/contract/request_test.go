@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// Request is one request, made of both servers. Path, Query and Body may have placeholders, since only the running
-// cluster knows its resourceVersions:
+// Request is sent to both servers. Placeholders in Path, Query and Body stand for resourceVersions of the running
+// cluster:
 //
-//	{ancient}         from before all history
-//	{old:pods}        from before the latest changes of pods, and after the mirror's first list
-//	{mid:pods}        amid them
-//	{now:pods}        of the latest change of pods
+//	{ancient}         before all history
+//	{old:pods}        before the latest changes of pods, and after the mirror's first list
+//	{mid:pods}        between the latest changes of pods
+//	{now:pods}        the latest change of pods
 //	{future}          far above the server's
-//	{token}           the continue token of the first page of the same list, with limit=1
-//	{expired}         the same token, if {ancient} were the resourceVersion of its list
+//	{token}           the continue token of the same list's first page, with limit=1
+//	{expired}         the same token with {ancient} as its resourceVersion
 type Request struct {
 	Method string
 	Path   string
 	Query  string   // escaped, without ?
 	Header []string // "Name: value"
 	Body   string
-	// Walk asks for all pages of a list.
+	// Walk requests all pages of a list.
 	Walk bool
-	// HangUp ends a watch that has no time-out, from the client's side.
+	// HangUp is the time after which the client closes a watch without a time-out.
 	HangUp time.Duration
 }
 
-// get returns a GET of a path with query parameters, which are pairs of name and value.
+// get returns a GET request with query parameters, given as pairs of name and value.
 func get(path string, pairs ...string) Request {
 	return Request{Method: "GET", Path: path, Query: query(pairs...)}
 }
@@ -50,13 +50,13 @@ func query(pairs ...string) string {
 
 var placeholders = regexp.MustCompile(`\{(ancient|future|token|expired|(old|mid|now):[a-z]+)\}`)
 
-// with returns the request with further parameters.
+// with returns the request with additional parameters.
 func (r Request) with(pairs ...string) Request {
 	r.Query = strings.Trim(r.Query+"&"+query(pairs...), "&")
 	return r
 }
 
-// header returns the request with a further header.
+// header returns the request with an additional header.
 func (r Request) header(name, value string) Request {
 	r.Header = append(slices.Clone(r.Header), name+": "+value)
 	return r
@@ -64,7 +64,7 @@ func (r Request) header(name, value string) Request {
 
 func (r Request) accept(value string) Request { return r.header("Accept", value) }
 
-// watch returns the watch of what the request lists, for a second.
+// watch returns a watch of one second on the request's collection.
 func (r Request) watch(pairs ...string) Request {
 	return r.with(append([]string{"watch", "true", "timeoutSeconds", "1"}, pairs...)...)
 }
@@ -77,17 +77,17 @@ func (r Request) walk() Request {
 
 // value returns the first value of a query parameter, unescaped.
 func (r Request) value(name string) string {
-	values, _ := url.ParseQuery(r.Query) // what is malformed is left out
+	values, _ := url.ParseQuery(r.Query) // malformed parts are ignored
 	return values.Get(name)
 }
 
-// has reports whether a query parameter is given.
+// has reports whether a query parameter is present.
 func (r Request) has(name string) bool {
 	values, _ := url.ParseQuery(r.Query)
 	return values.Has(name)
 }
 
-// Watch reports whether it is a watch of a collection.
+// Watch reports whether the request watches a collection.
 func (r Request) Watch() bool {
 	if strings.Contains(r.Path, "/watch/") {
 		return true
@@ -96,8 +96,8 @@ func (r Request) Watch() bool {
 	return r.has("watch") && text != "false" && text != "0" && !named(r.Path)
 }
 
-// Exact reports whether a list asks for the state at its resourceVersion, and for no later one. A list of what has one
-// name is no list to the API server: limit changes nothing there.
+// Exact reports whether a list requires the state at exactly its resourceVersion. For the API server a path with an
+// object's name is no list, so limit has no effect there.
 func (r Request) Exact() bool {
 	if number(r.value("resourceVersion")) == 0 || r.Watch() || named(r.Path) {
 		return false
@@ -109,7 +109,7 @@ func (r Request) Exact() bool {
 	return limit != "" && limit != "0" && !r.has("continue") && !r.single()
 }
 
-// single reports whether a list is of the object of one name, in one namespace or in none.
+// single reports whether a list selects one object by name, in one namespace or cluster-wide.
 func (r Request) single() bool {
 	return oneName.MatchString(r.value("fieldSelector")) &&
 		(strings.Contains(r.Path, "/namespaces/") || clusterWide.MatchString(r.Path))
@@ -120,7 +120,7 @@ var (
 	clusterWide = regexp.MustCompile(`/(nodes|namespaces|plains|customresourcedefinitions|apiservices)$`)
 )
 
-// named reports whether a path ends in the name of an object.
+// named reports whether a path ends with an object's name.
 func named(path string) bool {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -157,7 +157,7 @@ func (r Request) String() string {
 	return text
 }
 
-// unique returns the requests without those that have been there before.
+// unique returns the requests without duplicates.
 func unique(requests []Request) []Request {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(requests, func(r Request) bool {

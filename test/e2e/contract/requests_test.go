@@ -5,15 +5,16 @@ import (
 	"os"
 )
 
-// Media types, as clients ask for them.
+// Media types of clients.
 const (
 	table   = "application/json;as=Table;v=v1;g=meta.k8s.io"
 	partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
-	// partials is of a list.
+	// partials is for lists.
 	partials      = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 	protoPartial  = protobuf + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	protoPartials = protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-	// kubectlGet is what kubectl get sends, typed what client-go's typed clients do, and metadata those for metadata.
+	// kubectlGet is kubectl get's Accept header, typed that of client-go's typed clients. metadataOne and metadataList are
+	// those of its metadata client.
 	kubectlGet    = table + ",application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 	typed         = protobuf + ",application/json"
 	metadataOne   = protoPartial + "," + partial + ",application/json"
@@ -22,7 +23,7 @@ const (
 	aggregatedOld = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 )
 
-// formats are the media types that are asked of every kind; of a list and of one object, if they differ.
+// formats are the media types requested for every kind: for a list, and for an object.
 var formats = []struct{ list, one string }{
 	{"application/json", "application/json"},
 	{"application/yaml", "application/yaml"},
@@ -36,7 +37,7 @@ var formats = []struct{ list, one string }{
 	{"*/*", "*/*"},
 }
 
-// odd are those that few clients send, or only by mistake. They are asked of one kind of either sort.
+// odd are rare or malformed media types, requested for a built-in kind and for a custom one.
 var odd = []string{
 	"", "application/*", "text/*", "text/html", "text/html,*/*", "text/yaml", "application/cbor", "garbage", "application",
 	"application/json;charset=utf-8", "application/json;pretty=1", "application/json;stream=watch",
@@ -53,7 +54,7 @@ var odd = []string{
 
 var labelSelectors = []string{"app=web", "app!=web", "app in (web,db),tier", "!app", "app==db,tier notin (back)", "app=nobody"}
 
-// requests returns all requests, the same ones each time.
+// requests returns all requests, in the same order each time.
 func requests() []Request {
 	var all []Request
 	for _, k := range kinds {
@@ -86,7 +87,7 @@ func requests() []Request {
 	return unique(all)
 }
 
-// sample draws from all combinations in lists and watches. LARDER_SOAK=1 draws more.
+// sample returns random combinations of list and watch parameters. LARDER_SOAK=1 returns more.
 func sample() (all []Request) {
 	n := 400
 	if os.Getenv("LARDER_SOAK") != "" {

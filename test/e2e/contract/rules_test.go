@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Rule accepts differences. All rules together are the table in docs/serve.md, row by row.
+// Rule accepts a class of differences. The rules are the table in docs/serve.md, row by row.
 type Rule struct {
 	// Name, What and Why are the cells of its row.
 	Name, What, Why string
-	// ShownBy is the test that shows the differences where none of the requests of TestContract does.
+	// ShownBy names the test that shows the differences, if no request of TestContract does.
 	ShownBy string
-	// Accepts reports whether a difference is one of these.
+	// Accepts reports whether the rule covers a difference.
 	Accepts func(Difference) bool
 }
 
-// rules are the differences that are meant. The first one that accepts a difference counts it.
+// rules are the intended differences. The first rule that accepts a difference counts it.
 var rules = []Rule{
 	{
 		Name: "writes",
@@ -239,43 +239,43 @@ var rules = []Rule{
 	},
 }
 
-// isError reports whether both have an error status, and another one.
+// isError reports whether both statuses are errors, but different ones.
 func (d Difference) isError() bool {
 	want, _ := d.Want.(string)
 	got, _ := d.Got.(string)
 	return d.Path == "status" && want >= "4" && got >= "4"
 }
 
-// otherTypes reports whether a text names the types that can be accepted.
+// otherTypes reports whether the API server's text lists the acceptable media types.
 func (d Difference) otherTypes() bool {
 	want, _ := d.Want.(string)
 	return strings.HasPrefix(want, "only the following media types are accepted: ")
 }
 
-// has406 reports whether one of them is 406.
+// has406 reports whether one of the statuses is 406.
 func (d Difference) has406() bool {
 	want, _ := d.Want.(string)
 	got, _ := d.Got.(string)
 	return strings.HasPrefix(want, "406 ") || strings.HasPrefix(got, "406 ")
 }
 
-// accepts reports whether the Accept header has a text.
+// accepts reports whether the Accept header contains a text.
 func (r Request) accepts(text string) bool {
 	return slices.ContainsFunc(r.Header, func(h string) bool {
 		return strings.HasPrefix(h, "Accept: ") && strings.Contains(h, text)
 	})
 }
 
-// notAcceptable reports whether the Accept header has something that cannot be answered.
+// notAcceptable reports whether the Accept header names an unsupported media type.
 func (r Request) notAcceptable() bool {
 	return slices.ContainsFunc([]string{"cbor", "text/", "garbage", "v2beta1", "v=v3", "stream=watch", "as=", "application/*",
 		"application/yaml", "protobuf"}, r.accepts)
 }
 
-// reads reports whether the method is one of reading.
+// reads reports whether the method only reads.
 func (r Request) reads() bool { return r.Method == "GET" || r.Method == "HEAD" }
 
-// subresource reports whether a path goes on after the name of an object.
+// subresource reports whether a path continues after an object's name.
 func (r Request) subresource() bool {
 	parts := strings.Split(strings.Trim(r.Path, "/"), "/")
 	if parts = parts[min(2, len(parts)):]; strings.HasPrefix(r.Path, "/apis/") {
@@ -291,25 +291,25 @@ func (r Request) impersonates() bool {
 	return slices.ContainsFunc(r.Header, func(h string) bool { return strings.HasPrefix(h, "Impersonate-") })
 }
 
-// pagesOfNamespace reports whether it lists pages of one namespace by a field selector.
+// pagesOfNamespace reports whether the request lists pages of one namespace by a field selector.
 func (r Request) pagesOfNamespace() bool {
 	return r.Walk && strings.Contains(r.value("fieldSelector"), "metadata.namespace=")
 }
 
-// goesOn reports whether a text begins with the one that is wanted.
+// goesOn reports whether the other text continues the wanted one.
 func (d Difference) goesOn() bool {
 	want, _ := d.Want.(string)
 	got, _ := d.Got.(string)
 	return want != "" && strings.HasPrefix(got, want+": ")
 }
 
-// of reports whether a path is of the kind.
+// of reports whether a path belongs to the kind.
 func (k kind) of(path string) bool {
 	version := strings.TrimSuffix(k.all(), k.Resource)
 	return strings.HasPrefix(path, version) && strings.Contains(path+"/", "/"+k.Resource+"/")
 }
 
-// uncached reports whether a difference comes from the watch cache that one of the servers has not.
+// uncached reports whether a difference results from the watch cache, which only one of the servers has.
 func uncached(d Difference) bool {
 	want, _ := d.Want.(string)
 	return d.Request.value("resourceVersion") == "0" && d.Request.has("limit") ||
@@ -318,30 +318,30 @@ func uncached(d Difference) bool {
 		d.statusBecomes("500") && strings.HasPrefix(want, "400 BadRequest invalid resource version")
 }
 
-// statusBecomes reports whether the status differs and is one of these.
+// statusBecomes reports whether the statuses differ and the other server's is one of codes.
 func (d Difference) statusBecomes(codes ...string) bool {
 	got, _ := d.Got.(string)
 	code, _, _ := strings.Cut(got, " ")
 	return d.Path == "status" && slices.Contains(codes, code)
 }
 
-// objects reports whether a request is for objects, or would be with another method.
+// objects reports whether a request is for objects, with any method.
 func objects(d Difference) bool {
 	return strings.HasPrefix(d.Request.Path, "/api/v1/") || strings.Count(d.Request.Path, "/") > 3
 }
 
-// unmirrored reports whether a path is of a resource that the world has and the mirror has not.
+// unmirrored reports whether a path belongs to a resource of the world that is not mirrored.
 func unmirrored(path string) bool {
 	return slices.ContainsFunc([]string{"/apis/example.com/v1beta1", "/apis/events.k8s.io/", "/secrets", "/replicasets",
 		"/services"}, func(part string) bool { return strings.Contains(path, part) })
 }
 
-// extends reports whether a path is of CustomResourceDefinitions or APIServices.
+// extends reports whether a path belongs to CustomResourceDefinitions or APIServices.
 func extends(path string) bool { return definitions.of(path) || apiServices.of(path) }
 
 var (
 	discovery = regexp.MustCompile(`^(/|/api|/apis|/api/v1|/apis/[^/]+|/apis/[^/]+/[^/]+|/openapi/v3)/?$`)
-	// listed are the items of discovery documents.
+	// listed matches the items of discovery documents.
 	listed = regexp.MustCompile(`^body\.(paths|groups|versions|resources|items)\[[^\]]*\](\.(versions|resources|verbs)\[[^\]]*\])*` +
 		`(\.storageVersionHash|\.subresources)?$`)
 	preferred = regexp.MustCompile(`^body\.groups\[past\.example\.com\]\.preferredVersion\.(groupVersion|version)$`)

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// socketAnswer is the answer to the request of a watch over a websocket: the bytes are compared, without the headers
-// that change all the time, and the frames in their order by payload.
+// socketAnswer is the answer to a watch over a websocket: without varying headers, and with the frames' payloads in
+// order.
 type socketAnswer struct {
 	Status string
 	Header http.Header
@@ -27,7 +27,7 @@ type socketAnswer struct {
 	Frames []string
 }
 
-// socket sends a request with the headers of a websocket as they are, and reads to the end.
+// socket sends a websocket handshake unchanged, and reads to the end of the connection.
 func (w *world) socket(ctx context.Context, t *target, r Request, header http.Header) (a socketAnswer, err error) {
 	if r, err = w.resolve(ctx, t, r); err != nil {
 		return a, err
@@ -79,10 +79,10 @@ func (w *world) socket(ctx context.Context, t *target, r Request, header http.He
 	return a, err
 }
 
-// states are the resourceVersions that the servers have: larder's is that of the resource.
+// states matches the servers' resourceVersions. larder reports that of the resource.
 var states = regexp.MustCompile(`\(\d+\)|"resourceVersion":"\d+"},"items"`)
 
-// bookmarksLast returns the frames without bookmarks, and then one for each form of a bookmark.
+// bookmarksLast returns the frames without bookmarks, followed by one frame per form of bookmark.
 func bookmarksLast(frames []string) (sorted []string) {
 	var bookmarks []string
 	for _, f := range frames {
@@ -101,7 +101,7 @@ func bookmarksLast(frames []string) (sorted []string) {
 
 var bookmarkVersion = regexp.MustCompile(`"resourceVersion":"\d+"`)
 
-// readFrames returns the frames of a server, each as its first byte and its payload, up to the end of the connection.
+// readFrames returns a server's frames until the end of the connection, each as first byte and payload.
 func readFrames(from *bufio.Reader) (frames []string, err error) {
 	for {
 		first, err := from.ReadByte()

@@ -2,7 +2,7 @@ package contract
 
 import "time"
 
-// initialEventsRequests combine what a watch may begin with.
+// initialEventsRequests combines the parameters for the start of a watch.
 func initialEventsRequests(k kind) (all []Request) {
 	for _, rv := range []string{"-", "0", "{ancient}", k.old(), k.now(), "{future}", "abc"} {
 		for _, send := range []string{"-", "true", "false", "x"} {
@@ -23,7 +23,7 @@ func initialEventsRequests(k kind) (all []Request) {
 	return all
 }
 
-// watchRequests watch in all scopes, from everywhere.
+// watchRequests returns watches in all scopes, from various resourceVersions.
 func watchRequests(k kind) (all []Request) {
 	for _, rv := range []string{"", "0", k.old(), k.mid(), k.now(), "{future}"} {
 		for _, labels := range []string{"", "app=web", "app!=web"} {

@@ -24,14 +24,14 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// kind is a resource that both servers have.
+// kind is a resource of both servers.
 type kind struct {
 	schema.GroupVersionResource
 	Kind       string
 	namespaced bool
-	// object is one that is asked for by name, and changing what a change of it changes; "" for metadata only.
+	// object is the name of an object that the tests request and modify.
 	object string
-	// fields are field selectors that the kind has, and unsupported one that it has not.
+	// fields are supported field selectors of the kind, and unsupported is one that it refuses.
 	fields      []string
 	unsupported string
 }
@@ -66,10 +66,10 @@ var (
 		Resource: "plains"}, Kind: "Plain", object: "one", unsupported: "spec.x=1"}
 )
 
-// kinds are mirrored, and asked for in every way.
+// kinds are mirrored, and requested in every way.
 var kinds = []kind{pods, configmaps, nodes, namespaces, deployments, events, gadgets, plains}
 
-// Kinds of kube-apiserver's own whose Go types client-go lacks, and ones whose version is deprecated.
+// Kinds of kube-apiserver without Go types in client-go, and kinds with a deprecated version.
 var (
 	definitions = kind{GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}, Kind: "CustomResourceDefinition", object: "gadgets.example.com",
@@ -82,13 +82,13 @@ var (
 		Resource: "relics"}, Kind: "Relic", namespaced: true, object: "old", unsupported: "spec.x=1"}
 )
 
-// further are mirrored, too.
+// further are mirrored, too, but requested in fewer ways.
 var further = []kind{definitions, apiServices, endpoints, relics}
 
-// mirroredKinds are all kinds that are mirrored.
+// mirroredKinds are all mirrored kinds.
 var mirroredKinds = slices.Concat(kinds, further)
 
-// argument is the kind's name for larder sync.
+// argument returns the kind's name for larder sync.
 func (k kind) argument() string {
 	if k.Group == "" {
 		return k.Resource
@@ -96,7 +96,7 @@ func (k kind) argument() string {
 	return k.Resource + "." + k.Version + "." + k.Group
 }
 
-// all is the path of the collection, and in of a namespace's part.
+// all returns the path of the collection, and in the path of a namespace's part.
 func (k kind) all() string {
 	if k.Group == "" {
 		return "/api/" + k.Version + "/" + k.Resource
@@ -111,15 +111,15 @@ func (k kind) in(namespace string) string {
 	return strings.TrimSuffix(k.all(), k.Resource) + "namespaces/" + namespace + "/" + k.Resource
 }
 
-// named is the path of an object in the namespace shop, or of one that has none.
+// named returns the path of an object in the namespace shop, or of a cluster-scoped object.
 func (k kind) named(name string) string { return k.in("shop") + "/" + name }
 
-// old, mid and now are placeholders for resourceVersions of the kind.
+// old, mid and now return placeholders for the kind's resourceVersions.
 func (k kind) old() string { return "{old:" + k.Resource + "}" }
 func (k kind) mid() string { return "{mid:" + k.Resource + "}" }
 func (k kind) now() string { return "{now:" + k.Resource + "}" }
 
-// world is a cluster in which nothing changes any more, and what is known of it.
+// world is a cluster whose objects do not change any more.
 type world struct {
 	server   *controlplane.ControlPlane
 	upstream *target
@@ -127,8 +127,8 @@ type world struct {
 	versions map[string]string // by placeholder
 }
 
-// newWorld creates the objects of testdata. The server has forgotten all history then: etcd is compacted, and the watch
-// caches are of a new process.
+// newWorld creates the objects of testdata, and then drops the server's history: etcd is compacted, and a new process
+// has new watch caches.
 func newWorld(ctx context.Context, server *controlplane.ControlPlane) (w *world, err error) {
 	w = &world{server: server, versions: map[string]string{"{future}": "1000000000"}}
 	config := w.server.Config(controlplane.Writer)
@@ -160,7 +160,7 @@ func newWorld(ctx context.Context, server *controlplane.ControlPlane) (w *world,
 	return w, w.served(ctx)
 }
 
-// create creates the objects of testdata, with their status.
+// create creates the objects of testdata with their status.
 func (w *world) create(ctx context.Context) error {
 	data, err := os.ReadFile(filepath.Join("testdata", "world.yaml"))
 	if err != nil {
@@ -177,7 +177,7 @@ func (w *world) create(ctx context.Context) error {
 			return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 	}
-	for _, size := range []int{100, 127, 129, 150} { // KiB; from 128 on answers are compressed
+	for _, size := range []int{100, 127, 129, 150} { // in KiB; compression starts at 128
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": fmt.Sprintf("size-%d", size), "namespace": "large"},
 			"data":     map[string]any{"a": strings.Repeat("0123456789abcdef", size*64)}}}
@@ -194,7 +194,7 @@ func (w *world) createOne(ctx context.Context, u *unstructured.Unstructured) err
 		return err
 	}
 	var created *unstructured.Unstructured
-	err = retry(ctx, func() error { // a new kind is served a while after its definition
+	err = retry(ctx, func() error { // a new kind is served some time after its definition
 		created, err = r.Create(ctx, u, metav1.CreateOptions{})
 		return err
 	})
@@ -206,7 +206,7 @@ func (w *world) createOne(ctx context.Context, u *unstructured.Unstructured) err
 	return err
 }
 
-// resource is where an object is written.
+// resource returns the client for an object.
 func (w *world) resource(u *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	for _, k := range mirroredKinds {
 		if u.GetKind() == k.Kind {
@@ -223,7 +223,7 @@ func (w *world) in(k kind, namespace string) dynamic.ResourceInterface {
 	return w.client.Resource(k.GroupVersionResource).Namespace(namespace)
 }
 
-// retry calls do until it succeeds, or fails as it will again.
+// retry calls do until it succeeds, or fails with a permanent error.
 func retry(ctx context.Context, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -240,7 +240,7 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// version is the resourceVersion of a collection.
+// version returns the resourceVersion of a collection.
 func (w *world) version(ctx context.Context, k kind) (string, error) {
 	list, err := w.client.Resource(k.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -249,7 +249,7 @@ func (w *world) version(ctx context.Context, k kind) (string, error) {
 	return list.GetResourceVersion(), nil
 }
 
-// touch changes an object of each kind, so that {ancient} is from before.
+// touch changes an object of each kind, after which {ancient} is outdated.
 func (w *world) touch(ctx context.Context) error {
 	for _, k := range mirroredKinds {
 		if err := w.patch(ctx, k, k.object, `{"metadata":{"annotations":{"test/touched":"yes"}}}`); err != nil {
@@ -267,7 +267,7 @@ func (w *world) patch(ctx context.Context, k kind, name, patch string) error {
 	return nil
 }
 
-// served waits until the server has all kinds again, and describes them.
+// served waits until the server serves and describes all kinds again.
 func (w *world) served(ctx context.Context) error {
 	for _, k := range mirroredKinds {
 		if err := retry(ctx, func() error { _, err := w.version(ctx, k); return err }); err != nil {
@@ -285,9 +285,9 @@ func (w *world) served(ctx context.Context) error {
 	})
 }
 
-// stir makes the latest changes: of each kind an object comes, gets and loses labels and goes, and others stay. All
-// have resourceVersions above old and, at last, the one that is now. Of the further kinds one object changes.
-func (w *world) stir(ctx context.Context) error {
+// makeChanges makes the latest changes. Of each kind an object is created, gains and loses labels, and is deleted;
+// others stay. The changes lie between the kind's old and now. Of the further kinds one object changes.
+func (w *world) makeChanges(ctx context.Context) error {
 	for _, k := range mirroredKinds {
 		var err error
 		if w.versions[k.old()], err = w.version(ctx, k); err != nil {
@@ -354,7 +354,7 @@ func (k kind) another(name string) *unstructured.Unstructured {
 	return u
 }
 
-// listed waits until a server has the objects of all kinds.
+// listed waits until a server serves the objects of all kinds.
 func (w *world) listed(ctx context.Context, t *target) error {
 	for _, k := range mirroredKinds {
 		err := retry(ctx, func() error {
