@@ -13,19 +13,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The credentials of the two users, members of system:masters. The
-// server listens on loopback and dies with the test.
+// The credentials of the two users, both in the group system:masters. The server listens on loopback and ends with the
+// test.
 const (
 	token       = "larder-e2e"
 	writerToken = "larder-e2e-writer"
 )
 
-// Writer is the user agent of clients whose requests are not logged: those that make and change what others are tested
-// on. Nobody asks what they asked, and to log them takes the server several percent of its time.
+// Writer is the user agent of clients that create and change test objects. Their requests are not logged, which saves
+// the server several percent of its time.
 const Writer = "writer"
 
-// auditPolicy logs one entry when a request arrives and one when it is answered. The server's own requests are left
-// out, those of Writer, and Leases: those who write many do not want to wait for a log that says so.
+// auditPolicy logs one entry per request and one per answer. It omits requests of the server itself, of Writer, and for
+// Leases, since logging would slow down frequent writers.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -38,7 +38,7 @@ rules:
 - level: Metadata
 `
 
-// apiServer is kube-apiserver, on a port that stays the same.
+// apiServer is a kube-apiserver on a fixed port.
 type apiServer struct {
 	binary string
 	dir    string
@@ -89,13 +89,13 @@ func newAPIServer(binaries, dir, etcdURL string, o Options) (*apiServer, error) 
 		"--audit-policy-file=" + policy, "--audit-log-path=" + s.audit, "--audit-log-maxsize=4096",
 	}, o.Args...)
 	if !slices.ContainsFunc(o.Args, func(arg string) bool { return strings.HasPrefix(arg, "--authorization-mode=") }) {
-		// it would be added to
+		// a second value would be added to the default
 		s.args = append(s.args, "--authorization-mode=AlwaysAllow")
 	}
 	return s, nil
 }
 
-// start runs the server and waits until it is ready and has made kube-system.
+// start starts the server and waits until it is ready and has created kube-system.
 func (s *apiServer) start(ctx context.Context) (err error) {
 	if s.proc, err = StartProcess("kube-apiserver", s.log, s.env, s.binary, s.args...); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *apiServer) start(ctx context.Context) (err error) {
 	})
 }
 
-// readyz returns an error that names the checks which fail.
+// readyz returns an error that names the failed checks.
 func readyz(ctx context.Context, c rest.Interface) error {
 	text, err := c.Get().AbsPath("/readyz").DoRaw(ctx)
 	if err == nil {
@@ -146,6 +146,6 @@ func (s *apiServer) config(userAgent string) *rest.Config {
 		BearerToken:     credential,
 		TLSClientConfig: rest.TLSClientConfig{CAData: s.certs.pem},
 		UserAgent:       userAgent,
-		QPS:             -1, // the tests' own writes are not to be throttled
+		QPS:             -1, // no throttling of the tests' writes
 	}
 }

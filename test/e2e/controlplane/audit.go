@@ -9,50 +9,50 @@ import (
 	"strings"
 )
 
-// Request is one request as the server's audit log tells it.
+// Request is one request according to the server's audit log.
 type Request struct {
-	// Verb is list, watch, get, create, update, patch, delete, deletecollection; empty
-	// for a path that is no resource's.
+	// Verb is list, watch, get, create, update, patch, delete or deletecollection. It is empty for paths without a
+	// resource.
 	Verb string
-	// Path and Query are those of the request line.
+	// Path and Query are from the request line.
 	Path  string
 	Query url.Values
-	// Resource and Namespace, such as pods and default.
+	// Resource and Namespace are names such as pods and default.
 	Resource  string
 	Namespace string
-	// User is who the client was to the server.
+	// User is the authenticated user.
 	User string
-	// UserAgent is what the client called itself.
+	// UserAgent is the client's user agent.
 	UserAgent string
-	// Code is the status it was answered with; 0 if it has not been.
+	// Code is the status of the answer; 0 without one.
 	Code int
 }
 
-// Probe reports whether it is a list that only asks for the server's resourceVersion.
+// Probe reports whether the request is a list that only reads the server's resourceVersion.
 func (r Request) Probe() bool {
 	return r.Verb == "list" && r.Query.Get("limit") == "1" && r.Query.Get("continue") == "" && !r.Lookup() && !r.Compare()
 }
 
-// Lookup reports whether it is a list of one object, by name.
+// Lookup reports whether the request is a list of one object by name.
 func (r Request) Lookup() bool {
 	return r.Verb == "list" && strings.Contains(r.Query.Get("fieldSelector"), "metadata.name=")
 }
 
-// Compare reports whether it is the page of metadata that an informer compares with what it holds when it starts again.
-// An audit log does not tell the form that was asked for; no other list asks for a time-out.
+// Compare reports whether the request is the metadata page that an informer compares with its objects at a start. An
+// audit log lacks the requested media type, but no other list has a time-out.
 func (r Request) Compare() bool { return r.Verb == "list" && r.Query.Get("timeoutSeconds") != "" }
 
-// List reports whether it is a list, and none of a Probe, a Lookup and a Compare.
+// List reports whether the request is a list other than a Probe, a Lookup and a Compare.
 func (r Request) List() bool { return r.Verb == "list" && !r.Probe() && !r.Lookup() && !r.Compare() }
 
-// Watch reports whether it is a watch.
+// Watch reports whether the request is a watch.
 func (r Request) Watch() bool { return r.Verb == "watch" }
 
 func (r Request) String() string {
 	return fmt.Sprintf("%-6s %d %s?%s", r.Verb, r.Code, r.Path, r.Query.Encode())
 }
 
-// auditEvent is the part of audit.k8s.io/v1 Event that is read here.
+// auditEvent holds the fields of an audit.k8s.io/v1 Event that readAudit uses.
 type auditEvent struct {
 	AuditID    string `json:"auditID"`
 	Stage      string `json:"stage"`
@@ -71,8 +71,8 @@ type auditEvent struct {
 	} `json:"responseStatus"`
 }
 
-// readAudit returns the requests whose first entry lies at or behind the offset, in the order of
-// arrival, of those clients whose user agent matches; empty matches all.
+// readAudit returns the requests with a matching user agent, in order of arrival. Their first entry lies at or after
+// the offset. An empty user agent matches all.
 func readAudit(path string, offset int64, userAgent string) ([]*Request, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func readAudit(path string, offset int64, userAgent string) ([]*Request, error) 
 	for lines.Scan() {
 		var e auditEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			break // the last line is being written
+			break // the last line is incomplete
 		}
 		if userAgent != "" && e.UserAgent != userAgent {
 			continue

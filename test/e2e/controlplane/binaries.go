@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Binaries returns the directory that holds kube-apiserver, kubectl and etcd. The first
-// call on a machine builds them, which takes minutes and reports its progress
-// on standard error.
+// Binaries returns the directory of kube-apiserver, kubectl and etcd. The first call on a machine builds them, which
+// takes minutes, and reports its progress on standard error.
 func Binaries(ctx context.Context) (string, error) {
 	dir, err := clusterModule()
 	if err != nil {
@@ -20,7 +19,7 @@ func Binaries(ctx context.Context) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", "run", "./cmd/build")
 	cmd.Dir = dir
-	// The module stands alone: flags and a work space of the caller's are not its.
+	// The caller's flags and workspace do not apply to this module.
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -30,7 +29,7 @@ func Binaries(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// clusterModule finds test/cluster from the current directory upwards.
+// clusterModule searches for test/cluster from the current directory upwards.
 func clusterModule() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

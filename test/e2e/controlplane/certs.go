@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// certs are the serving certificate, which is its own authority, and the key
-// that signs service account tokens: the same pair.
+// certs holds a self-signed serving certificate. Its key pair also signs service account tokens.
 type certs struct {
 	certFile string
 	keyFile  string

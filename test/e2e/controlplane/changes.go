@@ -10,18 +10,18 @@ import (
 	"strconv"
 )
 
-// Change is a change as etcd has it, which is the truth about what clients of the API server are told.
+// Change is a change in etcd, for comparison with the events of the API server's clients.
 type Change struct {
-	// Key is that of etcd: /registry/configmaps/NAMESPACE/NAME.
+	// Key is etcd's key: /registry/configmaps/NAMESPACE/NAME.
 	Key string
-	// Revision of the change is the resourceVersion of the object.
+	// Revision is the resourceVersion of the changed object.
 	Revision int64
-	// Value is the object as it is stored, with the envelope of protobuf; nil of a deletion.
+	// Value is the stored object in its protobuf envelope, or nil for a deletion.
 	Value []byte
 }
 
-// Changes calls fn for each change under a prefix of etcd's keys, from the first one on, in order, until ctx ends.
-// It must be called before etcd compacts any of them.
+// Changes calls fn for each change under a prefix of etcd's keys, from the first one and in order, until ctx ends. Call
+// it before etcd compacts its history.
 func (c *ControlPlane) Changes(ctx context.Context, prefix string, fn func(Change)) error {
 	end := []byte(prefix)
 	end[len(end)-1]++

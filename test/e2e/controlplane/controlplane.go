@@ -12,21 +12,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// startTimeout is how long one start of etcd or the server may take, on a busy machine too.
+// startTimeout limits the start of etcd or the server, even on a busy machine.
 const startTimeout = 3 * time.Minute
 
-// Options are the options of Start. The zero value works.
+// Options configure Start. The zero value works.
 type Options struct {
-	// Dir holds data and logs. Default: a temporary one that Stop removes.
+	// Dir holds data and logs. Default: a temporary directory that Stop removes.
 	Dir string
-	// Args are further flags of kube-apiserver.
+	// Args are additional flags of kube-apiserver.
 	Args []string
-	// Env are further variables (NAME=VALUE) of both programs, such as GOGC.
+	// Env are additional variables (NAME=VALUE) of both programs, for example GOGC.
 	Env []string
 }
 
-// ControlPlane is one running kube-apiserver with its etcd. Its methods must not be
-// called at the same time, but for Config, Mark and Requests.
+// ControlPlane is a running kube-apiserver with its etcd. Config, Mark and Requests are safe for concurrent use, and
+// the other methods are not.
 type ControlPlane struct {
 	dir     string
 	ownsDir bool
@@ -34,7 +34,7 @@ type ControlPlane struct {
 	server  *apiServer
 }
 
-// Start builds the programs if need be, starts them and returns when the server is ready.
+// Start builds missing programs, starts them, and returns once the server is ready.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	binaries, err := Binaries(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Stop kills both processes, waits for them and removes a directory that Start made.
+// Stop kills both processes, waits for them, and removes a directory made by Start.
 func (c *ControlPlane) Stop() error {
 	c.stopAll()
 	if c.ownsDir {
@@ -68,44 +68,43 @@ func (c *ControlPlane) Stop() error {
 	return nil
 }
 
-// Dir is where data and logs are.
+// Dir returns the directory of data and logs.
 func (c *ControlPlane) Dir() string { return c.dir }
 
 // Logs returns the names of the log files.
 func (c *ControlPlane) Logs() []string { return []string{c.etcd.log, c.server.log, c.server.audit} }
 
-// Config returns the credentials of a client that calls itself userAgent, by which
-// Requests tells clients apart.
+// Config returns a client configuration with credentials and that user agent. Requests distinguishes clients by it.
 func (c *ControlPlane) Config(userAgent string) *rest.Config { return c.server.config(userAgent) }
 
-// Address is host:port of the server.
+// Address returns host:port of the server.
 func (c *ControlPlane) Address() string { return fmt.Sprintf("127.0.0.1:%d", c.server.port) }
 
-// APIServerPID is the id of the API server's process; another one after each start.
+// APIServerPID returns the process id of the API server, which changes with each start.
 func (c *ControlPlane) APIServerPID() int { return c.server.proc.cmd.Process.Pid }
 
-// StopAPIServer kills the API server. etcd goes on.
+// StopAPIServer kills the API server. etcd continues.
 func (c *ControlPlane) StopAPIServer() { c.server.proc.Kill() }
 
-// StartAPIServer starts it again on the same port, and waits until it is ready. It has
-// lost its watch history: every older resourceVersion gets 410.
+// StartAPIServer starts the API server on the same port, and waits until it is ready. Its watch history is lost: older
+// resourceVersions get 410.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return c.server.start(ctx)
 }
 
-// Restart is StopAPIServer and StartAPIServer.
+// Restart combines StopAPIServer and StartAPIServer.
 func (c *ControlPlane) Restart(ctx context.Context) error {
 	c.StopAPIServer()
 	return c.StartAPIServer(ctx)
 }
 
-// Compact drops etcd's history before now. The API server's watch cache keeps its own; a
-// resource whose cache is off (--watch-cache-sizes=resource#0) feels it at once.
+// Compact drops etcd's history up to now. The API server's watch cache keeps its own history. A resource without a
+// watch cache (--watch-cache-sizes=resource#0) loses its history at once.
 func (c *ControlPlane) Compact(ctx context.Context) error { return c.etcd.compact(ctx) }
 
-// CompactTo is Compact for what was before a resourceVersion.
+// CompactTo drops etcd's history before a resourceVersion.
 func (c *ControlPlane) CompactTo(ctx context.Context, resourceVersion int64) error {
 	return c.etcd.compactTo(ctx, resourceVersion)
 }
@@ -113,7 +112,7 @@ func (c *ControlPlane) CompactTo(ctx context.Context, resourceVersion int64) err
 // Backup is a copy of etcd's data.
 type Backup struct{ dir string }
 
-// Backup copies etcd's data. Both processes are stopped and started for it.
+// Backup copies etcd's data. It stops and restarts both processes.
 func (c *ControlPlane) Backup(ctx context.Context) (*Backup, error) {
 	c.stopAll()
 	dir, err := os.MkdirTemp(c.dir, "backup-")
@@ -126,8 +125,8 @@ func (c *ControlPlane) Backup(ctx context.Context) (*Backup, error) {
 	return &Backup{dir: dir}, c.startAll(ctx)
 }
 
-// Restore puts a backup in the place of etcd's data and starts both again: the
-// cluster goes back in time, resourceVersions too.
+// Restore replaces etcd's data with a backup, and restarts both processes. The cluster goes back in time, including its
+// resourceVersions.
 func (c *ControlPlane) Restore(ctx context.Context, b *Backup) error {
 	c.stopAll()
 	if err := os.RemoveAll(c.etcd.dir); err != nil {
@@ -139,7 +138,7 @@ func (c *ControlPlane) Restore(ctx context.Context, b *Backup) error {
 	return c.startAll(ctx)
 }
 
-// Reset replaces the cluster by a new, empty one on the same address.
+// Reset replaces the cluster with a new, empty one at the same address.
 func (c *ControlPlane) Reset(ctx context.Context) error {
 	c.stopAll()
 	if err := os.RemoveAll(c.etcd.dir); err != nil {
@@ -148,7 +147,7 @@ func (c *ControlPlane) Reset(ctx context.Context) error {
 	return c.startAll(ctx)
 }
 
-// Mark returns the present end of the audit log, for Requests.
+// Mark returns the current end of the audit log, for Requests.
 func (c *ControlPlane) Mark() (int64, error) {
 	fi, err := os.Stat(c.server.audit)
 	if err != nil {
@@ -157,8 +156,8 @@ func (c *ControlPlane) Mark() (int64, error) {
 	return fi.Size(), nil
 }
 
-// Requests returns what the client of that user agent has asked since the mark, 0 for ever, in order; an empty user
-// agent is every client.
+// Requests returns the requests with that user agent since the mark, in order. Mark 0 means all requests, and an empty
+// user agent all clients.
 func (c *ControlPlane) Requests(userAgent string, mark int64) ([]*Request, error) {
 	return readAudit(c.server.audit, mark, userAgent)
 }
@@ -184,8 +183,7 @@ func (c *ControlPlane) stopAll() {
 	}
 }
 
-// EtcdSnapshot drops etcd's history and what is free in its file, writes a snapshot of it as etcdctl snapshot save
-// does, and returns how large that is.
+// EtcdSnapshot compacts and defragments etcd, writes a snapshot as etcdctl snapshot save does, and returns its size.
 func (c *ControlPlane) EtcdSnapshot(ctx context.Context, w io.Writer) (size int64, err error) {
 	if err := c.etcd.compact(ctx); err != nil {
 		return 0, err

@@ -66,7 +66,7 @@ func TestSumSeries(t *testing.T) {
 	}
 }
 
-// The accidents do what they say: a restore brings back the past, and a reset another cluster.
+// TestAccidents checks that Restore returns to the backup's state, and that Reset makes a new cluster.
 func TestAccidents(t *testing.T) {
 	ctx := t.Context()
 	c, err := Start(ctx, Options{Dir: t.TempDir()})

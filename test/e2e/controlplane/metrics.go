@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Version is what the server says of itself, such as v1.36.3.
+// Version returns the server's version, for example v1.36.3.
 func (c *ControlPlane) Version(ctx context.Context) (string, error) {
 	client, err := kubernetes.NewForConfig(c.Config("version"))
 	if err != nil {
@@ -24,8 +24,8 @@ func (c *ControlPlane) Version(ctx context.Context) (string, error) {
 	return v.GitVersion, ctx.Err()
 }
 
-// RequestTotal returns the sum of the server's counter apiserver_request_total over
-// the series of one resource and verb (LIST, WATCH, GET, …).
+// RequestTotal returns the server's counter apiserver_request_total for a resource and a verb (LIST, WATCH, GET, …),
+// summed over its series.
 func (c *ControlPlane) RequestTotal(ctx context.Context, resource, verb string) (int, error) {
 	client, err := kubernetes.NewForConfig(c.Config("metrics"))
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *ControlPlane) RequestTotal(ctx context.Context, resource, verb string) 
 		fmt.Sprintf("resource=%q", resource), fmt.Sprintf("verb=%q", verb), `subresource=""`)
 }
 
-// sumSeries adds up the series of a metric that carry all of the given labels.
+// sumSeries returns the sum of a metric's series that have all of the labels.
 func sumSeries(text []byte, metric string, labels ...string) (int, error) {
 	sum := 0.0
 	lines := bufio.NewScanner(bytes.NewReader(text))

@@ -6,15 +6,15 @@ import (
 	"net"
 )
 
-// Ports are picked below the range that systems use for outgoing connections: a server that is stopped and started
-// again would find its port taken by one of its own clients, which dial it all the time.
+// Ports are below the system's range for outgoing connections. Otherwise one of the clients that dial a stopped server
+// might take its port.
 const (
 	lowestPort  = 20_000
 	highestPort = 32_000
 	portTries   = 50
 )
 
-// Listen listens on a loopback port that nobody is likely to take after the listener is closed.
+// Listen listens on a loopback port that other processes are unlikely to take after the listener is closed.
 func Listen() (l net.Listener, err error) {
 	for range portTries {
 		l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowestPort+rand.IntN(highestPort-lowestPort)))
@@ -25,8 +25,8 @@ func Listen() (l net.Listener, err error) {
 	return nil, err
 }
 
-// freePorts returns n loopback ports that nobody listens on. Somebody else may
-// take one before it is used; Start then fails and says so.
+// freePorts returns n unused loopback ports. Another process may still take one before its use; Start then fails with
+// an error.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
@@ -34,7 +34,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // only at the end, so that all differ
+		defer l.Close() // at the end, so that the ports differ
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

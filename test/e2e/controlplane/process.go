@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// Process is one running child. Its output goes to a log file.
+// Process is a running child process with a log file.
 type Process struct {
 	name string
 	log  string
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the child has been waited for
-	err  error         // of Wait; read after done
+	done chan struct{} // closed after Wait
+	err  error         // result of Wait; valid after done
 }
 
-// StartProcess starts a program, with env beside what this process has, and one goroutine that waits for it. Its output
-// is added to the file logPath. On Linux the kernel kills it when this process dies.
+// StartProcess starts a program with additional environment variables, and a goroutine that waits for its end. The
+// program's output is appended to logPath. On Linux the kernel kills the program when this process dies.
 func StartProcess(name, logPath string, env []string, program string, args ...string) (*Process, error) {
 	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -32,8 +32,7 @@ func StartProcess(name, logPath string, env []string, program string, args ...st
 	go func() {
 		defer close(p.done)
 		defer logFile.Close()
-		// The kernel's "parent" is the thread that forked: it must live as long as the
-		// child (golang/go#27505).
+		// Pdeathsig refers to the parent thread, so that thread must outlive the child (golang/go#27505).
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -48,17 +47,17 @@ func StartProcess(name, logPath string, env []string, program string, args ...st
 	return p, nil
 }
 
-// Kill ends the child at once and waits for it.
+// Kill kills the child and waits for it.
 func (p *Process) Kill() {
 	if p == nil {
 		return
 	}
-	_ = p.cmd.Process.Kill() // an error means that it has ended already
+	_ = p.cmd.Process.Kill() // fails if the child has already ended
 	<-p.done
 }
 
-// Terminate asks the child to end and waits for it. It returns an error with the end of the log if the child does not
-// end well, or has ended before.
+// Terminate sends SIGTERM to the child and waits for it. If the child fails, or ended before, the error includes the
+// end of its log.
 func (p *Process) Terminate() error {
 	signalled := p.cmd.Process.Signal(syscall.SIGTERM)
 	<-p.done
@@ -68,7 +67,7 @@ func (p *Process) Terminate() error {
 	return nil
 }
 
-// Exited returns an error with the end of the log if the child is no longer running.
+// Exited returns an error with the end of the log if the child has ended.
 func (p *Process) Exited() error {
 	select {
 	case <-p.done:
@@ -78,7 +77,7 @@ func (p *Process) Exited() error {
 	}
 }
 
-// Log is the end of what the child has written.
+// Log returns the end of the child's output.
 func (p *Process) Log() string { return tail(p.log, 4096) }
 
 // tail returns the last n bytes of a file, for error messages.

@@ -24,7 +24,7 @@ const (
 	aggregated   = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
-// paths are those of discovery for some resources.
+// paths returns the discovery paths of some resources.
 func paths(of []discovery.Resource) []string {
 	all := []string{"/api", "/apis"}
 	for _, r := range of {
@@ -41,7 +41,8 @@ func paths(of []discovery.Resource) []string {
 	return all
 }
 
-// TestDocuments: for what is mirrored, each document is the server's, but for what doc.go of package discovery names.
+// TestDocuments checks that each discovery document of mirrored resources equals the server's, except for the
+// differences in doc.go of package discovery.
 func TestDocuments(t *testing.T) {
 	all := mirrored(t)
 	h := handler(t, all, learn(t, all))
@@ -71,7 +72,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestNotThere: what there is not is answered as the server does.
+// TestNotThere checks that unknown paths are answered as by the server.
 func TestNotThere(t *testing.T) {
 	all := mirrored(t)
 	h := handler(t, all, learn(t, all))
@@ -85,7 +86,7 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
-// read decodes a document to what JSON has of it. Of the server's it takes what is mirrored.
+// read decodes a document into JSON values. From the server's document it keeps mirrored resources only.
 func read(t *testing.T, a answer, path, accept string, servers bool) any {
 	t.Helper()
 	data := a.body
@@ -107,7 +108,7 @@ func read(t *testing.T, a answer, path, accept string, servers bool) any {
 	return document
 }
 
-// toJSON decodes protobuf.
+// toJSON converts protobuf to JSON.
 func toJSON(data []byte, path string, isAggregated bool) ([]byte, error) {
 	var unknown runtime.Unknown
 	if err := unknown.Unmarshal(data[4:]); err != nil {
@@ -144,10 +145,11 @@ func toJSON(data []byte, path string, isAggregated bool) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// normalize takes out what doc.go of package discovery names, and of the server's document what is not mirrored.
+// normalize removes the differences that doc.go of package discovery names, and from the server's document resources
+// that are not mirrored.
 func normalize(document map[string]any, servers bool) {
 	for _, a := range list(document, "serverAddressByClientCIDRs") {
-		a["serverAddress"] = "of the server" // each tells its own
+		a["serverAddress"] = "of the server" // differs by definition
 	}
 	if !servers {
 		return
@@ -183,7 +185,7 @@ func normalize(document map[string]any, servers bool) {
 	}
 	if groups, ok := document["groups"].([]any); ok {
 		document["groups"] = slices.DeleteFunc(groups, func(g any) bool {
-			// nothing in them can be listed
+			// these groups have no resources to list
 			name := g.(map[string]any)["name"]
 			return name == "authentication.k8s.io" || name == "authorization.k8s.io"
 		})
@@ -198,7 +200,7 @@ func list(of map[string]any, field string) (all []map[string]any) {
 	return all
 }
 
-// TestPart: of a part of the resources there are the documents of that part, in the server's order.
+// TestPart checks that a subset of the resources gets the documents of that subset, in the server's order.
 func TestPart(t *testing.T) {
 	all := slices.DeleteFunc(mirrored(t), func(r discovery.Resource) bool {
 		return r.Group != "batch" && r.Group != "example.com" && r.Group != "a.example.org" && r.Resource != "pods"
@@ -221,7 +223,7 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// TestVersion: it is the server's, byte for byte.
+// TestVersion checks that /version equals the server's, byte for byte.
 func TestVersion(t *testing.T) {
 	all := mirrored(t)
 	h := handler(t, all, learn(t, all))
@@ -233,7 +235,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestSchemas: the index has the server's URLs, and the schemas are the server's, byte for byte.
+// TestSchemas checks that the OpenAPI index has the server's URLs, and that the schemas equal the server's, byte for
+// byte.
 func TestSchemas(t *testing.T) {
 	all := mirrored(t)
 	stored := learn(t, all)

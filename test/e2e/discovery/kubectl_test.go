@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// TestKubectl: what kubectl makes of discovery and schemas alone is the same.
+// TestKubectl checks that kubectl commands on discovery and schemas print the same for both servers.
 func TestKubectl(t *testing.T) {
 	all := mirrored(t)
 	s := httptest.NewServer(handler(t, all, learn(t, all)))
@@ -36,7 +36,7 @@ func TestKubectl(t *testing.T) {
 		"explain nonsense",
 	} {
 		want, got := run(t, theirs, args), run(t, mine, args)
-		if strings.HasPrefix(args, "api-versions") { // nothing of them can be mirrored
+		if strings.HasPrefix(args, "api-versions") { // groups without resources that can be mirrored
 			want = slices.DeleteFunc(want, func(line string) bool {
 				return strings.HasPrefix(line, "authentication.k8s.io/") || strings.HasPrefix(line, "authorization.k8s.io/")
 			})
@@ -52,7 +52,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// kubeconfig makes one, beside which kubectl has its cache.
+// kubeconfig writes a kubeconfig. kubectl keeps its cache beside it.
 func kubeconfig(t *testing.T, c *rest.Config) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -62,11 +62,11 @@ func kubeconfig(t *testing.T, c *rest.Config) string {
 	return path
 }
 
-// run returns what kubectl prints.
+// run returns the output of kubectl.
 func run(t *testing.T, config, args string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), kubectl, append(strings.Fields(args), "--kubeconfig", config, "--cache-dir",
 		filepath.Join(filepath.Dir(config), "cache"))...)
-	out, _ := cmd.CombinedOutput() // an error is among it
+	out, _ := cmd.CombinedOutput() // the output includes errors
 	return strings.Split(string(out), "\n")
 }

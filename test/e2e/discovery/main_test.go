@@ -1,5 +1,5 @@
-// Package discovery compares what package internal/discovery says of an API server's resources with what the server
-// says of them, and asks both with kubectl.
+// Package discovery compares the documents of package internal/discovery with the API server's, directly and through
+// kubectl.
 package discovery
 
 import (

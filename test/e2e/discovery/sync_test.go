@@ -21,11 +21,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// synced are mirrored by larder sync, each in one version.
+// synced are the resources of larder sync, each in one version.
 var synced = []string{"pods", "deployments", "cronjobs", "gadgets.v1.example.com"}
 
-// TestSync: kubectl explains what larder sync has stored, from the store, from a snapshot of it and from one of the
-// server, and from a store that a snapshot was restored to; without the server.
+// TestSync checks that kubectl explain works offline from the data of larder sync: from the store, from a snapshot of
+// it, from a restored store, and from a snapshot of the server.
 func TestSync(t *testing.T) {
 	all := mirrored(t)
 	dir := t.TempDir()
@@ -88,7 +88,7 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// syncTo runs larder sync until the store knows what the server says of itself.
+// syncTo runs larder sync until the store has the server's discovery data.
 func syncTo(t *testing.T, larder, kubeconfig, path string, flags ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -116,7 +116,7 @@ func syncTo(t *testing.T, larder, kubeconfig, path string, flags ...string) {
 	}
 }
 
-// knows reports whether a snapshot of the store, which a sync holds, has all that is to be learned.
+// knows reports whether a snapshot of the running sync's store has all discovery data.
 func knows(ctx context.Context, t *testing.T, larder, path string, schemas bool) bool {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "probe.larder")

@@ -26,7 +26,7 @@ import (
 var definitions = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// custom is a namespaced custom resource, served in the versions v1, which is stored, and v2.
+// custom is a namespaced custom resource with the versions v1, its storage version, and v2.
 type custom struct {
 	*testing.T
 	client dynamic.Interface
@@ -55,7 +55,7 @@ func (c *custom) must(err error) {
 	}
 }
 
-// name is that of the definition.
+// name returns the name of the definition.
 func (c *custom) name() string { return "things." + c.group }
 
 func (c *custom) resource(version string) schema.GroupVersionResource {
@@ -94,7 +94,7 @@ func (c *custom) undefine() {
 	})
 }
 
-// convert sets how objects are converted.
+// convert sets the conversion strategy.
 func (c *custom) convert(strategy string) {
 	c.Helper()
 	_, err := c.client.Resource(definitions).Patch(
@@ -112,7 +112,7 @@ func (c *custom) create(name string) {
 	})
 }
 
-// run starts an informer of a version, on a store, until the test ends or stop is called.
+// run starts an informer of a version on a store, until the test ends or stop is called.
 func (c *custom) run(path, version string) (_ informers.GenericInformer, i *informer.Informer, stop func()) {
 	c.Helper()
 	st, err := store.Open(path, store.Options{})
@@ -138,7 +138,7 @@ func (c *custom) run(path, version string) (_ informers.GenericInformer, i *info
 	return generic, i, stop
 }
 
-// holds waits until the informer has just these objects.
+// holds waits until the informer has exactly these objects.
 func (c *custom) holds(i informers.GenericInformer, want ...string) {
 	c.Helper()
 	c.eventually(fmt.Sprintf("the informer does not hold %q", want), func() bool {
@@ -162,8 +162,8 @@ func (c *custom) eventually(problem string, done func() bool) {
 	}
 }
 
-// TestDefinitionIsGone deletes a definition, with its objects, and creates it again (rancher/rancher#35054,
-// kubernetes/kube-state-metrics#2223, argoproj/argo-cd#1247).
+// TestDefinitionIsGone checks that an informer survives the deletion and re-creation of a definition with its objects
+// (rancher/rancher#35054, kubernetes/kube-state-metrics#2223, argoproj/argo-cd#1247).
 func TestDefinitionIsGone(t *testing.T) {
 	c := newCustom(t, "gone")
 	c.create("x")
@@ -189,9 +189,9 @@ func TestDefinitionIsGone(t *testing.T) {
 	c.holds(running, "z")
 }
 
-// TestConversionFails has a conversion webhook that does not answer (argoproj/argo-cd#25305, #20828,
-// rancher/rancher#48384): the other version of the resource goes on, what is stored stays, also over a restart, and the
-// informer goes on when objects are converted again.
+// TestConversionFails checks an informer whose conversion webhook does not answer (argoproj/argo-cd#25305, #20828,
+// rancher/rancher#48384). Stored objects stay, also over a restart, and the informer continues when conversion works
+// again. Informers of the other version are not affected.
 func TestConversionFails(t *testing.T) {
 	c := newCustom(t, "conversion")
 	c.create("x")

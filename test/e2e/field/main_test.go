@@ -1,4 +1,4 @@
-// Package field tries the public bug reports of docs/field-reports.md on a real kube-apiserver.
+// Package field runs the trials of docs/field-reports.md on kube-apiserver.
 package field
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var site *served.Site
 
-// TestMain starts a server that sends GOAWAY now and then, and allows few streams a connection.
+// TestMain starts a server with occasional GOAWAYs and few streams per connection.
 func TestMain(m *testing.M) {
 	o := controlplane.Options{Args: []string{"--goaway-chance=0.02", "--http2-max-streams-per-connection=20"}}
 	served.Run("field", o, func(s *served.Site) (int, error) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// apiServer is the server of the tests.
+// apiServer is the tests' server as a field.Server.
 type apiServer struct{}
 
 func (apiServer) Config() *rest.Config { return site.Server.Config("field") }
@@ -34,14 +34,14 @@ func (apiServer) LoseHistory(t *testing.T) {
 	}
 }
 
-// TestReports tries the reports about informers.
+// TestReports runs the trials of reports about informers.
 func TestReports(t *testing.T) {
 	for report, try := range field.Reports() {
 		t.Run(report, func(t *testing.T) { try(field.NewWorld(t, apiServer{})) })
 	}
 }
 
-// TestReportsOfServers tries the reports about servers that are caches.
+// TestReportsOfServers runs the trials of reports about caching servers.
 func TestReportsOfServers(t *testing.T) {
 	for report, try := range field.ReportsOfServers() {
 		t.Run(report, func(t *testing.T) { try(field.NewWorld(t, apiServer{})) })

@@ -1,13 +1,12 @@
-// Package places starts the servers that tests keep files at: an OCI registry, and an S3 gateway on a directory.
+// Package places starts file servers for tests: an OCI registry, and an S3 gateway on a directory.
 //
 //	host := places.Registry(t, t.TempDir())
 //	s3 := places.S3(t, t.TempDir())
 //
 // Registry runs the CNCF's distribution and S3 runs versitygw, each pinned in a module of its own in test/clients. The
-// first call on a machine builds the program, which takes minutes; make clients does so before.
+// first call on a machine builds the program, which takes minutes. make clients builds both beforehand.
 //
-// A server listens on a free loopback port, speaks plain HTTP and answers when the function returns. It belongs to the
-// test that started it, and is killed by its own id when that test ends; on Linux the kernel kills it too if the test's
-// process dies. What is in its directory stays, so that another server may be started on it. If the test fails, its log
-// gets the end of what the server has written.
+// A server listens on a free loopback port and speaks plain HTTP. It answers when the function returns. The cleanup of
+// its test kills it by process id; on Linux the kernel also kills it if the test process dies. The files in its
+// directory stay, so another server may use them. If the test fails, its log includes the end of the server's output.
 package places

@@ -10,13 +10,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// text is what the tests store.
+// text is the content that the tests store.
 const text = "what a cluster has"
 
-// account is what a request authenticates with. The zero value is none.
+// account holds credentials. The zero value means none.
 type account struct{ user, password string }
 
-// send sends a request on a connection of its own, which is closed then, and returns the answer with its body.
+// send sends a request on its own connection, and returns the answer and its body.
 func send(
 	t *testing.T, a account, method, url string, body io.Reader, headers map[string]string,
 ) (*http.Response, string) {

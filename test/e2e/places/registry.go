@@ -9,15 +9,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Registry starts an OCI registry that stores everything in dir and returns its host, 127.0.0.1:port. Anybody may read,
-// write and delete.
+// Registry starts an OCI registry with its data in dir, and returns its address, 127.0.0.1:port. It needs no
+// authentication.
 func Registry(t testing.TB, dir string) (host string) {
 	t.Helper()
 	return registry(t, dir, nil)
 }
 
-// RegistryAs is Registry for one user, who has to give a password by HTTP's basic authentication. Everybody else gets a
-// 401 with a challenge.
+// RegistryAs is Registry with HTTP basic authentication for one user. Other requests get 401 with a challenge.
 func RegistryAs(t testing.TB, dir, user, password string) (host string) {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
@@ -31,8 +30,8 @@ func RegistryAs(t testing.TB, dir, user, password string) (host string) {
 	return registry(t, dir, map[string]any{"htpasswd": map[string]any{"realm": "larder", "path": users}})
 }
 
-// registry starts one with an auth section of its configuration; nil is none. The program does not start without a
-// file; what is not in it may be in the environment, as the address is.
+// registry starts a registry. auth is the auth section of its configuration, or nil for none. The program requires a
+// configuration file; the address is set by an environment variable.
 func registry(t testing.TB, dir string, auth map[string]any) (host string) {
 	t.Helper()
 	text, err := yaml.Marshal(map[string]any{

@@ -11,10 +11,10 @@ import (
 	"github.com/larder-dev/larder/test/e2e/places"
 )
 
-// digest is the name that a registry has for text.
+// digest is the registry's name for text.
 var digest = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))
 
-// TestRegistry: a blob is pushed, found, read in full and in part, still there for another server on the same
+// TestRegistry checks that a blob can be pushed, found, read in full and in part, read from another server on the same
 // directory, and deleted.
 func TestRegistry(t *testing.T) {
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func TestRegistry(t *testing.T) {
 	})
 }
 
-// TestRegistryAs: only who has the password may read or write.
+// TestRegistryAs checks that reads and writes need the password.
 func TestRegistryAs(t *testing.T) {
 	owner := account{"larder", "a password"}
 	host := places.RegistryAs(t, t.TempDir(), owner.user, owner.password)
@@ -71,7 +71,7 @@ func TestRegistryAs(t *testing.T) {
 	}
 }
 
-// push stores text as a blob: it asks for an upload, and sends everything at once.
+// push stores text as a blob in a single upload request.
 func push(t *testing.T, a account, host string) {
 	t.Helper()
 	begun, body := send(t, a, http.MethodPost, uploads(host), nil, nil)

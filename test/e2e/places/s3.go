@@ -10,17 +10,17 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// S3Server is a running S3 gateway, and what a client of it needs. Buckets are addressed by path.
+// S3Server is a running S3 gateway with its client's parameters. Buckets are addressed by path.
 type S3Server struct {
 	Endpoint  string // http://127.0.0.1:port
 	Region    string // us-east-1
 	AccessKey string
 	SecretKey string
-	Bucket    string // larder, which is there
+	Bucket    string // the existing bucket "larder"
 }
 
-// S3 starts an S3 gateway that stores everything in dir and makes a bucket. An object is the file objects/bucket/key
-// there. Its attributes are in files too, since not every file system of a test has extended attributes.
+// S3 starts an S3 gateway with its data in dir, and creates a bucket. An object is the file objects/BUCKET/KEY. Its
+// attributes are in other files, because some file systems lack extended attributes.
 func S3(t testing.TB, dir string) S3Server {
 	t.Helper()
 	objects, attributes := filepath.Join(dir, "objects"), filepath.Join(dir, "attributes")
@@ -44,7 +44,7 @@ func S3(t testing.TB, dir string) S3Server {
 	return s
 }
 
-// makeBucket makes the bucket, unless the directory has it from another server.
+// makeBucket creates the bucket, unless the directory already has it.
 func (s S3Server) makeBucket(t testing.TB) {
 	t.Helper()
 	client := s.Client(t)
@@ -57,7 +57,7 @@ func (s S3Server) makeBucket(t testing.TB) {
 	}
 }
 
-// Client returns one that may do everything. Its connections are closed when the test ends.
+// Client returns a client with all rights. Its connections are closed when the test ends.
 func (s S3Server) Client(t testing.TB) *minio.Client {
 	t.Helper()
 	endpoint, err := url.Parse(s.Endpoint)

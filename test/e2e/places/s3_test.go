@@ -16,8 +16,8 @@ import (
 
 const key = "seeds/pods"
 
-// TestS3: an object is stored, read in full, in part and by a link that anybody may use, and listed; it is not
-// overwritten by who asks for that, is still there for another server on the same directory, and is deleted.
+// TestS3 checks that an object can be stored, read in full, in part and by a presigned URL, and listed. A conditional
+// put does not overwrite it, another server on the same directory still has it, and it can be deleted.
 func TestS3(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("put", func(t *testing.T) {
@@ -70,7 +70,7 @@ func put(t *testing.T, c *minio.Client, bucket string) {
 	}
 }
 
-// get reads from a byte to another one, or everything.
+// get reads a range of bytes, or everything.
 func get(t *testing.T, c *minio.Client, bucket string, from, to int64) string {
 	t.Helper()
 	var o minio.GetObjectOptions
@@ -91,7 +91,7 @@ func get(t *testing.T, c *minio.Client, bucket string, from, to int64) string {
 	return string(got)
 }
 
-// presigned reads with net/http alone, by a link that minio-go signs; without the signature there is nothing to read.
+// presigned reads with net/http through a URL signed by minio-go. Without the signature the read must fail.
 func presigned(t *testing.T, c *minio.Client, bucket string) {
 	t.Helper()
 	link, err := c.PresignedGetObject(t.Context(), bucket, key, time.Hour, nil)
@@ -110,7 +110,7 @@ func presigned(t *testing.T, c *minio.Client, bucket string) {
 	}
 }
 
-// once: If-None-Match: * keeps an object that is there, and stores one that is not.
+// once checks that If-None-Match: * keeps an existing object, and stores a missing one.
 func once(t *testing.T, c *minio.Client, bucket string) {
 	t.Helper()
 	var o minio.PutObjectOptions

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// patience is how long a server may take until it answers, on a busy machine too.
+	// patience limits the start of a server, even on a busy machine.
 	patience = 2 * time.Minute
-	// tries is how many ports may be taken by somebody else between the choice of one and the start of the server.
+	// tries limits the starts on ports that another process takes first.
 	tries = 5
 )
 
-// errTaken is the start of a server on a port that somebody else listens on.
+// errTaken means that another process listens on the server's port.
 var errTaken = errors.New("the port is taken")
 
-// server is a program of test/clients, and what it is started with.
+// server is a program of test/clients with its parameters.
 type server struct {
 	name string
-	// ready is a path that the server answers with less than a 500 when it is ready.
+	// ready is a path that a ready server answers with a status below 500.
 	ready string
-	// command returns the arguments and the further environment of a server that listens on an address.
+	// command returns the arguments and additional environment of a server that listens on address.
 	command func(address string) (args, env []string)
 }
 
-// start runs a server until the test ends, and returns the address that it answers at, host:port.
+// start runs a server until the test ends, and returns its address, host:port.
 func (s server) start(t testing.TB) (address string) {
 	t.Helper()
 	path, logs := s.build(t), t.TempDir()
@@ -59,7 +59,7 @@ func (s server) start(t testing.TB) (address string) {
 	return ""
 }
 
-// listen starts the server once, on a port that is free. It returns errTaken if somebody else was faster.
+// listen starts the server on a free port. It returns errTaken if another process takes the port first.
 func (s server) listen(ctx context.Context, path, log string) (string, *controlplane.Process, error) {
 	l, err := controlplane.Listen()
 	if err != nil {
@@ -84,11 +84,11 @@ func (s server) listen(ctx context.Context, path, log string) (string, *controlp
 	return address, p, nil
 }
 
-// answers waits until the server answers, and returns an error if it ends before.
+// answers waits until the server answers. It returns an error if the server exits.
 func (s server) answers(ctx context.Context, address string, p *controlplane.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// With a limit of its own, for somebody else who has the port and never answers.
+	// The time-out is for another process on the port that never answers.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+s.ready, nil)
@@ -99,7 +99,7 @@ func (s server) answers(ctx context.Context, address string, p *controlplane.Pro
 		if err == nil {
 			answer.Body.Close()
 		}
-		if exited := p.Exited(); exited != nil { // then somebody else has answered
+		if exited := p.Exited(); exited != nil { // another process has answered
 			return exited
 		}
 		if err == nil && answer.StatusCode < http.StatusInternalServerError {
@@ -113,7 +113,7 @@ func (s server) answers(ctx context.Context, address string, p *controlplane.Pro
 	}
 }
 
-// build returns the path of the program, which Go builds if its build cache has it not.
+// build returns the path of the program. Go builds it if the build cache lacks it.
 func (s server) build(t testing.TB) string {
 	t.Helper()
 	module, err := above(filepath.Join("test", "clients", s.name))
@@ -131,7 +131,7 @@ func (s server) build(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// above returns the absolute path of what is at a relative one, looked for from the current directory upwards.
+// above finds a relative path in the current directory or one above it, and returns its absolute path.
 func above(path string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

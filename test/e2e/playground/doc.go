@@ -1,6 +1,5 @@
-// Package playground fills an API server with something to look at: three namespaces with Deployments, Pods, Services,
-// ConfigMaps and Secrets, and two custom resources with columns of their own. Fill makes what world.yaml says.
+// Package playground fills an API server with example objects: three namespaces with Deployments, Pods, Services,
+// ConfigMaps and Secrets, and two custom resources with columns. Fill creates the objects of world.yaml.
 //
-// There are no controllers and no nodes: the Pods and every status are made as a running cluster would have them, and
-// stay as they are.
+// There are no controllers and no nodes. Pods and statuses are written as in a running cluster, and do not change.
 package playground

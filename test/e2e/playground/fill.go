@@ -22,16 +22,15 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// world is what Fill makes, in this order.
+// world holds the objects that Fill creates, in order.
 //
 //go:embed world.yaml
 var world []byte
 
-// servedWithin is how long the server may take to serve a custom resource after its definition has been made.
+// servedWithin limits the time until the server serves a new custom resource.
 const servedWithin = time.Minute
 
-// Fill makes the objects of the playground on an API server that has none of them. It returns how many of each kind
-// there are, by kind.
+// Fill creates the playground's objects on an API server without them. It returns the number of objects by kind.
 func Fill(ctx context.Context, config *rest.Config) (map[string]int, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -58,13 +57,13 @@ func Fill(ctx context.Context, config *rest.Config) (map[string]int, error) {
 	}
 }
 
-// filler makes objects.
+// filler creates objects.
 type filler struct {
 	client *dynamic.DynamicClient
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// make creates an object with its status. A kind that is not served yet is waited for.
+// make creates an object with its status, and waits until its kind is served.
 func (f *filler) make(ctx context.Context, u *unstructured.Unstructured) error {
 	var notServed error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, servedWithin, true,

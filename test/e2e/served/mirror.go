@@ -19,14 +19,14 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// patience is how long a program may take for a step, on a busy machine too.
+// patience limits a step of a program, even on a busy machine.
 const patience = 2 * time.Minute
 
-// Mirror is a larder sync --serve. It may be killed and started again, and has the same address then.
+// Mirror is a larder sync --serve. It keeps its address when it is killed and restarted.
 type Mirror struct {
 	// Store is the path of its file.
 	Store string
-	// Kubeconfig is the one that larder writes; its token reads everything.
+	// Kubeconfig is the path of larder's kubeconfig. Its token may read everything.
 	Kubeconfig string
 
 	larder    string
@@ -36,8 +36,8 @@ type Mirror struct {
 	proc      *controlplane.Process
 }
 
-// Mirror starts a mirror of some resources, under a name that no other has, with further flags of larder sync, and
-// waits until it answers. Its owner calls Stop.
+// Mirror starts a mirror of some resources with additional flags of larder sync, and waits until it answers. The name
+// must be unique. The caller calls Stop.
 func (s *Site) Mirror(ctx context.Context, name string, resources []string, flags ...string) (*Mirror, error) {
 	larder, err := s.Larder()
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Site) Mirror(ctx context.Context, name string, resources []string, flag
 	return m, nil
 }
 
-// Start starts the mirror again, after Kill or Stop, and waits until it answers.
+// Start starts the mirror after Kill or Stop, and waits until it answers.
 func (m *Mirror) Start(ctx context.Context) (err error) {
 	if m.proc, err = controlplane.StartProcess("larder sync", m.Store+".log", nil, m.larder, m.args...); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (m *Mirror) Synced(ctx context.Context) error {
 	})
 }
 
-// Learned waits until the store has what the API server says of itself, too: its version, discovery, and the keys of
-// its service accounts. The schemas come after that.
+// Learned waits until the store also has the API server's version, discovery data and service account keys. Schemas may
+// follow later.
 func (m *Mirror) Learned(ctx context.Context) error {
 	to := m.Store + ".learned.larder"
 	defer func() { _ = os.Remove(to) }()
@@ -168,7 +168,7 @@ func (m *Mirror) wait(ctx context.Context, what string, check func(context.Conte
 	}
 }
 
-// Config returns the credentials of larder's own token for a client that calls itself userAgent.
+// Config returns a client configuration with larder's own token and that user agent.
 func (m *Mirror) Config(userAgent string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", m.Kubeconfig)
 	if err != nil {
@@ -178,16 +178,16 @@ func (m *Mirror) Config(userAgent string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Address is host:port, the same for ever.
+// Address returns host:port, which never changes.
 func (m *Mirror) Address() string { return m.address }
 
-// Kill ends the mirror with SIGKILL.
+// Kill kills the mirror with SIGKILL.
 func (m *Mirror) Kill() {
 	m.proc.Kill()
 	m.proc = nil
 }
 
-// Stop asks the mirror to end, and waits for it. After Kill, or another Stop, there is nothing to do.
+// Stop terminates the mirror and waits for it. After Kill or another Stop it does nothing.
 func (m *Mirror) Stop() error {
 	if m.proc == nil {
 		return nil

@@ -16,20 +16,21 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// Site is an API server, and the programs that are tested on it.
+// Site is an API server with the tested programs.
 type Site struct {
 	Server *controlplane.ControlPlane
-	// Dir has the data and logs of everything.
+	// Dir holds all data and logs.
 	Dir string
 	// Kubectl is the path of the program.
 	Kubectl string
-	// Kubeconfig leads to the API server, whose audit log has kubectl's own user agent then.
+	// Kubeconfig is the path of a kubeconfig for the API server. It sets no user agent, so the audit log shows kubectl's
+	// own.
 	Kubeconfig string
 
 	larder func() (string, error)
 }
 
-// Run starts a site, runs tests and ends the process with their exit code. TestMain calls it.
+// Run starts a site, runs tests, and exits with their exit code. TestMain calls it.
 func Run(name string, o controlplane.Options, tests func(*Site) (int, error)) {
 	code, err := run(name, o, tests)
 	if err != nil {
@@ -69,8 +70,8 @@ func run(name string, o controlplane.Options, tests func(*Site) (int, error)) (c
 	return tests(s)
 }
 
-// Larder returns the path of the command, which is built once: to link it takes a processor many seconds. What only a
-// debugger needs is left out.
+// Larder returns the path of the command. It is built once, since linking takes many seconds, and without debug
+// information.
 func (s *Site) Larder() (string, error) { return s.larder() }
 
 func buildLarder(dir string) (string, error) {
@@ -87,7 +88,7 @@ func buildLarder(dir string) (string, error) {
 	return path, nil
 }
 
-// above returns the directory that has what is at a path, upwards from the current one.
+// above returns the nearest directory, from the current one upwards, that contains path.
 func above(path string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -105,7 +106,7 @@ func above(path string) (string, error) {
 	}
 }
 
-// WriteKubeconfig writes a kubeconfig with the address, the authority and the token of a configuration.
+// WriteKubeconfig writes a kubeconfig with a configuration's address, authority and token.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	return clientcmd.WriteToFile(clientcmdapi.Config{
 		CurrentContext: "e2e",

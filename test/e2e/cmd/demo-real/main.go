@@ -1,5 +1,5 @@
-// Command demo-real tells the story of "make demo" on a real kube-apiserver and
-// etcd, which it builds on the first run and starts on free loopback ports.
+// Command demo-real runs "make demo" on kube-apiserver and etcd. It builds both on the first run, and starts them on
+// free loopback ports.
 package main
 
 import (
@@ -42,7 +42,7 @@ func run(ctx context.Context, pods int) (err error) {
 	return err
 }
 
-// cluster is a control plane as the demo wants it.
+// cluster is a control plane as a demo.Cluster.
 type cluster struct {
 	*controlplane.ControlPlane
 	version string

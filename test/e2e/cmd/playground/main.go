@@ -1,6 +1,5 @@
-// Command playground runs a real kube-apiserver with its etcd on free loopback ports, with a few objects on it to try
-// things on, until it gets SIGINT or SIGTERM. It builds the two programs where they are missing. There are no nodes and
-// no controllers, and everything is thrown away at the end.
+// Command playground runs kube-apiserver and etcd on free loopback ports until SIGINT or SIGTERM, with a few objects
+// for experiments. It builds missing programs. There are no nodes and no controllers. All data are deleted at the end.
 package main
 
 import (
@@ -22,11 +21,11 @@ import (
 	"github.com/larder-dev/larder/test/e2e/playground"
 )
 
-// options are the flags.
+// options are the command's flags.
 type options struct {
-	// kubeconfig is the file to make.
+	// kubeconfig is the path of the kubeconfig to write.
 	kubeconfig string
-	// bin is the directory that has larder; empty if the PATH has it.
+	// bin is the directory of larder, or "" to search PATH.
 	bin string
 }
 
@@ -42,20 +41,20 @@ func main() {
 	}
 }
 
-// untilSignal is run until SIGINT or SIGTERM.
+// untilSignal calls run, and cancels it at SIGINT or SIGTERM.
 func untilSignal(o options, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return run(ctx, o, out)
 }
 
-// run starts both, fills the server, makes the kubeconfig, and stops and removes everything when ctx ends.
+// run starts and fills the server, writes the kubeconfig, and removes everything when ctx ends.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	path, err := filepath.Abs(o.kubeconfig)
 	if err != nil {
 		return err
 	}
-	// It is made first, and never in the place of another: that may be the one of a real cluster.
+	// The kubeconfig is created first, and never replaces a file, which may be that of a real cluster.
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s is there already, of another playground or of one that was killed: "+
@@ -67,12 +66,12 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, os.Remove(path)) }()
 	defer f.Close()
 	if err = serve(ctx, o, f, out); ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // it was told to stop
+		return nil // the regular end
 	}
 	return err
 }
 
-// serve runs the server until ctx ends; f gets its kubeconfig.
+// serve runs the server until ctx ends, and writes its kubeconfig to f.
 func serve(ctx context.Context, o options, f *os.File, out io.Writer) (err error) {
 	fmt.Fprintln(os.Stderr,
 		"Starting kube-apiserver and etcd (built first where they are missing: minutes, with progress).")
@@ -125,7 +124,7 @@ Ctrl-C stops the server and removes the kubeconfig and the logs.
 	return nil
 }
 
-// programs are the directories of larder and kubectl as the PATH has them.
+// programs returns the PATH entries for larder and kubectl.
 func programs(bin, binaries string) string {
 	if bin == "" {
 		return binaries
@@ -136,7 +135,7 @@ func programs(bin, binaries string) string {
 	return bin + string(filepath.ListSeparator) + binaries
 }
 
-// configFile is a kubeconfig with what config has.
+// configFile returns config as a kubeconfig.
 func configFile(config *rest.Config) clientcmdapi.Config {
 	const name = "playground"
 	c := clientcmdapi.NewConfig()

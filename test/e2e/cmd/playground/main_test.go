@@ -19,13 +19,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestMakePlayground: one command serves a cluster with objects, what it prints to export works in another terminal,
-// and Ctrl-C leaves nothing.
+// TestMakePlayground checks that make playground serves a cluster with objects, that the printed exports work in
+// another shell, and that an interrupt leaves no files.
 func TestMakePlayground(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	cmd := exec.Command("make", "--no-print-directory", "playground", "KUBECONFIG_FILE="+path)
 	cmd.Dir = filepath.Join("..", "..", "..", "..")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C reaches all of them
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C in a terminal reaches the process group
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -34,7 +34,7 @@ func TestMakePlayground(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // if the test fails
+	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // for a failed test
 	lines := bufio.NewReader(out)
 	exports := exported(t, lines)
 	if len(exports) != 2 {
@@ -48,7 +48,7 @@ func TestMakePlayground(t *testing.T) {
 		"kubectl get secrets -n shop":         "database",
 		"kubectl get certificates -n shop":    "HOST",
 		"kubectl get backups -A --no-headers": "Completed",
-		// Rights can be tried, as the text says.
+		// The text suggests to try permissions.
 		`kubectl create serviceaccount viewer
 kubectl create clusterrole viewer --verb=get,list,watch --resource=pods,deployments
 kubectl create clusterrolebinding viewer --clusterrole=viewer --serviceaccount=default:viewer
@@ -84,7 +84,7 @@ cat log`: "note: the API server forbids ",
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, lines)
-	_ = cmd.Wait() // make says that it was interrupted
+	_ = cmd.Wait() // make reports the interrupt as an error
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the kubeconfig is still there: %v", err)
 	}
@@ -95,7 +95,7 @@ cat log`: "note: the API server forbids ",
 	}
 }
 
-// exported reads until everything has been said, and returns the lines that are to be typed elsewhere.
+// exported reads the output until the playground is ready, and returns the printed export lines.
 func exported(t *testing.T, out *bufio.Reader) (exports []string) {
 	t.Helper()
 	for {
@@ -112,7 +112,7 @@ func exported(t *testing.T, out *bufio.Reader) (exports []string) {
 	}
 }
 
-// TestKubeconfigIsThere: what is there is not touched.
+// TestKubeconfigIsThere checks that an existing file is not overwritten.
 func TestKubeconfigIsThere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
