@@ -1,5 +1,4 @@
-// Package access compares package serve/access with a real API server: who somebody is, what they may do, and what they
-// are told if they may not.
+// Package access compares package serve/access with kube-apiserver: authentication, authorization, and refusals.
 package access
 
 import (
@@ -34,7 +33,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// The control plane, which anonymous clients may not use, its kubectl, and the site that both are of.
+// The control plane without anonymous access, its kubectl, and the site of both.
 var (
 	around  *served.Site
 	server  *controlplane.ControlPlane
@@ -58,9 +57,9 @@ rules:
   namespaces: ["*"]
 `
 
-// site serves reviews and refusals with all that guards them.
+// site serves reviews and refusals with the authentication of serve/access.
 type site struct {
-	config *rest.Config // of its own user
+	config *rest.Config // for larder's own user
 	dir    *kubeconfig.Directory
 }
 
@@ -132,7 +131,7 @@ func newSite(t *testing.T) *site {
 	return made
 }
 
-// refusals answers reviews, and with 204 what somebody may list.
+// refusals serves reviews, and answers 204 to permitted lists.
 func refusals(rights access.Authorizer) http.Handler {
 	reviews := access.Reviews{Authorizer: rights}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +159,7 @@ func refusals(rights access.Authorizer) http.Handler {
 	})
 }
 
-// agent makes a service account, with a token that is bound to a Pod.
+// agent creates a service account and returns a token bound to a Pod.
 func agent(t *testing.T, client kubernetes.Interface, namespace string) (token string) {
 	t.Helper()
 	ctx := t.Context()
@@ -176,7 +175,7 @@ func agent(t *testing.T, client kubernetes.Interface, namespace string) (token s
 		}}, metav1.CreateOptions{})
 	}
 	if err == nil {
-		// view, which nobody aggregates here, has no rules.
+		// No controller aggregates rules here, so the role view has none.
 		_, err = client.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{
 			ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
 				Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"", "apps"}, Resources: []string{"pods", "deployments"},
@@ -202,20 +201,20 @@ func agent(t *testing.T, client kubernetes.Interface, namespace string) (token s
 	return answer.Status.Token
 }
 
-// with returns a configuration with another token.
+// with returns a copy of the configuration with another token.
 func with(c *rest.Config, token string) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.BearerToken = token
 	return c
 }
 
-// answer is what a client sees.
+// answer is the compared part of an answer.
 type answer struct {
 	Code                              int
 	Type, Cache, Options, Retry, Body string
 }
 
-// ask sends a request as a client with a token.
+// ask sends a request with a token and returns the answer.
 func ask(t *testing.T, config *rest.Config, token, method, path, body string, header map[string]string) answer {
 	t.Helper()
 	c := with(config, "")
@@ -294,7 +293,7 @@ func TestAccess(t *testing.T) {
 		}
 	})
 	t.Run("offline", func(t *testing.T) {
-		s, here := fresh, with(fresh.config, token) // to which upstream has said nothing yet
+		s, here := fresh, with(fresh.config, token) // upstream has answered nothing of it yet
 		if diff := cmp.Diff(known, whoAmI(t, here)); diff != "" {
 			t.Errorf("with and without the API server:\n%s", diff)
 		}
@@ -316,7 +315,7 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// The API server knows that a Pod is gone; its token's signature does not.
+// TestRevokedToken checks a token whose Pod is deleted. The API server refuses it, although its signature stays valid.
 func TestRevokedToken(t *testing.T) {
 	s := newSite(t)
 	admin, err := kubernetes.NewForConfig(server.Config("access"))
@@ -358,7 +357,7 @@ func whoAmI(t *testing.T, c *rest.Config) authenticationv1.UserInfo {
 	return r.Status.UserInfo
 }
 
-// compareReviews asks both for the same rights.
+// compareReviews asks both servers for the same permissions.
 func compareReviews(t *testing.T, there, here *rest.Config) {
 	yes := 0
 	for _, namespace := range []string{"", "monitoring", "default"} {
@@ -396,14 +395,14 @@ func compareReviews(t *testing.T, there, here *rest.Config) {
 	}
 }
 
-// compareRefusals sends both the same requests that must be refused.
+// compareRefusals sends both servers the same refused requests.
 func compareRefusals(t *testing.T, there, here *rest.Config, token string) {
 	const ssar = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	const ssrr = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 	for _, c := range []struct {
 		token, method, path, body string
 		header                    map[string]string
-		loose                     bool // compare but the text
+		loose                     bool // compare all but the text
 	}{
 		{method: "GET", path: "/api/v1/pods"},
 		{method: "GET", path: "/api/v1/pods", header: map[string]string{"Accept": "application/yaml"}},
@@ -433,7 +432,7 @@ func compareRefusals(t *testing.T, there, here *rest.Config, token string) {
 		{method: "GET", path: ssar, token: there.BearerToken},
 		{method: "PUT", path: ssar, token: there.BearerToken, body: "{}"},
 		{method: "DELETE", path: ssrr, token: there.BearerToken},
-		// Where the API server quotes Go's names for fields, its own managedFields, or a parser.
+		// The API server's texts name Go fields, its managedFields or its parser.
 		{method: "POST", path: ssar, token: token, loose: true, body: `{"spec":{"resourceAttributes":{},"nonResourceAttributes":{}}}`},
 		{method: "POST", path: ssar, token: token, loose: true, body: `{"metadata":{"name":"x"},"spec":{"resourceAttributes":{}}}`},
 		{method: "POST", path: ssar, token: token, loose: true},
@@ -453,13 +452,13 @@ func compareRefusals(t *testing.T, there, here *rest.Config, token string) {
 	}
 }
 
-// run runs kubectl on the site and returns what it prints, errors included.
+// run runs kubectl on the site and returns its output, errors included.
 func run(t *testing.T, s *site, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, kubectl, args...)
 	cmd.Env = s.dir.Environ(os.Environ())
-	out, _ := cmd.CombinedOutput() // can-i exits with 1 for a no
+	out, _ := cmd.CombinedOutput() // can-i exits with 1 for "no"
 	return string(out)
 }

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The names and values that nobody may learn who has no right to.
+// Names and values that must stay hidden from clients without permission.
 const (
 	strangersNamespace = "strangers"
 	secretName         = "hidden-name"
@@ -30,24 +30,24 @@ const (
 	podName            = "private-pod"
 )
 
-// stranger is somebody who asks what larder serves.
+// stranger is a client of larder without some permissions.
 type stranger struct {
 	name, token string
-	// mayPods says that pods of the namespace may be read.
+	// mayPods is true if it may read the namespace's pods.
 	mayPods bool
-	// codes are those of all answers, but to what is allowed.
+	// codes holds the expected status of every answer. If it is empty, any status is expected.
 	codes []int
 }
 
-// TestStrangers asks everything that can be asked of larder sync --serve, by clients without rights, with a wrong token
-// and with another's, and by larder's own user, and looks for Secrets and for what they may not see in every answer.
+// TestStrangers sends every kind of request to larder sync --serve: without rights, with wrong tokens and as larder's
+// own user. It searches each answer for Secrets and for objects that the client may not see.
 func TestStrangers(t *testing.T) {
 	ctx := t.Context()
 	admin, err := kubernetes.NewForConfig(server.Config("larder"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	some, nothing := hide(ctx, t, admin)
+	some, nothing := createHidden(ctx, t, admin)
 	secrets := []string{secretName, secretValue, base64.StdEncoding.EncodeToString([]byte(secretValue))}
 	for _, withSecrets := range []bool{false, true} {
 		flags := []string{"--persist-secrets"}
@@ -99,8 +99,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// hide makes what is looked for, and returns tokens of somebody who may read pods and of somebody who may not.
-func hide(ctx context.Context, t *testing.T, admin kubernetes.Interface) (some, nothing string) {
+// createHidden creates the hidden objects. It returns the token of a user who may read pods, and of one without rights.
+func createHidden(ctx context.Context, t *testing.T, admin kubernetes.Interface) (some, nothing string) {
 	t.Helper()
 	named := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Namespace: strangersNamespace}
@@ -154,7 +154,7 @@ func hide(ctx context.Context, t *testing.T, admin kubernetes.Interface) (some, 
 	return tokens["some"], tokens["none"]
 }
 
-// questions are the paths that are asked for, with a query that ends watches.
+// questions returns the paths of all requests, with a query that ends watches.
 func questions() (all []string) {
 	const ns = "/namespaces/" + strangersNamespace
 	for _, path := range []string{
@@ -173,17 +173,17 @@ func questions() (all []string) {
 		"/healthz", "/metrics", "/debug/pprof/", "/logs", "/nope")
 }
 
-// atOnce is how many questions are asked at the same time.
+// atOnce is the number of concurrent requests.
 const atOnce = 60
 
-// formats are the Accept headers of each question.
+// formats are the Accept headers for each path.
 var formats = []string{
 	"application/json", "application/yaml", "application/vnd.kubernetes.protobuf",
 	"application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
 	"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
 }
 
-// ask asks everything, and looks for what is forbidden in headers and bodies.
+// ask sends all requests, and searches headers and bodies for forbidden text.
 func (s stranger) ask(t *testing.T, config *rest.Config, forbidden []string) {
 	t.Helper()
 	each(t, config, s.token, func(question string, code int, answer []byte) {
@@ -193,7 +193,7 @@ func (s stranger) ask(t *testing.T, config *rest.Config, forbidden []string) {
 			}
 		}
 		path, _, _ := strings.Cut(question, " ")
-		if path == "/" || strings.HasPrefix(path, "/page/") { // the files of the page, which have no data
+		if path == "/" || strings.HasPrefix(path, "/page/") { // the page's static files, which are public
 			if code != http.StatusOK {
 				t.Errorf("%s: %s: %d", s.name, question, code)
 			}
@@ -203,13 +203,13 @@ func (s stranger) ask(t *testing.T, config *rest.Config, forbidden []string) {
 	})
 }
 
-// inQuestion reports whether an error only repeats the name that was asked for.
+// inQuestion reports whether an error merely repeats a name from the request.
 func inQuestion(question, text string, code int, answer []byte) bool {
 	return code >= 400 && text != secretValue && strings.Contains(question, text) &&
 		!bytes.Contains(answer, []byte(secretValue)) && !bytes.Contains(answer, []byte(`"uid"`))
 }
 
-// answers returns all answers.
+// answers returns all successful answers.
 func answers(t *testing.T, config *rest.Config, token string) string {
 	t.Helper()
 	var all strings.Builder
@@ -224,8 +224,8 @@ func answers(t *testing.T, config *rest.Config, token string) string {
 // addresses counts the calls of dialFromAnother.
 var addresses atomic.Uint32
 
-// dialFromAnother dials from another address of loopback each time, where the system has them: an address that is
-// refused again and again is answered a second later each time.
+// dialFromAnother dials from a new loopback address each time, where the system permits it. larder delays its answers
+// by a second to an address with many refusals.
 func dialFromAnother(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	if n := addresses.Add(1); runtime.GOOS == "linux" {
@@ -234,7 +234,7 @@ func dialFromAnother(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, address)
 }
 
-// each asks every question in every format. Watches, which take a second each, are asked at the same time.
+// each sends every request in every format. Requests run in parallel, since each watch takes a second.
 func each(t *testing.T, config *rest.Config, token string, fn func(question string, code int, answer []byte)) {
 	t.Helper()
 	tls, err := rest.TLSConfigFor(config)

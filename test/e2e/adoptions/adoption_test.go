@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// adoption is one program that uses Larder by a patch.
+// adoption is a program that a patch adapts to Larder.
 type adoption struct {
-	// name is that of the patch, and of the program.
+	// name is the name of the patch and of the program.
 	name string
-	// module, version and sum are those of the program's source. sum is what go.sum would have.
+	// module, version and sum identify the program's source. sum is its go.sum hash.
 	module, version, sum string
-	// main is the program's package.
+	// main is the program's main package.
 	main string
 	// tests are the packages whose unit tests need no cluster.
 	tests []string
-	// adapter: the program is a controller-runtime manager.
+	// adapter is true for a controller-runtime manager.
 	adapter bool
-	// requires are modules that the program needs in another version to compile with Larder's client-go, patched or not.
+	// requires are module versions that the program needs to compile with Larder's client-go, patched or not.
 	requires []string
-	// held are the resources that Larder holds, and that the program lists at each start without it.
+	// held are the resources in Larder's store. Without Larder the program lists them at each start.
 	held []string
-	// scenario makes it do its work.
+	// scenario returns the program's work.
 	scenario func(w *world) scenario
 }
 
@@ -56,7 +56,7 @@ var adoptions = []adoption{
 	},
 }
 
-// row is how the program's row begins in the table of examples/adoptions/README.md.
+// row returns the first cells of the program's row in examples/adoptions/README.md.
 func (a adoption) row(lines int) string {
 	return fmt.Sprintf("| [%s](%s.patch) | %s | %d | %s |", a.module, a.name, a.version, lines, strings.Join(a.held, ", "))
 }

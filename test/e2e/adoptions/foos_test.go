@@ -13,7 +13,7 @@ var (
 	foos        = schema.GroupVersionResource{Group: "samplecontroller.k8s.io", Version: "v1alpha1", Resource: "foos"}
 )
 
-// newFoos is the work of sample-controller: a Deployment for each Foo, with as many replicas.
+// newFoos returns the work of sample-controller: a Deployment per Foo, with the same number of replicas.
 func newFoos(w *world) scenario {
 	w.define("artifacts/examples/crd-status-subresource.yaml", foos)
 	o := owners{world: w, gvr: foos, owned: deployments}
@@ -27,20 +27,20 @@ spec: {deploymentName: %s, replicas: %d}`, name, name, replicas)
 	return scenario{change: o.change, settled: o.settled}
 }
 
-// owners are objects for each of which a program keeps another one, of the same name and with as many replicas. Nobody
-// collects garbage on this API server: an object whose owner is deleted is deleted here, too, and a program that makes
-// it again believes in an owner that is gone.
+// owners are objects for which a program keeps a dependent object with the same name and replicas. This API server has
+// no garbage collector, so the test deletes the dependents of deleted owners. A dependent that returns shows that the
+// program still holds the owner.
 type owners struct {
 	*world
 	gvr, owned schema.GroupVersionResource
 	create     func(name string, replicas int64)
 
-	// want has the replicas of each; -1 once it has been deleted.
+	// want holds the replicas of each owner, or -1 once it is deleted.
 	want map[string]int64
 }
 
-// change creates four objects, scales one, deletes one, deletes what is owned by one, and tampers with what is owned by
-// one; those of the round before, too.
+// change creates four objects. Of the previous round's objects it scales one, deletes one with its dependent, and
+// deletes the dependent of another.
 func (o *owners) change(round int) {
 	if o.want == nil {
 		o.want = map[string]int64{}

@@ -1,11 +1,11 @@
-// Package adoptions puts Larder under controllers that nobody here wrote: sample-controller, the descheduler and LWS.
-// Each comes from the Go module proxy, in a pinned version, and is built twice in temporary copies of its module, as it
-// is and with its patch of examples/adoptions, both with the client-go that Larder requires.
+// Package adoptions tests third-party controllers on Larder: sample-controller, the descheduler and LWS. Each comes
+// from the Go module proxy at a pinned version. It is built twice from temporary copies, unchanged and with its patch
+// of examples/adoptions, both with Larder's client-go.
 //
-// TestPatches is quick: the patches apply, have 25 lines at most, and are those that examples/adoptions/README.md
-// lists. The rest is for make adoptions, because to build the programs and their unit tests takes many minutes:
-// TestUnitTests runs their own tests, with and without Larder, and TestRestarts kills the programs on a real API
-// server.
+// TestPatches is quick: the patches apply, change at most 25 lines, and match the table of
+// examples/adoptions/README.md. The other tests run with make adoptions, because the builds take many minutes.
+// TestUnitTests runs the programs' own tests with and without Larder. TestRestarts kills the programs on
+// kube-apiserver.
 package adoptions
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// long asks for the tests that build the programs.
+// long enables the tests that build the programs.
 var long = os.Getenv("LARDER_SOAK") != ""
 
-// server is the API server of TestRestarts; nil if that is not asked for.
+// server is the API server of TestRestarts, or nil without that test.
 var server *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func run(m *testing.M) (code int, err error) {
 	return code, os.RemoveAll(dir)
 }
 
-// onlyLong skips what takes many minutes, unless it is asked for.
+// onlyLong skips a test that takes many minutes, unless long is true.
 func onlyLong(t *testing.T) {
 	t.Helper()
 	if !long {

@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// most is how many lines a patch may change: those that it adds and those that it removes.
+// most limits the lines that a patch adds and removes.
 const most = 25
 
-// TestPatches: each patch fits the program's source, changes few lines, and is in the README's table.
+// TestPatches checks that each patch applies to the program's source, changes few lines, and has a row in the README's
+// table.
 func TestPatches(t *testing.T) {
 	dir := filepath.Join(repository(t), "examples", "adoptions")
 	readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
@@ -39,7 +40,7 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// changed is the number of lines that a unified diff adds or removes.
+// changed returns the number of added and removed lines of a unified diff.
 func changed(diff string) (n int) {
 	for line := range strings.Lines(diff) {
 		header := strings.HasPrefix(line, "+++ ") || strings.HasPrefix(line, "--- ")

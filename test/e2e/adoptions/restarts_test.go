@@ -16,27 +16,26 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// rounds is how often a program is killed at a random moment.
+// rounds is the number of kills at random moments.
 const rounds = 6
 
-// patience is how long something may take on a busy machine.
+// patience limits each wait, even on a busy machine.
 const patience = 2 * time.Minute
 
-// scenario is the work of one program in one namespace, and what changes there.
+// scenario is the work of a program in a namespace, and the changes there.
 type scenario struct {
-	// args and env are the program's, beside its kubeconfig and its store.
+	// args and env are added to the program's kubeconfig and store.
 	args, env []string
-	// once are arguments with which it ends when its work is done, as in a CronJob; nil if it never does.
+	// once are arguments with which the program exits after its work, as in a CronJob. It is nil for other programs.
 	once []string
-	// change creates, changes and deletes objects; the program may be running, or not. It is called many times.
+	// change creates, changes and deletes objects while the program is up or down. It is called once per round.
 	change func(round int)
-	// settled says what the program has not done yet, or has done wrong.
+	// settled returns an error that describes missing or wrong work of the program.
 	settled func() error
 }
 
-// TestRestarts: each program does its work on a real API server, is killed at random moments, with SIGKILL, and does
-// the right thing about what has changed while it was down. With Larder it lists nothing that Larder holds when it
-// starts again; without Larder it lists all of that.
+// TestRestarts kills each program at random moments with SIGKILL. After each restart the program must react to the
+// changes since. With Larder a restart lists no held resource, and without Larder it lists all of them.
 func TestRestarts(t *testing.T) {
 	onlyLong(t)
 	random := newRandom(t)
@@ -76,15 +75,14 @@ type subject struct {
 	*world
 }
 
-// asked is what the program has asked the API server about one resource.
+// asked holds the program's requests for one resource.
 type asked struct {
 	lists, watches int
 	log            []string
 }
 
-// restarts runs the program until it has done its work, kills it in each round, changes objects, and runs it again
-// until it has done all that there is to do. It returns what the program has asked about the held resources since the
-// first time that it was killed.
+// restarts runs the program until its work is done. In each round it kills the program, changes objects, and runs it
+// again. It returns the requests for held resources since the first kill.
 func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[string]*asked {
 	t.Helper()
 	s := p.scenario(p.world)
@@ -120,7 +118,7 @@ func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[stri
 	return p.asked(t, mark)
 }
 
-// runOnce runs the program until it ends by itself, with its work done.
+// runOnce runs the program until it exits with its work done.
 func (p *subject) runOnce(t *testing.T, s scenario) {
 	t.Helper()
 	s.args = s.once
@@ -151,7 +149,7 @@ func (p *subject) start(t *testing.T, s scenario) *controlplane.Process {
 	return running
 }
 
-// asked returns what the program has asked since the mark. A watch that begins with the objects is a list.
+// asked returns the requests since the mark. A watch with initial events counts as a list.
 func (p *subject) asked(t *testing.T, mark int64) map[string]*asked {
 	t.Helper()
 	requests, err := server.Requests("", mark)
@@ -190,7 +188,7 @@ func (p *subject) asked(t *testing.T, mark int64) map[string]*asked {
 	return all
 }
 
-// eventually waits until check returns nil. It fails with what check says last, or when the program ends.
+// eventually polls check until it returns nil. It fails with the last result, or when the program exits.
 func (p *subject) eventually(t *testing.T, what string, check func() error, running *controlplane.Process) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -207,7 +205,7 @@ func (p *subject) eventually(t *testing.T, what string, check func() error, runn
 	}
 }
 
-// newRandom is random as told by LARDER_E2E_SEED, or by the clock; it logs the seed.
+// newRandom returns a random source with the seed in LARDER_E2E_SEED, or a seed from the clock. It logs the seed.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

@@ -13,7 +13,7 @@ var (
 	pods  = corev1.SchemeGroupVersion.WithResource("pods")
 )
 
-// policy has the descheduler evict the pods of a node that do not tolerate its taint.
+// policy makes the descheduler evict pods that do not tolerate their node's taint.
 const policy = `
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
@@ -32,13 +32,13 @@ const (
 	noTaint = `{"spec":{"taints":null}}`
 )
 
-// taints is the work of the descheduler. There are two nodes, of which always one is tainted.
+// taints is the work of the descheduler on two nodes, of which one is tainted at any time.
 type taints struct {
 	*world
 	mark int64
-	// on has the node of each pod that must stay, or is to be evicted from the tainted one.
+	// on holds the node of each pod that must stay or be evicted.
 	on map[string]string
-	// deleted pods were never on a tainted node: nobody may try to evict one.
+	// deleted pods were never on a tainted node, so they must not be evicted.
 	deleted       []string
 	free, tainted string
 }
@@ -52,7 +52,7 @@ kind: Node
 metadata: {name: %s}`, node)
 		w.patch(nodes, node, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, "status")
 	}
-	w.patch(nodes, s.free, noTaint) // that of a node which was not ready
+	w.patch(nodes, s.free, noTaint) // removes the taint of a node that was not ready
 	w.patch(nodes, s.tainted, taint)
 	var err error
 	if s.mark, err = server.Mark(); err != nil {
@@ -63,8 +63,8 @@ metadata: {name: %s}`, node)
 	return scenario{args: args, once: once, change: s.change, settled: s.settled}
 }
 
-// change puts pods on both nodes. While the program is down, which is in odd rounds, it first moves the taint to the
-// other node. (A program that runs may hear of a pod before it hears of its node.)
+// change creates pods on both nodes. In odd rounds the program is down, and change first moves the taint to the other
+// node. A running program might see a pod before its node.
 func (s *taints) change(round int) {
 	if round%2 == 1 {
 		s.swap()
@@ -75,9 +75,8 @@ func (s *taints) change(round int) {
 	s.put(fmt.Sprintf("deleted-%d", round), s.free, "[]")
 }
 
-// swap moves the taint to the node that has none. Some of its pods are deleted before; all others are to be evicted
-// then. The other node gets empty, so that its pods are later ones, which must stay: also if somebody remembers its
-// taint.
+// swap moves the taint to the other node. It first deletes some of that node's pods; the rest must be evicted. It
+// empties the node that loses the taint. Later pods there must stay, even if the program remembers the taint.
 func (s *taints) swap() {
 	for name, node := range s.on {
 		deleted := strings.HasPrefix(name, "deleted")
@@ -110,8 +109,8 @@ spec:
   containers: [{name: c, image: pause}]`, name, node, tolerations)
 }
 
-// settled: what does not tolerate the taint is gone from the tainted node, everything else is there, and nobody has
-// tried to evict what was deleted.
+// settled checks that pods without a toleration are gone from the tainted node, that all others are there, and that no
+// deleted pod was evicted.
 func (s *taints) settled() error {
 	var errs []error
 	for name, node := range s.on {

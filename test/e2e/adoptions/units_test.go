@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestUnitTests: the programs' own unit tests pass with Larder as they do without it, test by test. Some fail on a busy
-// machine, so the packages of those that differ are run again, twice at most; a test that has ever passed passes.
+// TestUnitTests checks that each unit test of the programs has the same result with and without Larder. Some tests fail
+// on a busy machine, so packages with differences run again, at most twice. One success counts as success.
 func TestUnitTests(t *testing.T) {
 	onlyLong(t)
 	for _, a := range adoptions {
@@ -46,7 +46,7 @@ func TestUnitTests(t *testing.T) {
 	}
 }
 
-// differences are the tests that have not the same result, or are in one run only.
+// differences returns the tests with different results, or without a result in one run.
 func differences(a, b map[string]string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if a[name] != b[name] {
@@ -61,7 +61,7 @@ func differences(a, b map[string]string) (names []string) {
 	return names
 }
 
-// packagesOf are those of some tests.
+// packagesOf returns the packages of tests.
 func packagesOf(tests []string) (packages []string) {
 	for _, name := range tests {
 		pkg, _, _ := strings.Cut(name, " ")
@@ -71,7 +71,7 @@ func packagesOf(tests []string) (packages []string) {
 	return slices.Compact(packages)
 }
 
-// merge adds the results of another run.
+// merge adds the results of another run. A success replaces a failure.
 func merge(all, more map[string]string) {
 	for name, result := range more {
 		if all[name] != "pass" {
@@ -80,13 +80,13 @@ func merge(all, more map[string]string) {
 	}
 }
 
-// results runs the unit tests of a copy, and returns the result of each by its package and its name.
+// results runs the unit tests of a copy, and returns each result by package and name.
 func (a adoption) results(t *testing.T, dir string, packages []string) map[string]string {
 	t.Helper()
 	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-timeout=20m"}, packages...)
 	cmd, stderr := goCommand(t.Context(), dir, args...)
 	out, err := cmd.Output()
-	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) { // tests that fail are compared, too
+	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) { // failed tests are compared, too
 		t.Fatal(err)
 	}
 	results := map[string]string{}

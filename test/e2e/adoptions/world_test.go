@@ -26,14 +26,14 @@ var (
 		Resource: "customresourcedefinitions"}
 )
 
-// world is a namespace of the API server, and who writes there. Its requests are not in the audit log.
+// world writes objects in a namespace of the API server. The audit log omits its requests.
 type world struct {
 	t         *testing.T
 	client    dynamic.Interface
 	namespace string
-	// source is that of the program, which has its custom resources.
+	// source is the program's source directory, which has its custom resources.
 	source string
-	// logs is the directory of the programs' output.
+	// logs is the directory for the programs' output.
 	logs string
 }
 
@@ -46,7 +46,7 @@ func newWorld(t *testing.T, source string) *world {
 	return &world{t: t, client: client, source: source, logs: server.Dir()}
 }
 
-// in returns the world for one test, with a namespace of its own.
+// in returns the world of one test, with a namespace of its own.
 func (w world) in(t *testing.T) *world {
 	t.Helper()
 	w.t = t
@@ -58,7 +58,8 @@ metadata: {generateName: adoption-, labels: {deschedule: "yes"}}`)
 	return &w
 }
 
-// define creates the custom resource of a file of the program's source, if there is none, and waits until it is served.
+// define creates the custom resource from a file of the program's source, unless it exists, and waits until it is
+// served.
 func (w *world) define(path string, gvr schema.GroupVersionResource) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.source, path))
@@ -90,7 +91,7 @@ func (w *world) parse(text string) *unstructured.Unstructured {
 	return u
 }
 
-// objects are those of a resource in the namespace, if it has namespaces.
+// objects returns the client for a resource, in the namespace if the resource has namespaces.
 func (w *world) objects(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
 	switch gvr.Resource {
 	case "namespaces", "nodes":
@@ -108,7 +109,7 @@ func (w *world) create(gvr schema.GroupVersionResource, format string, args ...a
 	return made
 }
 
-// patch merges JSON into an object, or into a subresource of it.
+// patch merges JSON into an object or its subresource.
 func (w *world) patch(gvr schema.GroupVersionResource, name, patch string, subresources ...string) {
 	w.t.Helper()
 	_, err := w.objects(gvr).Patch(w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
@@ -118,7 +119,7 @@ func (w *world) patch(gvr schema.GroupVersionResource, name, patch string, subre
 	}
 }
 
-// delete deletes an object at once.
+// delete deletes an object without a grace period.
 func (w *world) delete(gvr schema.GroupVersionResource, name string) {
 	w.t.Helper()
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
@@ -127,7 +128,7 @@ func (w *world) delete(gvr schema.GroupVersionResource, name string) {
 	}
 }
 
-// get returns an object; nil if there is none.
+// get returns an object, or nil if it does not exist.
 func (w *world) get(gvr schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
 	u, err := w.objects(gvr).Get(w.t.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -136,7 +137,7 @@ func (w *world) get(gvr schema.GroupVersionResource, name string) (*unstructured
 	return u, err
 }
 
-// replicas returns an error unless the named object has so many in its spec; -1 is: it must not be there.
+// replicas returns an error unless the named object has want replicas in its spec. With -1 the object must not exist.
 func (w *world) replicas(gvr schema.GroupVersionResource, name string, want int64) error {
 	u, err := w.get(gvr, name)
 	switch {

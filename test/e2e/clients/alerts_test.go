@@ -13,8 +13,8 @@ import (
 
 const monitoring = "../../../deploy/monitoring/"
 
-// TestAlerts: the rules pass their unit tests, each has one, and each leads to a section of docs/troubleshooting.md
-// that names it; the queries of the dashboard can be parsed.
+// TestAlerts checks that each alert has a unit test that passes and a section of docs/troubleshooting.md that names it,
+// and that the dashboard's queries parse.
 func TestAlerts(t *testing.T) {
 	rules, err := os.ReadFile("../../../deploy/chart/alerts.yaml")
 	if err != nil {
@@ -61,7 +61,7 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-// queriesOf makes rules of the queries of the dashboard, so that they can be checked.
+// queriesOf writes the dashboard's queries as recording rules for promtool to check, and returns the file.
 func queriesOf(t *testing.T) (file string) {
 	t.Helper()
 	text, err := os.ReadFile(monitoring + "dashboard.json")

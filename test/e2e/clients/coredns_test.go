@@ -21,9 +21,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// TestCoreDNS: CoreDNS resolves what its kubernetes plugin reads of a mirror, by the Corefile and the rules of
-// docs/serve.md; also while the API server is away and both are killed and started again; and when it is back, what has
-// changed.
+// TestCoreDNS checks that CoreDNS resolves names from a mirror, with the Corefile and the rules of docs/serve.md. It
+// still does after both are killed and restarted without the API server, and it sees later changes.
 func TestCoreDNS(t *testing.T) {
 	path := program(t, "coredns")
 	client := writer(t)
@@ -42,7 +41,7 @@ func TestCoreDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := mirror(t, "coredns", resources, "--offline-access", offline)
-	if err := m.Learned(t.Context()); err != nil { // the keys of service accounts
+	if err := m.Learned(t.Context()); err != nil { // includes the keys for service account tokens
 		t.Fatal(err)
 	}
 	d := newCoreDNS(t, path, m, token)
@@ -88,7 +87,7 @@ func TestCoreDNS(t *testing.T) {
 	d.resolves("web.shop.svc.cluster.local.")
 }
 
-// coreDNS is a process of it, and what it is started with.
+// coreDNS is a CoreDNS process and its configuration.
 type coreDNS struct {
 	t        *testing.T
 	path     string
@@ -129,7 +128,7 @@ func (d *coreDNS) start() {
 	d.process = start(d.t, d.path, nil, "-conf", d.corefile)
 }
 
-// resolves waits until a name has some addresses; none if there is no such name.
+// resolves waits until a name has these addresses. Without addresses, the name must not exist.
 func (d *coreDNS) resolves(name string, want ...string) {
 	d.t.Helper()
 	eventually(d.t, fmt.Sprintf("%s resolves to %s", name, want), func() error {
@@ -146,7 +145,7 @@ func (d *coreDNS) resolves(name string, want ...string) {
 	}, d.process)
 }
 
-// documented is the block of docs/serve.md in a language that has a text.
+// documented returns the block of docs/serve.md in that language that contains a text.
 func documented(t *testing.T, language, has string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "serve.md"))
@@ -163,7 +162,7 @@ func documented(t *testing.T, language, has string) string {
 	return ""
 }
 
-// service makes a service and returns its address.
+// service creates a service and returns its address.
 func service(t *testing.T, client kubernetes.Interface, name, address string) string {
 	t.Helper()
 	s, err := client.CoreV1().Services("shop").Create(t.Context(), &corev1.Service{

@@ -18,17 +18,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// informersEnv holds the configuration of a child: this binary, run again, has informers of client-go then.
+// informersEnv holds the configuration of a child process. With it, this test binary runs client-go's informers.
 const informersEnv = "LARDER_E2E_INFORMERS"
 
-// informersConfig is a child's. WatchListClient is not in it: client-go takes it from the environment.
+// informersConfig configures a child. client-go reads WatchListClient from the environment instead.
 type informersConfig struct {
 	Kubeconfig string
-	// Agents are the user agents of the clients, by content type.
+	// Agents holds the clients' user agents, by content type.
 	Agents map[string]string
 }
 
-// state is what is known of some objects: digests, by resource and key.
+// state holds digests of objects by resource and key.
 type state map[string]string
 
 func (s state) put(resource string, object any) error {
@@ -41,7 +41,7 @@ func (s state) put(resource string, object any) error {
 		return err
 	}
 	o = o.DeepCopyObject()
-	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // lists do not have it
+	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // objects of lists lack it
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -52,10 +52,10 @@ func (s state) put(resource string, object any) error {
 
 func key(resource, namespace, name string) string { return resource + " " + namespace + "/" + name }
 
-// informersReport is what an informer knows: Stored by its store, and Told by its handler's events alone.
+// informersReport is an informer's state: Stored in its store, and Told by its handler's events alone.
 type informersReport struct{ Stored, Told state }
 
-// informersMain writes a report by agent, a line of JSON, for each line that it reads.
+// informersMain answers each input line with a line of JSON: the reports by user agent.
 func informersMain() int {
 	if err := runInformers(); err != nil {
 		fmt.Fprintln(os.Stderr, "informers:", err)
@@ -104,7 +104,7 @@ func runInformers() error {
 	return nil
 }
 
-// inform starts informers, and returns what says what they know.
+// inform starts informers. The returned function reports their state.
 func inform(ctx context.Context, client kubernetes.Interface) (func() (informersReport, error), error) {
 	f := informers.NewSharedInformerFactory(client, 0)
 	all := map[string]cache.SharedIndexInformer{

@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestInformers: client-go's informers, in processes of their own, on a mirror that is killed and started again while
-// objects change, end with what the API server has. They ask it for nothing, and the mirror lists nothing again.
+// TestInformers runs client-go's informers on a mirror that is killed and restarted while objects change. The informers
+// must end with the API server's state without a request to it, and the mirror must list nothing again.
 func TestInformers(t *testing.T) {
 	client := writer(t)
 	namespace(t, client, "informers")
@@ -80,14 +80,14 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// world are objects that change.
+// world creates and changes objects.
 type world struct {
 	t      *testing.T
 	client kubernetes.Interface
 	random *rand.Rand
 }
 
-// change makes, changes and deletes objects, n times.
+// change makes n random creations, updates and deletions.
 func (w *world) change(n int) {
 	w.t.Helper()
 	const ns = "informers"
@@ -131,7 +131,7 @@ func (w *world) change(n int) {
 	}
 }
 
-// state is the API server's.
+// state returns the API server's state.
 func (w *world) state() state {
 	w.t.Helper()
 	s := state{}
@@ -162,7 +162,7 @@ type informersChild struct {
 	agent string
 }
 
-// newInformersChild starts one, until the test ends.
+// newInformersChild starts a child until the test ends.
 func newInformersChild(t *testing.T, kubeconfig string, watchList bool) *informersChild {
 	t.Helper()
 	c := &informersChild{t: t, agent: fmt.Sprintf("informers-watchlist-%v", watchList)}
@@ -197,7 +197,7 @@ func newInformersChild(t *testing.T, kubeconfig string, watchList bool) *informe
 	return c
 }
 
-// differs returns an error if one of the informers has another state.
+// differs returns an error if an informer's state differs.
 func (c *informersChild) differs(want state) error {
 	c.t.Helper()
 	if _, err := io.WriteString(c.in, "\n"); err != nil {

@@ -1,6 +1,6 @@
-// Package clients runs programs that nobody here wrote, or that import nothing of Larder, on a larder sync --serve that
-// is killed and started again: client-go's informers, a controller-runtime manager, CoreDNS, and, in the soak,
-// Prometheus and stern. Each program is pinned in a module of its own, in test/clients.
+// Package clients runs third-party programs, which do not import Larder, on a larder sync --serve that is killed and
+// restarted: client-go's informers, a controller-runtime manager, CoreDNS and, in the soak, Prometheus and stern.
+// test/clients pins each program in a module of its own.
 package clients
 
 import (
@@ -24,13 +24,13 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// patience is how long something may take on a busy machine.
+// patience limits each wait, even on a busy machine.
 const patience = 2 * time.Minute
 
-// soak asks for the long run of every test.
+// soak selects the long run of each test.
 var soak = os.Getenv("LARDER_SOAK") != ""
 
-// site is the API server of all tests. It asks RBAC.
+// site is the shared API server, with RBAC.
 var site *served.Site
 
 func TestMain(m *testing.M) {
@@ -44,14 +44,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// program returns the path of a program of test/clients. The first call on a machine builds it, which takes minutes;
-// make clients does so before.
+// program returns the path of a program of test/clients. The first call on a machine builds it, which takes minutes.
+// make clients builds all of them beforehand.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	return toolOf(t, name, name)
 }
 
-// toolOf returns the path of a tool of a module of test/clients.
+// toolOf returns the path of a tool in a module of test/clients.
 func toolOf(t *testing.T, module, name string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", name)
@@ -95,7 +95,7 @@ func mirror(t *testing.T, name string, resources []string, flags ...string) *ser
 	return m
 }
 
-// restart starts a mirror again that has been killed.
+// restart starts a killed mirror again.
 func restart(t *testing.T, m *served.Mirror) {
 	t.Helper()
 	if err := m.Start(t.Context()); err != nil {
@@ -103,7 +103,7 @@ func restart(t *testing.T, m *served.Mirror) {
 	}
 }
 
-// writer makes and changes objects. Its requests are not in the audit log.
+// writer returns a client to change objects. The audit log omits its requests.
 func writer(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(site.Server.Config(controlplane.Writer))
@@ -121,7 +121,7 @@ func namespace(t *testing.T, client kubernetes.Interface, name string) {
 	}
 }
 
-// account makes a service account with rights, and returns a token of it.
+// account creates a service account with permissions, and returns its token.
 func account(t *testing.T, client kubernetes.Interface, namespace, name string, rights ...rbacv1.PolicyRule) string {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: name}
@@ -148,7 +148,7 @@ func account(t *testing.T, client kubernetes.Interface, namespace, name string, 
 	return answer.Status.Token
 }
 
-// kubeconfig writes one with the address and the authority of a mirror, and a token.
+// kubeconfig writes a kubeconfig for a mirror with a token, and returns its path.
 func kubeconfig(t *testing.T, m *served.Mirror, token string) string {
 	t.Helper()
 	config, err := m.Config("")
@@ -164,7 +164,7 @@ func kubeconfig(t *testing.T, m *served.Mirror, token string) string {
 	return path
 }
 
-// eventually waits until check returns nil; it fails with what check says last, or when one of some processes ends.
+// eventually polls check until it returns nil. It fails with the last result, or when one of the processes exits.
 func eventually(t *testing.T, what string, check func() error, running ...*controlplane.Process) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

@@ -20,8 +20,9 @@ var (
 		Resource: "customresourcedefinitions"}
 )
 
-// TestManager: a controller-runtime manager, through sync --serve --forward, elects itself by a Lease and writes
-// status. The API server sees its writes, by its own user, and no list or watch of what is mirrored.
+// TestManager runs a controller-runtime manager through sync --serve --forward, with leader election by a Lease and
+// writes of status. The API server must see the writes under the manager's user, and no list or watch of mirrored
+// resources.
 func TestManager(t *testing.T) {
 	path := program(t, "manager")
 	client := writer(t)
@@ -93,7 +94,7 @@ func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-// defineTasks makes the kind that the manager is for.
+// defineTasks creates the manager's custom resource.
 func defineTasks(t *testing.T, client dynamic.Interface) {
 	t.Helper()
 	object := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}

@@ -18,11 +18,11 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// roles are those of kubernetes_sd that are compared.
+// roles are the compared roles of kubernetes_sd.
 var roles = []string{"pod", "endpointslice", "service", "node"}
 
-// TestPrometheus: Prometheus discovers the same targets by a mirror as by the API server, also after the mirror was
-// killed and started again while they changed.
+// TestPrometheus checks that Prometheus discovers the same targets through a mirror as from the API server, also after
+// the mirror is killed and restarted during changes.
 func TestPrometheus(t *testing.T) {
 	if !soak {
 		t.Skip("Prometheus takes long to build: LARDER_SOAK=1")
@@ -96,7 +96,7 @@ func TestPrometheus(t *testing.T) {
 	same("after a restart", "two", "three", "four")
 }
 
-// target makes a pod that runs, and a service with an endpoint.
+// target creates a running pod, and a service with its endpoint.
 func target(t *testing.T, client kubernetes.Interface, name, address string) {
 	t.Helper()
 	pod := runningPod(t, client, "metrics", name, "node-1", address)
@@ -110,7 +110,7 @@ func target(t *testing.T, client kubernetes.Interface, name, address string) {
 	endpoint(t, client, "metrics", name, pod.Name, address)
 }
 
-// runningPod makes one, with a container c.
+// runningPod creates a running pod with a container c.
 func runningPod(t *testing.T, client kubernetes.Interface, namespace, name, node, address string) *corev1.Pod {
 	t.Helper()
 	pod, err := client.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
@@ -136,7 +136,7 @@ func runningPod(t *testing.T, client kubernetes.Interface, namespace, name, node
 	return pod
 }
 
-// discovered returns the labels of the targets that Prometheus has found, by job.
+// discovered returns the labels of Prometheus's targets by job.
 func discovered(t *testing.T, address string) (map[string][]string, error) {
 	t.Helper()
 	url := "http://" + address + "/api/v1/targets?state=dropped"

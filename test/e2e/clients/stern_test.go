@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestStern: stern finds pods by a mirror and follows their logs, which --forward asks of the API server; also of pods
-// that come later, and after the mirror was killed and started again.
+// TestStern checks that stern finds pods through a mirror and follows their logs, which --forward requests from the API
+// server. It also follows new pods, and continues after the mirror is killed and restarted.
 func TestStern(t *testing.T) {
 	if !soak {
 		t.Skip("stern takes long to build: LARDER_SOAK=1")
@@ -77,8 +77,7 @@ func TestStern(t *testing.T) {
 	}
 }
 
-// startKubelet serves the logs of every container: a few lines a second, as long as they are followed. It returns the
-// port.
+// startKubelet serves endless logs for every container, a few lines a second, and returns its port.
 func startKubelet(t *testing.T) (port int) {
 	t.Helper()
 	kubelet := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

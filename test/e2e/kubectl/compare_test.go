@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// resources are those that are compared, as kubectl names them.
+// resources are the compared resources, under kubectl's names.
 var resources = strings.Fields(`
 	pods services deployments replicasets statefulsets daemonsets replicationcontrollers controllerrevisions jobs cronjobs
 	nodes namespaces configmaps secrets serviceaccounts podtemplates resourcequotas limitranges
@@ -39,11 +39,11 @@ var resources = strings.Fields(`
 	flowschemas prioritylevelconfigurations ipaddresses servicecidrs resourceclaims resourceslices volumeattributesclasses
 	apiservices customresourcedefinitions gadgets plains`)
 
-// alone are those that are also asked for one by one. LARDER_SOAK=1 asks for every one of them.
+// alone are the resources that are also compared one by one. LARDER_SOAK=1 compares all of them so.
 var alone = strings.Fields(
 	`pods services deployments nodes secrets events.v1. persistentvolumes apiservices customresourcedefinitions gadgets`)
 
-// questions are further ones that both must answer alike.
+// questions are further arguments of get with equal output.
 var questions = []string{
 	"pods -A",
 	"pods -A -o wide",
@@ -160,14 +160,14 @@ func TestAsKubectl(t *testing.T) {
 	}
 }
 
-// lasting are the resources of which the server goes on changing none by itself.
+// lasting returns the resources whose objects the server does not change by itself.
 func lasting() []string {
 	return slices.DeleteFunc(slices.Clone(resources), func(r string) bool {
 		return r == "apiservices" || r == "customresourcedefinitions"
 	})
 }
 
-// fields are those of a command line; ' is around those with spaces.
+// fields splits a command line. Single quotes enclose arguments with spaces.
 func fields(args string) []string {
 	var all []string
 	for _, f := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(args, -1) {
@@ -176,8 +176,9 @@ func fields(args string) []string {
 	return all
 }
 
-// compare asks both, and again if they differ: ages do, if a second passes between. Where that happens every time, as
-// on a machine that is busy, ages may differ by the time that asking took. It returns what differs all the same.
+// compare runs both programs and returns the difference in output. It repeats them if they differ, because ages change
+// when a second passes in between. If this happens each time on a busy machine, ages may differ by the duration of the
+// two runs.
 func compare(t *testing.T, path string, args []string) (diff string) {
 	t.Helper()
 	for range 4 {
@@ -186,13 +187,13 @@ func compare(t *testing.T, path string, args []string) (diff string) {
 			args...)...))
 		got := run(t, exec.Command(larder, append([]string{"get", "--from", path}, args...)...))
 		took := time.Since(began)
-		if got.Error != "" && want.Error != "" { // they say it in words of their own
+		if got.Error != "" && want.Error != "" { // the texts of errors differ
 			got.Error, want.Error = "", ""
 		}
 		if diff = cmp.Diff(want, got); diff == "" {
 			return ""
 		}
-		// The quicker the two were, the less likely a second has ended between them four times in a row.
+		// The faster the two runs, the less likely is the end of a second between them in four attempts.
 		if took > time.Second/4 && slices.EqualFunc(want.Out, got.Out, func(w, g string) bool { return older(w, g, took) }) {
 			got.Out = want.Out
 			return cmp.Diff(want, got)
@@ -201,21 +202,21 @@ func compare(t *testing.T, path string, args []string) (diff string) {
 	return diff
 }
 
-// older reports whether two lines are the same, but for ages that have grown within some time.
+// older reports whether two lines are equal, apart from ages that grew within that time.
 func older(want, got string, within time.Duration) bool {
 	return slices.EqualFunc(strings.Fields(want), strings.Fields(got), func(w, g string) bool {
-		before, errBefore := time.ParseDuration(strings.TrimSuffix(w, ")")) // kubectl describe: Terminating (lasts 40s)
+		before, errBefore := time.ParseDuration(strings.TrimSuffix(w, ")")) // as in "Terminating (lasts 40s)"
 		after, errAfter := time.ParseDuration(strings.TrimSuffix(g, ")"))
 		return w == g || errBefore == nil && errAfter == nil && before < after && after-before <= within+time.Second
 	})
 }
 
-// answer is a program's output. Of standard error, only lines that kubectl prints too are compared: larder also prints
+// answer is a program's output. Of standard error it keeps only lines that kubectl prints too, since larder also prints
 // the age of the data.
 type answer struct {
 	Out     []string
 	Nothing string
-	// Error is what a program that has failed says.
+	// Error is the error text of a failed program.
 	Error string
 }
 
@@ -236,7 +237,7 @@ func run(t *testing.T, cmd *exec.Cmd) answer {
 	return a
 }
 
-// mirror stores everything with larder sync, which is stopped then, and returns the store's path.
+// mirror stores all resources with larder sync, stops it, and returns the store's path.
 func mirror(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cluster.db")
@@ -289,7 +290,7 @@ func synced(path string) bool {
 	return n == len(resources)
 }
 
-// tellColumns adds to the store what it does not know yet of the custom resources: their columns and categories.
+// tellColumns adds the custom resources' columns and categories to the store, if they are missing.
 func tellColumns(t *testing.T, path string) {
 	t.Helper()
 	st, err := store.Open(path, store.Options{})
@@ -325,7 +326,7 @@ func tellColumns(t *testing.T, path string) {
 	}
 }
 
-// definition returns what the definition of a custom resource says about its columns, and its categories.
+// definition returns the columns and categories in the definition of a custom resource.
 func (c *creator) definition(resource string) (columns []entry.Column, categories []string) {
 	t := c.t
 	t.Helper()
@@ -351,7 +352,7 @@ func (c *creator) definition(resource string) (columns []entry.Column, categorie
 	return crd.Spec.Versions[0].AdditionalPrinterColumns, crd.Spec.Names.Categories
 }
 
-// differences are the arguments in the table of docs/kubectl.md.
+// differences returns the arguments in the table of docs/kubectl.md.
 func differences(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "kubectl.md"))

@@ -21,8 +21,8 @@ import (
 // shop is the namespace of most objects in testdata.
 const shop = "shop"
 
-// testExport checks that all objects of a namespace can be applied again after they were exported and deleted, and that
-// the next export is the same (velero#6711, issue 38, F.28).
+// testExport checks that all objects of a namespace can be exported, deleted and applied again, and that the next
+// export is the same (velero#6711, issue 38, F.28).
 func (c *creator) testExport(t *testing.T, d *discovery.DiscoveryClient, config *rest.Config) {
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
@@ -43,7 +43,7 @@ func (c *creator) testExport(t *testing.T, d *discovery.DiscoveryClient, config 
 		return filesIn(t, to)
 	}
 	var before map[string]string
-	for _, name := range []string{"first", "second"} { // the first ones are older than the LimitRange, which has defaults
+	for _, name := range []string{"first", "second"} { // the first predates the LimitRange, which has defaults
 		if before = export(name); len(before) < 60 {
 			t.Errorf("%d objects are exported", len(before))
 		}
@@ -55,7 +55,7 @@ func (c *creator) testExport(t *testing.T, d *discovery.DiscoveryClient, config 
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.Reverse(kinds) // a PodGroup needs its Workload
+		slices.Reverse(kinds) // applies a Workload before its PodGroup
 		args := []string{"apply", "-R", "--kubeconfig", kubeconfig, "--cache-dir", filepath.Join(dir, "cache")}
 		for _, kind := range kinds {
 			args = append(args, "-f", kind)
@@ -67,7 +67,7 @@ func (c *creator) testExport(t *testing.T, d *discovery.DiscoveryClient, config 
 	}
 }
 
-// testChosen checks that addresses and ports that a client has chosen are exported, and others not.
+// testChosen checks that the export keeps addresses and ports set by a client, and omits assigned ones.
 func testChosen(t *testing.T, exported map[string]string) {
 	t.Helper()
 	for name, want := range map[string]bool{"chosen": true, "assigned": false, "local": false} {
@@ -80,7 +80,7 @@ func testChosen(t *testing.T, exported map[string]string) {
 	}
 }
 
-// namespaced returns the resources with a namespace that can be mirrored, in the versions that the server prefers.
+// namespaced returns the namespaced resources that can be mirrored, in the server's preferred versions.
 func namespaced(t *testing.T, d *discovery.DiscoveryClient) (all []schema.GroupVersionResource) {
 	t.Helper()
 	lists, err := d.ServerPreferredNamespacedResources()
@@ -101,7 +101,7 @@ func namespaced(t *testing.T, d *discovery.DiscoveryClient) (all []schema.GroupV
 	return all
 }
 
-// deleteAll deletes all objects of a resource at once, though they have finalizers.
+// deleteAll deletes all objects of a resource without a grace period, and removes their finalizers.
 func (c *creator) deleteAll(t *testing.T, r schema.GroupVersionResource) {
 	t.Helper()
 	of := c.client.Resource(r).Namespace(shop)
@@ -111,7 +111,7 @@ func (c *creator) deleteAll(t *testing.T, r schema.GroupVersionResource) {
 		if err != nil {
 			return err.Error()
 		}
-		for i := range list.Items { // errors show in the next list
+		for i := range list.Items { // the next list shows errors
 			u := &list.Items[i]
 			left += u.GetName() + " "
 			if len(u.GetFinalizers()) > 0 {
@@ -124,7 +124,7 @@ func (c *creator) deleteAll(t *testing.T, r schema.GroupVersionResource) {
 	})
 }
 
-// debug adds a container for debugging to a Pod.
+// debug adds a debug container to a Pod.
 func (c *creator) debug(t *testing.T) {
 	t.Helper()
 	pods := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(shop)
@@ -141,7 +141,7 @@ func (c *creator) debug(t *testing.T) {
 	}
 }
 
-// filesIn returns the texts of all files in a directory.
+// filesIn returns the content of all files in a directory.
 func filesIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestFieldLabels checks that the table of field labels, by which larder get, watch and log and the served API select,
-// is kube-apiserver's: each label of any kind is tried on every built-in resource (issue 38).
+// TestFieldLabels checks that larder's table of field selectors equals kube-apiserver's. It tries each label of any
+// kind on every built-in resource (issue 38). get, watch, log and the served API use this table.
 func TestFieldLabels(t *testing.T) {
 	config := server.Config(controlplane.Writer)
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}

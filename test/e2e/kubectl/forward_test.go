@@ -18,8 +18,9 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// TestForward: with a token of the API server, kubectl reads what is mirrored through sync --serve --forward, and does
-// all else there, too: it finds in discovery what is not mirrored. With larder's own token it finds the mirror only.
+// TestForward checks sync --serve --forward. With a token of the API server, kubectl reads mirrored resources from the
+// mirror, finds other resources in discovery, and can do everything else through it. With larder's own token it sees
+// the mirror only.
 func TestForward(t *testing.T) {
 	m, err := site.Mirror(t.Context(), "forward", []string{"configmaps"}, "--forward")
 	if err != nil {
@@ -43,7 +44,7 @@ func TestForward(t *testing.T) {
 	if err := served.WriteKubeconfig(path, config); err != nil {
 		t.Fatal(err)
 	}
-	// A kubectl that has seen less of discovery keeps it for hours.
+	// A kubectl with older discovery data would cache them for hours.
 	fresh := func(args string) printed { return newTarget(t, path).run(t, args) }
 	eventually(t, "the mirror has learned what the API server has", func() string {
 		if got := fresh("get po -n default"); got.Code != 0 {
@@ -84,7 +85,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// readsOwnWrites checks that reads through the mirror are never older than the writes before them (issue 38, F.29).
+// readsOwnWrites checks that reads through the mirror are never older than preceding writes (issue 38, F.29).
 func readsOwnWrites(t *testing.T, config *rest.Config) {
 	t.Helper()
 	config = rest.CopyConfig(config)

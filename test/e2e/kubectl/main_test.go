@@ -1,5 +1,5 @@
-// Package kubectl compares larder get with kubectl get, each as a program, on the same objects of a real API server;
-// and kubectl on what larder serves with kubectl on the API server.
+// Package kubectl compares the programs larder get and kubectl get on the objects of a kube-apiserver. It also compares
+// kubectl's output on larder's API with that on the API server.
 package kubectl
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// patience is how long a program may take.
+// patience limits the run of a program.
 const patience = time.Minute
 
 // The control plane and the programs, for all tests.

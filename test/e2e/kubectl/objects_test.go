@@ -42,11 +42,11 @@ func newCreator(t *testing.T) *creator {
 	return newCreatorOf(t, server)
 }
 
-// newCreatorOf returns a creator of objects of a server.
+// newCreatorOf returns a creator for a server.
 func newCreatorOf(t *testing.T, server *controlplane.ControlPlane) *creator {
 	t.Helper()
 	config := server.Config(controlplane.Writer)
-	config.WarningHandler = rest.NoWarnings{} // of what is deprecated, and is still there
+	config.WarningHandler = rest.NoWarnings{} // deprecated versions are used on purpose
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func (c *creator) createAll(file string) {
 	}
 }
 
-// create creates an object, gives it its status, and deletes it again if it says so.
+// create creates an object with its status, and deletes it if it has a deletionTimestamp.
 func (c *creator) create(u *unstructured.Unstructured) {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -106,7 +106,7 @@ func (c *creator) create(u *unstructured.Unstructured) {
 	}
 }
 
-// resource is where an object of that kind is written. A new kind is served a while after its definition.
+// resource returns the client for an object. A new kind is served some time after its definition.
 func (c *creator) resource(u *unstructured.Unstructured) dynamic.ResourceInterface {
 	c.t.Helper()
 	gvk := u.GroupVersionKind()
@@ -132,7 +132,7 @@ func (c *creator) resource(u *unstructured.Unstructured) dynamic.ResourceInterfa
 	}
 }
 
-// createSigningRequests creates some that wait, are approved and are denied.
+// createSigningRequests creates pending, approved and denied requests.
 func (c *creator) createSigningRequests() {
 	c.t.Helper()
 	for name, condition := range map[string]string{"waiting": "", "approved": "Approved", "denied": "Denied"} {

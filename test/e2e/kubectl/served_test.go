@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// commands are those that kubectl is run with on the API server and on what larder serves.
+// commands are kubectl commands for the API server and for larder's API.
 var commands = []string{
 	"get pods -A",
 	"get pods -A -o wide",
@@ -102,7 +102,7 @@ var commands = []string{
 	"describe persistentvolumes,persistentvolumeclaims,storageclasses -n shop",
 }
 
-// offlineCommands are those of them that are run on a store and a snapshot, too.
+// offlineCommands are the commands that also run on a store and a snapshot.
 var offlineCommands = []string{
 	"get pods -A -o wide", "get pods -A --chunk-size=2", "get pods -n shop -o yaml",
 	"get pods -n shop -l app=web --show-labels", "get pods -A --field-selector spec.nodeName=node-1",
@@ -114,10 +114,10 @@ var offlineCommands = []string{
 	"describe nodes,namespaces,customresourcedefinitions",
 }
 
-// notMirrored is an API version that is not the one that its group prefers.
+// notMirrored is an API version that its group does not prefer.
 const notMirrored = "autoscaling/v1"
 
-// target is where kubectl is pointed to.
+// target is a server for kubectl.
 type target struct{ kubeconfig, cacheDir string }
 
 func newTarget(t *testing.T, kubeconfig string) target {
@@ -125,7 +125,7 @@ func newTarget(t *testing.T, kubeconfig string) target {
 	return target{kubeconfig: kubeconfig, cacheDir: t.TempDir()}
 }
 
-// printed is what kubectl has printed, and how it ended.
+// printed is kubectl's output and exit code.
 type printed struct {
 	Out, Err []string
 	Code     int
@@ -153,7 +153,7 @@ func (to target) run(t *testing.T, args string) printed {
 	return p
 }
 
-// reference is what kubectl prints of the API server.
+// reference returns kubectl's output for the API server, without notMirrored.
 func (to target) reference(t *testing.T, args string) printed {
 	t.Helper()
 	p := to.run(t, args)
@@ -163,7 +163,8 @@ func (to target) reference(t *testing.T, args string) printed {
 	return p
 }
 
-// compareTargets runs kubectl on both, and again if they differ: see compare. It returns what is printed of upstream.
+// compareTargets runs kubectl on both targets, and repeats on differences as compare does. It returns upstream's
+// output.
 func compareTargets(t *testing.T, upstream, mine target, args string) (want printed, diff string) {
 	t.Helper()
 	for range 4 {
@@ -182,7 +183,7 @@ func compareTargets(t *testing.T, upstream, mine target, args string) (want prin
 	return want, diff
 }
 
-// aged returns want if two outputs are the same but for ages that have grown within some time, and got otherwise.
+// aged returns want if the outputs are equal apart from ages that grew within that time, and got otherwise.
 func aged(want, got []string, within time.Duration) []string {
 	if slices.EqualFunc(want, got, func(w, g string) bool { return older(w, g, within) }) {
 		return want
@@ -190,7 +191,7 @@ func aged(want, got []string, within time.Duration) []string {
 	return got
 }
 
-// createWorld creates the objects that are asked for, once for all tests.
+// createWorld creates the compared objects, once for all tests.
 func createWorld(t *testing.T) {
 	t.Helper()
 	createOnce.Do(func() {
@@ -203,8 +204,8 @@ func createWorld(t *testing.T) {
 
 var createOnce sync.Once
 
-// TestServed: whatever kubectl is asked for, it prints the same of the API server, of a mirror that larder sync --serve
-// serves, and, without them, of its store and of a snapshot of it.
+// TestServed checks that kubectl prints the same for the API server and for its mirror by larder sync --serve. Offline,
+// it prints the same for the store and for a snapshot of it.
 func TestServed(t *testing.T) {
 	createWorld(t)
 	upstream := newTarget(t, kubeconfig)
@@ -230,7 +231,7 @@ func TestServed(t *testing.T) {
 		return diff
 	})
 	t.Run("watch", func(t *testing.T) { compareWatches(t, upstream, mine) })
-	answers := sync.Map{} // what is printed of the API server, by command
+	answers := sync.Map{} // output for the API server, by command
 	began := time.Now()
 	t.Run("sync", func(t *testing.T) {
 		for _, args := range commands {
@@ -295,7 +296,7 @@ func serveFile(t *testing.T, path string) target {
 	return to
 }
 
-// eventually waits until check returns an empty string; it fails with what check says last.
+// eventually polls check until it returns "". It fails with the last result.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {

@@ -26,7 +26,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestEveryKind runs tests on an API server with its alpha APIs and with objects of all kinds.
+// TestEveryKind runs subtests on an API server with alpha APIs and objects of all kinds.
 func TestEveryKind(t *testing.T) {
 	server, err := controlplane.Start(t.Context(), controlplane.Options{Args: []string{
 		"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true",
@@ -53,8 +53,8 @@ func TestEveryKind(t *testing.T) {
 	t.Run("export", func(t *testing.T) { c.testExport(t, d, server.Config("")) })
 }
 
-// testTables checks that the columns and rows of every resource that an API server lists equal its own Tables (issue
-// 38, E.15).
+// testTables checks that larder's columns and rows equal the Tables of kube-apiserver, for every listable resource
+// (issue 38, E.15).
 func (c *creator) testTables(t *testing.T, d *discovery.DiscoveryClient) {
 	_, lists, err := d.ServerGroupsAndResources()
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *creator) testTables(t *testing.T, d *discovery.DiscoveryClient) {
 	}
 }
 
-// table is a Table, and its rows' objects.
+// table is a Table with its rows' objects.
 type table struct {
 	ColumnDefinitions []metav1.TableColumnDefinition
 	Rows              []struct {
@@ -94,14 +94,14 @@ type table struct {
 	}
 }
 
-// compareTable compares a resource's Table with larder's. Ages may differ if a second passes between: it tries again.
+// compareTable compares a resource's Table with larder's. Ages may differ if a second passes in between, so it retries.
 func compareTable(t *testing.T, d *discovery.DiscoveryClient, r schema.GroupVersionResource, custom []entry.Column) {
 	prefix := "/apis"
 	if r.Group == "" {
 		prefix = "/api"
 	}
 	mine := columns.For(r.GroupResource(), custom, false)
-	if !mine.Known() && r.Resource != "plains" { // without columns in its definition
+	if !mine.Known() && r.Resource != "plains" { // its definition has no columns
 		t.Error("larder does not know the columns of this resource")
 	}
 	var diff string
@@ -133,11 +133,11 @@ func compareTable(t *testing.T, d *discovery.DiscoveryClient, r schema.GroupVers
 	t.Errorf("cells (- kube-apiserver, + larder):\n%s", diff)
 }
 
-// rowsDiffer returns the differences between the cells of a Table and those that larder makes of its objects.
+// rowsDiffer returns the differences between a Table's cells and larder's cells for its objects.
 func rowsDiffer(t *testing.T, text []byte, mine *columns.Columns, now time.Time) (diff string) {
 	t.Helper()
 	var whole map[string]any
-	if err := utiljson.Unmarshal(text, &whole); err != nil { // integers are int64
+	if err := utiljson.Unmarshal(text, &whole); err != nil { // decodes integers as int64
 		t.Fatal(err)
 	}
 	rows, _ := whole["rows"].([]any)
@@ -158,10 +158,10 @@ func rowsDiffer(t *testing.T, text []byte, mine *columns.Columns, now time.Time)
 	return diff
 }
 
-// empty are resources of which the test makes no object.
+// empty are resources for which the test creates no object.
 var empty = []string{}
 
-// createCertificates creates objects that need keys and signatures: a trust bundle, and a pod's request.
+// createCertificates creates objects that need keys and signatures: a trust bundle and a pod certificate request.
 func (c *creator) createCertificates() {
 	c.t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// unreleased is the version by which a go.mod names a module that it replaces.
+// unreleased is the version of replaced modules in a go.mod.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
-// repository is the root of this one.
+// repository returns the root of this repository.
 func repository(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
@@ -29,7 +29,7 @@ func (a adoption) patch(t *testing.T) string {
 	return filepath.Join(repository(t), "examples", "adoptions", a.name+".patch")
 }
 
-// source copies the program's module out of the module cache, which go fills if need be.
+// source returns a copy of the program's module, which go downloads if necessary.
 func (a adoption) source(t *testing.T) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", a.module+"@"+a.version)
@@ -44,25 +44,25 @@ func (a adoption) source(t *testing.T) string {
 		t.Fatalf("%s %s has the sum %s, and %s is expected", a.module, a.version, found.Sum, a.sum)
 	}
 	dir := filepath.Join(t.TempDir(), a.name)
-	if err := os.CopyFS(dir, os.DirFS(found.Dir)); err != nil { // its files may be written to
+	if err := os.CopyFS(dir, os.DirFS(found.Dir)); err != nil { // makes the files writable
 		t.Fatal(err)
 	}
 	return dir
 }
 
-// apply patches a copy of the source. It fails if the patch does not fit exactly.
+// apply applies the patch to a copy of the source. It fails unless the patch applies cleanly.
 func (a adoption) apply(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", "apply", "--verbose", a.patch(t))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // no repository around it
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // hides a surrounding repository
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "cleanly") {
 		t.Fatalf("%s does not apply to %s %s: %v\n%s", a.patch(t), a.module, a.version, err, out)
 	}
 }
 
-// copies returns two copies of the source, of which the second is patched. Both have the go.mod of the second, so that
-// both have Larder's client-go.
+// copies returns an unchanged and a patched copy of the source. Both have the patched copy's go.mod, and so Larder's
+// client-go.
 func (a adoption) copies(t *testing.T) (stock, ours string) {
 	t.Helper()
 	stock, ours = a.source(t), a.source(t)
@@ -80,7 +80,7 @@ func (a adoption) copies(t *testing.T) (stock, ours string) {
 	return stock, ours
 }
 
-// require lets the go.mod of a patched copy name this clone of Larder, as docs/adopt.md says, and what that requires.
+// require adds this clone of Larder and its requirements to a copy's go.mod, as docs/adopt.md says.
 func (a adoption) require(t *testing.T, dir string) {
 	t.Helper()
 	larder, root := "github.com/larder-dev/larder", repository(t)
@@ -99,13 +99,13 @@ func (a adoption) require(t *testing.T, dir string) {
 	}
 }
 
-// clientGo is the version of client-go that the module in a directory is built with.
+// clientGo returns the client-go version of the module in a directory.
 func (a adoption) clientGo(t *testing.T, dir string) string {
 	t.Helper()
 	return string(a.goTool(t, dir, "list", "-m", "k8s.io/client-go"))
 }
 
-// build returns the path of the program, which is named after it, since that is what it tells the API server.
+// build builds the program and returns its path. The file name becomes the program's user agent.
 func (a adoption) build(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), a.name)
@@ -113,7 +113,7 @@ func (a adoption) build(t *testing.T, dir string) string {
 	return path
 }
 
-// goTool runs the go command in a copy and returns its standard output. It fails if the command does.
+// goTool runs the go command in a copy and returns its standard output. It fails if the command fails.
 func (a adoption) goTool(t *testing.T, dir string, args ...string) []byte {
 	t.Helper()
 	cmd, stderr := goCommand(t.Context(), dir, args...)
@@ -124,7 +124,7 @@ func (a adoption) goTool(t *testing.T, dir string, args ...string) []byte {
 	return out
 }
 
-// goCommand is the go command in a copy, whose go.mod and go.sum it completes.
+// goCommand returns a go command for a copy. The command may update go.mod and go.sum.
 func goCommand(ctx context.Context, dir string, args ...string) (*exec.Cmd, fmt.Stringer) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
