@@ -21,8 +21,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// audited returns what makes audits compare by metadata, and a start look up the newest objects, as in a collection
-// that is too large to be compared.
+// audited returns options with which audits compare by metadata. A start looks up the newest objects only, as in a
+// collection too large to compare.
 func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cfg)
@@ -41,8 +41,8 @@ func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options)
 	}
 }
 
-// audit compares everything, and checks that this found exactly what it should and put it right. The stream has to come
-// to the server's state: bookmarks do so once a minute.
+// audit runs an audit, and checks that it finds and repairs exactly the wanted keys. Before that, the stream must reach
+// the server's state, for which a bookmark may take a minute.
 func (s *subject) audit(t *testing.T, c *cluster, want ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -77,8 +77,8 @@ func (s *subject) audit(t *testing.T, c *cluster, want ...string) {
 	}
 }
 
-// kept ends the informer and compares the file with the server.
-func (s *subject) kept(t *testing.T, c *cluster) {
+// checkStored stops the informer and compares the file with the server.
+func (s *subject) checkStored(t *testing.T, c *cluster) {
 	t.Helper()
 	s.stop(t)
 	s.file.close(t)
@@ -87,7 +87,7 @@ func (s *subject) kept(t *testing.T, c *cluster) {
 	}
 }
 
-// Test 6a: records are gone from the file, and no read meets that.
+// TestAuditFindsHoles checks that an audit finds records that are missing from the file, and that reads do not notice.
 func TestAuditFindsHoles(t *testing.T) {
 	t.Parallel()
 	for name, residency := range map[string]store.Residency{"all": store.All, "none": store.None} {
@@ -125,13 +125,13 @@ func TestAuditFindsHoles(t *testing.T) {
 			}
 			c.createPods(t, []string{"live"})
 			s.converge(t, c.pods(t))
-			s.kept(t, c)
+			s.checkStored(t, c)
 		})
 	}
 }
 
-// TestStartFindsHoles checks that the comparison of a start finds records that are gone from the file: a list replaces
-// them before HasSynced (issue 38, A.1).
+// TestStartFindsHoles checks that a start with metadata comparison finds records that are missing from the file. A list
+// replaces them before HasSynced (issue 38, A.1).
 func TestStartFindsHoles(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -156,11 +156,11 @@ func TestStartFindsHoles(t *testing.T) {
 	if st := s.Status().Reflector; st.Relists[reflector.ReasonRewound] != 1 || st.Lists != 1 {
 		t.Errorf("status %+v", st)
 	}
-	s.kept(t, c)
+	s.checkStored(t, c)
 }
 
-// punch deletes records of the only collection in a closed file, which counts the rest: nothing but a comparison with
-// the server can find that.
+// punch deletes records from the only collection of a closed file, and adjusts its count. Only a comparison with the
+// server can find that.
 func punch(t *testing.T, path string, keys []string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -190,9 +190,9 @@ func punch(t *testing.T, path string, keys []string) {
 	}
 }
 
-// Test 6b: etcd is restored from a backup, and has overtaken the client. Everything that the guard would look up has
-// been changed since, so an event explains it. What was deleted and created in the lost part of history is found by the
-// audit only.
+// TestAuditFindsARewoundCluster restores etcd from a backup, and lets it overtake the client's resourceVersion. All
+// objects that the guard looks up have changed since, so events explain them. Only the audit finds the objects created
+// and deleted in the lost history.
 func TestAuditFindsARewoundCluster(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -204,7 +204,7 @@ func TestAuditFindsARewoundCluster(t *testing.T) {
 	}
 	c.deletePods(t, names("p", 49, 50))
 	c.createPods(t, names("lost", 0, 1))
-	newest := names("p", 0, 20) // more than are looked up
+	newest := names("p", 0, 20) // more than the start looks up
 	c.touchPods(t, newest, "lost")
 	cfg := cp.Config(t.Name())
 	src := podSource(t, cfg, c.ns)
@@ -238,10 +238,10 @@ func TestAuditFindsARewoundCluster(t *testing.T) {
 		t.Errorf("told %v", told)
 	}
 	c.checkLive(t, s)
-	s.kept(t, c)
+	s.checkStored(t, c)
 }
 
-// Test 6c: a proxy swallows events.
+// TestAuditFindsSwallowedEvents checks that an audit finds changes whose events a proxy dropped.
 func TestAuditFindsSwallowedEvents(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -275,5 +275,5 @@ func TestAuditFindsSwallowedEvents(t *testing.T) {
 	proxy.swallow()
 	c.touchPods(t, []string{"p-00003", "new-00000"}, "told")
 	c.checkLive(t, s)
-	s.kept(t, c)
+	s.checkStored(t, c)
 }

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// larderOnce builds the command, once for all tests: to link it takes a processor many seconds. What only a debugger
-// needs is left out.
+// larderOnce builds the command once for all tests, because linking takes many seconds. It omits debug information.
 var larderOnce = sync.OnceValues(func() (path string, err error) {
 	path = filepath.Join(shared.Dir(), "bin", "larder")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/larder")
@@ -21,7 +20,7 @@ var larderOnce = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// buildLarder puts the command into a directory, and returns its path there.
+// buildLarder copies the command into a directory, and returns its path there.
 func buildLarder(t *testing.T, dir string) string {
 	t.Helper()
 	built, err := larderOnce()

@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childEnv holds the configuration of a child: this binary, run again, is then
-// an informer on pods that somebody may kill.
+// childEnv holds the configuration of a child process. With it, this test binary runs an informer of pods that a test
+// can kill.
 const childEnv = "LARDER_E2E_CHILD"
 
 type childConfig struct {
@@ -34,12 +34,12 @@ type childConfig struct {
 	Store, Namespace           string
 	PageSize                   int64
 	Log                        string
-	CommitInterval             time.Duration // the store's
-	Durable                    string        // what a durable handler is told is written there; empty: there is none
-	DurableHold                bool          // and its calls do not return
+	CommitInterval             time.Duration // CommitInterval of the store
+	Durable                    string        // file for the durable handler's changes; "" for no handler
+	DurableHold                bool          // the handler's calls never return
 }
 
-// childReport is a line that the child prints: at every change, and every 100 ms.
+// childReport is a line of the child's output. It prints one at every change, and every 100 ms.
 type childReport struct {
 	ResourceVersion string
 	Objects         int
@@ -48,12 +48,12 @@ type childReport struct {
 	Err             string
 	Persistent      bool
 	NotPersistent   string
-	// Listed is the number of objects that a List returned just now; -1 if it failed.
+	// Listed is the number of objects in a List at that time, or -1 if it failed.
 	Listed int
-	// Index is the number of objects that the namespace index found.
+	// Index is the number of objects in the namespace index.
 	Index int
-	// DurableSynced: the durable handler has been told of everything; DurableBehind is how much of it the file does not
-	// know to be acknowledged.
+	// DurableSynced is true once the durable handler has received all changes. DurableBehind counts its changes without an
+	// acknowledgement in the file.
 	DurableSynced bool
 	DurableBehind int
 }
@@ -78,7 +78,7 @@ func childMain() int {
 }
 
 func (c childConfig) run(ctx context.Context) error {
-	residency, err := testresidency.FromEnv() // the parent's environment
+	residency, err := testresidency.FromEnv() // the environment of the parent
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (c childConfig) run(ctx context.Context) error {
 	return nil
 }
 
-// addDurable registers the durable handler, and returns what tells how it is.
+// addDurable registers the durable handler. The returned function reports its progress.
 func (c childConfig) addDurable(
 	ctx context.Context, s *store.Store, i *informer.Informer, id entry.Identity,
 ) (func() (synced bool, behind int), error) {
@@ -183,7 +183,7 @@ type child struct {
 	last childReport
 }
 
-// startChild runs an informer on the pods of the cluster's namespace in a process of its own.
+// startChild runs an informer of the namespace's pods in a child process.
 func startChild(t *testing.T, cfg *rest.Config, c childConfig) *child {
 	t.Helper()
 	c.Host, c.CA, c.Token, c.UserAgent = cfg.Host, string(cfg.CAData), cfg.BearerToken, cfg.UserAgent
@@ -210,14 +210,14 @@ func startChild(t *testing.T, cfg *rest.Config, c childConfig) *child {
 	return p
 }
 
-// report is the newest line of the child.
+// report returns the newest report of the child.
 func (p *child) report() childReport {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
 }
 
-// waitFor waits until the child's report satisfies the condition; it fails if the child ends.
+// waitFor waits until the child's report satisfies ok. It fails if the child exits.
 func (p *child) waitFor(t *testing.T, what string, ok func(childReport) bool) {
 	t.Helper()
 	p.eventually(t, what, func() string {

@@ -22,12 +22,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// planted is what a Secret holds; not a byte of it may be on disk unless somebody asked.
-const planted = "planted-secret-value-7f3a"
+// secretValue is the content of a Secret. The file may contain it only with PersistSecrets.
+const secretValue = "planted-secret-value-7f3a"
 
 var widgets = schema.GroupVersionResource{Group: "e2e.larder.dev", Version: "v1", Resource: "widgets"}
 
-// Test 7: many collections in one file.
+// TestCollectionsInOneFile checks that collections of several namespaces, selectors and resources share a file, online
+// and offline.
 func TestCollectionsInOneFile(t *testing.T) {
 	c := newCluster(t, shared)
 	other := &cluster{ControlPlane: c.ControlPlane, client: c.client, ns: c.newNamespace(t)}
@@ -50,7 +51,7 @@ func TestCollectionsInOneFile(t *testing.T) {
 		var running []*subject
 		for _, src := range sources {
 			if !online {
-				src.lw = podSource(t, nobody(), "x").lw
+				src.lw = podSource(t, unreachable(), "x").lw
 			}
 			running = append(running, f.start(t, src, persist, func(o *informer.Options) {
 				if !online {
@@ -75,16 +76,17 @@ func TestCollectionsInOneFile(t *testing.T) {
 		}
 		f.close(t)
 	}
-	if f.bytesOnDisk(t, planted) == 0 {
+	if f.bytesOnDisk(t, secretValue) == 0 {
 		t.Error("the Secret was to be persisted and is not in the file: the search finds nothing")
 	}
-	// The file is checked as a whole.
+	// read also checks the whole file.
 	if got := f.read(t, sources[1].identity, &corev1.Pod{}); len(got.objects) != 10 {
 		t.Errorf("the second namespace holds %d objects", len(got.objects))
 	}
 }
 
-// Without the caller's word no byte of a Secret is on disk, and the status says so.
+// TestSecretsStayInMemory checks that without PersistSecrets no byte of a Secret reaches the file, and that the status
+// reports this.
 func TestSecretsStayInMemory(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createSecret(t)
@@ -103,15 +105,15 @@ func TestSecretsStayInMemory(t *testing.T) {
 		s.stop(t)
 	}
 	f.close(t)
-	for _, text := range []string{planted, "the-secret", "cGxhbnRlZC1zZWNyZXQ"} { // value, name, value in base64
+	for _, text := range []string{secretValue, "the-secret", "cGxhbnRlZC1zZWNyZXQ"} { // value, name, value in base64
 		if n := f.bytesOnDisk(t, text); n > 0 {
 			t.Errorf("%q is in the file %d times", text, n)
 		}
 	}
 }
 
-// A changed selector starts a collection of its own: it neither resumes the other's
-// resourceVersion nor touches its objects.
+// TestChangedSelectorDoesNotResume checks that a changed selector starts a new collection. It neither resumes from the
+// other collection's resourceVersion nor touches its objects.
 func TestChangedSelectorDoesNotResume(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 20))
@@ -142,8 +144,8 @@ func TestChangedSelectorDoesNotResume(t *testing.T) {
 	}
 }
 
-// A collection opens with no server, and after an upgrade that changed the Go types: it
-// serves what there is, and when the server is there it fills in what the older build had lost.
+// TestUpgradeWithNewSchema checks that a collection opens offline after an upgrade that changed the Go types. It serves
+// the stored objects, and once online it restores the fields that the older build dropped.
 func TestUpgradeWithNewSchema(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 50))
@@ -164,7 +166,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 	}
 
 	offline := src
-	offline.lw = podSource(t, nobody(), c.ns).lw
+	offline.lw = podSource(t, unreachable(), c.ns).lw
 	s := f.start(t, offline, func(o *informer.Options) { o.SyncPolicy = informer.Disk })
 	s.sync(t)
 	if problem := lossy.diff(s.held(t)); problem != "" {
@@ -182,7 +184,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 	if problem := want.diff(s.held(t)); problem != "" {
 		t.Error("after HasSynced:", problem)
 	}
-	// The resourceVersions are the same, the bodies are not: that is worth an update.
+	// The bodies differ under equal resourceVersions, so handlers receive updates.
 	eventually(t, "updates", func() string {
 		if n := len(s.all(t)); n < 100 {
 			return fmt.Sprintf("%d notices", n)
@@ -199,7 +201,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 	s.stop(t)
 	f.close(t)
 
-	s = f.start(t, src) // and once is enough
+	s = f.start(t, src) // nothing is listed a second time
 	s.sync(t)
 	if st := s.Status().Reflector; len(st.Relists) > 0 || st.Lists > 0 {
 		t.Errorf("relists after the upgrade was done: %v", st.Relists)
@@ -207,7 +209,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 	s.replayed(t, want)
 }
 
-// older is the codec of an older build, whose Pod did not know about images.
+// older is the codec of an older build, whose Pod type lacks images.
 type older struct{ codec.Codec }
 
 func (o older) Fingerprint() string { return o.Codec.Fingerprint() + "-older" }
@@ -223,8 +225,8 @@ func (o older) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	return o.Codec.Append(dst, p)
 }
 
-// nobody is a server that does not exist.
-func nobody() *rest.Config { return &rest.Config{Host: "https://127.0.0.1:1"} }
+// unreachable is the configuration of a server that does not exist.
+func unreachable() *rest.Config { return &rest.Config{Host: "https://127.0.0.1:1"} }
 
 func (f *file) bytesOnDisk(t *testing.T, text string) int {
 	t.Helper()
@@ -238,8 +240,8 @@ func (f *file) bytesOnDisk(t *testing.T, text string) int {
 func (c *cluster) createSecret(t *testing.T) {
 	t.Helper()
 	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "the-secret", Annotations: map[string]string{"last-applied": planted}},
-		Data:       map[string][]byte{"k": []byte(planted)},
+		ObjectMeta: metav1.ObjectMeta{Name: "the-secret", Annotations: map[string]string{"last-applied": secretValue}},
+		Data:       map[string][]byte{"k": []byte(secretValue)},
 	}
 	if _, err := c.client.CoreV1().Secrets(c.ns).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -267,7 +269,7 @@ func (c *cluster) createNamespace(t *testing.T, name string) {
 	}
 }
 
-// define creates the CRD of a namespaced kind of e2e.larder.dev/v1, without a schema.
+// define creates a CustomResourceDefinition of a namespaced kind in e2e.larder.dev/v1, without a schema.
 func define(t *testing.T, client dynamic.Interface, plural, kind string) {
 	t.Helper()
 	crd := &unstructured.Unstructured{Object: map[string]any{
@@ -291,8 +293,8 @@ func define(t *testing.T, client dynamic.Interface, plural, kind string) {
 	}
 }
 
-// createWidgets makes a CRD without a schema of its own, and objects with all that
-// JSON has: integers that are no floats, nulls, empty lists, unknown fields.
+// createWidgets creates a CustomResourceDefinition without a schema, and objects with all kinds of JSON values:
+// integers, nulls, empty lists, unknown fields.
 func (c *cluster) createWidgets(t *testing.T, n int) dynamic.NamespaceableResourceInterface {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c.Config(writer))

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Test 9: whatever happened to the file, a process crashes at most once over it, and then
-// holds what the server has.
+// TestDamagedFile checks that a process survives any damage to its file with at most one crash, and then holds the
+// server's state.
 func TestDamagedFile(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -30,8 +30,8 @@ func TestDamagedFile(t *testing.T) {
 	pages := pagesOf(t, f.path)
 
 	random := newRandom(t)
-	// Those that no start can take for good data.
-	used := 0 // pages; behind them the file is empty
+	// Damage that no start can mistake for good data.
+	used := 0 // in pages; the rest of the file is unused
 	for _, ids := range pages {
 		used = max(used, slices.Max(ids)+1)
 	}
@@ -51,7 +51,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 	flips := 6
 	if soak {
-		flips = 250 // a thousand in all
+		flips = 250 // about a thousand in all
 	}
 	for _, kind := range []string{"meta", "freelist", "branch", "leaf"} {
 		if len(pages[kind]) == 0 {
@@ -59,7 +59,7 @@ func TestDamagedFile(t *testing.T) {
 		}
 		for n := range flips {
 			page := pages[kind][random.IntN(len(pages[kind]))]
-			// Every other one hits the page's header or first elements, where bbolt itself trips.
+			// Half of the flips hit the page's header and first elements, which bbolt itself reads.
 			within := random.IntN(pageSize)
 			if n%2 == 0 {
 				within = random.IntN(64)
@@ -86,12 +86,11 @@ func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	d := &damaged{cluster: c, file: f, want: c.pods(t)}
 	d.live(t).terminate(t)
 	if d.problems(t) != nil {
-		// What no read has met stays until something looks: a check on demand, or the
-		// one that follows an unclean close.
+		// Damage on pages that no read visits stays until a check finds it: on demand, or after an unclean close.
 		d.live(t).kill()
 		p := d.live(t)
 		eventually(t, "quarantine", func() string {
-			if len(d.aside(t)) == 0 {
+			if len(d.movedAside(t)) == 0 {
 				return "nothing was moved aside"
 			}
 			return ""
@@ -103,16 +102,15 @@ func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	if problem := d.want.diff(f.read(t, src.identity, src.example).objects); problem != "" {
 		t.Error("on disk:", problem)
 	}
-	if quarantine && len(d.aside(t)) == 0 {
+	if quarantine && len(d.movedAside(t)) == 0 {
 		t.Error("the damaged file was not moved aside")
 	}
 }
 
-// repairLimit is far more than a repair takes: the list begins at once, in a quiet namespace too, and the goal is ten
-// seconds.
+// repairLimit is generous. The list starts at once, and the goal is ten seconds.
 const repairLimit = 30 * time.Second
 
-// damaged is a file that children are started on.
+// damaged is a file with damage. Tests start children on it.
 type damaged struct {
 	*cluster
 	file    *file
@@ -120,7 +118,7 @@ type damaged struct {
 	crashes int
 }
 
-// live starts a child and waits until it has converged; the first may crash instead.
+// live starts a child and waits until it converges. The first child may crash instead.
 func (d *damaged) live(t *testing.T) *child {
 	t.Helper()
 	for {
@@ -146,7 +144,7 @@ func (d *damaged) healthy(r childReport) bool {
 	return r.Synced && r.Err == "" && r.Listed == len(d.want) && r.Index == len(d.want)
 }
 
-// problems is what a check of the closed file finds.
+// problems returns the problems that a check finds in the closed file.
 func (d *damaged) problems(t *testing.T) []string {
 	t.Helper()
 	s, err := store.Open(d.file.path, store.Options{ReadOnly: true})
@@ -161,8 +159,8 @@ func (d *damaged) problems(t *testing.T) []string {
 	return report.Problems
 }
 
-// aside is what was moved out of the way.
-func (d *damaged) aside(t *testing.T) []string {
+// movedAside returns the names of files that were moved aside.
+func (d *damaged) movedAside(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(d.file.path + "*damaged*")
 	if err != nil {
@@ -171,7 +169,7 @@ func (d *damaged) aside(t *testing.T) []string {
 	return names
 }
 
-// pagesOf returns the pages of a closed file that are in use, by type.
+// pagesOf returns the used pages of a closed file, by type.
 func pagesOf(t *testing.T, path string) map[string][]int {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true})

@@ -1,5 +1,4 @@
-// Package e2e tests Larder against a real kube-apiserver and etcd; package
-// controlplane starts them. The tests share one server and live in namespaces
-// of their own; those that break more than the API server's process start
-// another. `make soak` sets LARDER_SOAK for more kills and longer outages.
+// Package e2e tests Larder against kube-apiserver and etcd, which package controlplane starts. The tests share one
+// server and use namespaces of their own. Tests that break more than the API server's process start a server of their
+// own. `make soak` sets LARDER_SOAK for more kills and longer outages.
 package e2e

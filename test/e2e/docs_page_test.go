@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// step is a command that a reader of a page types.
+// step is a command on a page, for the reader to type.
 type step struct {
-	// line of the page where it is, from 1 on.
+	// line is the command's line on the page, from 1.
 	line int
-	// command to type; it may have several lines.
+	// command is its text, of one or more lines.
 	command string
-	// output are the lines that the page shows for it, from line first to before line end (from 0 on).
+	// output is the output on the page, which spans the lines first to end-1, counted from 0.
 	output     []string
 	first, end int
-	// interrupted says that the page ends it with Ctrl-C once it has printed its output.
+	// interrupted is true if the page ends the command with Ctrl-C after its output.
 	interrupted bool
 }
 
-// parsePage returns the steps of a page in Markdown. In its console blocks they are "$ command", "> what continues it",
-// output, and "^C" to end it; in its sh blocks each line that calls larder. A comment of HTML, which readers do not
-// see, is an error.
+// parsePage returns the steps of a Markdown page. A console block has "$ command", "> continuation", output, and "^C"
+// for an interrupt. In a sh block each line that starts with larder is a step. HTML comments are errors, because
+// readers do not see them.
 func parsePage(text string) ([]step, error) {
 	var steps []step
 	lines := strings.Split(text, "\n")
@@ -55,7 +55,7 @@ func parsePage(text string) ([]step, error) {
 	return steps, nil
 }
 
-// terminal returns the steps of the lines of a console block.
+// terminal returns the steps of a console block.
 func terminal(lines []string, from, to int) ([]step, error) {
 	var steps []step
 	for i := from; i < to; i++ {
@@ -84,10 +84,10 @@ func terminal(lines []string, from, to int) ([]step, error) {
 	return steps, nil
 }
 
-// syncs is a command that goes on until it is stopped, for which a reader takes another terminal.
+// syncs matches a command that runs until it is stopped, for which a reader opens another terminal.
 var syncs = regexp.MustCompile(`^larder sync .*--store (\S+)`)
 
-// script returns the steps of the lines of an sh block.
+// script returns the steps of a sh block.
 func script(lines []string, from, to int) (steps []step) {
 	for i := from; i < to; i++ {
 		if !strings.HasPrefix(lines[i], "larder ") {
@@ -102,7 +102,7 @@ func script(lines []string, from, to int) (steps []step) {
 	return steps
 }
 
-// What differs from one run to the next.
+// Texts that differ between runs.
 var varying = []struct {
 	what *regexp.Regexp
 	as   string
@@ -122,8 +122,8 @@ var varying = []struct {
 	{regexp.MustCompile(`\s+`), " "},
 }
 
-// gist is a line without what differs from one run to the next.
-func gist(line string) string {
+// normalize returns a line with placeholders for texts that differ between runs.
+func normalize(line string) string {
 	line = strings.TrimSpace(line)
 	for _, v := range varying {
 		line = v.what.ReplaceAllString(line, v.as)
@@ -131,21 +131,21 @@ func gist(line string) string {
 	return line
 }
 
-// elided is the line of a page that stands for any number of lines.
+// elided is a line of a page that stands for any number of output lines.
 const elided = "…"
 
-// shows returns what of the page's output is not in what was printed, and empty if all of it is. The page may elide
+// shows returns the first line of the page's output that is missing from the printed output, or "". The page may elide
 // lines.
 func shows(page, printed []string) string {
 	at := 0
-	free := false // whether lines may be passed over
+	free := false // true after an elision: lines may be skipped
 	for _, want := range page {
 		if strings.TrimSpace(want) == elided {
 			free = true
 			continue
 		}
 		found := at
-		for found < len(printed) && gist(printed[found]) != gist(want) {
+		for found < len(printed) && normalize(printed[found]) != normalize(want) {
 			found++
 		}
 		switch {
@@ -162,8 +162,7 @@ func shows(page, printed []string) string {
 	return ""
 }
 
-// update returns the page with what the steps have printed in the place of what it shows; where it elides lines it is
-// left alone.
+// update returns the page with the printed output in place of the shown output. Elided output is unchanged.
 func update(text string, steps []step, printed [][]string) string {
 	lines := strings.Split(text, "\n")
 	for i := len(steps) - 1; i >= 0; i-- {

@@ -11,8 +11,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/places"
 )
 
-// withPlaces gives the shell what a reader has of his own: a web server on its directory, a bucket, and a registry that
-// wants a password.
+// withPlaces gives the shell a web server on its directory, an S3 bucket, and a registry with a password.
 func (s *shell) withPlaces() {
 	s.t.Helper()
 	web := httptest.NewServer(http.FileServer(http.Dir(s.dir)))

@@ -22,13 +22,14 @@ import (
 
 var updateDocs = flag.Bool("docs.update", false, "write what the commands of the pages print into them")
 
-// pages are those whose every command is run, each on a playground of its own, as somebody does who reads one of them.
+// pages are the pages whose commands are run, each page on a playground of its own.
 var pages = []string{"README.md", "docs/command-line.md", "docs/edge-agent.md", "docs/large-cluster.md",
 	"docs/offline-analyst.md", "docs/serve.md", "docs/bootstrap.md"}
 
-// TestDocs types what a reader of the README and of the walkthroughs sees, each page in an empty directory, on what
-// make playground runs, and compares what is printed with what the pages show, but for figures, ages and ids.
-// go -C test/e2e test -run '^TestDocs$' -docs.update . writes what the pages show anew.
+// TestDocs runs every command of the README and of the walkthroughs on a playground, each page in an empty directory.
+// It compares the output with the page, apart from figures, ages and ids. To update the pages:
+//
+//	go -C test/e2e test -run '^TestDocs$' -docs.update .
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	bin := larderInPath(t)
@@ -72,7 +73,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// larderInPath builds the command line into a directory, as larder and as a plugin of kubectl.
+// larderInPath builds larder into a directory, with a link as kubectl plugin.
 func larderInPath(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +84,7 @@ func larderInPath(t *testing.T) string {
 	return dir
 }
 
-// shell is a bash in a directory of its own, with larder, kubectl and a kubeconfig.
+// shell is a bash in its own directory, with larder, kubectl and a kubeconfig.
 type shell struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -92,8 +93,8 @@ type shell struct {
 	n   int
 
 	mu      sync.Mutex
-	printed []string      // what has been printed and not been taken; guarded by mu
-	more    chan struct{} // there is more, or the end; capacity 1
+	printed []string      // output lines not taken yet; guarded by mu
+	more    chan struct{} // signals new output or its end; capacity 1
 }
 
 func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shell {
@@ -126,12 +127,11 @@ func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shel
 		reading.Wait()
 		_ = out.Close()
 	})
-	s.do("", step{command: "true"}, false) // what bash says of a terminal that it has not
+	s.do("", step{command: "true"}, false) // takes bash's complaint about the missing terminal
 	return s
 }
 
-// inTheClone makes a command work as if the shell were in the clone of the repository, with the build cache of this
-// user.
+// inTheClone makes a command run as in a clone of the repository, with the user's build cache.
 func (s *shell) inTheClone(command string) {
 	s.t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -156,7 +156,7 @@ func writeKubeconfig(t *testing.T, cp *controlplane.ControlPlane, path string) {
 	}
 }
 
-// read collects what is printed until nobody has the pipe any more.
+// read collects output until all writers have closed the pipe.
 func (s *shell) read(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 64<<20)
@@ -171,7 +171,7 @@ func (s *shell) read(out io.Reader) {
 	}
 }
 
-// do does a step and returns what it has printed.
+// do runs a step and returns its output.
 func (s *shell) do(page string, st step, mayFail bool) []string {
 	s.t.Helper()
 	where := fmt.Sprintf("%s:%d", page, st.line)
@@ -196,7 +196,7 @@ func (s *shell) do(page string, st step, mayFail bool) []string {
 	return printed
 }
 
-// interrupt waits until the step that was started has printed what the page shows, and ends it as Ctrl-C does.
+// interrupt waits until the running step has printed the page's output, then sends an interrupt.
 func (s *shell) interrupt(where string, st step) []string {
 	s.t.Helper()
 	var printed []string
@@ -226,7 +226,7 @@ func (s *shell) type_(text string) {
 	}
 }
 
-// until returns what is printed before the line that begins with done, and the rest of that line.
+// until returns the output before the line with prefix done, and the rest of that line.
 func (s *shell) until(where, command, done string) (printed []string, rest string) {
 	s.t.Helper()
 	deadline := time.After(2 * time.Minute)
@@ -235,7 +235,7 @@ func (s *shell) until(where, command, done string) (printed []string, rest strin
 			if after, ok := strings.CutPrefix(line, done); ok {
 				printed = s.take()[:i]
 				if n := len(printed); n > 0 && printed[n-1] == "" {
-					printed = printed[:n-1] // the empty line that ends one without a newline
+					printed = printed[:n-1] // ends output without a newline
 				}
 				return printed, after
 			}

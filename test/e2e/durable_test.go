@@ -22,18 +22,18 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableLog is a durable handler that writes down what it is told.
+// durableLog is a durable handler that records its changes.
 type durableLog struct {
-	mu     sync.Mutex
-	told   []consumer.Change // guarded by mu
-	resets int               // guarded by mu
-	last   time.Time         // guarded by mu; when the last change came
+	mu       sync.Mutex
+	received []consumer.Change // received changes; guarded by mu
+	resets   int               // guarded by mu
+	last     time.Time         // time of the last change; guarded by mu
 }
 
 func (l *durableLog) change(_ context.Context, c consumer.Change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.told, l.last = append(l.told, c), time.Now()
+	l.received, l.last = append(l.received, c), time.Now()
 	return nil
 }
 
@@ -44,11 +44,11 @@ func (l *durableLog) reset(context.Context, consumer.ResetReason) error {
 	return nil
 }
 
-// all returns what it was told, as "+name" and "-name", in order, how often it began anew, and when it was told last.
+// all returns the changes in order as "+name" and "-name", the number of resets, and the time of the last change.
 func (l *durableLog) all() (lines []string, resets int, last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, c := range l.told {
+	for _, c := range l.received {
 		verb := "+"
 		if c.Type == entry.Delete {
 			verb = "-"
@@ -59,8 +59,8 @@ func (l *durableLog) all() (lines []string, resets int, last time.Time) {
 	return lines, l.resets, l.last
 }
 
-// durable is one life of an informer with a durable handler, until the handler has synced. It returns what the handler
-// was told, and how long that took from the start.
+// durable runs an informer with a durable handler until the handler has synced. took is the time from the start to the
+// last change.
 func (f *file) durable(t *testing.T, src source) (lines []string, resets int, took time.Duration) {
 	t.Helper()
 	f.open(t)
@@ -93,8 +93,8 @@ func (f *file) durable(t *testing.T, src source) (lines []string, resets int, to
 	return lines, resets, last.Sub(begun)
 }
 
-// Issue 5, test 1: after a restart a durable handler is told of what has changed while it was down, deletes and
-// re-creations too, and of nothing else, however many objects there are.
+// TestDurableHandler checks that after a restart a durable handler receives exactly the changes since its stop,
+// deletions and re-creations included, for any number of objects (issue 5, test 1).
 func TestDurableHandler(t *testing.T) {
 	t.Parallel()
 	sizes := []int{1000, 10_000}
@@ -128,21 +128,21 @@ func testDurableHandler(t *testing.T, n int) {
 	}
 }
 
-// changeWhileDown changes 37 objects, deletes 5 and creates 3 anew that it has deleted, and returns what a handler has
-// to be told.
-func (c *cluster) changeWhileDown(t *testing.T) (told []string) {
+// changeWhileDown updates 37 objects, deletes 5, and deletes and re-creates 3. It returns the expected changes of a
+// handler.
+func (c *cluster) changeWhileDown(t *testing.T) (received []string) {
 	t.Helper()
 	changed, gone, again := names("cm", 100, 137), names("cm", 200, 205), names("cm", 300, 303)
 	c.putConfigMaps(t, changed, "new")
 	c.deleteConfigMaps(t, append(slices.Clone(gone), again...))
 	c.createConfigMaps(t, again, "again")
 	for _, name := range append(changed, again...) {
-		told = append(told, "+"+name)
+		received = append(received, "+"+name)
 	}
 	for _, name := range append(gone, again...) {
-		told = append(told, "-"+name)
+		received = append(received, "-"+name)
 	}
-	return told
+	return received
 }
 
 func (c *cluster) createConfigMaps(t *testing.T, names []string, value string) {
@@ -170,10 +170,10 @@ func (c *cluster) deleteConfigMaps(t *testing.T, names []string) {
 	})
 }
 
-// durableFile is a durable handler of a child: it writes what it is told to a file, and then does as it is told.
+// durableFile is the durable handler of a child. It appends its changes to a file.
 type durableFile struct {
 	path string
-	hold bool // it never returns
+	hold bool // calls never return
 }
 
 func (d durableFile) change(ctx context.Context, c consumer.Change) error {
@@ -198,7 +198,7 @@ func (d durableFile) change(ctx context.Context, c consumer.Change) error {
 	return nil
 }
 
-// linesOf returns the lines of a file that need not be there.
+// linesOf returns the lines of a file, or none if it is missing.
 func linesOf(t *testing.T, path string) (lines []string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -215,8 +215,8 @@ func linesOf(t *testing.T, path string) (lines []string) {
 	return lines
 }
 
-// Issue 5, test 1: a process that is killed between the delivery of a change and its acknowledgement is told again;
-// after acknowledgement and commit it is not.
+// TestDurableHandlerKilled checks that a process killed between delivery and acknowledgement receives a change again.
+// It does not after the acknowledgement is committed (issue 5, test 1).
 func TestDurableHandlerKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -224,14 +224,14 @@ func TestDurableHandlerKilled(t *testing.T) {
 	f := newFile(t)
 	log := filepath.Join(filepath.Dir(f.path), "told")
 	config := childConfig{Store: f.path, Namespace: c.ns, Durable: log}
-	told := func() []string { return linesOf(t, log) }
+	received := func() []string { return linesOf(t, log) }
 	committed := func(what string) *child {
 		p := startChild(t, c.Config(t.Name()), config)
 		p.waitFor(t, what, func(r childReport) bool { return r.Synced && r.DurableSynced && r.DurableBehind == 0 })
 		return p
 	}
 	committed("the first objects").kill()
-	if got := told(); len(got) != 3 {
+	if got := received(); len(got) != 3 {
 		t.Fatalf("told of %q", got)
 	}
 
@@ -239,7 +239,7 @@ func TestDurableHandlerKilled(t *testing.T) {
 	config.DurableHold = true
 	p := startChild(t, c.Config(t.Name()), config)
 	p.eventually(t, "the delivery", func() string {
-		if got := told(); len(got) != 4 {
+		if got := received(); len(got) != 4 {
 			return strings.Join(got, " ")
 		}
 		return ""
@@ -249,11 +249,11 @@ func TestDurableHandlerKilled(t *testing.T) {
 	config.DurableHold = false
 	committed("the delivery again").kill()
 	change := "+" + c.ns + "/p-00001"
-	if got := told(); len(got) != 5 || got[3] != change || got[4] != change {
+	if got := received(); len(got) != 5 || got[3] != change || got[4] != change {
 		t.Fatalf("told of %q", got)
 	}
 	committed("nothing").kill()
-	if got := told(); len(got) != 5 {
+	if got := received(); len(got) != 5 {
 		t.Errorf("it was acknowledged and committed, and told again: %q", got)
 	}
 }

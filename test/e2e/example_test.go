@@ -21,33 +21,34 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// example is a program of examples/ and what it does on a cluster.
+// example is a program of examples/ with its expected behaviour on a cluster.
 type example struct {
 	*cluster
 	// bin is the directory of the programs.
 	bin, program string
 	args         []string
-	// namespaces that it watches; none is all.
+	// namespaces are the watched namespaces; none means all.
 	namespaces []string
-	// watched resources: it may list none of them after a restart.
+	// watched are the watched resources, which a restart must not list.
 	watched []schema.GroupVersionResource
-	// reconcilers, and what each reads first: the line of a reconcile tells that object's resourceVersion.
+	// reconcilers map a name to the resource that the reconciler reads first. A log line of a reconcile has that object's
+	// resourceVersion.
 	reconcilers map[string]schema.GroupVersionResource
-	// toldOfDeletes says that it notices also objects that nothing else leads to.
-	toldOfDeletes bool
-	// settled says what the program has not done yet; empty if its work is done.
+	// seesDeletes is true if the program also notices deletions that no other object leads to.
+	seesDeletes bool
+	// settled describes unfinished work of the program, or returns "".
 	settled func() string
 	// meanwhile changes the cluster while the program is down.
 	meanwhile func()
-	// afterwards, if any, checks what is special.
+	// afterwards is an optional check of the program's own.
 	afterwards func()
-	// network between it and the API server; nil is none.
+	// network is a proxy between the program and the API server, or nil.
 	network *network
 
 	dir string
 }
 
-// examplesOnce builds the programs, once for all tests, as larderOnce does the command.
+// examplesOnce builds the programs once for all tests.
 var examplesOnce = sync.OnceValues(func() (dir string, err error) {
 	dir = filepath.Join(shared.Dir(), "examples") + string(filepath.Separator)
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, "./...")
@@ -68,8 +69,8 @@ func buildExamples(t *testing.T) string {
 	return dir
 }
 
-// verify runs the example, kills it, runs it again, and compares what it tells, what the server was asked, what became
-// of the cluster and what is on disk with what ought to be.
+// verify runs the example, kills it, and runs it again. It checks the program's log, its requests, the cluster's state
+// and the file.
 func (e *example) verify(t *testing.T) {
 	e.dir = t.TempDir()
 	cold := e.start(t, "cold")
@@ -88,8 +89,8 @@ func (e *example) verify(t *testing.T) {
 	again := e.start(t, "again")
 	again.eventually(t, "the second run's work", e.settled)
 	again.eventually(t, "reconciles", func() string { return want.reconciled(again.all()) })
-	if e.toldOfDeletes {
-		again.eventually(t, "deletes", func() string { return want.toldGone(before, again.all()) })
+	if e.seesDeletes {
+		again.eventually(t, "deletes", func() string { return want.missingDeletion(before, again.all()) })
 	}
 	again.terminate(t)
 	want.neverStale(t, again.all())
@@ -100,7 +101,7 @@ func (e *example) verify(t *testing.T) {
 	}
 }
 
-// onlyResumed checks that a run has listed nothing, has watched from a resourceVersion, and has asked about its own
+// onlyResumed checks that a run listed nothing, watched from a resourceVersion, and sent requests for its own
 // namespaces only.
 func (e *example) onlyResumed(t *testing.T, agent string) {
 	t.Helper()
@@ -123,7 +124,7 @@ func (e *example) onlyResumed(t *testing.T, agent string) {
 	}
 }
 
-// checkFile checks the file as a whole, and that it has a collection for each watch.
+// checkFile checks the whole file, and that it has one collection per watch.
 func (e *example) checkFile(t *testing.T) {
 	t.Helper()
 	s, err := store.Open(e.file().path, store.Options{ReadOnly: true})
@@ -151,7 +152,7 @@ func (e *example) checkFile(t *testing.T) {
 
 func (e *example) file() *file { return &file{path: filepath.Join(e.dir, "larder.db")} }
 
-// exampleRun is one life of an example.
+// exampleRun is one run of an example.
 type exampleRun struct {
 	*program
 	agent string
@@ -160,12 +161,12 @@ type exampleRun struct {
 	lines []exampleLine
 }
 
-// exampleLine is what the examples print.
+// exampleLine is a log line of an example.
 type exampleLine struct {
 	Msg, Reconciler, Key, ResourceVersion string
 }
 
-// start runs the program as a user would. Its user agent is its own because client-go calls a program by its name.
+// start runs the program. client-go derives the user agent from the program's name, so each run has a name of its own.
 func (e *example) start(t *testing.T, life string) *exampleRun {
 	t.Helper()
 	name := "example-" + e.program + "-" + life
@@ -209,10 +210,10 @@ func (r *exampleRun) all() []exampleLine {
 	return slices.Clone(r.lines)
 }
 
-// readable is what each reconciler can read: resourceVersions by key.
+// readable holds the objects of each reconciler: resourceVersions by key.
 type readable map[string]map[string]string
 
-// read lists what the reconcilers are about.
+// read lists the objects of the reconcilers.
 func (e *example) read(t *testing.T) readable {
 	t.Helper()
 	client, err := dynamic.NewForConfig(e.Config(writer))
@@ -247,7 +248,7 @@ func (e *example) everywhere() []string {
 	return e.namespaces
 }
 
-// reconciled says which object has not been reconciled.
+// reconciled names an object that was not reconciled, or returns "".
 func (want readable) reconciled(lines []exampleLine) string {
 	done := map[[2]string]bool{}
 	for _, l := range lines {
@@ -263,8 +264,8 @@ func (want readable) reconciled(lines []exampleLine) string {
 	return ""
 }
 
-// toldGone says of which object that vanished the program has not been told.
-func (want readable) toldGone(before readable, lines []exampleLine) string {
+// missingDeletion names a deleted object whose deletion the program has not logged, or returns "".
+func (want readable) missingDeletion(before readable, lines []exampleLine) string {
 	for reconciler, versions := range before {
 		for key := range versions {
 			gone := exampleLine{Msg: "gone", Reconciler: reconciler, Key: key}
@@ -276,8 +277,7 @@ func (want readable) toldGone(before readable, lines []exampleLine) string {
 	return ""
 }
 
-// neverStale checks that nothing older was read than what there was when the program started, and nothing that was
-// gone.
+// neverStale checks that no reconcile read a deleted object, or a version older than at the program's start.
 func (want readable) neverStale(t *testing.T, lines []exampleLine) {
 	t.Helper()
 	for _, l := range lines {

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// planted values of the manager's Secrets: in their data, where kubectl apply would repeat them, and in an annotation
-// that stays.
+// Markers in the manager's Secrets: in the data, in the annotation of kubectl apply that repeats the data, and in an
+// annotation that is stored.
 const (
 	plantedData        = "planted-data-51c2"
 	plantedLastApplied = "planted-last-applied-9d0e"
 	plantedNote        = "planted-note-e47b"
 )
 
-// managerExample does the same things in three namespaces; the manager has two of them.
+// managerExample makes the same changes in three namespaces. The manager watches two of them.
 func managerExample(t *testing.T, e *example) {
 	e.namespaces = []string{e.ns, e.newNamespace(t)}
 	third := e.newNamespace(t)
@@ -65,7 +65,7 @@ func managerExample(t *testing.T, e *example) {
 	e.afterwards = func() { e.onlyMetadata(t, third) }
 }
 
-// managed says what the manager has not done yet in a namespace.
+// managed describes the manager's unfinished work in a namespace, or returns "".
 func (c *cluster) managed(t *testing.T, ns string) string {
 	t.Helper()
 	versions, users := map[string]string{}, map[string][]string{}
@@ -116,8 +116,8 @@ func (c *cluster) createMarkedSecret(t *testing.T, ns, name string) {
 	}
 }
 
-// onlyMetadata checks that the Secrets' metadata are in the file, that nothing which they hold is, and
-// nothing of the namespace that is not the manager's.
+// onlyMetadata checks that the file holds the Secrets' metadata, none of their content, and nothing of the third
+// namespace.
 func (e *example) onlyMetadata(t *testing.T, third string) {
 	t.Helper()
 	f := e.file()

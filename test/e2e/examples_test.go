@@ -25,8 +25,8 @@ var (
 	exampleWidgets = schema.GroupVersionResource{Group: "example.larder.dev", Version: "v1", Resource: "widgets"}
 )
 
-// Each program of examples/ is killed and restarted; meanwhile objects of every kind that it watches are created,
-// changed and deleted. The server is of its own, as the shared one has no watch cache for ConfigMaps.
+// TestExamples kills and restarts each program of examples/. Meanwhile it creates, changes and deletes objects of every
+// watched kind. The shared server has no watch cache for ConfigMaps, so this test starts its own.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -46,7 +46,7 @@ func TestExamples(t *testing.T) {
 func typedExample(t *testing.T, e *example) {
 	e.watched = []schema.GroupVersionResource{deployments, configMaps}
 	e.reconcilers = map[string]schema.GroupVersionResource{"deployment": deployments}
-	e.toldOfDeletes = true
+	e.seesDeletes = true
 	replicas := map[string]int32{}
 	for _, name := range append(names("stays", 0, 4), "changes", "goes", "tampered", "bare") {
 		replicas[name] = 1
@@ -75,7 +75,7 @@ func typedExample(t *testing.T, e *example) {
 func dynamicExample(t *testing.T, e *example) {
 	e.watched = []schema.GroupVersionResource{exampleWidgets}
 	e.reconcilers = map[string]schema.GroupVersionResource{"widget": exampleWidgets}
-	e.toldOfDeletes = true
+	e.seesDeletes = true
 	e.applyWidgets(t)
 	areas := map[string]int64{}
 	for _, name := range append(names("stays", 0, 4), "changes", "goes", "tampered") {
@@ -104,7 +104,7 @@ func dynamicExample(t *testing.T, e *example) {
 	}
 }
 
-// applyWidgets creates the example's custom resource.
+// applyWidgets creates the custom resource of the example.
 func (e *example) applyWidgets(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "dynamic", "widgets.yaml"))
@@ -165,7 +165,7 @@ func (c *cluster) createConfigMap(t *testing.T, name string) {
 	}
 }
 
-// configMap returns the data of a ConfigMap; none if it cannot be read.
+// configMap returns the data of a ConfigMap, or nil if it cannot be read.
 func (c *cluster) configMap(t *testing.T, ns, name string) map[string]string {
 	t.Helper()
 	found, err := c.client.CoreV1().ConfigMaps(ns).Get(t.Context(), name, metav1.GetOptions{})

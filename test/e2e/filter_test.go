@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// filter is an HTTP proxy that swallows the events of some objects. Lists and bookmarks pass.
+// filter is an HTTP proxy that drops the watch events of some objects. Lists and bookmarks pass.
 type filter struct {
 	server *httptest.Server
 
-	mu        sync.Mutex      // guards what follows
-	names     map[string]bool // whose events are swallowed
+	mu        sync.Mutex      // guards the fields below
+	names     map[string]bool // objects whose events are dropped
 	swallowed int
 }
 
@@ -53,7 +53,7 @@ func newFilter(t *testing.T, cfg *rest.Config) *filter {
 	return f
 }
 
-// config returns a copy of cfg that goes through the filter, in JSON.
+// config returns a copy of cfg that leads through the filter, in JSON.
 func (f *filter) config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = f.server.URL
@@ -62,7 +62,7 @@ func (f *filter) config(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// swallow changes whose events are swallowed from now on.
+// swallow sets the names whose events are dropped.
 func (f *filter) swallow(names ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,7 @@ func (f *filter) count() int {
 	return f.swallowed
 }
 
-// passes decides about one line of a watch.
+// passes reports whether a line of a watch passes.
 func (f *filter) passes(line []byte) bool {
 	var event struct {
 		Object struct {
@@ -99,7 +99,7 @@ func (f *filter) passes(line []byte) bool {
 	return false
 }
 
-// filtered is the body of a watch.
+// filtered is the filtered body of a watch.
 type filtered struct {
 	f     *filter
 	body  io.ReadCloser

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Test 8: the disk is full while changes stream. The status says so, reads go on, and when
-// there is space again the informer catches up with nothing lost.
+// TestFullDisk checks an informer on a full disk: the status reports it, reads continue, and with free space the file
+// catches up without loss.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -24,7 +24,7 @@ func TestFullDisk(t *testing.T) {
 	p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns})
 	p.waitFor(t, "the first list", func(r childReport) bool { return r.Synced && r.Objects == 200 })
 
-	p.signal(t, syscall.SIGUSR1) // from here on the file cannot grow
+	p.signal(t, syscall.SIGUSR1) // stops the file's growth
 	big := names("big", 0, 220)
 	c.createBigPods(t, big[:200])
 	p.waitFor(t, "the error", func(r childReport) bool { return strings.Contains(r.Err, "no space") })
@@ -53,7 +53,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// createBigPods creates pods of 100 KB: bbolt grows a file by up to 16 MiB at a time.
+// createBigPods creates pods of 100 KB, because bbolt grows a file by up to 16 MiB at a time.
 func (c *cluster) createBigPods(t *testing.T, names []string) {
 	t.Helper()
 	inParallel(t, names, func(ctx context.Context, name string) error {
@@ -71,8 +71,8 @@ func (p *child) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// limitOnSignal makes SIGUSR1 forbid this process to let any file grow beyond the
-// present size of the given one (RLIMIT_FSIZE: writes fail with EFBIG), and SIGUSR2 allow it again.
+// limitOnSignal makes SIGUSR1 limit the size of files to the present size of this file, by RLIMIT_FSIZE. Writes beyond
+// it fail with EFBIG. SIGUSR2 lifts the limit.
 func limitOnSignal(path string) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)

@@ -17,10 +17,10 @@ type gate struct {
 	server   *httptest.Server
 	resource string
 
-	mu      sync.Mutex // guards what follows
-	after   int        // pages that pass; -1 for all
+	mu      sync.Mutex // guards the fields below
+	after   int        // number of pages that pass; -1 for all
 	passed  int
-	reached chan struct{} // closed when a page is held
+	reached chan struct{} // closed when a page is held back
 }
 
 func newGate(t *testing.T, cfg *rest.Config, resource string) *gate {
@@ -41,7 +41,7 @@ func newGate(t *testing.T, cfg *rest.Config, resource string) *gate {
 	}
 	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.hold(r) {
-			<-r.Context().Done() // until the client is gone
+			<-r.Context().Done() // until the client closes the connection
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -53,7 +53,7 @@ func newGate(t *testing.T, cfg *rest.Config, resource string) *gate {
 	return g
 }
 
-// config returns a copy of cfg that goes through the gate.
+// config returns a copy of cfg that leads through the gate.
 func (g *gate) config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = g.server.URL
@@ -61,8 +61,8 @@ func (g *gate) config(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// holdListAfter lets n pages of the next list pass and holds the one after. The channel is
-// closed when it has been asked for.
+// holdListAfter passes n pages of the next list and holds back the following one. The channel is closed once that page
+// is requested.
 func (g *gate) holdListAfter(n int) (reached <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,7 +70,7 @@ func (g *gate) holdListAfter(n int) (reached <-chan struct{}) {
 	return g.reached
 }
 
-// hold decides about one request. Probes, look-ups of one object and comparisons by metadata always pass.
+// hold reports whether a request is held back. Probes, look-ups of one object and metadata comparisons always pass.
 func (g *gate) hold(r *http.Request) bool {
 	q := r.URL.Query()
 	if !strings.HasSuffix(r.URL.Path, "/"+g.resource) || q.Get("watch") != "" || q.Get("limit") == "1" ||

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// idleMirror is a larder sync --all of a server with which little happens.
+// idleMirror is a larder sync --all of a server with few changes.
 type idleMirror struct {
 	larder, dir string
-	kubeconfig  string // of the server
-	server      string // its host and port
+	kubeconfig  string // leads to the server
+	server      string // HOST:PORT
 	args        []string
 }
 
@@ -38,8 +38,8 @@ func ofCluster(t *testing.T, c *cluster, args ...string) *idleMirror {
 
 func (m *idleMirror) store() string { return filepath.Join(m.dir, "idle.db") }
 
-// start starts the mirror behind a network, and waits until everything is live. The bodies of the schemas are left out,
-// since a first run may end before it has them all.
+// start starts the mirror behind a network proxy, and waits until all collections are live. It stores no schemas, since
+// a first run may end before it has read them all.
 func (m *idleMirror) start(t *testing.T, name string) (*program, *network) {
 	t.Helper()
 	n := newNetwork(t, m.server)
@@ -50,18 +50,18 @@ func (m *idleMirror) start(t *testing.T, name string) (*program, *network) {
 	return p, n
 }
 
-// taken is what a mirror has taken: its connections, and the bytes that it has received.
-type taken struct {
+// usage is the network usage of a mirror: its connections and received bytes.
+type usage struct {
 	connections int
 	received    int64
 }
 
-func (a taken) String() string {
+func (a usage) String() string {
 	return fmt.Sprintf("%d connections, %d bytes", a.connections, a.received)
 }
 
-// run starts the mirror, cuts its connections, waits until everything is live again, and ends it.
-func (m *idleMirror) run(t *testing.T, name string) (start, reconnect taken) {
+// run starts the mirror, cuts its connections, waits until all collections are live again, and stops it.
+func (m *idleMirror) run(t *testing.T, name string) (start, reconnect usage) {
 	t.Helper()
 	p, n := m.start(t, name)
 	start.connections, start.received = n.counted()
@@ -86,7 +86,7 @@ func (m *idleMirror) run(t *testing.T, name string) (start, reconnect taken) {
 	return start, reconnect
 }
 
-// live waits until everything is live.
+// live waits until all collections are live.
 func (m *idleMirror) live(t *testing.T) {
 	t.Helper()
 	within(t, 5*time.Minute, "larder wait", func() string {
@@ -98,15 +98,15 @@ func (m *idleMirror) live(t *testing.T) {
 	})
 }
 
-// cheap reports an error if a mirror made more connections, or received more, than these bounds allow.
-func (a taken) cheap(t *testing.T, what string, connections int, received int64) {
+// cheap fails if the usage exceeds these bounds.
+func (a usage) cheap(t *testing.T, what string, connections int, received int64) {
 	t.Helper()
 	if a.connections > connections || a.received > received {
-		t.Errorf("a %s took %v, want %v at most", what, a, taken{connections, received})
+		t.Errorf("a %s took %v, want %v at most", what, a, usage{connections, received})
 	}
 }
 
-// idleCluster has some 500 objects, most of them ConfigMaps.
+// idleCluster starts a cluster with about 500 objects, most of them ConfigMaps.
 func idleCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := newCluster(t, ownControlPlane(t))
@@ -120,9 +120,9 @@ func idleCluster(t *testing.T) *cluster {
 	return c
 }
 
-// TestRestartOfAnIdleCluster checks what a restart and a reconnect of larder sync --all cost where little has happened:
-// one connection for all of some sixty resources, and few bytes for the five hundred objects (issue 38, A.2). The index
-// of the schemas, 11 KiB, is part of it: kube-apiserver sends it without an ETag.
+// TestRestartOfAnIdleCluster checks the cost of a restart and of a reconnect of larder sync --all with few changes: one
+// connection for some sixty resources, and few bytes for five hundred objects (issue 38, A.2). The bytes include the
+// index of schemas, 11 KiB, which kube-apiserver sends without an ETag.
 func TestRestartOfAnIdleCluster(t *testing.T) {
 	c := idleCluster(t)
 	m := ofCluster(t, c)
@@ -132,7 +132,7 @@ func TestRestartOfAnIdleCluster(t *testing.T) {
 	reconnect.cheap(t, "reconnect", 1, 64<<10)
 }
 
-// TestRestartOfManyResources is the same for many empty custom resources: a hundred watches share a connection.
+// TestRestartOfManyResources checks the same for many empty custom resources: a hundred watches share a connection.
 func TestRestartOfManyResources(t *testing.T) {
 	resources := 150
 	if soak {
@@ -154,7 +154,7 @@ func TestRestartOfManyResources(t *testing.T) {
 	reconnect.cheap(t, "reconnect", connections, int64(64<<10+resources*500))
 }
 
-// TestRestartOfAMirrorsAgent is TestRestartOfAnIdleCluster for the mirror of a mirror, which it asks for HTTP/2.
+// TestRestartOfAMirrorsAgent checks the same for a mirror of a mirror, over HTTP/2.
 func TestRestartOfAMirrorsAgent(t *testing.T) {
 	address := freeAddress(t)
 	served := filepath.Join(t.TempDir(), "served.kubeconfig")

@@ -16,10 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Test 3: a process that is killed while it applies a stream of changes leaves a
-// file that equals the state after some prefix of the stream, and the file's
-// resourceVersion names that prefix. Beside it there is nothing but what the next one
-// takes over, and in the end nothing at all.
+// TestSIGKILLLeavesAPrefix kills processes while they apply a stream of changes. Each must leave a file with the state
+// after a prefix of the stream, and that prefix's resourceVersion. The directory may hold only files that the next
+// process takes over, and at the end only the store.
 func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	t.Parallel()
 	kills := 60
@@ -27,7 +26,7 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 		kills = 1000
 	}
 	random := newRandom(t)
-	// A process lives for less than a second here. The default interval is tested by all the others.
+	// Processes live for less than a second here, so commits must be frequent. The other tests use the default interval.
 	intervals := []time.Duration{time.Nanosecond, 5 * time.Millisecond, 50 * time.Millisecond}
 
 	c := newCluster(t, shared)
@@ -41,7 +40,7 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	for n := range kills {
 		p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns, PageSize: 20,
 			CommitInterval: intervals[n%len(intervals)]})
-		if n%2 == 0 { // in the stream; the others are anywhere: opening, first list, resuming
+		if n%2 == 0 { // during the stream; odd kills come at any time: open, first list, resume
 			p.waitFor(t, "the first object", func(r childReport) bool { return r.Synced })
 		}
 		time.Sleep(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
@@ -72,8 +71,7 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	}
 }
 
-// onlyNames fails if there is a file in the store's directory that is neither a log nor the store's name with one of
-// the endings: one that was moved aside, or left.
+// onlyNames fails if the store's directory has a file other than logs and the store's name with one of the endings.
 func (f *file) onlyNames(t *testing.T, endings ...string) {
 	t.Helper()
 	dir, base := filepath.Split(f.path)
@@ -92,12 +90,12 @@ func (f *file) onlyNames(t *testing.T, endings ...string) {
 	}
 }
 
-// writeStream creates, changes and deletes pods at random until stopped.
+// writeStream creates, changes and deletes random pods until stop.
 func (c *cluster) writeStream(t *testing.T, seed uint64) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	for w := range 2 { // each writer has pods of its own, so none gets in another's way
+	for w := range 2 { // each writer has its own pods
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(w)))
 			if err := c.writeRandomly(ctx, fmt.Sprintf("w%d", w), random); err != nil && ctx.Err() == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// badMinute is a minute on a link of 56 kbit/s, and worse.
+// badMinute is a minute of network conditions of 56 kbit/s and worse.
 var badMinute = []condition{
 	{name: "latency", lasts: 8 * time.Second, latency: 300 * time.Millisecond, jitter: 100 * time.Millisecond},
 	{name: "56 kbit/s", lasts: 12 * time.Second, thin: true},
@@ -27,16 +27,16 @@ var badMinute = []condition{
 	{name: "fair", lasts: 5 * time.Second},
 }
 
-// linkRun is what happens on the link.
+// linkRun is a sequence of network conditions.
 type linkRun struct {
 	script []condition
-	// restartBefore are the steps before which the API server is restarted: its history is lost, so the list that follows
-	// comes over that link.
+	// restartBefore holds the steps before which the API server restarts without its history. The list that follows uses
+	// that step's conditions.
 	restartBefore map[int]bool
 }
 
-// badTenMinutes are five times badMinute, in any order and with everything twice as long, with two restarts of the API
-// server, each before a time of 56 kbit/s.
+// badTenMinutes returns five times badMinute in random order and at twice the length. The API server restarts twice,
+// each time before a period of 56 kbit/s.
 func badTenMinutes(random *rand.Rand) linkRun {
 	r := linkRun{restartBefore: map[int]bool{}}
 	for lap := range 5 {
@@ -49,14 +49,14 @@ func badTenMinutes(random *rand.Rand) linkRun {
 			r.script = append(r.script, c)
 		}
 	}
-	// A dead connection is noticed after 45 s, and then there may be a wait of 30 s.
+	// A dead connection is noticed after 45 s. The back-off may then take 30 s.
 	r.script = append(r.script, condition{name: "fair", lasts: time.Minute})
 	return r
 }
 
-// TestLink: an informer beside one of client-go's, each on a link of its own that does the same, while pods change all
-// the time. In the end both hold what the server has; Larder has told each event once and, as long as the server keeps
-// its history, listed nothing. LARDER_SOAK=1 does it for ten minutes. (issue 5)
+// TestLink runs Larder's informer beside client-go's on equally bad network links, while pods change. Both must end
+// with the server's state. Larder must deliver each event once, and list nothing while the server has its history.
+// LARDER_SOAK=1 extends the test to ten minutes (issue 5).
 func TestLink(t *testing.T) {
 	t.Parallel()
 	random := newRandom(t)
@@ -76,7 +76,7 @@ func TestLink(t *testing.T) {
 	peer.converge(t, before)
 	var told *truth
 	if len(run.restartBefore) == 0 {
-		told = watchTruth(t, c) // which is a watch, and ends with the API server
+		told = watchTruth(t, c) // its watch would end with the API server
 	}
 
 	c.mark(t)
@@ -90,7 +90,7 @@ func TestLink(t *testing.T) {
 	t.Logf("%d writes, of which %d failed; received over the link:", load.writes, load.failed)
 	ours.report(t, c)
 	theirs.report(t, c)
-	run.judge(t, s, ours, theirs)
+	run.checkCost(t, s, ours, theirs)
 	if told != nil {
 		told.complete(t, want)
 		told.expect(t, s.recorder, before)
@@ -110,12 +110,12 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// do takes the links through the script.
+// do applies the conditions to the links, step by step.
 func (r *linkRun) do(t *testing.T, c *cluster, links ...*thinLink) {
 	t.Helper()
 	for n, step := range r.script {
 		for _, l := range links {
-			l.become(t, step)
+			l.apply(t, step)
 		}
 		ends := time.Now().Add(step.lasts)
 		if r.restartBefore[n] {
@@ -131,21 +131,20 @@ func (r *linkRun) do(t *testing.T, c *cluster, links ...*thinLink) {
 	}
 }
 
-// judge compares what it cost with what it may.
-func (r *linkRun) judge(t *testing.T, s *subject, ours, theirs *linked) {
+// checkCost checks the cost of the run.
+func (r *linkRun) checkCost(t *testing.T, s *subject, ours, theirs *linked) {
 	t.Helper()
 	st := s.Status().Reflector
 	t.Logf("Larder: %d watches, %d resumes, relists %v; the API server was restarted %d times", st.Watches, st.Resumes,
 		st.Relists, len(r.restartBefore))
-	// A server keeps the history of some 75 s, and in ten minutes of this a client can be further behind.
+	// The server keeps about 75 s of history, and these conditions can delay a client by more.
 	for reason, n := range st.Relists {
 		if reason != reflector.ReasonExpired {
 			t.Errorf("%d relists for %s", n, reason)
 		}
 	}
-	// With so few pods what a resume looks up weighs as much as a list, and who receives less is chance: of two runs of
-	// ten minutes Larder had 0.92 and 1.05 of client-go's bytes. The bound is for lists, or bodies, that come again and
-	// again.
+	// With so few pods, a resume's look-ups cost as much as a list, so the ratio varies: 0.92 and 1.05 in two runs of ten
+	// minutes. The bound is for repeated lists or bodies.
 	ratio := float64(ours.bytes()) / float64(theirs.bytes())
 	t.Logf("Larder received %.2f of what client-go did", ratio)
 	if soak && ratio > 1.5 {
@@ -153,13 +152,13 @@ func (r *linkRun) judge(t *testing.T, s *subject, ours, theirs *linked) {
 	}
 }
 
-// linked is a client on a thin link.
+// linked is a client on a slow link.
 type linked struct {
 	agent    string
 	link     *thinLink
 	config   *rest.Config
 	received meter.Received
-	begun    int64 // what had been received when the script began
+	begun    int64 // received bytes at the start of the script
 }
 
 func newLinked(t *testing.T, c *cluster, agent string) *linked {
@@ -171,7 +170,7 @@ func newLinked(t *testing.T, c *cluster, agent string) *linked {
 
 func (l *linked) bytes() int64 { return l.received.Bytes() - l.begun }
 
-// report logs what the client received and asked for. A list of client-go's is a watch that begins with everything.
+// report logs the client's received bytes and requests. client-go lists by a watch with sendInitialEvents.
 func (l *linked) report(t *testing.T, c *cluster) {
 	t.Helper()
 	asked := c.asked(t, l.agent, "pods")
@@ -185,7 +184,7 @@ func (l *linked) report(t *testing.T, c *cluster) {
 		len(asked.watches), asked.probes+asked.lookups)
 }
 
-// plain is an informer of client-go's.
+// plain is an informer of client-go.
 type plain struct{ cache.SharedIndexInformer }
 
 func startPlain(t *testing.T, src source) plain {
@@ -198,7 +197,7 @@ func startPlain(t *testing.T, src source) plain {
 	return p
 }
 
-// converge waits until it holds the wanted objects.
+// converge waits until the informer holds the wanted objects.
 func (p plain) converge(t *testing.T, want objects) {
 	t.Helper()
 	eventually(t, "converging of client-go", func() string {

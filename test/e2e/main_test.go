@@ -24,14 +24,13 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// soak asks for the long run of every test.
+// soak selects the long run of each test.
 var soak = os.Getenv("LARDER_SOAK") != ""
 
-// writer is the client that makes and changes what is tested on, and is not in the audit log.
+// writer is the client that changes test objects. The audit log omits its requests.
 const writer = controlplane.Writer
 
-// shared is the control plane of the tests that can share one. Its API server may be
-// restarted; its data lives until the end.
+// shared is the control plane that most tests share. Tests may restart its API server; its data last until the end.
 var shared *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
@@ -50,7 +49,7 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (code int, err error) {
-	if _, err := testresidency.FromEnv(); err != nil { // before minutes are spent
+	if _, err := testresidency.FromEnv(); err != nil { // fails early, before the servers start
 		return 1, err
 	}
 	if err := noticeDeadConnectionsSoon(); err != nil {
@@ -65,7 +64,7 @@ func runAll(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer closeLog()
-	// ConfigMaps are served without a watch cache, so that a compaction of etcd shows at once.
+	// Without a watch cache for ConfigMaps, a compaction of etcd takes effect at once.
 	shared, err = controlplane.Start(context.Background(), controlplane.Options{
 		Dir: dir, Args: []string{"--watch-cache-sizes=configmaps#0"}, Env: serverEnv(),
 	})
@@ -88,8 +87,8 @@ func runAll(m *testing.M) (code int, err error) {
 	return code, os.RemoveAll(dir)
 }
 
-// serverEnv has the servers collect their garbage less often: it is a fifth of the processor's time that they take. The
-// long runs, in which they have 100,000 objects, leave that to them.
+// serverEnv makes the servers collect garbage less often, which takes a fifth of their processor time. Long runs have
+// 100,000 objects, so they keep the default.
 func serverEnv() []string {
 	if soak {
 		return nil
@@ -97,8 +96,8 @@ func serverEnv() []string {
 	return []string{"GOGC=400"}
 }
 
-// noticeDeadConnectionsSoon shortens client-go's HTTP/2 health check, by default 30 s and 15 s. It is read when
-// a transport is made, and transports are shared between clients: so it is set once, before the first.
+// noticeDeadConnectionsSoon shortens client-go's HTTP/2 health check, by default 30 s and 15 s. Clients share
+// transports, which read the setting when they are made, so it is set before the first client.
 func noticeDeadConnectionsSoon() error {
 	if soak {
 		return nil
@@ -109,8 +108,8 @@ func noticeDeadConnectionsSoon() error {
 	return os.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 }
 
-// leftBehind returns an error if a goroutine of Larder's is still running, and not about to end. goleak would also see
-// the connections that client-go keeps open between tests.
+// leftBehind returns an error if a goroutine of Larder keeps running. goleak would also report client-go's idle
+// connections.
 func leftBehind() (err error) {
 	for range 100 {
 		if err = stillRunning(); err == nil {
@@ -133,7 +132,7 @@ func stillRunning() error {
 	return nil
 }
 
-// logTo sends the log of everything that runs in this process to a file.
+// logTo sends the log of this process to a file.
 func logTo(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -154,7 +153,8 @@ func logTo(path string) (func(), error) {
 	}, nil
 }
 
-// ownControlPlane starts a control plane that the test may break, with further flags of kube-apiserver.
+// ownControlPlane starts a control plane for one test, which may break it. flags are additional flags of
+// kube-apiserver.
 func ownControlPlane(t *testing.T, flags ...string) *controlplane.ControlPlane {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "larder-e2e-own-")
@@ -180,18 +180,18 @@ func ownControlPlane(t *testing.T, flags ...string) *controlplane.ControlPlane {
 	return cp
 }
 
-// cluster is a control plane as one test uses it: with a client and a namespace of its own.
+// cluster is a control plane with a test's own client and namespace.
 type cluster struct {
 	*controlplane.ControlPlane
 	client kubernetes.Interface
 	ns     string
-	since  int64 // the mark
+	since  int64 // position of mark in the audit log
 }
 
 func newCluster(t *testing.T, cp *controlplane.ControlPlane) *cluster {
 	t.Helper()
 	cfg := cp.Config(writer)
-	cfg.ContentType = runtime.ContentTypeProtobuf // costs both sides less
+	cfg.ContentType = runtime.ContentTypeProtobuf // cheaper for client and server than JSON
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func (c *cluster) newNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// restartAPIServer restarts the API server of the control plane; the client goes on.
+// restartAPIServer restarts the API server. The client reconnects.
 func (c *cluster) restartAPIServer(t *testing.T) {
 	t.Helper()
 	if err := c.Restart(t.Context()); err != nil {
@@ -219,7 +219,7 @@ func (c *cluster) restartAPIServer(t *testing.T) {
 	}
 }
 
-// mark makes asked start from now.
+// mark makes later calls of asked start from here.
 func (c *cluster) mark(t *testing.T) {
 	t.Helper()
 	var err error
@@ -228,7 +228,7 @@ func (c *cluster) mark(t *testing.T) {
 	}
 }
 
-// asked returns what a client asked about one resource since mark.
+// asked returns a client's requests for a resource since mark.
 func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 	t.Helper()
 	all, err := c.Requests(userAgent, c.since)
@@ -254,13 +254,13 @@ func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 	return a
 }
 
-// asked is what a client asked about one resource.
+// asked holds a client's requests for a resource.
 type asked struct {
 	probes, lookups, compares int
 	lists, watches            []*controlplane.Request
 }
 
-// newRandom is random as told by LARDER_E2E_SEED, or by the clock; it logs the seed.
+// newRandom returns a random source with the seed in LARDER_E2E_SEED, or a seed from the clock. It logs the seed.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -274,13 +274,13 @@ func newRandom(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, seed))
 }
 
-// eventually waits until check returns an empty string; it fails with what check says last.
+// eventually polls check until it returns "". It fails after a minute with the last result.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	within(t, time.Minute, what, check)
 }
 
-// within is eventually for what may take longer.
+// within is eventually with another limit.
 func within(t *testing.T, limit time.Duration, what string, check func() string) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
@@ -296,7 +296,7 @@ func within(t *testing.T, limit time.Duration, what string, check func() string)
 	}
 }
 
-// listedBy returns what the client asked for in order to list.
+// listedBy describes the client's list requests.
 func (c *cluster) listedBy(t *testing.T, agent, resource string) (by []string) {
 	t.Helper()
 	a := c.asked(t, agent, resource)

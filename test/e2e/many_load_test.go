@@ -23,8 +23,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// quietKinds are the resources of the quiet collections, one of each in every namespace. All have a watch cache:
-// without one no bookmark ends the drain of a restart, which then takes four times as long.
+// quietKinds are the resources of the quiet collections, one of each per namespace. All have a watch cache: its
+// bookmarks end the drain of a restart, which otherwise takes four times as long.
 var quietKinds = []struct {
 	resource string
 	list     runtime.Object
@@ -41,35 +41,35 @@ var quietKinds = []struct {
 	}},
 }
 
-// member is one of many collections, whose informer comes and goes.
+// member is one of many collections. Its informer is started and stopped repeatedly.
 type member struct {
 	source
 	name string
-	// inf, heard and stop are those of the informer that runs; nil if none does.
-	inf   *informer.Informer
-	heard *mirror
-	stop  func()
-	// transform is set before the run.
+	// inf, heard and stop belong to the running informer, and are nil without one.
+	inf     *informer.Informer
+	handler *mirror
+	stop    func()
+	// transform is set before the informer runs.
 	transform func(any) (any, error)
 }
 
-// crowd is a busy collection and many quiet ones, in one file.
+// crowd is a busy collection and many quiet ones in one file.
 type crowd struct {
 	*cluster
 	file   *file
 	id     func(context.Context) (string, error)
 	busy   *member
 	quiet  []*member
-	writes atomic.Int64 // of busy objects
+	writes atomic.Int64 // number of writes to busy objects
 }
 
-// newCrowd makes the objects: three in each quiet collection, and some busy pods. Nothing runs.
+// newCrowd creates the objects: three per quiet collection, and busy pods. It starts no informer.
 func newCrowd(t *testing.T, c *cluster, r manyRun) *crowd {
 	t.Helper()
 	w := &crowd{cluster: c, file: newFile(t), id: requests.KubeSystemUID(c.client.CoreV1().RESTClient())}
 	inParallel(t, names("busy", 0, r.pods), func(ctx context.Context, name string) error {
 		p := pod(c.ns, name)
-		// else the file would not be larger than an empty one
+		// padding makes the file larger than an empty one
 		p.Annotations = map[string]string{"padding": strings.Repeat("x", 4<<10)}
 		return w.create(ctx, "pods", c.ns, name, p)
 	})
@@ -115,8 +115,7 @@ func (w *crowd) create(ctx context.Context, resource, ns, name string, obj runti
 	return w.client.CoreV1().RESTClient().Post().Namespace(ns).Resource(resource).Body(obj).Do(ctx).Error()
 }
 
-// touch changes the first object of each of the quiet collections, waits until its handler has heard of that, and
-// returns how long it took.
+// touch changes the first object of each quiet collection, waits for its handler, and returns the delays.
 func (w *crowd) touch(t *testing.T, quiet []*member, value string) delays {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)
@@ -136,7 +135,7 @@ func (w *crowd) touch(t *testing.T, quiet []*member, value string) delays {
 			return err
 		}
 		begun := time.Now()
-		for m.heard.version(m.identity.Namespace+"/quiet-00000") != rvOf(obj) {
+		for m.handler.version(m.identity.Namespace+"/quiet-00000") != rvOf(obj) {
 			if time.Since(begun) > time.Minute {
 				return fmt.Errorf("its handler has not heard of RV %s in a minute: %s", rvOf(obj), errText(m.inf.Status().Err))
 			}
@@ -150,7 +149,7 @@ func (w *crowd) touch(t *testing.T, quiet []*member, value string) delays {
 	return took
 }
 
-// keepBusy changes busy pods, as fast as a few clients can, until the function that it returns is called.
+// keepBusy changes busy pods from four clients, as fast as they can, until stop.
 func (w *crowd) keepBusy(t *testing.T, pods int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -177,10 +176,10 @@ func (w *crowd) changeBusy(ctx context.Context, pod int) error {
 	return err
 }
 
-// all are the members, the busy one first.
+// all returns the members, the busy one first.
 func (w *crowd) all() []*member { return append([]*member{w.busy}, w.quiet...) }
 
-// start starts the informers of members that have none, and returns when they have synced.
+// start starts the missing informers of members, and returns once they have synced.
 func (w *crowd) start(t *testing.T, members []*member) {
 	t.Helper()
 	if w.file.Store == nil {
@@ -192,8 +191,8 @@ func (w *crowd) start(t *testing.T, members []*member) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.inf, m.heard = i, &mirror{versions: map[string]string{}, leak: &leak{}}
-		if _, err := i.AddEventHandler(m.heard); err != nil {
+		m.inf, m.handler = i, &mirror{versions: map[string]string{}, leak: &leak{}}
+		if _, err := i.AddEventHandler(m.handler); err != nil {
 			t.Fatal(err)
 		}
 		if m.transform != nil {
@@ -228,11 +227,11 @@ func (w *crowd) end(members []*member) {
 	}
 	wg.Wait()
 	for _, m := range members {
-		m.inf, m.heard, m.stop = nil, nil, nil
+		m.inf, m.handler, m.stop = nil, nil, nil
 	}
 }
 
-// versions is what the server has, by kind, namespace and key.
+// versions returns the server's resourceVersions, by collection and key.
 func (w *crowd) versions(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	out := map[string]map[string]string{}
@@ -263,12 +262,12 @@ func (w *crowd) versions(t *testing.T) map[string]map[string]string {
 	return out
 }
 
-// converge waits until every informer holds, and every handler has been told, what the server has.
+// converge waits until every informer and every handler has the server's state.
 func (w *crowd) converge(t *testing.T) {
 	t.Helper()
 	want := w.versions(t)
 	for _, m := range w.all() {
-		eventually(t, m.name, func() string { return m.heard.diff(want[m.name]) })
+		eventually(t, m.name, func() string { return m.handler.diff(want[m.name]) })
 		held := map[string]string{}
 		for _, obj := range m.inf.GetStore().List() {
 			held[m.identity.Namespace+"/"+obj.(metav1.Object).GetName()] = versionOf(obj)
@@ -276,7 +275,7 @@ func (w *crowd) converge(t *testing.T) {
 		if problem := (&mirror{versions: held}).diff(want[m.name]); problem != "" {
 			t.Errorf("%s is held otherwise: %s", m.name, problem)
 		}
-		eventually(t, m.name, func() string { // what stood still may have lost its watch
+		eventually(t, m.name, func() string { // an informer that stood still may have lost its watch
 			if st := m.inf.Status(); st.Err != nil || st.Source != informer.Live {
 				return fmt.Sprintf("source %s, error %v", st.Source, st.Err)
 			}
@@ -285,7 +284,7 @@ func (w *crowd) converge(t *testing.T) {
 	}
 }
 
-// delays are how long things took, in order.
+// delays are durations. String sorts them.
 type delays []time.Duration
 
 func (d delays) String() string {
@@ -293,7 +292,7 @@ func (d delays) String() string {
 	return fmt.Sprintf("median %v, longest %v", d[len(d)/2].Round(time.Millisecond), d[len(d)-1].Round(time.Millisecond))
 }
 
-// reach has what is started from now on reach the server through cfg.
+// reach makes informers started from now on use cfg.
 func (w *crowd) reach(t *testing.T, cfg *rest.Config) {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)

@@ -9,24 +9,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// traffic counts the requests of a client that are under way, and the most that there were. A list is under way until
-// its last byte has come, every other request until it is answered.
+// traffic counts a client's concurrent requests and their maximum. A list counts until its last byte, any other request
+// until its answer.
 type traffic struct {
 	mu sync.Mutex
-	// asking are those that have no answer yet, lists those that have not come; with the most that there were of each;
-	// guarded by mu.
+	// asking counts requests without an answer, lists counts incomplete lists. The other fields hold their maxima. Guarded
+	// by mu.
 	asking, lists, maxAsking, maxLists int
 	total                              int // guarded by mu
 }
 
-// of returns a copy of the config whose requests are counted.
+// of returns a copy of the configuration whose requests are counted.
 func (n *traffic) of(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counted{n, next} })
 	return cfg
 }
 
-// sinceReset returns what was counted since the last call.
+// sinceReset returns the counts since its last call.
 func (n *traffic) sinceReset() (total, maxAsking, maxLists int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -43,10 +43,11 @@ func (n *traffic) add(asking, lists int) {
 	n.total += max(asking, 0)
 }
 
-// counts is how long a request counts that has no answer: less than the time after which it has no place.
+// counts is how long an unanswered request counts. It is shorter than the time after which the limiter ignores the
+// request.
 const counts = 100 * time.Millisecond
 
-// counted is a client's transport.
+// counted is the counting transport of a client.
 type counted struct {
 	*traffic
 	next http.RoundTripper
@@ -55,12 +56,12 @@ type counted struct {
 // RoundTrip implements http.RoundTripper.
 func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	list := 0
-	// A list with a time-out is the page of metadata that a connect compares: small, and bounded as connects are.
+	// A list with a time-out is the metadata page of a connect's comparison. It is small, and limited as connects are.
 	if q := req.URL.Query(); q.Has("limit") && q.Get("limit") != "1" && (!q.Has("timeoutSeconds") || q.Has("watch")) {
 		list = 1
 	}
 	c.add(1, list)
-	// A request that waits for longer holds up no other: it has no place from then on, and is not counted.
+	// The limiter ignores requests that wait longer, so they do not count any more.
 	slow := time.AfterFunc(counts, func() { c.add(-1, -list) })
 	resp, err := c.next.RoundTrip(req)
 	switch {
@@ -74,7 +75,7 @@ func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// lastByte calls done when all has been read, or nobody wants it any more.
+// lastByte calls done at the end of the body, or when it is closed.
 type lastByte struct {
 	io.ReadCloser
 	done func()

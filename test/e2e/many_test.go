@@ -10,13 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// manyRun is how much a run of TestManyInformers has.
+// manyRun holds the size of a run of TestManyInformers.
 type manyRun struct {
-	// namespaces, with as many quiet collections in each as there are quietKinds.
+	// namespaces is the number of namespaces, each with one quiet collection per quietKinds.
 	namespaces int
-	// pods are the objects of the busy collection; backlog is how many of its changes wait while the quiet ones are heard.
+	// pods is the number of objects in the busy collection. backlog is how many of its changes wait while quiet changes
+	// are delivered.
 	pods, backlog int
-	// rounds are how often so many informers leave and come back while the busy one is written.
+	// rounds is how often leave informers are stopped and restarted during writes to the busy collection.
 	rounds, leave int
 }
 
@@ -25,16 +26,16 @@ var (
 	longMany  = manyRun{namespaces: 300, pods: 5000, backlog: 20_000, rounds: 30, leave: 200}
 )
 
-// The places of one store's way to the server: so many connect at a time, and so many list.
+// The limiter of a store's connection to the server admits this many connects and lists at a time.
 const (
-	connectPlaces = 8
-	listPlaces    = 2
+	connectLimit = 8
+	listLimit    = 2
 )
 
-// TestManyInformers: hundreds of collections in one file, in one process. Informers come and go while one kind is busy;
-// the quiet ones are heard all the same, even while the busy one does not get on at all. A restart of all of them lists
-// nothing, and neither it nor the first start is a burst for the server. What is removed leaves nothing behind, and
-// what comes next has its place in the file.
+// TestManyInformers checks hundreds of collections in one file and process. Informers stop and restart while one kind
+// is busy. Changes of the quiet kinds arrive even if the busy informer is blocked. A restart of all informers lists
+// nothing, and neither it nor the first start sends a burst of requests. Dropped collections leave nothing behind, and
+// new ones reuse their space in the file.
 func TestManyInformers(t *testing.T) {
 	run, cp := shortMany, shared
 	if soak {
@@ -49,7 +50,7 @@ func TestManyInformers(t *testing.T) {
 		total, asking, lists := n.sinceReset()
 		t.Logf("%s: %v, %d requests, at most %d unanswered and %d lists at a time", what,
 			time.Since(begun).Round(10*time.Millisecond), total, asking, lists)
-		if asking > connectPlaces+listPlaces || lists > listPlaces {
+		if asking > connectLimit+listLimit || lists > listLimit {
 			t.Errorf("%s: %d requests at a time, %d lists: a burst", what, asking, lists)
 		}
 		begun = time.Now()
@@ -60,16 +61,16 @@ func TestManyInformers(t *testing.T) {
 	took := w.touch(t, w.quiet, "idle")
 	t.Logf("%d quiet changes were heard: %s", len(took), took)
 	lap("quiet changes, nothing else")
-	w.comeAndGo(t, run)
+	w.churn(t, run)
 	lap("coming and going beside a busy collection")
-	w.behindABacklog(t, run)
+	w.blockBusy(t, run)
 	lap("quiet changes while the busy collection stands still")
 	w.converge(t)
 	lap("everybody has what the server has")
 
 	w.end(w.all())
 	w.file.close(t)
-	heap := w.left(t, goroutines, 0)
+	heap := w.checkLeftovers(t, goroutines, 0)
 	agent := t.Name() + "/restart"
 	w.reach(t, n.of(c.Config(agent)))
 	c.mark(t)
@@ -79,15 +80,14 @@ func TestManyInformers(t *testing.T) {
 	t.Logf("%d goroutines, %d for each informer", runtime.NumGoroutine(), runtime.NumGoroutine()/len(w.all()))
 	w.listedNothing(t, agent)
 	w.converge(t)
-	w.reuse(t)
+	w.checkReuse(t)
 	w.file.close(t)
 	lap("dropped, listed again and dropped")
-	w.left(t, goroutines, heap)
+	w.checkLeftovers(t, goroutines, heap)
 }
 
-// comeAndGo removes and adds informers, some with what they stored, while busy pods are changed as fast as the server
-// lets.
-func (w *crowd) comeAndGo(t *testing.T, run manyRun) {
+// churn stops and restarts informers, some with stored state, while busy pods change as fast as the server permits.
+func (w *crowd) churn(t *testing.T, run manyRun) {
 	t.Helper()
 	stop := w.keepBusy(t, run.pods)
 	var took delays
@@ -116,8 +116,8 @@ func (w *crowd) comeAndGo(t *testing.T, run manyRun) {
 	t.Logf("%d quiet changes were heard beside %d changes of busy pods: %s", len(took), w.writes.Load(), took)
 }
 
-// behindABacklog has the busy informer stand still, with a backlog, until every quiet one has been heard.
-func (w *crowd) behindABacklog(t *testing.T, run manyRun) {
+// blockBusy blocks the busy informer, with a backlog of changes, until every quiet change has been delivered.
+func (w *crowd) blockBusy(t *testing.T, run manyRun) {
 	t.Helper()
 	standing, goOn := make(chan struct{}), make(chan struct{})
 	stand := sync.OnceFunc(func() { close(standing); <-goOn })
@@ -138,16 +138,16 @@ func (w *crowd) behindABacklog(t *testing.T, run manyRun) {
 	for n := 0; n < run.backlog; n += len(backlog) {
 		w.touchPods(t, backlog, time.Now().String())
 	}
-	before := w.busy.heard.told()
+	before := w.busy.handler.updateCount()
 	took := w.touch(t, w.quiet, "behind")
-	if told := w.busy.heard.told(); told != before {
+	if told := w.busy.handler.updateCount(); told != before {
 		t.Errorf("the busy handler was told %d changes meanwhile: there was no backlog", told-before)
 	}
 	t.Logf("%d quiet changes were heard while the busy collection stood still: %s", len(took), took)
 	release()
 }
 
-// listedNothing: a client that resumed everything has listed nothing; what it asked else is small.
+// listedNothing checks that a client that resumed all collections sent no lists and few other requests.
 func (w *crowd) listedNothing(t *testing.T, agent string) {
 	t.Helper()
 	all, err := w.Requests(agent, w.since)
@@ -168,8 +168,9 @@ func (w *crowd) listedNothing(t *testing.T, agent string) {
 	}
 }
 
-// reuse: all is dropped and listed again, and the file does not grow; dropped once more, it can be made small.
-func (w *crowd) reuse(t *testing.T) {
+// checkReuse checks that the file does not grow if all collections are dropped and listed again. After another drop it
+// can be compacted.
+func (w *crowd) checkReuse(t *testing.T) {
 	t.Helper()
 	size := func(what string) (total, free int64) {
 		t.Helper()
@@ -211,9 +212,9 @@ func (w *crowd) reuse(t *testing.T) {
 	}
 }
 
-// left: nothing is, of what the informers needed; and no more of the heap than before, if that is known. It returns how
-// much there is.
-func (w *crowd) left(t *testing.T, goroutines int, before int64) (heap int64) {
+// checkLeftovers checks that stopped informers leave no goroutines, and no more heap than before, if before is known.
+// It returns the heap.
+func (w *crowd) checkLeftovers(t *testing.T, goroutines int, before int64) (heap int64) {
 	t.Helper()
 	if err := leftBehind(); err != nil {
 		t.Error(err)
@@ -230,7 +231,7 @@ func (w *crowd) left(t *testing.T, goroutines int, before int64) (heap int64) {
 	return heap
 }
 
-// What may be left: the connections of client-go, which carry the streams of all, and their buffers.
+// Allowance for client-go's connections, which all informers share, and their buffers.
 const (
 	manyGoroutines = 60
 	manyHeap       = 1 << 20

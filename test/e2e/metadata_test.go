@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// largeConfigMap is one of 100 kB that do not compress well.
+// largeConfigMap returns a ConfigMap of 100 kB that compresses badly.
 func largeConfigMap(random *rand.Rand, name string) *corev1.ConfigMap {
 	body := make([]byte, 75_000)
 	for i := range body {
@@ -25,8 +25,8 @@ func largeConfigMap(random *rand.Rand, name string) *corev1.ConfigMap {
 		Data: map[string]string{"body": base64.StdEncoding.EncodeToString(body)}}
 }
 
-// TestRelistByMetadata: of 40 ConfigMaps of 100 kB two change while the history is lost, one is deleted and one is new.
-// The list that follows brings those and no others, and nothing is lost. (issue 5)
+// TestRelistByMetadata checks a relist after lost history. Of 40 ConfigMaps of 100 kB two changed, one was deleted and
+// one is new. The relist fetches only the changed and new ones (issue 5).
 func TestRelistByMetadata(t *testing.T) {
 	c := newCluster(t, shared)
 	random := newRandom(t)
@@ -62,7 +62,7 @@ func TestRelistByMetadata(t *testing.T) {
 	if err := configMaps.Delete(t.Context(), "cm-00020", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Compact(t.Context()); err != nil { // shared has no watch cache of ConfigMaps
+	if err := c.Compact(t.Context()); err != nil { // shared serves ConfigMaps without a watch cache
 		t.Fatal(err)
 	}
 	list, err := configMaps.List(t.Context(), metav1.ListOptions{})

@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// Of two resources there are no more series than this, with all that their file has: alerts and dashboards are cheap on
-// thousands of nodes.
+// mostSeries limits the series of two resources and their file, so that alerts and dashboards stay cheap for thousands
+// of nodes.
 const mostSeries = 80
 
 var metricName = regexp.MustCompile(`\b(?:larder|informer)_[a-z_]+`)
 
-// TestMonitoring: the rules and the dashboard ask for metrics that a sync on a real API server
-// has, but for those of handlers, which only programs have and docs/metrics.md lists.
+// TestMonitoring checks that the alert rules and the dashboard use only metrics that a sync exports. Handler metrics
+// are the exception: only programs have them, and docs/metrics.md lists them.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	cmd := newCommand(t, newCluster(t, shared))
@@ -69,8 +69,8 @@ func TestMonitoring(t *testing.T) {
 		}
 		for _, name := range asked {
 			sometimes := strings.HasPrefix(name, "larder_handler_") || strings.HasPrefix(name, "larder_durable_") ||
-				strings.HasPrefix(name, "larder_serve_memory_") || // with --serve
-				name == "larder_known_defect" // while there is one
+				strings.HasPrefix(name, "larder_serve_memory_") || // only with --serve
+				name == "larder_known_defect" // only during a defect
 			if !slices.Contains(have, name) && !(sometimes && strings.Contains(string(documented), "`"+name+"`")) {
 				t.Errorf("%s asks for %s, which there is not", file, name)
 			}
@@ -95,7 +95,7 @@ func scrape(t *testing.T, c *command, store string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // nothing was written
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status, err)

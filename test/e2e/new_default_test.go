@@ -27,14 +27,14 @@ import (
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
 
-// engines is a custom resource whose schema gets a new default. Its objects keep their UIDs and resourceVersions then.
+// engines is a custom resource whose schema gets a new default. Its objects keep their UIDs and resourceVersions.
 type engines struct {
 	*cluster
 	client dynamic.Interface
 	gvr    schema.GroupVersionResource
 }
 
-// defineEngines defines a resource in a group of its own, and creates objects with that many bytes.
+// defineEngines defines the resource in a group of its own, and creates objects of that size.
 func defineEngines(t *testing.T, c *cluster, group string, size int) *engines {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c.Config(writer))
@@ -56,7 +56,7 @@ func defineEngines(t *testing.T, c *cluster, group string, size int) *engines {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
-	t.Cleanup(func() { // no other test is to find it
+	t.Cleanup(func() { // hides the resource from other tests
 		if err := client.Resource(definitions).Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -81,7 +81,7 @@ func defineEngines(t *testing.T, c *cluster, group string, size int) *engines {
 
 func (e *engines) names() []string { return names("engine", 0, 20) }
 
-// schemaOf is a schema with a default of spec.fuel, unless that is empty.
+// schemaOf returns a schema with this default of spec.fuel, or without one.
 func schemaOf(fuel string) map[string]any {
 	field := map[string]any{"type": "string"}
 	if fuel != "" {
@@ -92,7 +92,7 @@ func schemaOf(fuel string) map[string]any {
 			"body": map[string]any{"type": "string"}, "fuel": field}}}}}
 }
 
-// setDefault gives spec.fuel a default.
+// setDefault sets the default of spec.fuel.
 func (e *engines) setDefault(t *testing.T, fuel string) {
 	t.Helper()
 	r := e.client.Resource(definitions)
@@ -116,9 +116,9 @@ func fuelOf(obj any) string {
 	return fuel
 }
 
-// TestNewDefault checks that objects get a new default of their CustomResourceDefinition soon, though UIDs and
-// resourceVersions stay: the stored ones, and by updates for handlers with and without a resync period. Objects of
-// 20 KB are listed by metadata after lost history (kubernetes#71138, issue 38).
+// TestNewDefault checks that stored objects soon get a new default of their CustomResourceDefinition, although UIDs and
+// resourceVersions stay. Handlers with and without a resync period receive updates. Objects of 20 KB are listed by
+// metadata after lost history (kubernetes#71138, issue 38).
 func TestNewDefault(t *testing.T) {
 	c := newCluster(t, shared)
 	for size, bytes := range map[string]int{"1kb": 1 << 10, "20kb": 20 << 10} {
@@ -133,7 +133,7 @@ func TestNewDefault(t *testing.T) {
 	}
 }
 
-// inFactory runs a dynamic factory with a REST client.
+// inFactory checks a dynamic factory with a REST client.
 func (e *engines) inFactory(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "s.db"), store.Options{})
 	if err != nil {
@@ -186,7 +186,7 @@ func (e *engines) inFactory(t *testing.T) {
 	}
 }
 
-// inSync runs larder sync.
+// inSync checks larder sync.
 func (e *engines) inSync(t *testing.T) {
 	dir := t.TempDir()
 	larder, kubeconfig, path := buildLarder(t, dir), filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "s.db")
@@ -214,7 +214,7 @@ func (e *engines) inSync(t *testing.T) {
 	p.terminate(t)
 }
 
-// fuels has spec.fuel of objects by name.
+// fuels records spec.fuel of objects by name.
 type fuels struct {
 	mu  sync.Mutex
 	all map[string]string // guarded by mu
@@ -229,7 +229,7 @@ func (f *fuels) set(obj any) {
 	f.all[obj.(*unstructured.Unstructured).GetName()] = fuelOf(obj)
 }
 
-// differ says how the objects differ from those names with that fuel.
+// differ describes the difference from those names with that fuel, or returns "".
 func (f *fuels) differ(names []string, fuel, what string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

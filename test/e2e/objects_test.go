@@ -24,7 +24,7 @@ func pod(ns, name string) *corev1.Pod {
 	}
 }
 
-// names returns prefix-00000 and so on, from first up to, but not including, last.
+// names returns prefix-00000 and so on, from first to last-1.
 func names(prefix string, first, last int) []string {
 	var out []string
 	for i := first; i < last; i++ {
@@ -59,7 +59,7 @@ func (c *cluster) deletePods(t *testing.T, names []string) {
 	})
 }
 
-// pods is a fresh list of the namespace, by key.
+// pods returns a fresh list of the namespace, by key.
 func (c *cluster) pods(t *testing.T) objects {
 	t.Helper()
 	list, err := c.client.CoreV1().Pods(c.ns).List(t.Context(), metav1.ListOptions{})
@@ -73,13 +73,13 @@ func (c *cluster) pods(t *testing.T) objects {
 	return out
 }
 
-// inParallel calls do for each name, a few at a time.
+// inParallel calls do for each name, eight at a time.
 func inParallel(t *testing.T, names []string, do func(ctx context.Context, name string) error) {
 	t.Helper()
 	inParallelBy(t, 8, names, do)
 }
 
-// inParallelBy calls do for each name, so many at a time.
+// inParallelBy calls do for each name, workers at a time.
 func inParallelBy(t *testing.T, workers int, names []string, do func(ctx context.Context, name string) error) {
 	t.Helper()
 	work, errs := make(chan string), make(chan error, len(names))
@@ -107,7 +107,7 @@ func inParallelBy(t *testing.T, workers int, names []string, do func(ctx context
 	}
 }
 
-// objects is a set of objects by key.
+// objects holds objects by key.
 type objects map[string]runtime.Object
 
 func (o objects) put(t *testing.T, obj runtime.Object) {
@@ -119,7 +119,7 @@ func (o objects) put(t *testing.T, obj runtime.Object) {
 	o[key] = obj
 }
 
-// diff says how other differs, object by object; empty if it does not.
+// diff describes the first difference from other, or returns "".
 func (o objects) diff(other objects) string {
 	for key, want := range o {
 		got, found := other[key]
@@ -141,8 +141,8 @@ func (o objects) diff(other objects) string {
 	return ""
 }
 
-// equal is exact for unstructured objects; typed ones came over protobuf here and JSON
-// there, which differ in nil and empty.
+// equal compares unstructured objects exactly. Typed objects may come from protobuf and from JSON, which differ in nil
+// and empty values, so it compares them semantically.
 func equal(a, b runtime.Object) bool {
 	if _, ok := a.(*unstructured.Unstructured); ok {
 		return reflect.DeepEqual(a, b)
@@ -150,7 +150,7 @@ func equal(a, b runtime.Object) bool {
 	return apiequality.Semantic.DeepEqual(a, b)
 }
 
-// versions are the objects' resourceVersions by key.
+// versions returns the objects' resourceVersions by key.
 func (o objects) versions() map[string]string {
 	out := make(map[string]string, len(o))
 	for key, obj := range o {

@@ -7,9 +7,9 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// A controller-runtime manager and a typed controller start without an API server, and reconcile what is stored. When
-// the server is in reach, they do what is due, without a list if it still has the history since, and else with one that
-// is asked for page by page.
+// TestOfflineStart checks that a controller-runtime manager and a typed controller start without an API server, and
+// reconcile the stored state. Once the server is reachable they catch up: without a list if it still has the history,
+// and otherwise by a paginated list.
 func TestOfflineStart(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -17,7 +17,7 @@ func TestOfflineStart(t *testing.T) {
 	for _, x := range []struct {
 		program string
 		prepare func(*testing.T, *example)
-		away    mode // how the server cannot be reached while it keeps its history
+		away    mode // state of the network while the server keeps its history
 	}{{"typed", typedExample, refusing}, {"manager", managerExample, hanging}} {
 		for _, kept := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, history kept %t", x.program, kept), func(t *testing.T) {
@@ -29,8 +29,8 @@ func TestOfflineStart(t *testing.T) {
 	}
 }
 
-// verifyOffline runs the example, ends it, and starts it again out of reach of the server, which has changed meanwhile
-// and, unless its history is kept, is restarted before it comes back.
+// verifyOffline runs and stops the example, changes the cluster, and starts it again without a connection. Unless kept
+// is true, the server restarts before the connection returns.
 func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	e.dir = t.TempDir()
 	online := e.start(t, "online")
@@ -40,7 +40,7 @@ func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 		stored = e.read(t)
 		return stored.reconciledAt(online.all())
 	})
-	online.terminate(t) // so that all of it is in the file
+	online.terminate(t) // flushes everything to the file
 
 	e.mark(t)
 	e.meanwhile()
@@ -67,8 +67,8 @@ func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	}
 	offline.eventually(t, "the second run's work", e.settled)
 	offline.eventually(t, "reconciles", func() string { return want.reconciled(offline.all()) })
-	if e.toldOfDeletes {
-		offline.eventually(t, "deletes", func() string { return want.toldGone(stored, offline.all()) })
+	if e.seesDeletes {
+		offline.eventually(t, "deletes", func() string { return want.missingDeletion(stored, offline.all()) })
 	}
 	offline.terminate(t)
 	if kept {
@@ -82,7 +82,7 @@ func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	}
 }
 
-// reconciledAt says which object has not been reconciled in that state.
+// reconciledAt names an object that was not reconciled at that resourceVersion, or returns "".
 func (want readable) reconciledAt(lines []exampleLine) string {
 	done := map[exampleLine]bool{}
 	for _, l := range lines {
@@ -98,7 +98,7 @@ func (want readable) reconciledAt(lines []exampleLine) string {
 	return ""
 }
 
-// onlyStored checks that nothing else has been reconciled.
+// onlyStored checks that only stored states were reconciled.
 func (r *exampleRun) onlyStored(t *testing.T, stored readable) {
 	t.Helper()
 	for _, l := range r.all() {
@@ -108,8 +108,8 @@ func (r *exampleRun) onlyStored(t *testing.T, stored readable) {
 	}
 }
 
-// listedOnce checks that a run has listed each collection once, page by page and without the server's cache, and
-// watched from there.
+// listedOnce checks that a run listed each collection once, paginated and not from the server's cache, and then watched
+// from there.
 func (e *example) listedOnce(t *testing.T, agent string) {
 	t.Helper()
 	for _, gvr := range e.watched {

@@ -9,9 +9,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// Test 6: the network to the API server fails for a while, in three ways. Reads go on, nothing
-// is listed when it comes back, and nothing that happened meanwhile is lost. A watch that the server refuses is another
-// matter: see TestRefusedWatch of package reflector.
+// TestOutage checks three kinds of network outage. Reads continue, and afterwards nothing is listed and no change is
+// lost. Watches refused by the server are tested by TestRefusedWatch of package reflector.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	outage := 8 * time.Second
@@ -91,7 +90,7 @@ func testOutage(t *testing.T, m mode, outage time.Duration) {
 	}
 }
 
-// followSource subscribes to where data come from, and returns what says what has been told.
+// followSource records changes of the informer's source. The returned function describes them.
 func followSource(i *informer.Informer) (told func() string) {
 	var mu sync.Mutex
 	var sources []string

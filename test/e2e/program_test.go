@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// program is a running process that somebody may kill.
+// program is a running process that a test can kill.
 type program struct {
 	cmd  *exec.Cmd
 	log  string
 	done chan struct{}
-	err  error // of Wait; read after done
+	err  error // result of Wait; valid after done
 }
 
-// startProgram starts a process that does not outlive the test. Its standard error is added to the file log; online is
-// called with each line of its standard output, on one goroutine.
+// startProgram starts a process that ends with the test. Its standard error is appended to the file log. One goroutine
+// calls online with each line of its standard output.
 func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []byte)) *program {
 	t.Helper()
 	p := &program{cmd: cmd, log: log, done: make(chan struct{})}
@@ -27,7 +27,7 @@ func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stderr.Close() // the process has its own
+	defer stderr.Close() // the process has its own descriptor
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -36,7 +36,7 @@ func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []by
 	started := make(chan error)
 	go func() {
 		defer close(p.done)
-		// The kernel's "parent" is this thread: see controlplane.
+		// Pdeathsig refers to the parent's thread: see package controlplane.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -58,11 +58,11 @@ func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []by
 
 // kill ends the process with SIGKILL and waits for it.
 func (p *program) kill() {
-	_ = p.cmd.Process.Kill() // an error means that it has ended already
+	_ = p.cmd.Process.Kill() // fails if the process has already ended
 	<-p.done
 }
 
-// terminate asks the process to end, and fails if it does not end well.
+// terminate sends SIGTERM, and fails unless the process exits successfully.
 func (p *program) terminate(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -74,7 +74,7 @@ func (p *program) terminate(t *testing.T) {
 	}
 }
 
-// crashed reports whether the process has ended by itself.
+// crashed reports whether the process has ended.
 func (p *program) crashed() bool {
 	select {
 	case <-p.done:
@@ -84,7 +84,7 @@ func (p *program) crashed() bool {
 	}
 }
 
-// eventually is eventually, but fails as soon as the process ends.
+// eventually is like the function eventually, but fails as soon as the process ends.
 func (p *program) eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	eventually(t, what, func() string {

@@ -10,36 +10,36 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// mode is what the network between a client and the server does.
+// mode is the behaviour of the network between client and server.
 type mode int
 
 const (
 	passing   mode = iota
-	refusing       // the port is closed, and so are the open connections
+	refusing       // the port and all connections are closed
 	resetting      // new and open connections are reset
-	hanging        // half-open: no connection is closed, and no byte gets through
-	holding        // open connections are closed, and new ones wait for the mode passing: no request fails
+	hanging        // half-open: connections stay open, and no byte passes
+	holding        // connections are closed, and new ones wait for passing: no request fails
 )
 
-// network is a TCP proxy on a loopback port of its own that can fail as networks do.
+// network is a TCP proxy on a loopback port that simulates network failures.
 type network struct {
 	target string
 	addr   string
 	wg     sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	mode     mode
 	listener net.Listener
 	links    map[*link]bool
-	held     []net.Conn // connections that wait to pass
-	opened   int        // connections that have passed
-	received int64      // bytes that the server has sent
+	held     []net.Conn // connections that wait for passing
+	opened   int        // number of forwarded connections
+	received int64      // bytes from the server
 }
 
 // link is one proxied connection. A link that hung once stays dead.
 type link struct {
 	client, server net.Conn
-	dead           chan struct{} // closed when no byte is to pass any more
+	dead           chan struct{} // closed when no more bytes may pass
 }
 
 func newNetwork(t *testing.T, target string) *network {
@@ -57,21 +57,21 @@ func newNetwork(t *testing.T, target string) *network {
 	return n
 }
 
-// through returns a copy of the config that reaches the server through the network.
+// through returns a copy of the config that leads through the network.
 func (n *network) through(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = "https://" + n.addr
 	return cfg
 }
 
-// set changes what the network does, to what is open too.
+// set changes the mode, also for open connections.
 func (n *network) set(m mode) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.mode = m
 	for l := range n.links {
 		switch m {
-		case passing: // what hung stays dead: its peers have to notice
+		case passing: // a link that hung stays dead, for its peers to notice
 		case hanging:
 			l.hang()
 		case resetting:
@@ -160,14 +160,14 @@ func (n *network) takeLocked(conn net.Conn) {
 	})
 }
 
-// count counts bytes of the server.
+// count counts bytes from the server.
 func (n *network) count(bytes int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.received += int64(bytes)
 }
 
-// counted returns how many connections have passed, and how many bytes the server has sent.
+// counted returns the number of forwarded connections and of bytes from the server.
 func (n *network) counted() (connections int, received int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -183,7 +183,7 @@ func (k *link) hang() {
 	}
 }
 
-// copy passes bytes, and tells count of them, until an end is closed. A dead link swallows them.
+// copy forwards bytes and counts them, until one end is closed. A dead link discards them.
 func (k *link) copy(to, from net.Conn, count func(int)) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -192,7 +192,7 @@ func (k *link) copy(to, from net.Conn, count func(int)) {
 		select {
 		case <-k.dead:
 			if err != nil {
-				return // the other side is not told, as on a real network
+				return // the other side stays open, as on a real network
 			}
 			continue
 		default:
@@ -213,7 +213,7 @@ func (k *link) copy(to, from net.Conn, count func(int)) {
 // reset closes a connection with RST.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // best effort: the close that follows is what counts
+		_ = tcp.SetLinger(0) // best effort before the close
 	}
 	c.Close()
 }

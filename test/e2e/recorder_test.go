@@ -14,16 +14,16 @@ import (
 type notice struct {
 	verb    string // add, update, delete
 	key     string
-	initial bool // of an add
+	initial bool // argument of OnAdd
 	old     runtime.Object
 	obj     runtime.Object
-	// tombstone is set for a delete that came as a cache.DeletedFinalStateUnknown.
+	// tombstone is true for a delete with a cache.DeletedFinalStateUnknown.
 	tombstone bool
 }
 
-// recorder is a handler that writes down every call.
+// recorder is a handler that records its calls.
 type recorder struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	notices []notice
 	err     error
 }
@@ -58,7 +58,7 @@ func (r *recorder) add(n notice) {
 	r.notices = append(r.notices, n)
 }
 
-// all returns what was told so far.
+// all returns the recorded calls.
 func (r *recorder) all(t *testing.T) []notice {
 	t.Helper()
 	r.mu.Lock()
@@ -69,7 +69,7 @@ func (r *recorder) all(t *testing.T) []notice {
 	return slices.Clone(r.notices)
 }
 
-// state is what whoever was told everything so far knows.
+// state returns the objects according to the recorded calls.
 func (r *recorder) state(t *testing.T) objects {
 	t.Helper()
 	known := objects{}
@@ -83,8 +83,8 @@ func (r *recorder) state(t *testing.T) objects {
 	return known
 }
 
-// replayed waits until every one of the given objects has been told as an initial
-// add, first and once, and returns what was told after that.
+// replayed waits until each of the objects has arrived as an initial add, before all other calls and once. It returns
+// the later calls.
 func (r *recorder) replayed(t *testing.T, want objects) []notice {
 	t.Helper()
 	eventually(t, "replay", func() string {
@@ -107,10 +107,10 @@ func (r *recorder) replayed(t *testing.T, want objects) []notice {
 	return all[len(want):]
 }
 
-// changes are notices by verb and key.
+// changes are calls by verb and key.
 type changes map[string]map[string]notice
 
-// changesOf sorts notices, and fails if a key was told twice in one way.
+// changesOf groups calls. It fails if a verb occurs twice for a key.
 func changesOf(t *testing.T, notices []notice) changes {
 	t.Helper()
 	out := changes{"add": {}, "update": {}, "delete": {}}
@@ -123,8 +123,8 @@ func changesOf(t *testing.T, notices []notice) changes {
 	return out
 }
 
-// expect waits until the handler has been told, after the replay, exactly one change for
-// each difference between before and after, with the right objects; and nothing else.
+// expect waits until the handler has received, after the replay, exactly one call with the correct objects per
+// difference between before and after.
 func (r *recorder) expect(t *testing.T, before, after objects) changes {
 	t.Helper()
 	want := 0
@@ -152,7 +152,7 @@ func (r *recorder) expect(t *testing.T, before, after objects) changes {
 	return got
 }
 
-// verify compares the changes with two states.
+// verify compares the calls with two states.
 func (c changes) verify(t *testing.T, before, after objects) {
 	t.Helper()
 	adds, updates, deletes := objects{}, objects{}, objects{}
@@ -189,8 +189,7 @@ func (c changes) verify(t *testing.T, before, after objects) {
 			t.Errorf("the delete of %s was not told", key)
 			continue
 		}
-		// A watch sends the last state with the delete's own resourceVersion; a tombstone
-		// carries what was stored.
+		// A watch sends the last state with the deletion's resourceVersion. A tombstone has the stored state.
 		last := n.obj.DeepCopyObject()
 		if !n.tombstone {
 			setRV(last, rvOf(obj))
@@ -201,7 +200,7 @@ func (c changes) verify(t *testing.T, before, after objects) {
 	}
 }
 
-// onlyAdds checks that a cold start told only additions.
+// onlyAdds checks that a cold start delivered only adds.
 func (r *recorder) onlyAdds(t *testing.T) {
 	t.Helper()
 	for _, n := range r.all(t) {

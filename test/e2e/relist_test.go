@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// Test 4, after a restart of the API server: the informer runs while the server forgets its
-// history, with changes that no watch will ever tell.
+// TestRelistAfterRestart checks a running informer whose API server restarts without its history, after changes that no
+// watch delivers.
 func TestRelistAfterRestart(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 400))
@@ -36,7 +36,7 @@ func TestRelistAfterRestart(t *testing.T) {
 	c.deletePods(t, names("p", 300, 350))
 	want := c.pods(t)
 	c.restartAPIServer(t)
-	readers := watchReaders(t, s, before, want) // the server, as it starts, needs the processors that they take
+	readers := watchReaders(t, s, before, want) // started late, since the starting server needs the processors
 	readers.sawOld(t)
 	if err := n.set(passing); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestRelistAfterRestart(t *testing.T) {
 	}
 }
 
-// Test 4, after a compaction of etcd, of a resource that the API server keeps no history of.
+// TestRelistAfterCompaction checks the relist after a compaction of etcd, for a resource without a watch cache.
 func TestRelistAfterCompaction(t *testing.T) {
 	c := newCluster(t, shared)
 	configMaps := c.client.CoreV1().ConfigMaps(c.ns)
@@ -117,7 +117,7 @@ func TestRelistAfterCompaction(t *testing.T) {
 	}
 }
 
-// Test 4, SIGKILL in the middle of the relist: the file holds the old state and its resourceVersion.
+// TestSIGKILLInRelist checks that a kill during a relist leaves the old state and its resourceVersion in the file.
 func TestSIGKILLInRelist(t *testing.T) {
 	kills, pods := 6, 500
 	if soak {
@@ -131,12 +131,12 @@ func TestSIGKILLInRelist(t *testing.T) {
 
 	c.touchPods(t, names("p", 0, pods/2), "unseen")
 	c.deletePods(t, names("p", pods-pods/10, pods))
-	c.restartAPIServer(t) // without it the watch would tell
+	c.restartAPIServer(t) // otherwise the watch would deliver the changes
 	want := c.pods(t)
 	random := newRandom(t)
 	gate := newGate(t, c.Config(t.Name()), "pods")
 	for n := range kills {
-		page := 1 + random.IntN(8) // of 9
+		page := 1 + random.IntN(8) // of nine
 		reached := gate.holdListAfter(page)
 		p := startChild(t, gate.config(c.Config(t.Name())),
 			childConfig{Store: f.path, Namespace: c.ns, PageSize: int64(pods / 10)})
@@ -151,8 +151,8 @@ func TestSIGKILLInRelist(t *testing.T) {
 			}
 			return fmt.Sprintf("%+v", p.report())
 		})
-		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // the last page may be on its way to the file
-		eventually(t, "in the middle of the relist", func() string {  // its first report may be on its way
+		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // lets the held page reach the store
+		eventually(t, "in the middle of the relist", func() string {  // the first report may be late
 			if r := p.report(); r.Objects != len(before.objects) {
 				return fmt.Sprintf("readers see %d objects, want %d", r.Objects, len(before.objects))
 			}
@@ -175,7 +175,7 @@ func TestSIGKILLInRelist(t *testing.T) {
 
 func smallPages(o *informer.Options) { o.PageSize = 50 }
 
-// records is the number of records written so far, once all that handlers have been told is in the file.
+// records returns the number of records written so far, after a flush.
 func (s *subject) records(t *testing.T) uint64 {
 	t.Helper()
 	if err := s.file.Flush(t.Context()); err != nil {
@@ -184,7 +184,7 @@ func (s *subject) records(t *testing.T) uint64 {
 	return s.info(t).NextSeq
 }
 
-// checkTombstones verifies that deletes found by a relist say so; what they carry has been compared already.
+// checkTombstones checks that deletes found by a relist are tombstones. Their objects have been compared already.
 func checkTombstones(t *testing.T, c changes) {
 	t.Helper()
 	if len(c["delete"]) == 0 {
@@ -197,18 +197,18 @@ func checkTombstones(t *testing.T, c changes) {
 	}
 }
 
-// readers list the informer's store all the time.
+// readers repeatedly list the informer's store.
 type readers struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	old     int
 	new     int
 	mixture string
 }
 
-// watchReaders starts readers that must see one of two states, whole, and never go back.
+// watchReaders starts readers that must see one of two complete states, and never the old one after the new one.
 func watchReaders(t *testing.T, s *subject, before, after objects) *readers {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -226,7 +226,7 @@ func watchReaders(t *testing.T, s *subject, before, after objects) *readers {
 				isOld, isNew := maps.Equal(got, old), maps.Equal(got, current)
 				r.note(isOld, isNew, seenNew, len(got))
 				seenNew = seenNew || isNew
-				if !soak { // else they take all processors; what is replaced page by page is seen halfway all the same
+				if !soak { // otherwise they take all processors; mixed states are seen all the same
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -251,7 +251,7 @@ func (r *readers) note(isOld, isNew, seenNew bool, n int) {
 	}
 }
 
-// sawOld waits until one has seen the old state.
+// sawOld waits until a reader has seen the old state.
 func (r *readers) sawOld(t *testing.T) {
 	t.Helper()
 	eventually(t, "a reader that sees the old state", func() string {
@@ -264,8 +264,8 @@ func (r *readers) sawOld(t *testing.T) {
 	})
 }
 
-// stop waits until one has seen the new state, which may take a while where each reader decodes all objects. It ends
-// the readers and fails if one saw anything but the two states.
+// stop waits until a reader has seen the new state, which takes long where readers decode all objects. It fails if a
+// reader saw a mixture.
 func (r *readers) stop(t *testing.T) {
 	t.Helper()
 	eventually(t, "a reader that sees the new state", func() string {

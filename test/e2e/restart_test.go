@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// Test 1: a restart with nothing changed lists nothing and watches from the stored
-// resourceVersion. The server's own log and metrics are the witnesses.
+// TestRestartResumesWithoutAList checks that a restart without changes lists nothing, and watches from the stored
+// resourceVersion. The server's audit log and metrics prove it.
 func TestRestartResumesWithoutAList(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 500))
@@ -62,7 +62,7 @@ func TestRestartResumesWithoutAList(t *testing.T) {
 	}
 }
 
-// Test 2: what happened while the process was down is told exactly, and only that.
+// TestChangesWhileDown checks that a restart delivers exactly the changes since the stop.
 func TestChangesWhileDown(t *testing.T) {
 	const n = 500
 	c := newCluster(t, shared)
@@ -83,11 +83,11 @@ func TestChangesWhileDown(t *testing.T) {
 	agent := t.Name() + "/restart"
 	s := f.start(t, podSource(t, c.Config(agent), c.ns))
 	s.sync(t)
-	// Synced means drained: the store equals the list now, not some time later.
+	// HasSynced means drained: the store equals the list at once.
 	if problem := want.diff(s.held(t)); problem != "" {
 		t.Error("after HasSynced:", problem)
 	}
-	// The server tells the forced delete of a pod as an update and a delete, hence "at least".
+	// The server sends a forced delete of a pod as an update and a delete, so there may be more updates.
 	truth.expect(t, s.recorder, before.objects)
 	told := map[string]int{}
 	for _, change := range s.all(t)[len(before.objects):] {

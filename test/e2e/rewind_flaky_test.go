@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestOvertakenRewindThroughAFlakyLink: etcd is restored, and written past us, while the links of several informers are
-// cut, each at random moments before and after that. None misses it. (Issue 16, A13.) LARDER_SOAK=1 does it 10 times.
+// TestOvertakenRewindThroughAFlakyLink restores etcd and writes past the informers' resourceVersion, while their
+// network links are cut at random moments. Every informer must notice (issue 16, A13). LARDER_SOAK=1 runs ten rounds.
 func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 	t.Parallel()
 	random := newRandom(t)
@@ -23,7 +23,7 @@ func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 		rounds, informers = 10, 16
 	}
 	for round := range rounds {
-		all := make([]*flaky, informers) // new ones, which do not back off for what happened in the last round
+		all := make([]*flaky, informers) // fresh ones, without back-off from the last round
 		for n := range all {
 			all[n] = newFlaky(t, c, fmt.Sprintf("%s/%d/%d", t.Name(), round, n))
 		}
@@ -31,7 +31,7 @@ func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 	}
 }
 
-// flaky is an informer on a link of its own.
+// flaky is an informer on a network link of its own.
 type flaky struct {
 	*subject
 	link *network
@@ -42,7 +42,7 @@ func newFlaky(t *testing.T, c *cluster, agent string) *flaky {
 	return &flaky{newFile(t).start(t, podSource(t, n.through(c.Config(agent)), c.ns)), n}
 }
 
-// rewindFlaky is one rewind.
+// rewindFlaky makes one rewind and checks the informers.
 func rewindFlaky(t *testing.T, c *cluster, random *rand.Rand, round int, informers []*flaky) {
 	t.Helper()
 	begun := time.Now()
@@ -52,7 +52,7 @@ func rewindFlaky(t *testing.T, c *cluster, random *rand.Rand, round int, informe
 	}
 	pods := names("p", 0, 40)
 	victims := pods[(3*round)%30:][:3]
-	// The lost part of history. It ends with what the guards look up.
+	// The lost history ends with the objects that the guards look up.
 	c.createPods(t, []string{fmt.Sprintf("lost-%d", round)})
 	c.touchPods(t, victims[:2], fmt.Sprintf("lost %d", round))
 	c.deletePods(t, victims[2:])
@@ -93,7 +93,7 @@ func rewindFlaky(t *testing.T, c *cluster, random *rand.Rand, round int, informe
 	}
 }
 
-// cutAll cuts each link a few times at random moments, and leaves them all in that mode.
+// cutAll cuts each link a few times at random moments, and leaves it in mode last.
 func cutAll(t *testing.T, random *rand.Rand, informers []*flaky, last mode) {
 	var cuts sync.WaitGroup
 	for _, f := range informers {

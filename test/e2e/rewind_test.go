@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// Test 5: the server's history is not the one that the stored resourceVersion is from. Each
-// case must be detected, and end in the server's state with the deletes told.
+// TestRewoundServer checks that an informer notices a server with another history than its stored resourceVersion. Each
+// case must end with the server's state, and deliver the deletes.
 func TestRewoundServer(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -25,10 +25,10 @@ func TestRewoundServer(t *testing.T) {
 	t.Run("restored and overtaken, while watching", func(t *testing.T) { testRestored(t, cp, true, true) })
 }
 
-// testYoungerCluster: another cluster answers on the same address, at lower resourceVersions.
+// testYoungerCluster puts another cluster, with lower resourceVersions, on the same address.
 func testYoungerCluster(t *testing.T, cp *controlplane.ControlPlane, checkID bool) {
 	c := newCluster(t, cp)
-	// Without the check of the cluster's id only the resourceVersion can give it away.
+	// Without a cluster id, only the resourceVersion reveals the other cluster.
 	withID := func(o *informer.Options) {
 		if checkID {
 			o.ClusterID = func(ctx context.Context) (string, error) {
@@ -50,7 +50,7 @@ func testYoungerCluster(t *testing.T, cp *controlplane.ControlPlane, checkID boo
 	}
 	c.createNamespace(t, c.ns)
 	c.createPods(t, names("young", 0, 5))
-	c.createPods(t, names("old", 0, 5)) // the same keys, other objects
+	c.createPods(t, names("old", 0, 5)) // other objects with the same keys
 	want := c.pods(t)
 	s := f.start(t, src, withID)
 	s.sync(t)
@@ -66,8 +66,8 @@ func testYoungerCluster(t *testing.T, cp *controlplane.ControlPlane, checkID boo
 	c.checkLive(t, s)
 }
 
-// testRestored: etcd is restored from an older backup, and perhaps written past the
-// client's resourceVersion before the client sees it again.
+// testRestored restores etcd from an older backup. With overtaken, the server passes the client's resourceVersion
+// before the client reconnects.
 func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtaken bool) {
 	c := newCluster(t, cp)
 	c.createPods(t, names("p", 0, 50))
@@ -79,9 +79,9 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	if soak {
 		lost, others = 40, 6
 	}
-	// The lost part of history: the client sees it, the restored server never had it.
+	// The lost history: the client has seen these changes, the restored server has not.
 	c.createPods(t, names("lost", 0, 20))
-	for n := range lost { // more than what a starting API server writes by itself
+	for n := range lost { // more writes than a starting API server makes
 		c.touchPods(t, names("p", 0, 10), fmt.Sprint("lost ", n))
 	}
 	c.deletePods(t, names("p", 40, 50))
@@ -105,7 +105,8 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	if err := cp.Restore(t.Context(), backup); err != nil {
 		t.Fatal(err)
 	}
-	// Behind us, the server gives itself away in two ways; past us, only by its objects.
+	// A server behind the client is noticed by its resourceVersion or its objects. A server past the client is noticed by
+	// its objects only.
 	reasons := []reflector.Reason{reflector.ReasonAhead, reflector.ReasonRewound}
 	if overtaken {
 		reasons = reasons[1:]
@@ -136,7 +137,7 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	c.checkLive(t, s)
 }
 
-// checkRelist verifies that there was one relist, for one of the reasons.
+// checkRelist checks that there was one relist, for one of the reasons.
 func (s *subject) checkRelist(t *testing.T, reasons ...reflector.Reason) {
 	t.Helper()
 	st := s.Status().Reflector
@@ -148,7 +149,7 @@ func (s *subject) checkRelist(t *testing.T, reasons ...reflector.Reason) {
 	t.Errorf("relists: %v, want one for %v", st.Relists, reasons)
 }
 
-// resourceVersion is where the server stands.
+// resourceVersion returns the server's current resourceVersion.
 func (c *cluster) resourceVersion(t *testing.T) string {
 	t.Helper()
 	list, err := c.client.CoreV1().Pods(c.ns).List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -158,16 +159,15 @@ func (c *cluster) resourceVersion(t *testing.T) string {
 	return list.ResourceVersion
 }
 
-// checkLive verifies that what happens from now on arrives.
+// checkLive checks that new changes arrive.
 func (c *cluster) checkLive(t *testing.T, s *subject) {
 	t.Helper()
 	c.createPods(t, []string{"live"})
 	s.converge(t, c.pods(t))
 }
 
-// expectReplaced waits until the handler has been told the difference between two states
-// of which objects with one key may be different objects (another UID): a delete and an
-// add, or an update, as client-go allows both.
+// expectReplaced waits until the handler has received the difference between two states. An object whose UID changed
+// may arrive as a delete and an add or as an update, as client-go permits both.
 func (s *subject) expectReplaced(t *testing.T, before, after objects) {
 	t.Helper()
 	state := objects{}

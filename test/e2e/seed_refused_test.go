@@ -11,10 +11,10 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// elsewhere is a snapshot whose collections say to be of another cluster.
-type elsewhere struct{ *snapshot.File }
+// otherCluster is a snapshot whose collections name another cluster.
+type otherCluster struct{ *snapshot.File }
 
-func (e elsewhere) Collections(ctx context.Context) ([]snapshot.Collection, error) {
+func (e otherCluster) Collections(ctx context.Context) ([]snapshot.Collection, error) {
 	all, err := e.File.Collections(ctx)
 	for i := range all {
 		all[i].Attributes.ClusterID = "another"
@@ -22,8 +22,8 @@ func (e elsewhere) Collections(ctx context.Context) ([]snapshot.Collection, erro
 	return all, err
 }
 
-// TestSeedRefused: a sync that is given a seed that will not do says why in its log and its status, lists, and has what
-// the API server has.
+// TestSeedRefused checks that a sync with an unsuitable seed reports the reason in its log and status, lists, and ends
+// with the API server's state.
 func TestSeedRefused(t *testing.T) {
 	t.Parallel()
 	c := newCommand(t, newCluster(t, ownControlPlane(t, "--watch-cache-sizes=configmaps#0")))
@@ -44,12 +44,12 @@ func TestSeedRefused(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(in("truncated.larder"), whole[:len(whole)/2], 0o600))
 	tampered := append([]byte(nil), whole...)
-	tampered[400] ^= 1 // in the first block of objects
+	tampered[400] ^= 1 // corrupts the first block of objects
 	must(t, os.WriteFile(in("tampered.larder"), tampered, 0o600))
 	must(t, os.WriteFile(in("none.larder"), []byte("<html>sign in, please</html>"), 0o600))
 	f, err := snapshot.Open(in("unsigned.larder"), snapshot.OpenOptions{})
 	must(t, err)
-	_, err = snapshot.Save(t.Context(), elsewhere{f}, in("elsewhere.larder"), snapshot.SaveOptions{})
+	_, err = snapshot.Save(t.Context(), otherCluster{f}, in("elsewhere.larder"), snapshot.SaveOptions{})
 	must(t, err)
 	must(t, f.Close())
 
@@ -88,7 +88,7 @@ func TestSeedRefused(t *testing.T) {
 	refused("of another selector", "is selected by the labels there=not", "--seed", "part.larder")
 	refused("unsigned", "is not signed", "--seed", "unsigned.larder", "--seed-key", public)
 	refused("signed by another", "expected is", "--seed", "signed.larder", "--seed-key", other)
-	time.Sleep(2 * time.Second) // snapshots have whole seconds
+	time.Sleep(2 * time.Second) // snapshot times have a resolution of one second
 	refused("put back", "more than 1s ago", "--seed", "signed.larder", "--seed-key", public, "--seed-max-age", "1s")
 
 	for range 3 {

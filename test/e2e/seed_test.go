@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// TestSeed: a sync that has nothing begins with a snapshot over HTTP, at whose URL there are credentials, and asks the
-// API server for no list: not for all ConfigMaps, and not for those of a namespace. It ends with what the API server
-// has.
+// TestSeed checks that a sync without a store starts from a snapshot at a URL with credentials. It sends no list,
+// neither for all ConfigMaps nor for one namespace, and ends with the API server's state.
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, ownControlPlane(t))
@@ -108,8 +107,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestSeedKilled: a sync that is killed while it begins with a seed leaves a collection that is whole, or one that says
-// that it is not, and the next one ends with what the API server has.
+// TestSeedKilled checks that a sync killed while it reads a seed leaves either a complete collection or one marked as
+// incomplete. The next sync ends with the API server's state.
 func TestSeedKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -163,7 +162,7 @@ func TestSeedKilled(t *testing.T) {
 		p := startProgram(t, exec.Command(larder, args(name, "--seed", saved)...), log, func([]byte) {})
 		time.Sleep(time.Duration(n) * 50 * time.Millisecond)
 		p.kill()
-		if got, err := status(name); err == nil { // else there is no store yet
+		if got, err := status(name); err == nil { // otherwise there is no store yet
 			if got.Complete && got.Objects < len(cm) {
 				t.Errorf("killed after %d × 50 ms: it has %d objects, and says that these are all", n, got.Objects)
 			}

@@ -19,14 +19,14 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// replica is one of several programs that share a resource: a shard, and a file of its own.
+// replica is one of several programs that share a resource. It has a shard and a file of its own.
 type replica struct {
 	*file
 	*subject
 	agent string
 }
 
-// shard is the index-th of so many.
+// shard returns the selector of shard index of a number of shards.
 func shard(t *testing.T, index, of int) string {
 	t.Helper()
 	selector, err := entry.ShardSelector(index, of)
@@ -36,7 +36,7 @@ func shard(t *testing.T, index, of int) string {
 	return selector
 }
 
-// shardOfPods lists the pods of a namespace and a shard, as a user would.
+// shardOfPods returns a source for one shard of a namespace's pods, made with exported API only.
 func shardOfPods(t *testing.T, cfg *rest.Config, ns, selector string) source {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)
@@ -67,7 +67,7 @@ func (r *replica) end(t *testing.T) {
 	r.close(t)
 }
 
-// startShards runs a replica for each shard of the pods.
+// startShards starts a replica for each shard of the pods.
 func startShards(t *testing.T, c *cluster, of int) (replicas []*replica) {
 	t.Helper()
 	for n := range of {
@@ -78,7 +78,7 @@ func startShards(t *testing.T, c *cluster, of int) (replicas []*replica) {
 	return replicas
 }
 
-// together waits until the replicas hold what the server has, each object once. None of them may hold nothing.
+// together waits until the replicas hold the server's objects, each object once. Every replica must hold some.
 func together(t *testing.T, want objects, replicas ...*replica) {
 	t.Helper()
 	eventually(t, "the shards", func() string {
@@ -108,13 +108,13 @@ func uidOf(obj runtime.Object) types.UID {
 	return m.GetUID()
 }
 
-// notHeeded reports whether the status says that the server ignores shards.
-func (r *replica) notHeeded() bool {
+// shardsIgnored reports whether the status says that the server ignores shards.
+func (r *replica) shardsIgnored() bool {
 	return slices.ContainsFunc(r.Status().Unguarded,
 		func(line string) bool { return strings.HasPrefix(line, "a shard: the server") })
 }
 
-// withoutAList fails if the replica has listed in this life.
+// withoutAList fails if the replica has listed since its start.
 func (r *replica) withoutAList(t *testing.T, c *cluster) {
 	t.Helper()
 	if asked := c.asked(t, r.agent, "pods"); len(asked.lists) > 0 {
@@ -125,8 +125,8 @@ func (r *replica) withoutAList(t *testing.T, c *cluster) {
 	}
 }
 
-// Shards of a resource, split by an API server with the feature gate on: together they are the whole, through changes
-// and objects that move between them. A restart of one lists nothing; one that is given another range lists that range
+// TestShards checks shards on an API server with the feature gate. Together the replicas hold all objects, through
+// changes and moves between shards. A restarted replica lists nothing. A replica with another range lists that range
 // once.
 func TestShards(t *testing.T) {
 	t.Parallel()
@@ -135,7 +135,7 @@ func TestShards(t *testing.T) {
 	replicas := startShards(t, c, 3)
 	together(t, c.pods(t), replicas...)
 	for _, r := range replicas {
-		if n := len(r.held(t)); n < 130 || n > 270 || r.notHeeded() {
+		if n := len(r.held(t)); n < 130 || n > 270 || r.shardsIgnored() {
 			t.Errorf("%s: %d objects, status %+v", r.agent, n, r.Status())
 		}
 		asked := c.asked(t, r.agent, "pods")
@@ -151,8 +151,8 @@ func TestShards(t *testing.T) {
 	t.Run("custom resources and metadata", c.shardsOfWidgets)
 }
 
-// changeShards changes pods while the replicas of three shards run, and while one of them is down. That one resumes,
-// and is told of its shard only.
+// changeShards changes pods while three replicas run, and while one is down. That one resumes, and receives changes of
+// its shard only.
 func (c *cluster) changeShards(t *testing.T, replicas []*replica) {
 	t.Helper()
 	change := func(value string, first int) {
@@ -183,7 +183,7 @@ func (c *cluster) changeShards(t *testing.T, replicas []*replica) {
 	}
 }
 
-// otherRanges runs two of three replicas on two shards. Each range is new to its replica, and listed once.
+// otherRanges runs two of three replicas on two shards. Each range is new to its replica, which lists it once.
 func (c *cluster) otherRanges(t *testing.T, replicas []*replica) {
 	t.Helper()
 	want := c.pods(t)
@@ -222,8 +222,7 @@ func (c *cluster) otherRanges(t *testing.T, replicas []*replica) {
 	together(t, want, replicas...)
 }
 
-// shardsOfWidgets: lists of custom resources, and of metadata, do not say which shard they are of. They are none the
-// less.
+// shardsOfWidgets checks custom resources and metadata. Their lists do not name the shard, but have only its objects.
 func (c *cluster) shardsOfWidgets(t *testing.T) {
 	client := c.createWidgets(t, 60)
 	cfg := c.Config(t.Name())
@@ -251,7 +250,7 @@ func (c *cluster) shardsOfWidgets(t *testing.T) {
 			return ""
 		})
 		for _, r := range replicas {
-			if r.notHeeded() {
+			if r.shardsIgnored() {
 				t.Errorf("%s: %q", form, r.Status().Unguarded)
 			}
 			r.end(t)
@@ -259,9 +258,9 @@ func (c *cluster) shardsOfWidgets(t *testing.T) {
 	}
 }
 
-// A server without the feature gate sends everything to each of the replicas, and does not say so. They hold the same
-// as with it, and do say so.
-func TestShardsNotHeeded(t *testing.T) {
+// TestShardsIgnored checks a server without the feature gate, which silently sends all objects to each replica. The
+// replicas hold their shards all the same, and report it in their status.
+func TestShardsIgnored(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 100))
@@ -271,7 +270,7 @@ func TestShardsNotHeeded(t *testing.T) {
 	c.moveShards(t, names("p", 20, 40), replicas[0].source.identity)
 	together(t, c.pods(t), replicas...)
 	for n, r := range replicas {
-		if !r.notHeeded() || r.Status().Reflector.Skipped > 0 || r.Status().Err != nil {
+		if !r.shardsIgnored() || r.Status().Reflector.Skipped > 0 || r.Status().Err != nil {
 			t.Errorf("%s: %+v", r.agent, r.Status())
 		}
 		r.end(t)
@@ -282,7 +281,7 @@ func TestShardsNotHeeded(t *testing.T) {
 	together(t, c.pods(t), replicas...)
 }
 
-// moveShards deletes pods and creates them again until one has left the shard and one has come into it.
+// moveShards re-creates pods until one has left the shard and one has joined it.
 func (c *cluster) moveShards(t *testing.T, names []string, id entry.Identity) {
 	t.Helper()
 	eventually(t, "pods that move", func() string {
@@ -305,7 +304,7 @@ func (c *cluster) moveShards(t *testing.T, names []string, id entry.Identity) {
 	})
 }
 
-// ofView are the objects of an identity's shard.
+// ofView returns the objects of an identity's shard.
 func ofView(id entry.Identity, all objects) objects {
 	some := objects{}
 	for key, obj := range all {

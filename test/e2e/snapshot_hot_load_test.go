@@ -21,24 +21,24 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The load of TestHotSnapshot: so many writes a second, by so many writers.
+// The load of TestHotSnapshot: writes per second, writers and objects.
 const (
 	hotRate    = 1000
 	hotWriters = 50
 	hotObjects = 2000
 )
 
-// hotKind is what a hotLoad writes, in one namespace.
+// hotKind is the resource that a hotLoad writes, in one namespace.
 type hotKind struct {
 	schema.GroupVersionResource
 	ns     string
 	client func(kubernetes.Interface) rest.Interface
-	// create makes an object, and touch changes it.
+	// create returns a new object. touch changes an object.
 	create func(metav1.ObjectMeta) runtime.Object
 	touch  func(obj runtime.Object, n int)
 }
 
-// leasesOf are small, and what the server of a large cluster writes most.
+// leasesOf returns the kind of small objects that large clusters write most often.
 func leasesOf(ns string) hotKind {
 	return hotKind{
 		GroupVersionResource: coordinationv1.SchemeGroupVersion.WithResource("leases"), ns: ns,
@@ -47,7 +47,7 @@ func leasesOf(ns string) hotKind {
 		touch: func(obj runtime.Object, _ int) {
 			l := obj.(*coordinationv1.Lease)
 			l.Spec.RenewTime = new(metav1.NowMicro())
-			l.ManagedFields = []metav1.ManagedFieldsEntry{{}} // so that the server gives up keeping them
+			l.ManagedFields = []metav1.ManagedFieldsEntry{{}} // makes the server drop managed fields
 		},
 	}
 }
@@ -63,16 +63,16 @@ func configMapsOf(ns string) hotKind {
 	}
 }
 
-// hotLoad writes objects over protobuf, each of its writers its own.
+// hotLoad writes objects over protobuf. Each writer has its own objects.
 type hotLoad struct {
 	kind   hotKind
 	source source
 	client rest.Interface
 	writes atomic.Int64
-	last   []runtime.Object // as they were answered; each has one writer
+	last   []runtime.Object // the last answer per object; each has a single writer
 }
 
-// newHotLoad creates the objects. Whoever watches them has a client of its own.
+// newHotLoad creates the objects. Watchers use another client.
 func newHotLoad(t *testing.T, cfg *rest.Config, k hotKind) *hotLoad {
 	t.Helper()
 	client := func(userAgent string) rest.Interface {
@@ -99,7 +99,7 @@ func newHotLoad(t *testing.T, cfg *rest.Config, k hotKind) *hotLoad {
 	return l
 }
 
-// start writes until stop, which says how fast that was.
+// start writes until stop, which returns the rate.
 func (l *hotLoad) start(t *testing.T) (stop func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,8 +126,7 @@ func (l *hotLoad) start(t *testing.T) (stop func() string) {
 	}
 }
 
-// write changes the writer's objects in turn, and deletes and creates one in twenty. Where it is behind, it makes up
-// for it.
+// write updates the writer's objects in turn, and re-creates every twentieth. It catches up after delays.
 func (l *hotLoad) write(ctx context.Context, writer int) error {
 	begun := time.Now().Add(time.Duration(writer) * time.Second / hotRate)
 	const turn = time.Second * hotWriters / hotRate
@@ -137,7 +136,7 @@ func (l *hotLoad) write(ctx context.Context, writer int) error {
 			return nil
 		case <-time.After(time.Until(begun.Add(time.Duration(n) * turn))):
 		}
-		// One that has begun is not given up: what came of it would not be known.
+		// A request in progress is not cancelled, because its outcome would be unknown.
 		ctx := context.WithoutCancel(ctx)
 		number := writer + n*hotWriters%hotObjects
 		if err := l.change(ctx, n, number); err != nil {
@@ -148,7 +147,7 @@ func (l *hotLoad) write(ctx context.Context, writer int) error {
 
 func (l *hotLoad) change(ctx context.Context, n, number int) (err error) {
 	name, obj := hotName(number), l.last[number]
-	if n%20 == 19 { // which is never the turn of the first, that is read
+	if n%20 == 19 { // never the first object, which a reader reads
 		if err := l.request(ctx, l.client.Delete().Name(name)).Error(); err != nil {
 			return err
 		}

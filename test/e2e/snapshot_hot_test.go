@@ -24,15 +24,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// hotBetween is how many changes are told between two saves at least.
+// hotBetween is the minimum number of changes between two saves.
 const hotBetween = 30
 
-// TestHotSnapshot: while an informer takes in 1,000 changes a second, snapshots are taken of its store, one after the
-// other. Each is exactly what the server had at its resourceVersion, by what a watch of its own has recorded. How long
-// readers and the writer waited meanwhile is printed beside how long they do without a save.
+// TestHotSnapshot saves snapshots of a store while its informer handles 1,000 changes a second. Each snapshot must
+// equal the server's state at its resourceVersion, as recorded by a separate watch. The test prints the delays of
+// readers and of the writer, during saves and without.
 //
-// A real server takes in what the machine has processors for, with Leases, as the nodes of a cluster renew them. The
-// embedded one takes in more than that.
+// kube-apiserver reaches the rate that the machine permits, with Leases as nodes renew them. The fake API server
+// reaches a higher one.
 func TestHotSnapshot(t *testing.T) {
 	t.Run("a real server", func(t *testing.T) {
 		c := newCluster(t, shared)
@@ -48,7 +48,7 @@ func TestHotSnapshot(t *testing.T) {
 	})
 }
 
-// snapshots takes some under the load, and compares them.
+// snapshots saves several snapshots under the load, and compares them.
 func (l *hotLoad) snapshots(t *testing.T) {
 	saves := 6
 	if soak {
@@ -61,7 +61,7 @@ func (l *hotLoad) snapshots(t *testing.T) {
 	s.sync(t)
 	truth := watchTruthOf(t, cache.ToListerWatcherWithContext(l.source.lw))
 	var saving atomic.Bool
-	told := &toldAt{arrivals: arrivals, saving: &saving}
+	told := &latencies{arrivals: arrivals, saving: &saving}
 	if _, err := s.AddEventHandler(told); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func (l *hotLoad) snapshots(t *testing.T) {
 	var paths []string
 	var took delays
 	for n := range saves {
-		time.Sleep(300 * time.Millisecond) // what it is without a save
+		time.Sleep(300 * time.Millisecond) // a period without a save
 		told.more(t, hotBetween)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.larder", n))
 		begun := time.Now()
@@ -138,9 +138,9 @@ func readSnapshot(t *testing.T, path string, src source, ids ...age.Identity) st
 	return out
 }
 
-// pauses are the longest waits, and how many there were, while something is saved and while nothing is.
+// pauses are the longest delays, and their number, during saves and without.
 type pauses struct {
-	mu                  sync.Mutex // guards what follows
+	mu                  sync.Mutex // guards the fields below
 	with, without       time.Duration
 	countWith, countOut int
 }
@@ -164,7 +164,7 @@ func (p *pauses) String() string {
 		p.countWith, p.with.Round(10*time.Microsecond), p.countOut, p.without.Round(10*time.Microsecond))
 }
 
-// readEvery reads an object every millisecond, and measures from when it should have.
+// readEvery reads an object every millisecond, and measures the delay from the scheduled time.
 func readEvery(t *testing.T, s *subject, saving *atomic.Bool, key string) (p *pauses, stop func()) {
 	t.Helper()
 	p = &pauses{}
@@ -188,15 +188,15 @@ func readEvery(t *testing.T, s *subject, saving *atomic.Bool, key string) (p *pa
 	return p, stop
 }
 
-// arrivals notes when events come from the server, by resourceVersion.
+// arrivals records when events arrive from the server, by resourceVersion.
 type arrivals struct {
 	mu sync.Mutex
 	at map[string]time.Time // guarded by mu
 
-	watches atomic.Int64 // that were opened
+	watches atomic.Int64 // number of opened watches
 }
 
-// note returns src with a watch that notes what comes.
+// note returns src with a watch that records arrivals.
 func (a *arrivals) note(src source) source {
 	inner := src.lw
 	src.lw = &cache.ListWatch{
@@ -220,18 +220,18 @@ func (a *arrivals) note(src source) source {
 	return src
 }
 
-// toldAt is a handler that measures how long ago what it is told has come.
-type toldAt struct {
+// latencies is a handler that measures the time from an event's arrival to the handler call.
+type latencies struct {
 	pauses
 	arrivals *arrivals
 	saving   *atomic.Bool
 }
 
 // OnAdd implements cache.ResourceEventHandler.
-func (h *toldAt) OnAdd(any, bool) {}
+func (h *latencies) OnAdd(any, bool) {}
 
 // OnUpdate implements cache.ResourceEventHandler.
-func (h *toldAt) OnUpdate(_, obj any) {
+func (h *latencies) OnUpdate(_, obj any) {
 	h.arrivals.mu.Lock()
 	at, found := h.arrivals.at[rvOf(obj)]
 	h.arrivals.mu.Unlock()
@@ -240,8 +240,8 @@ func (h *toldAt) OnUpdate(_, obj any) {
 	}
 }
 
-// more waits until it has been told so many more changes.
-func (h *toldAt) more(t *testing.T, changes int) {
+// more waits for that many further changes.
+func (h *latencies) more(t *testing.T, changes int) {
 	t.Helper()
 	before := h.count()
 	eventually(t, "changes", func() string {
@@ -252,11 +252,11 @@ func (h *toldAt) more(t *testing.T, changes int) {
 	})
 }
 
-func (h *toldAt) count() int {
+func (h *latencies) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.countWith + h.countOut
 }
 
 // OnDelete implements cache.ResourceEventHandler.
-func (h *toldAt) OnDelete(any) {}
+func (h *latencies) OnDelete(any) {}

@@ -21,29 +21,29 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// jobEnv holds the configuration of a child: this binary, run again, then does one thing with a store or a snapshot.
+// jobEnv holds the configuration of a child process. With it, this test binary runs one job on a store or a snapshot.
 const jobEnv = "LARDER_E2E_JOB"
 
-// job is what such a child does.
+// job is the task of a child process.
 type job struct {
 	Do string // save, restore, verify, compact or rekey
 	// Store and Snapshot are paths.
 	Store, Snapshot string
-	// Keys are the store's, as store.ParseKeys takes them; Identity is who encrypts and decrypts the snapshot.
+	// Keys are the store's keys, for store.ParseKeys. Identity encrypts and decrypts the snapshot.
 	Keys, Identity string
-	// Again does it over and over, until the child is killed; a store that is restored is removed before.
+	// Again repeats the job until the child is killed. A restored store is removed before each repetition.
 	Again bool
 	Log   string
 }
 
-// jobReport is the line that the child prints each time it has done it.
+// jobReport is the line that the child prints after each run of its job.
 type jobReport struct {
 	Took        time.Duration
 	Collections int
 	Objects     int
 	Problems    []string
-	// Peak is the most memory that the process has had resident, with what it has mapped of files; Anonymous is what it
-	// has without that at the end. In bytes.
+	// Peak is the maximum of the process's resident memory, mapped files included. Anonymous is its memory without mapped
+	// files at the end. Both in bytes.
 	Peak, Anonymous int64
 }
 
@@ -170,7 +170,7 @@ func (j job) rewrite(ctx context.Context, how func(*store.Store, context.Context
 	return errors.Join(err, s.Close())
 }
 
-// start runs the job in a process of its own; told is called with each of its reports.
+// start runs the job in a child process. It calls report with each report.
 func (j job) start(t *testing.T, told func(jobReport)) *program {
 	t.Helper()
 	j.Log = filepath.Join(t.TempDir(), "job.log")
@@ -206,7 +206,7 @@ func (j job) once(t *testing.T) (r jobReport) {
 	return r
 }
 
-// memoryOf returns the most that a process has had resident, and what is resident now of its own, in bytes.
+// memoryOf returns a process's maximal resident memory, and its current anonymous memory, in bytes.
 func memoryOf(process string) (peak, anonymous int64, err error) {
 	text, err := os.ReadFile(filepath.Join("/proc", process, "status"))
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestKilledSnapshots: a process that is killed in the middle of a save, a restore, a compaction or a rekey leaves the
-// store, and the snapshot that was there, as they were, whole; the next run leaves nothing in the directory but those.
-// The store is a mirror of a real server, Secrets sealed.
+// TestKilledSnapshots kills processes during a save, a restore, a compaction or a rekey. Store and snapshot must stay
+// unchanged and valid, and the next run must remove all other files from the directory. The store is a mirror with
+// sealed Secrets.
 func TestKilledSnapshots(t *testing.T) {
 	t.Parallel()
 	kills := 4
@@ -51,7 +51,7 @@ func TestKilledSnapshots(t *testing.T) {
 	if problem := c.pods(t).diff(readSnapshot(t, seed.Snapshot, pods, id).objects); problem != "" {
 		t.Fatal("the snapshot:", problem)
 	}
-	good := openSnapshot(t, seed.Snapshot, id) // not in a directory where anything is killed
+	good := openSnapshot(t, seed.Snapshot, id) // outside of the directory of the killed jobs
 	for _, do := range []string{"save", "restore", "compact", "rekey"} {
 		t.Run(do, func(t *testing.T) {
 			k := &killed{seed: seed, good: good, id: id}
@@ -61,23 +61,23 @@ func TestKilledSnapshots(t *testing.T) {
 	}
 }
 
-// as is the job with something else to do.
+// as returns the job with another task.
 func (j job) as(do string) job {
 	j.Do = do
 	return j
 }
 
-// killed is a job that is killed, over and over, in a directory of its own.
+// killed is a job that is killed repeatedly, in a directory of its own.
 type killed struct {
 	job
 	seed job
-	good *snapshot.File // what store and snapshot hold
+	good *snapshot.File // expected content of store and snapshot
 	id   age.Identity
-	// names are what the directory has when all is well.
+	// names are the files of the intact directory.
 	names []string
 }
 
-// prepare puts what the job needs into a directory.
+// prepare copies the job's files into a directory.
 func (k *killed) prepare(t *testing.T, do string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,12 +87,12 @@ func (k *killed) prepare(t *testing.T, do string) {
 	copyFile(t, k.seed.Store, k.Store)
 	copyFile(t, k.seed.Snapshot, k.Snapshot)
 	k.names = []string{"cluster.db", "cluster.larder"}
-	if do == "rekey" { // the old key stays readable, until that is done
+	if do == "rekey" { // the old key stays readable until the end
 		k.Keys = newKey(t) + k.Keys
 	}
 }
 
-// run kills the job at moments that are spread over the time that it takes.
+// run kills the job at times spread over its duration.
 func (k *killed) run(t *testing.T, kills int) {
 	random := newRandom(t)
 	once := k.job
@@ -105,7 +105,7 @@ func (k *killed) run(t *testing.T, kills int) {
 	t.Logf("it takes %s, %s with the start of the process", took.Round(time.Millisecond),
 		time.Since(begun).Round(time.Millisecond))
 	left := 0
-	for n := 0; n < kills || left == 0 && n < 20*kills; n++ { // more, until one shows something
+	for n := 0; n < kills || left == 0 && n < 20*kills; n++ { // continues until a kill leaves a partial file
 		done := make(chan struct{}, 1)
 		p := k.start(t, func(jobReport) {
 			select {
@@ -114,7 +114,7 @@ func (k *killed) run(t *testing.T, kills int) {
 			}
 		})
 		select {
-		case <-done: // the second one is at work
+		case <-done: // the second repetition runs
 		case <-p.done:
 			t.Fatalf("%s ended: %v\n%s", k.Do, p.err, p.stderr())
 		}
@@ -139,7 +139,7 @@ func (k *killed) run(t *testing.T, kills int) {
 	}
 }
 
-// intact: the snapshot, and the store if there is one, are whole and hold what they did. Looking changes nothing.
+// intact checks the content of the snapshot, and of the store if there is one, without changing them.
 func (k *killed) intact(t *testing.T, when string) {
 	t.Helper()
 	f, err := snapshot.Open(k.Snapshot, snapshot.OpenOptions{Identities: []age.Identity{k.id}})
@@ -150,7 +150,7 @@ func (k *killed) intact(t *testing.T, when string) {
 	k.mustEqual(t, when, f)
 	_, err = os.Stat(k.Store)
 	if os.IsNotExist(err) && k.Do == "restore" {
-		return // it has none yet
+		return // no store yet
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", when, err)

@@ -25,10 +25,10 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// TestSnapshotRoundTrip: a cluster is mirrored into a store that seals Secrets, and that is saved, hot, to an encrypted
-// snapshot. It is checked, and restored to another path with another key, where informers resume with no list, hear of
-// what has happened meanwhile, and have what the server has, object by object. A snapshot that is taken of the server,
-// with no store, has it too.
+// TestSnapshotRoundTrip mirrors a cluster into a store with sealed Secrets, and saves the store to an encrypted
+// snapshot while informers run. The snapshot is verified and restored with another key. Informers on the restored store
+// resume without a list, receive the changes since, and equal the server object by object. A snapshot saved directly
+// from the server equals it, too.
 func TestSnapshotRoundTrip(t *testing.T) {
 	t.Parallel()
 	pods := 10_000
@@ -77,7 +77,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	second.sealedFrom(t, first)
 	agent := t.Name() + "/second"
 	m = w.start(t, second, agent)
-	now := w.scene(t) // meanwhile: without a watch cache, as Events have none, to resume takes ten seconds
+	now := w.scene(t) // during the resume, which takes ten seconds for Events: they have no watch cache
 	live := filepath.Join(dir, "live.larder")
 	if _, err := snapshot.SaveServer(t.Context(), w.listings(), live,
 		snapshot.SaveOptions{Recipients: []age.Recipient{id.Recipient()}}); err != nil {
@@ -97,8 +97,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	lap("measured")
 }
 
-// figures has processes of their own save, check and restore, and logs what that takes; in the soak beside what others
-// need for the same.
+// figures measures save, verify and restore in processes of their own, and logs the results. The soak also measures
+// etcd and kubectl.
 func (w *world) figures(t *testing.T, j job) {
 	t.Helper()
 	dir := t.TempDir()
@@ -119,7 +119,7 @@ func (w *world) figures(t *testing.T, j job) {
 	}
 }
 
-// otherFigures logs the sizes of what etcd and kubectl make of the same.
+// otherFigures logs the sizes of etcd's snapshot and of kubectl's YAML.
 func (w *world) otherFigures(t *testing.T) {
 	t.Helper()
 	plain := count{}
@@ -131,14 +131,14 @@ func (w *world) otherFigures(t *testing.T) {
 	}
 	t.Logf("etcd's snapshot (compacted and defragmented, with what the API server has besides): %s, with gzip %s, %s",
 		mib(etcd), mib(plain.bytes), time.Since(begun).Round(time.Millisecond))
-	// Of everything it takes kubectl half a minute.
+	// For all namespaces kubectl would take half a minute.
 	begun = time.Now()
 	yaml, gz := w.kubectlYAML(t, w.spaces[0])
 	t.Logf("kubectl get -o yaml of one of %d namespaces: %s, with gzip %s, %s", len(w.spaces), mib(yaml), mib(gz),
 		time.Since(begun).Round(time.Millisecond))
 }
 
-// count counts what is written.
+// count counts written bytes.
 type count struct{ bytes int64 }
 
 func (c *count) Write(b []byte) (int, error) {
@@ -146,7 +146,7 @@ func (c *count) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// kubectlYAML is how large kubectl get -o yaml of all kinds in a namespace is, and with gzip.
+// kubectlYAML returns the size of kubectl get -o yaml for all kinds in a namespace, plain and with gzip.
 func (w *world) kubectlYAML(t *testing.T, ns string) (plain, packed int64) {
 	t.Helper()
 	binaries, err := controlplane.Binaries(t.Context())
@@ -174,7 +174,7 @@ func (w *world) kubectlYAML(t *testing.T, ns string) (plain, packed int64) {
 	return in.bytes, out.bytes
 }
 
-// kubeconfig writes one for a program into a directory.
+// kubeconfig writes a kubeconfig into a directory.
 func (c *cluster) kubeconfig(t *testing.T, userAgent, dir string) string {
 	t.Helper()
 	cfg, k := c.Config(userAgent), clientcmdapi.NewConfig()
@@ -189,7 +189,7 @@ func (c *cluster) kubeconfig(t *testing.T, userAgent, dir string) string {
 	return path
 }
 
-// mirrored is a world that is mirrored into a store.
+// mirrored is a world mirrored into a store.
 type mirrored struct {
 	store     *store.Store
 	informers []*informer.Informer
@@ -197,7 +197,7 @@ type mirrored struct {
 	stop      func()
 }
 
-// start runs an informer on each kind.
+// start runs an informer for each kind.
 func (w *world) start(t *testing.T, j job, agent string) *mirrored {
 	t.Helper()
 	s, err := store.Open(j.Store, j.storeOptions(t))
@@ -231,7 +231,7 @@ func (w *world) start(t *testing.T, j job, agent string) *mirrored {
 	return m
 }
 
-// synced waits until all have, each in the file.
+// synced waits until all informers have synced and committed.
 func (m *mirrored) synced(t *testing.T) {
 	t.Helper()
 	for n, i := range m.informers {
@@ -247,7 +247,7 @@ func (m *mirrored) synced(t *testing.T) {
 	}
 }
 
-// converge waits until the handlers have been told, and the informers hold, what the server has.
+// converge waits until all handlers and informers have the server's state.
 func (m *mirrored) converge(t *testing.T, now scene) {
 	t.Helper()
 	for n, k := range worldKinds {
@@ -264,7 +264,7 @@ func (m *mirrored) converge(t *testing.T, now scene) {
 	}
 }
 
-// resumed: each kind was watched, from where the snapshot stood, and none was listed, in whatever way.
+// resumed checks that each kind was watched from the snapshot's resourceVersion, and never listed.
 func (w *world) resumed(t *testing.T, agent string) {
 	t.Helper()
 	for _, k := range worldKinds {
@@ -275,7 +275,7 @@ func (w *world) resumed(t *testing.T, agent string) {
 	}
 }
 
-// storeOptions are those of the job's store.
+// storeOptions returns the options of the job's store.
 func (j job) storeOptions(t *testing.T) store.Options {
 	t.Helper()
 	o, err := j.options()
@@ -285,7 +285,7 @@ func (j job) storeOptions(t *testing.T) store.Options {
 	return o
 }
 
-// read opens the job's store, which nobody has open, and checks all of it.
+// read opens the job's closed store, checks all of it, and calls fn.
 func (j job) read(t *testing.T, fn func(snapshot.Source)) {
 	t.Helper()
 	o := j.storeOptions(t)
@@ -302,7 +302,7 @@ func (j job) read(t *testing.T, fn func(snapshot.Source)) {
 	fn(snapshot.StoreSource(s))
 }
 
-// sealedFrom: the key of another store does not open this one.
+// sealedFrom checks that another store's key does not open this store.
 func (j job) sealedFrom(t *testing.T, other job) {
 	t.Helper()
 	s, err := store.Open(j.Store, other.storeOptions(t))

@@ -27,16 +27,16 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// worldKind is one resource of a world, in all namespaces.
+// worldKind is a mirrored resource of a world, in all namespaces.
 type worldKind struct {
 	resource schema.GroupVersionResource
 	kind     string
-	// example is that of a typed collection; nil mirrors unstructured objects.
+	// example is the object type of a typed collection. With nil the collection is unstructured.
 	example runtime.Object
 }
 
-// worldKinds are those that are mirrored: typed ones in protobuf, what is stored as JSON, custom resources, what has no
-// namespace, and what is sealed.
+// worldKinds are the mirrored resources: built-in kinds in protobuf, kinds stored as JSON, custom resources, a
+// cluster-scoped kind, and sealed Secrets.
 var worldKinds = []worldKind{
 	{corev1.SchemeGroupVersion.WithResource("pods"), "Pod", &corev1.Pod{}},
 	{secrets, "Secret", &corev1.Secret{}},
@@ -49,7 +49,7 @@ var worldKinds = []worldKind{
 	{widgets, "Widget", nil},
 }
 
-// world is a cluster with many objects of many kinds, which nobody else changes.
+// world is a cluster with many objects of many kinds. Only the test changes it.
 type world struct {
 	*cluster
 	typed   kubernetes.Interface // over protobuf
@@ -58,7 +58,7 @@ type world struct {
 	pods    int
 }
 
-// newWorld fills a cluster with so many pods, and some of everything else.
+// newWorld fills a cluster with that many pods, and some objects of each other kind.
 func newWorld(t *testing.T, c *cluster, pods int) *world {
 	t.Helper()
 	cfg := rest.CopyConfig(c.Config(writer))
@@ -83,10 +83,10 @@ func newWorld(t *testing.T, c *cluster, pods int) *world {
 	return w
 }
 
-// space is the namespace of an object: always the same for a name.
+// space returns the namespace for an object's name.
 func (w *world) space(name string) string { return w.spaces[int(name[len(name)-1]-'0')] }
 
-// randomOf is the same for the same name.
+// randomOf returns a random source seeded by the name.
 func randomOf(name string) *rand.Rand {
 	var seed uint64
 	for _, b := range []byte(name) {
@@ -103,7 +103,7 @@ func randomHex(random *rand.Rand, bytes int) string {
 	return hex.EncodeToString(b)
 }
 
-// createPod creates a pod of about 3 KB that differs from others in what the pods of a cluster do.
+// createPod creates a pod of about 3 KB. Its fields vary as the fields of real pods do.
 func (w *world) createPod(ctx context.Context, name string) error {
 	random := randomOf(name)
 	app := "app-" + name[len(name)-2:]
@@ -173,7 +173,7 @@ func (w *world) createDeployment(ctx context.Context, name string) error {
 	return err
 }
 
-// change creates, changes and deletes objects of every kind but those without a namespace, of which it creates some.
+// change creates, changes and deletes objects of every kind. Of the cluster-scoped kind it only creates some.
 func (w *world) change(t *testing.T) {
 	t.Helper()
 	w.newNamespace(t)
@@ -206,7 +206,7 @@ func (w *world) change(t *testing.T) {
 	}
 }
 
-// source is what an informer on one of the kinds lists and watches.
+// source returns the source of an informer of this kind.
 func (k worldKind) source(t *testing.T, cfg *rest.Config) source {
 	t.Helper()
 	if k.example == nil {
@@ -215,10 +215,10 @@ func (k worldKind) source(t *testing.T, cfg *rest.Config) source {
 	return typedSource(t, cfg, k.resource.Resource, "", "", k.example)
 }
 
-// info is what is stored of it for those who decode.
+// info returns the discovery data that decoders need.
 func (k worldKind) info() entry.ResourceInfo { return entry.ResourceInfo{Kind: k.kind} }
 
-// listings are for a snapshot that is taken of the server.
+// listings returns the listings for a snapshot saved from the server.
 func (w *world) listings() (all []snapshot.Listing) {
 	for _, k := range worldKinds {
 		of := w.dynamic.Resource(k.resource)
@@ -230,10 +230,10 @@ func (w *world) listings() (all []snapshot.Listing) {
 	return all
 }
 
-// scene is what a server has at one moment: of each kind the keys in order, and what has them.
+// scene is the server's state at one time: by resource, the objects in key order.
 type scene map[schema.GroupVersionResource][]exactly
 
-// exactly is one object.
+// exactly identifies an object by key, resourceVersion and a digest of its content.
 type exactly struct {
 	key, version string
 	digest       [sha256.Size]byte
@@ -246,7 +246,7 @@ func exactlyOf(obj *unstructured.Unstructured) exactly {
 	}
 }
 
-// canonical appends a value of JSON so that no two that reflect.DeepEqual tells apart give the same.
+// canonical appends a JSON value. Values that reflect.DeepEqual distinguishes get different encodings.
 func canonical(to []byte, value any) []byte {
 	switch v := value.(type) {
 	case map[string]any:
@@ -275,7 +275,7 @@ func canonicalText(to []byte, text string) []byte {
 	return append(header(to, "string ", len(text), false), text...)
 }
 
-// header is what stands before the content of a value.
+// header appends the type and length of a value.
 func header(to []byte, kind string, length int, isNil bool) []byte {
 	to = strconv.AppendInt(append(to, kind...), int64(length), 10)
 	if isNil {
@@ -284,7 +284,7 @@ func header(to []byte, kind string, length int, isNil bool) []byte {
 	return append(to, ';')
 }
 
-// scene lists the server, page by page.
+// scene lists the server's objects, page by page.
 func (w *world) scene(t *testing.T) scene {
 	t.Helper()
 	all := scene{}
@@ -305,7 +305,7 @@ func (w *world) scene(t *testing.T) scene {
 	return all
 }
 
-// objects is how many there are.
+// objects returns the number of objects.
 func (s scene) objects() (n int) {
 	for _, all := range s {
 		n += len(all)
@@ -313,8 +313,7 @@ func (s scene) objects() (n int) {
 	return n
 }
 
-// mustBe fails if a store or a snapshot differs from the scene, object by object and exactly: the same JSON, in which
-// integers are not floats.
+// mustBe fails if a store or a snapshot differs from the scene in any object. Integers and floats are different.
 func (s scene) mustBe(t *testing.T, what string, src snapshot.Source) {
 	t.Helper()
 	all, err := src.Collections(t.Context())
@@ -334,7 +333,7 @@ func (s scene) mustBe(t *testing.T, what string, src snapshot.Source) {
 	}
 }
 
-// diff says how one collection differs; empty if it does not.
+// diff describes the first difference of a collection, or returns "".
 func (s scene) diff(t *testing.T, c snapshot.Collection, src snapshot.Source) (problem string) {
 	t.Helper()
 	want := s[c.Identity.GroupVersionResource]
@@ -369,7 +368,7 @@ func (s scene) diff(t *testing.T, c snapshot.Collection, src snapshot.Source) (p
 	return problem
 }
 
-// The comparison tells apart what DeepEqual does.
+// TestCanonical checks that canonical distinguishes the values that reflect.DeepEqual does.
 func TestCanonical(t *testing.T) {
 	values := []any{
 		nil, true, "true", "", "a", int64(1), 1.0, "1", 1.5, int64(1 << 53), []any{}, []any{nil}, []any{"a", "b"},

@@ -15,39 +15,39 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// soakRate is how many writes there are in a second, by so many writers, each of which makes one write at a time and
-// has soakTurn for it. What a writer is late with it makes as soon as it can, so the rate holds if writes take no
-// longer on average. Where the machine cannot do as much they take longer, which soakPace tells.
+// soakRate is the number of writes per second. Each of soakWriters writers makes one write at a time, and has soakTurn
+// for it. A late writer catches up, so the rate holds if writes take no longer on average. On a slower machine they do,
+// which soakPace reports.
 const (
 	soakRate    = 500
 	soakWriters = 16
 	soakTurn    = time.Second * soakWriters / soakRate
 )
 
-// soakDeletes: one write of an object in so many deletes it; the next one creates it again.
+// soakDeletes is the share of deletes: one write in that many. The object's next write creates it again.
 const soakDeletes = 20
 
-// soakBody is an annotation of every pod: two kilobytes, so that a pod which is kept shows.
+// soakBody is an annotation of every pod. Its two kilobytes make a leaked pod measurable.
 var soakBody = strings.Repeat("larder", 350)
 
-// soakLoad writes pods, and knows what the server holds.
+// soakLoad writes pods, and records the server's state.
 type soakLoad struct {
 	cluster *cluster
 	pods    int
 	writers []*soakWriter
-	writing time.Duration // spent in write
+	writing time.Duration // total time in write
 }
 
-// soakWriter writes the pods whose number is its own, modulo soakWriters, so that nobody else does.
+// soakWriter writes the pods with its number modulo soakWriters, so that no other writer changes them.
 type soakWriter struct {
 	*soakLoad
 	random   *rand.Rand
 	first    int
-	next     int               // the pod to be created, as long as there is one that never was
-	revision int               // of writes
+	next     int               // number of the next pod to create
+	revision int               // number of the last write
 	versions map[string]string // by key
 	writes   int
-	waited   time.Duration // for their answers
+	waited   time.Duration // total time until the answers
 }
 
 func newSoakLoad(c *cluster, pods int) *soakLoad {
@@ -60,7 +60,7 @@ func newSoakLoad(c *cluster, pods int) *soakLoad {
 	return l
 }
 
-// versions returns the resourceVersions of what exists, while nothing is written.
+// versions returns the resourceVersions of all pods. It must not run during writes.
 func (l *soakLoad) versions() map[string]string {
 	all := map[string]string{}
 	for _, w := range l.writers {
@@ -69,7 +69,7 @@ func (l *soakLoad) versions() map[string]string {
 	return all
 }
 
-// write makes so many writes, about, and returns when they have been answered.
+// write makes about that many writes, and returns once they are answered.
 func (l *soakLoad) write(t *testing.T, writes int) {
 	begun := time.Now()
 	var wg sync.WaitGroup
@@ -98,7 +98,7 @@ func (w *soakWriter) write(ctx context.Context, writes int) error {
 	return nil
 }
 
-// pace is that of all writes so far, while nothing is written.
+// pace returns the pace of all writes so far. It must not run during writes.
 func (l *soakLoad) pace() soakPace {
 	p := soakPace{writing: l.writing}
 	for _, w := range l.writers {
@@ -108,14 +108,14 @@ func (l *soakLoad) pace() soakPace {
 	return p
 }
 
-// soakPace is how fast writes were made.
+// soakPace is the speed of writes.
 type soakPace struct {
 	writes  int
-	writing time.Duration // with pauses, for samples, left out
-	waited  time.Duration // the sum of what each write took
+	writing time.Duration // without pauses for samples
+	waited  time.Duration // the sum over all writes
 }
 
-// String gives the rate while writing, and says whether that was soakRate and, if not, what it would have taken.
+// String describes the rate and, if it is below soakRate, the time that a write may take.
 func (p soakPace) String() string {
 	rate := float64(p.writes) / p.writing.Seconds()
 	took := p.waited / time.Duration(max(1, p.writes))
@@ -132,7 +132,7 @@ func (p soakPace) String() string {
 		soakRate, s)
 }
 
-// one creates the next pod, or creates, updates or deletes any.
+// one creates the next pod, or creates, updates or deletes a random one.
 func (w *soakWriter) one(ctx context.Context) error {
 	number := w.next
 	if number < w.pods {

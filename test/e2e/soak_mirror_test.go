@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// mirror is a handler that holds what it has been told of, by key.
+// mirror is a handler that records the state that it receives, by key.
 type mirror struct {
 	mu       sync.Mutex
 	versions map[string]string // guarded by mu
@@ -42,21 +42,21 @@ func (m *mirror) set(obj any, version string) {
 	}
 }
 
-// version is that of the object of the key, as it was told last; empty if there is none.
+// version returns the resourceVersion of a key's last event, or "" for a missing object.
 func (m *mirror) version(key string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.versions[key]
 }
 
-// told is how many updates were.
-func (m *mirror) told() int {
+// updateCount returns the number of updates.
+func (m *mirror) updateCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.updates
 }
 
-// diff says how what was told differs from what there is; empty if it does not.
+// diff describes the first difference from the wanted resourceVersions, or returns "".
 func (m *mirror) diff(want map[string]string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,12 +79,12 @@ func versionOf(obj any) string {
 	return a.GetResourceVersion()
 }
 
-// leak is what a program must not do, for a test that finds it.
+// leak is a deliberate leak, for a test of the detection.
 type leak struct {
-	// every says of how many updates that a handler is told of one object is kept; 0 keeps none.
+	// every makes the handler keep one object in that many updates; 0 keeps none.
 	every int
 	kept  []any
-	// goroutines makes each restart leave one behind, which ends when it is closed.
+	// goroutines makes each restart leak a goroutine, which ends when the channel is closed.
 	goroutines chan struct{}
 }
 

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// soakSample is what a lap has left when all it was told has been taken in and committed.
+// soakSample holds the resources in use after a lap, once all changes are delivered and committed.
 type soakSample struct {
-	heap       int64 // bytes that are live
+	heap       int64 // live bytes
 	goroutines int
 	file       int64
 }
 
-// What the median of the last third of the laps may have more than that of the first. The heap of the same state varies
-// by a tenth of a megabyte. One pod that is kept is 4 KB: one a second, in twenty minutes, makes a difference of 3 MB.
-// The goroutines are those of connections and of a commit, which come and go. The file grows in steps of bbolt's; if
-// pages were not used again it would be a gigabyte after those twenty minutes.
+// Limits of the growth from the median of the first third of the laps to that of the last third. The heap of an equal
+// state varies by a tenth of a megabyte. A leaked pod takes 4 KB: one a second for twenty minutes adds 3 MB.
+// Connections and commits use a few goroutines at times. The file grows in bbolt's steps; without page reuse it would
+// grow by a gigabyte in twenty minutes.
 const (
 	soakHeapGrowth      = 1 << 20
 	soakGoroutineGrowth = 4
@@ -55,11 +55,11 @@ func medianOf(samples []soakSample, of func(soakSample) int64) int64 {
 	return values[len(values)/2]
 }
 
-// The tolerances are such that a leak of one object a second does not pass the long soak.
+// TestSoakGrown checks that a leak of one object a second exceeds the limits of the long soak.
 func TestSoakGrown(t *testing.T) {
-	const laps, seconds, object = 57, 20, 4 << 10 // of one residency in twenty minutes: every second lap
+	const laps, seconds, object = 57, 20, 4 << 10 // laps of one residency in twenty minutes: every second lap
 	for name, c := range map[string]struct {
-		each soakSample // is added with each lap
+		each soakSample // added per lap
 		want int
 	}{
 		"flat":                    {soakSample{}, 0},

@@ -12,24 +12,25 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// soakRun is how long, and over how much, a soak goes.
+// soakRun holds the length and size of a soak.
 type soakRun struct {
 	pods int
-	// laps are the lives of an informer that are compared, and warmUp those before them.
+	// laps is the number of compared laps, one informer each. warmUp laps precede them.
 	laps, warmUp int
-	// perLap is how many writes a lap has, at soakRate.
+	// perLap is the number of writes per lap, at soakRate.
 	perLap int
-	// residencies are taken in turn.
+	// residencies alternate from lap to lap.
 	residencies []store.Residency
-	// leak is planted, to see that it is found. Default: none.
+	// leak is a deliberate leak, to test its detection. Default: none.
 	leak leak
 }
 
-// soakReopens: before each lap that this divides the store is closed and opened again, and else the next informer takes
-// it over. It has no divisor in common with the number of residencies, so that each meets both.
+// soakReopens is the interval of laps after which the store is closed and opened. In other laps the next informer
+// reuses the open store. The interval and the number of residencies are coprime, so that each residency meets both
+// cases.
 const soakReopens = 3
 
-// shortSoak takes ten seconds. One object that is kept in four updates shows.
+// shortSoak takes ten seconds. It detects a leak of one object in four updates.
 var shortSoak = soakRun{
 	pods: 1000, laps: 18, warmUp: 3, perLap: 100,
 	residencies: []store.Residency{store.All, store.None},
@@ -40,15 +41,15 @@ var longSoak = soakRun{
 	pods: 5000, laps: 114, warmUp: 6, perLap: 5000, residencies: shortSoak.residencies,
 }
 
-// TestSoak: under a steady load, with one informer after the other in the same process, neither the live heap nor the
-// number of goroutines nor the file grows, and nothing is lost. LARDER_SOAK=1 does it for twenty minutes.
+// TestSoak checks that under a steady load, with one informer after another in a process, neither the live heap nor the
+// goroutines nor the file grow, and that no change is lost. LARDER_SOAK=1 runs it for twenty minutes.
 //
-// It is on a real server: the server's memory is then not this process's, and what may be left behind at a restart is
-// what a real connection needs.
+// The test uses kube-apiserver, so that the heap excludes the server's memory, and restarts leave the state of real
+// connections.
 func TestSoak(t *testing.T) {
 	run, cp := shortSoak, shared
 	if soak {
-		// Later tests would have to read the audit log of 600,000 writes.
+		// The audit log of 600,000 writes would slow down later tests on the shared server.
 		run, cp = longSoak, ownControlPlane(t)
 	}
 	for _, problem := range run.do(t, cp) {
@@ -56,7 +57,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// A test that cannot fail shows nothing: one object in five updates, and one goroutine a restart, are found.
+// TestSoakFindsLeaks checks the detection itself: a leak of one object in five updates, and of one goroutine per
+// restart.
 func TestSoakFindsLeaks(t *testing.T) {
 	run := soakRun{pods: 100, laps: 9, warmUp: 1, perLap: 250, residencies: []store.Residency{store.None}}
 	run.leak = leak{every: 5, goroutines: make(chan struct{})}
@@ -67,24 +69,24 @@ func TestSoakFindsLeaks(t *testing.T) {
 	}
 }
 
-// do runs the laps and says what has grown.
+// do runs the laps and describes the growth.
 func (r *soakRun) do(t *testing.T, cp *controlplane.ControlPlane) (problems []string) {
 	c := newCluster(t, cp)
 	f := newFile(t)
 	begun := time.Now()
 	l := newSoakLoad(c, r.pods)
-	l.write(t, r.pods) // each write of a pod that is not there creates it
+	l.write(t, r.pods) // creates all pods
 	source := podSource(t, c.Config(t.Name()), c.ns)
 	samples := map[store.Residency][]soakSample{}
 	var now *soakLap
 	var writing sync.WaitGroup
-	defer func() { // what a failure leaves
+	defer func() { // cleans up after a failure
 		writing.Wait()
 		now.stop()
 	}()
 	for n := range r.warmUp + r.laps {
 		writing.Go(func() { l.write(t, r.perLap) })
-		// The writes go on while there is no informer.
+		// Writes continue between two informers.
 		now.stop()
 		if n%soakReopens == 0 {
 			f.close(t)
@@ -108,7 +110,7 @@ func (r *soakRun) do(t *testing.T, cp *controlplane.ControlPlane) (problems []st
 	return problems
 }
 
-// soakLap is the life of one informer, with a handler.
+// soakLap is one informer with its handler.
 type soakLap struct {
 	*informer.Informer
 	*mirror
@@ -142,7 +144,7 @@ func (r *soakRun) start(t *testing.T, f *file, src source, residency store.Resid
 	return l
 }
 
-// stop ends the informer, if there is one, and returns when Run has.
+// stop stops the informer, if any, and waits for Run.
 func (l *soakLap) stop() {
 	if l != nil {
 		l.cancel()
@@ -150,7 +152,7 @@ func (l *soakLap) stop() {
 	}
 }
 
-// sample waits until the handler has been told everything, reads everything, and commits. Then it counts.
+// sample waits until the handler has the server's state, reads all objects, and commits. Then it measures.
 func (l *soakLap) sample(t *testing.T, want map[string]string) soakSample {
 	t.Helper()
 	eventually(t, "telling the handler", func() string { return l.mirror.diff(want) })
@@ -172,12 +174,12 @@ func (l *soakLap) sample(t *testing.T, want map[string]string) soakSample {
 	return s
 }
 
-// steadyHeap is the live heap once it is the same twice: what is read in the background has been read then.
+// steadyHeap returns the live heap once two measurements agree, after background reads have ended.
 func steadyHeap() int64 {
 	for last := int64(0); ; {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // the first may leave what sync.Pools hold
+		runtime.GC() // the first may leave objects of sync.Pools
 		runtime.ReadMemStats(&m)
 		now := int64(m.HeapAlloc)
 		if d := now - last; -soakSteady < d && d < soakSteady {
@@ -188,5 +190,5 @@ func steadyHeap() int64 {
 	}
 }
 
-// soakSteady is by how much less a steady heap may differ.
+// soakSteady is the tolerance of steadyHeap.
 const soakSteady = 64 << 10

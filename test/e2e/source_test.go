@@ -19,14 +19,14 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// source is what an informer lists and watches.
+// source describes the objects of an informer, and how it lists and watches them.
 type source struct {
 	identity entry.Identity
 	example  runtime.Object
 	lw       cache.ListerWatcher
 }
 
-// typedSource lists one of the core group's resources with the typed client, over protobuf.
+// typedSource returns a source for a core resource with the typed client, over protobuf.
 func typedSource(t *testing.T, cfg *rest.Config, resource, ns, selector string, example runtime.Object) source {
 	t.Helper()
 	s, err := newTypedSource(cfg, resource, ns, selector, example)
@@ -46,7 +46,7 @@ func newTypedSource(cfg *rest.Config, resource, ns, selector string, example run
 	return coreSource(client, resource, ns, selector, example), nil
 }
 
-// coreSource is typedSource for those who have a client.
+// coreSource is typedSource for an existing client.
 func coreSource(client kubernetes.Interface, resource, ns, selector string, example runtime.Object) source {
 	id := entry.Identity{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource),
@@ -55,8 +55,8 @@ func coreSource(client kubernetes.Interface, resource, ns, selector string, exam
 	return source{id, example, listWatch(requests.ListWatch(client.CoreV1().RESTClient(), id))}
 }
 
-// listWatch returns what an informer gets: lw, whose answers it reads without decoding them, or a ListerWatcher that
-// hands over objects if LARDER_TEST_SOURCE is "objects".
+// listWatch returns lw, whose answers an informer reads undecoded. With LARDER_TEST_SOURCE=objects it returns a
+// ListerWatcher of objects.
 func listWatch(lw *requests.RESTListWatch) cache.ListerWatcher {
 	if os.Getenv("LARDER_TEST_SOURCE") == "objects" {
 		return lw.ListWatch
@@ -64,13 +64,13 @@ func listWatch(lw *requests.RESTListWatch) cache.ListerWatcher {
 	return lw
 }
 
-// podSource lists the pods of a namespace.
+// podSource returns a source for the pods of a namespace.
 func podSource(t *testing.T, cfg *rest.Config, ns string) source {
 	t.Helper()
 	return typedSource(t, cfg, "pods", ns, "", &corev1.Pod{})
 }
 
-// dynamicSource lists any resource as unstructured objects.
+// dynamicSource returns a source for any resource, as unstructured objects.
 func dynamicSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResource, ns string) source {
 	t.Helper()
 	return untypedSource(t, cfg, entry.Identity{
@@ -78,7 +78,7 @@ func dynamicSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResour
 	})
 }
 
-// untypedSource lists any resource as unstructured objects or as metadata.
+// untypedSource returns a source for any resource, as unstructured objects or as metadata.
 func untypedSource(t *testing.T, cfg *rest.Config, id entry.Identity) source {
 	t.Helper()
 	if id.Representation == entry.Metadata {
@@ -97,7 +97,7 @@ func untypedSource(t *testing.T, cfg *rest.Config, id entry.Identity) source {
 	return answered(t, dynamic.ConfigFor(cfg), source{id, &unstructured.Unstructured{}, lw})
 }
 
-// answered returns src with the requests of a client that cfg makes.
+// answered returns src with a REST client of cfg as its ListerWatcher.
 func answered(t *testing.T, cfg *rest.Config, src source) source {
 	t.Helper()
 	client, err := rest.UnversionedRESTClientFor(cfg)

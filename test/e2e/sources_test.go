@@ -24,13 +24,13 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// The requests that a start of the two sources may make before they have synced: two for each of four collections, the
-// index of the schemas once, and the cluster's id once for each factory.
+// sourceRequests limits the requests of a start until the sync: two for each of four collections, one for the index of
+// schemas, and one per factory for the cluster id.
 const sourceRequests = 2*4 + 1 + 2
 
 // TestTwoSources runs a program like external-dns with --source=service --source=pod, with client-go's default rate
-// limit: each source has a typed factory of its own, over one store, and the second watches what the first watches too.
-// Their handlers receive what those of client-go's factories receive, and a restart, with and without changes, lists
+// limit. Each source has a typed factory of its own on one store, and the second source shares a resource with the
+// first. Their handlers must receive the same as with client-go's factories. A restart, with and without changes, lists
 // nothing and makes few requests (issue 38, A.1 and A.3).
 func TestTwoSources(t *testing.T) {
 	c := newCluster(t, shared)
@@ -65,10 +65,10 @@ func TestTwoSources(t *testing.T) {
 	}
 }
 
-// sourceWorld has what the sources watch, in one namespace and among the nodes.
+// sourceWorld holds the objects of the sources, in one namespace and as nodes.
 type sourceWorld struct{ *cluster }
 
-// fill makes ten objects of each namespaced kind, and three nodes.
+// fill creates ten objects of each namespaced kind, and three nodes.
 func (w sourceWorld) fill(t *testing.T) {
 	t.Helper()
 	w.createPods(t, names("pod", 0, 10))
@@ -99,7 +99,7 @@ func (w sourceWorld) createService(ctx context.Context, name string) error {
 	return err
 }
 
-// change changes an object of each kind, deletes a pod and a service, and creates others.
+// change updates an object of each kind, deletes a pod and a service, and creates others.
 func (w sourceWorld) change(t *testing.T) {
 	t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"changed":"yes"}}}`)
@@ -119,26 +119,25 @@ func (w sourceWorld) change(t *testing.T) {
 	must(t, err)
 }
 
-// sourceRun has the time and the requests of a start, and the objects of each source's handlers at the sync.
+// sourceRun holds the duration and requests of a start, and the objects of each source's handlers at the sync.
 type sourceRun struct {
 	synced          time.Duration
 	requests, lists int
 	asked           []*controlplane.Request
-	sources         []map[string]string // resourceVersion by kind and name
+	sources         []map[string]string // resourceVersions by kind and name
 }
 
 func (r sourceRun) String() string {
 	return fmt.Sprintf("%s, %d requests, %d lists", r.synced.Round(time.Millisecond), r.requests, r.lists)
 }
 
-// run starts the program, waits until both sources have synced, and ends it. Without a file its factories are
-// client-go's.
+// run runs the program until both sources have synced. Without a file it uses client-go's factories.
 func (w sourceWorld) run(t *testing.T, config *rest.Config, f *file) sourceRun {
 	t.Helper()
 	mark, err := w.Mark()
 	must(t, err)
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 0, 0 // client-go's default
+	config.QPS, config.Burst = 0, 0 // client-go's defaults
 	begun := time.Now()
 	client, err := kubernetes.NewForConfig(config)
 	must(t, err)
@@ -238,7 +237,7 @@ func sourceKey(obj any) string {
 	return fmt.Sprintf("%T %s/%s", obj, o.GetNamespace(), o.GetName())
 }
 
-// end stops the factory, and returns what the handlers hold.
+// end stops the factory, and returns the handlers' objects.
 func (s *sourceRunning) end() map[string]string {
 	close(s.stop)
 	s.factory.Shutdown()

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// file is the store of one test, opened and closed by turns.
+// file is the store of a test, which opens and closes it repeatedly.
 type file struct {
 	path string
 	*store.Store
@@ -50,13 +50,13 @@ func (f *file) close(t *testing.T) {
 	f.Store = nil
 }
 
-// stored is what a collection holds in a file that nobody has open.
+// stored is the content of a collection in a closed file.
 type stored struct {
 	entry.Info
 	objects objects
 }
 
-// read opens the file for reading, checks all of it and returns one collection.
+// read opens the file for reading, checks all of it, and returns one collection.
 func (f *file) read(t *testing.T, id entry.Identity, example runtime.Object) stored {
 	t.Helper()
 	s, err := store.Open(f.path, store.Options{ReadOnly: true})
@@ -91,7 +91,7 @@ func (f *file) read(t *testing.T, id entry.Identity, example runtime.Object) sto
 	return out
 }
 
-// subject is an informer under test, with a handler that writes down what it is told.
+// subject is an informer under test, with a handler that records its calls.
 type subject struct {
 	*informer.Informer
 	*recorder
@@ -101,8 +101,8 @@ type subject struct {
 	done   sync.WaitGroup
 }
 
-// start runs an informer on the source, in the file, until stop. Its residency is that of the test run, unless change
-// sets one.
+// start runs an informer on the source, in the file, until stop. It has the test run's residency unless change sets
+// another.
 func (f *file) start(t *testing.T, src source, change ...func(*informer.Options)) *subject {
 	t.Helper()
 	if f.Store == nil {
@@ -127,7 +127,7 @@ func (f *file) start(t *testing.T, src source, change ...func(*informer.Options)
 	return s
 }
 
-// stop ends the informer and returns when Run has.
+// stop stops the informer and waits for Run.
 func (s *subject) stop(t *testing.T) {
 	t.Helper()
 	s.cancel()
@@ -160,7 +160,7 @@ func (s *subject) converge(t *testing.T, want objects) {
 	})
 }
 
-// held is what readers of the informer see.
+// held returns the objects that readers of the informer see.
 func (s *subject) held(t *testing.T) objects {
 	t.Helper()
 	out := objects{}
@@ -177,7 +177,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// run is start, sync, stop and close: one life of a process. It returns what it left behind.
+// run combines start, sync, stop and close, and returns the stored collection.
 func (f *file) run(t *testing.T, src source, change ...func(*informer.Options)) (*subject, stored) {
 	t.Helper()
 	s := f.start(t, src, change...)
@@ -189,7 +189,7 @@ func (f *file) run(t *testing.T, src source, change ...func(*informer.Options)) 
 
 var errNoObject = errors.New("the tombstone carries no object")
 
-// lastState returns the object of a delete notification, and whether it came as a tombstone.
+// lastState returns the object of a delete, and whether it was a tombstone.
 func lastState(obj any) (runtime.Object, bool, error) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		o, ok := d.Obj.(runtime.Object)
@@ -201,7 +201,7 @@ func lastState(obj any) (runtime.Object, bool, error) {
 	return obj.(runtime.Object), false, nil
 }
 
-// info is the state of the informer's collection, read beside it.
+// info returns the Info of the informer's collection.
 func (s *subject) info(t *testing.T) entry.Info {
 	t.Helper()
 	all, err := s.file.Collections(t.Context())

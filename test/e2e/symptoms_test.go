@@ -14,8 +14,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestSymptoms breaks what docs/troubleshooting.md explains, and finds the section by what an operator sees: the output
-// of a command, a sync's log, its status, and the class in its metrics.
+// TestSymptoms causes the problems of docs/troubleshooting.md. It checks that a search of the page by a symptom finds
+// the section: by command output, a sync's log, its status, or the error class in its metrics.
 func TestSymptoms(t *testing.T) {
 	t.Parallel()
 	c := newCommand(t, newCluster(t, shared))
@@ -106,7 +106,7 @@ func TestSymptoms(t *testing.T) {
 		},
 	} {
 		t.Run(section, func(t *testing.T) {
-			of, at := *c, *c.cluster // a case may go to a namespace of its own
+			of, at := *c, *c.cluster // a case may use a namespace of its own
 			of.t, of.cluster = t, &at
 			seen := see(broken{&of})
 			found := sectionsOf(t, seen)
@@ -118,10 +118,10 @@ func TestSymptoms(t *testing.T) {
 	}
 }
 
-// broken is a command on what is broken.
+// broken runs commands on damaged files and settings.
 type broken struct{ *command }
 
-// copied makes a file of another, and damages it.
+// copied copies a file and damages the copy.
 func (b broken) copied(from, to string, damage func([]byte)) {
 	b.t.Helper()
 	data, err := os.ReadFile(filepath.Join(b.dir, from))
@@ -130,7 +130,7 @@ func (b broken) copied(from, to string, damage func([]byte)) {
 	must(b.t, os.WriteFile(filepath.Join(b.dir, to), data, 0o600))
 }
 
-// fails is what a command prints that fails.
+// fails returns the output of a command that must fail.
 func (b broken) fails(args ...string) string {
 	b.t.Helper()
 	out, err := b.command.command(args...).CombinedOutput()
@@ -140,13 +140,13 @@ func (b broken) fails(args ...string) string {
 	return string(out)
 }
 
-// while is all that can be seen of a sync, once something of it leads to a section.
+// while runs a sync until its log, status or metrics lead to a section, and returns them.
 func (b broken) while(section, store string, more ...string) (seen string) {
 	b.t.Helper()
 	p := b.sync(store, append(more, "--listen", "127.0.0.1:0")...)
 	defer p.kill()
 	p.eventually(b.t, section, func() string {
-		status, _ := b.command.command("status", store+".db").CombinedOutput() // it fails until there is a store
+		status, _ := b.command.command("status", store+".db").CombinedOutput() // fails until there is a store
 		whole, err := b.command.command("status", store+".db", "-o", "json").CombinedOutput()
 		seen = p.stderr() + string(status) + string(whole)
 		if err == nil && strings.Contains(string(whole), `"listen"`) {
@@ -160,7 +160,7 @@ func (b broken) while(section, store string, more ...string) (seen string) {
 	return seen
 }
 
-// until is the log of a sync, once something of it leads to a section.
+// until waits until a program's log leads to a section, and returns the log.
 func (b broken) until(p *program, section string) string {
 	b.t.Helper()
 	p.eventually(b.t, section, func() string {
@@ -174,7 +174,7 @@ func (b broken) until(p *program, section string) string {
 
 func nothing([]byte) {}
 
-// setFormat has a store be of another version of the format.
+// setFormat sets the format version of a store.
 func setFormat(t *testing.T, path string, version uint64) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
@@ -187,11 +187,11 @@ func setFormat(t *testing.T, path string, version uint64) {
 	must(t, db.Close())
 }
 
-// quoted is what a section of docs/troubleshooting.md says that somebody sees.
+// quoted matches a symptom in a section of docs/troubleshooting.md.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// sectionsOf returns the sections of docs/troubleshooting.md that have something of what somebody sees: the link of an
-// error, words of a log, a status or an error under "See", or the class of a metric.
+// sectionsOf returns the sections of docs/troubleshooting.md that match a text: by the link of an error, by words under
+// "See", or by the class of a metric.
 func sectionsOf(t *testing.T, seen string) (found []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/troubleshooting.md")

@@ -13,25 +13,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// linkRate is how many pods are written in a second: 56 kbit/s carries about six events of 1.1 kB.
+// linkRate is the number of pod writes per second. A link of 56 kbit/s carries about six events of 1.1 kB.
 const linkRate = 3
 
-// linkLoad changes the pods of a cluster all the time, beside the link.
+// linkLoad changes the cluster's pods continuously, without the slow link.
 type linkLoad struct {
 	c      *cluster
 	random *rand.Rand
-	// forgiving: the API server is restarted, so writes may fail.
+	// forgiving permits failed writes, for runs that restart the API server.
 	forgiving bool
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
 
-	// Of its goroutine, and once that has ended of whoever stopped it.
+	// Owned by its goroutine, and after its end by the caller of stop.
 	pods           []string
 	writes, failed int
 	err            error
 }
 
-// startLinkLoad begins to write. The pods exist already.
+// startLinkLoad starts the writes. The pods must exist.
 func startLinkLoad(t *testing.T, c *cluster, random *rand.Rand, pods []string, forgiving bool) *linkLoad {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &linkLoad{c: c, random: random, forgiving: forgiving, cancel: cancel, pods: slices.Clone(pods)}
@@ -49,7 +49,7 @@ func (l *linkLoad) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		// One that has begun is not given up: what came of it would not be known.
+		// A write in progress is not cancelled, because its outcome would be unknown.
 		err := l.write(context.WithoutCancel(ctx))
 		if l.writes++; err == nil {
 			continue
@@ -83,7 +83,7 @@ func (l *linkLoad) write(ctx context.Context) error {
 	return err
 }
 
-// stop ends the writing.
+// stop ends the writes.
 func (l *linkLoad) stop(t *testing.T) {
 	t.Helper()
 	l.cancel()

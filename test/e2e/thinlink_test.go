@@ -10,24 +10,23 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// condition is what a link is like for a while. The zero value carries everything at once.
+// condition is the state of a link for some time. The zero value forwards everything at once.
 type condition struct {
 	name  string
 	lasts time.Duration
-	// thin: it carries thinRate in each direction.
+	// thin limits the link to thinRate in each direction.
 	thin bool
-	// latency, more or less by jitter, is added in each direction.
+	// latency, plus or minus jitter, is added in each direction.
 	latency, jitter time.Duration
-	// slowClose is how much later the end of a connection gets through.
+	// slowClose delays the end of a connection.
 	slowClose time.Duration
-	// mode is what the network does besides; resets is how often it resets every connection, if it does.
+	// mode is the mode of the network. resets is the interval of connection resets, or 0.
 	mode   mode
 	resets time.Duration
 }
 
-// thinLink is a network with a toxiproxy behind it, which does what takes time: it delays and limits. What breaks
-// connections is the network's part, since a toxic reset ends an open connection in order, and a toxic time-out closes
-// it in the end.
+// thinLink is a network with a toxiproxy behind it. toxiproxy delays and limits bytes. The network breaks connections,
+// because toxiproxy's reset closes an open connection in order, and its time-out closes it in the end.
 //
 //	client ── network ── toxiproxy ── API server
 type thinLink struct {
@@ -35,21 +34,21 @@ type thinLink struct {
 	proxy *toxiproxy.Proxy
 }
 
-// thinRate is 56 kbit/s, in kB/s. It is the same all the time: a toxic that limits panics if its rate grows under it,
-// but can be switched off and on, by its toxicity.
+// thinRate is 56 kbit/s, in kB/s. It never changes, because a bandwidth toxic panics if its rate grows during use. Its
+// toxicity switches it off and on.
 const thinRate = 7
 
 func newThinLink(t *testing.T, target string) *thinLink {
 	t.Helper()
-	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics log to a logger of their own
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics have loggers of their own
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	l := &thinLink{proxy: toxiproxy.NewProxy(server, "link", "127.0.0.1:0", target)}
 	if err := l.proxy.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.proxy.Stop)
-	// All of them are there from the start, and only change what they do: to add or remove one rewires the open
-	// connections, and may lose bytes of them.
+	// All toxics exist from the start and only change their attributes. Adding or removing one rewires open connections,
+	// and may lose bytes.
 	for _, direction := range []string{"upstream", "downstream"} {
 		for _, kind := range []string{"bandwidth", "latency", "slow_close"} {
 			toxic := fmt.Sprintf(`{"name":"%s %s","type":%[2]q,"stream":%[1]q,"toxicity":0,"attributes":{}}`, direction, kind)
@@ -62,8 +61,8 @@ func newThinLink(t *testing.T, target string) *thinLink {
 	return l
 }
 
-// become makes the link like that, for what is open too.
-func (l *thinLink) become(t *testing.T, c condition) {
+// apply applies a condition to the link, open connections included.
+func (l *thinLink) apply(t *testing.T, c condition) {
 	t.Helper()
 	changed := make(chan error, 1)
 	go func() { changed <- l.shape(c) }()
@@ -80,7 +79,7 @@ func (l *thinLink) become(t *testing.T, c condition) {
 	}
 }
 
-// shape tells the toxics. Each change waits for every connection to take part.
+// shape configures the toxics. Each change waits for every connection.
 func (l *thinLink) shape(c condition) error {
 	thin := 0
 	if c.thin {
@@ -101,7 +100,7 @@ func (l *thinLink) shape(c condition) error {
 	return nil
 }
 
-// reset resets every connection, once.
+// reset resets every connection once.
 func (l *thinLink) reset(t *testing.T) {
 	t.Helper()
 	for _, m := range []mode{resetting, passing} {

@@ -15,16 +15,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// truth is the real stream of events, recorded with a plain watch.
+// truth is the server's stream of events, recorded by a plain watch.
 type truth struct {
-	mu     sync.Mutex // guards what follows
-	first  objects    // as of start
+	mu     sync.Mutex // guards the fields below
+	first  objects    // the state at the start
 	start  string
 	stream []watch.Event
 	failed error
 }
 
-// watchTruth lists the cluster's pods and records every event after that.
+// watchTruth lists the cluster's pods and records all later events.
 func watchTruth(t *testing.T, c *cluster) *truth {
 	t.Helper()
 	pods := c.client.CoreV1().Pods(c.ns)
@@ -37,7 +37,7 @@ func watchTruth(t *testing.T, c *cluster) *truth {
 	}))
 }
 
-// watchTruthOf is watchTruth for whatever can be listed.
+// watchTruthOf is watchTruth for any resource.
 func watchTruthOf(t *testing.T, lw cache.ListerWatcherWithContext) *truth {
 	t.Helper()
 	list, err := lw.ListWithContext(t.Context(), metav1.ListOptions{})
@@ -59,7 +59,7 @@ func watchTruthOf(t *testing.T, lw cache.ListerWatcherWithContext) *truth {
 	return tr
 }
 
-// record watches, and goes on where a watch has ended: the server closes those that do not keep up.
+// record watches, and resumes when the server closes the watch of a slow client.
 func (tr *truth) record(ctx context.Context, open func(context.Context, metav1.ListOptions) (watch.Interface, error)) {
 	for rv := tr.start; ctx.Err() == nil; {
 		w, err := open(ctx, metav1.ListOptions{ResourceVersion: rv, AllowWatchBookmarks: true})
@@ -98,15 +98,14 @@ func (tr *truth) events() int {
 	return len(tr.stream)
 }
 
-// mustEqual compares what was stored with the prefix of the stream that its
-// resourceVersion names.
+// mustEqual compares a stored collection with the state at its resourceVersion, according to the recording.
 func (tr *truth) mustEqual(t *testing.T, got stored, when string) {
 	t.Helper()
 	if got.ResourceVersion == "" {
 		if got.Complete {
 			t.Fatalf("%s: complete, but without a resourceVersion", when)
 		}
-		return // killed in the first list: nothing can be resumed, and nothing says so
+		return // killed during the first list: there is nothing to resume
 	}
 	eventually(t, "the recording", func() string {
 		tr.mu.Lock()
@@ -124,14 +123,13 @@ func (tr *truth) mustEqual(t *testing.T, got stored, when string) {
 	}
 }
 
-// complete waits until the recording has come to the given state of the server.
+// complete waits until the recording has reached this state of the server.
 func (tr *truth) complete(t *testing.T, want objects) {
 	t.Helper()
 	eventually(t, "the recording", func() string { return want.diff(tr.at(t, "")) })
 }
 
-// expect waits until the handler has been told, after the replay of before, exactly the
-// recorded events, in their order.
+// expect waits until the handler has received, after the replay of before, exactly the recorded events in order.
 func (tr *truth) expect(t *testing.T, r *recorder, before objects) {
 	t.Helper()
 	verbs := map[watch.EventType]string{watch.Added: "add", watch.Modified: "update", watch.Deleted: "delete"}
@@ -174,7 +172,7 @@ func (tr *truth) expect(t *testing.T, r *recorder, before objects) {
 	}
 }
 
-// at is the state after the prefix that ends with a resourceVersion; empty is all of it.
+// at returns the state at a resourceVersion, or at the end for "".
 func (tr *truth) at(t *testing.T, rv string) objects {
 	t.Helper()
 	tr.mu.Lock()

@@ -13,19 +13,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// releases are programs of before, the oldest first, by their commits in the repository's history: each is the last
-// that wrote files as it did. An upgrade begins with one, and a rollback goes back to it.
+// releases are older programs, oldest first, by their commits. Each is the last one with its file format. Upgrades
+// start from them, and rollbacks return to them.
 var releases = []struct{ name, commit string }{
 	{"before a store was served", "bf4dbe36"},
 	{"before changes had their time", "85c2f28c"},
 }
 
-// build builds the command as it was at a commit.
+// build builds the command at a commit.
 func build(t *testing.T, commit string) (path string) {
 	t.Helper()
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "tree.tar")
-	if exec.CommandContext(t.Context(), "git", "cat-file", "-e", commit+"^{commit}").Run() != nil { // a shallow clone
+	if exec.CommandContext(t.Context(), "git", "cat-file", "-e", commit+"^{commit}").Run() != nil { // shallow clone
 		if out, err := exec.CommandContext(t.Context(), "git", "fetch", "--unshallow").CombinedOutput(); err != nil {
 			t.Fatalf("the repository's history does not have %s: git fetch --unshallow: %v\n%s", commit, err, out)
 		}
@@ -42,15 +42,15 @@ func build(t *testing.T, commit string) (path string) {
 	return filepath.Join(dir, "larder-before")
 }
 
-// TestUpgradeAndRollback: a store goes to the newer program, back to the older one and to the newer one again, each
-// ended in order or killed, while objects change. Nobody lists after the first start, each has what the server has,
-// sealed objects too, the file is sound, and the newer one tells all that has changed since it was first there, whoever
-// wrote it.
+// TestUpgradeAndRollback moves a store from an older program to the newer one, back, and forward again, while objects
+// change. Each program is terminated or killed. Only the first start lists, each program reaches the server's state
+// with sealed objects, and the file is valid. The newer program logs all changes since its first start, from both
+// programs.
 func TestUpgradeAndRollback(t *testing.T) {
 	t.Parallel()
 	of := releases
 	if !soak {
-		of = of[:1] // each is built, which takes a minute
+		of = of[:1] // the build of each takes a minute
 	}
 	for _, release := range of {
 		t.Run(release.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 				} else {
 					p.terminate(t)
 				}
-				if n == 0 { // which dates no change; the log begins with what does
+				if n == 0 { // its changes have no time; the log begins after it
 					w.changed = map[string]string{}
 				}
 				w.change()
@@ -95,22 +95,22 @@ func TestUpgradeAndRollback(t *testing.T) {
 			p := now.sync("store", "secrets", "--keep-changes", "1h", "--key-file", "store.key")
 			w.holds(now, p, "the end")
 			w.listed("the end", false)
-			w.tells()
+			w.checkLog()
 			p.terminate(t)
 			now.run("check", "store.db", "--key-file", "store.key")
 		})
 	}
 }
 
-// rolled is what a store that goes from program to program has to have.
+// rolled is the expected content of a store that both programs use.
 type rolled struct {
 	*command
 	cm      []string
 	rounds  int
-	changed map[string]string // name → how it has changed since a program first dated it
+	changed map[string]string // kind of change by name, since the first program that records times
 }
 
-// change changes ten ConfigMaps, removes one and makes three.
+// change updates ten ConfigMaps, deletes one and creates three.
 func (w *rolled) change() {
 	w.rounds++
 	value := fmt.Sprintf("round-%02d", w.rounds)
@@ -127,7 +127,7 @@ func (w *rolled) change() {
 	}
 }
 
-// holds waits until a program that follows the server has what that has, as it tells itself.
+// holds waits until a running program reports the server's state.
 func (w *rolled) holds(of *command, p *program, what string) {
 	w.t.Helper()
 	const pairs = `jsonpath={range .items[*]}{.metadata.name}={.data.k} {end}`
@@ -156,7 +156,7 @@ func (w *rolled) holds(of *command, p *program, what string) {
 	})
 }
 
-// listed fails unless a program has listed ConfigMaps as it should. To compare metadata with what is stored is no list.
+// listed fails unless a program has listed ConfigMaps as it should. A comparison of metadata is no list.
 func (w *rolled) listed(what string, should bool) {
 	w.t.Helper()
 	all, err := w.Requests("", w.since)
@@ -173,8 +173,8 @@ func (w *rolled) listed(what string, should bool) {
 	}
 }
 
-// tells fails unless larder log has each ConfigMap that has changed, once.
-func (w *rolled) tells() {
+// checkLog fails unless larder log has each changed ConfigMap once.
+func (w *rolled) checkLog() {
 	w.t.Helper()
 	told := map[string]string{}
 	decoder := json.NewDecoder(strings.NewReader(w.run("log", "store.db", "configmaps", "-o", "json")))

@@ -13,11 +13,11 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// etcdChange is a change of an object, as etcd has it.
+// etcdChange is a change of an object according to etcd.
 type etcdChange struct {
 	rv                   int64
 	key, namespace, name string
-	color, n             string // of the object after it
+	color, n             string // of the changed object
 	deleted              bool
 }
 
@@ -40,29 +40,29 @@ func newChange(made controlplane.Change) (etcdChange, error) {
 	return c, nil
 }
 
-// told is an object as a client was told of it.
-type told struct {
+// observed is an object as a client received it.
+type observed struct {
 	key string
 	rv  int64
-	n   string // which change it is
+	n   string // number of the change
 }
 
 type stepKind int
 
 const (
 	listed     stepKind = iota // the state, by a list or by initial events
-	connected                  // a watch from rv
-	event                      // one
-	bookmarked                 // up to rv
-	wrong                      // what must not happen at all
+	connected                  // a watch from rv started
+	event                      // a single event
+	bookmarked                 // a bookmark at rv
+	wrong                      // a protocol violation
 )
 
-// watchStep is one thing that a client was told.
+// watchStep is one message to a client.
 type watchStep struct {
 	kind    stepKind
 	rv      int64
 	event   watch.EventType
-	objects []told
+	objects []observed
 	text    string
 }
 
@@ -80,7 +80,7 @@ func (s watchStep) String() string {
 	return s.text
 }
 
-// story is all that a client was told, in order.
+// story holds all messages to a client, in order.
 type story struct{ steps []watchStep }
 
 func (s *story) add(one watchStep) { s.steps = append(s.steps, one) }
@@ -93,24 +93,24 @@ func (s *story) tail(n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// found is what checkStory finds in a story.
+// found is the result of checkStory.
 type found struct {
 	problems               []string
 	events, lists, resumed int
 }
 
-// checkStory validates a story by the changes that there were, as etcd's robustness tests do with its watches:
+// checkStory validates the messages to a client against etcd's changes, as etcd's robustness tests validate watches:
 //
-//   - ordered: the resourceVersions of events and bookmarks ascend, over watches that continue each other, too;
-//   - unique: no event is told twice, and each is what the client's state makes it: ADDED, MODIFIED or DELETED;
-//   - true: an object is in a state that it had at its resourceVersion;
-//   - resumable and bookmarkable: at each bookmark, and at each list, the client's state is that of its selection at
-//     that resourceVersion, whatever happened to the watches before;
-//   - reliable: so it is at the end, too.
+//   - ordered: resourceVersions of events and bookmarks ascend, also across resumed watches;
+//   - unique: no event repeats, and its type fits the client's state: ADDED, MODIFIED or DELETED;
+//   - true: an object has the content that it had at its resourceVersion;
+//   - resumable and bookmarkable: at each list and each bookmark, the client's state is that of its selection at that
+//     resourceVersion, whatever happened to earlier watches;
+//   - reliable: this also holds at the end.
 //
-// Events may be fewer than changes: what is merged is told as the object's last state.
+// Events may be fewer than changes, because several changes may be merged into an event with the last state.
 func checkStory(spec watchSpec, s story, changes []etcdChange) (f found) {
-	c := &checker{spec: spec, changes: changes, state: map[string]told{}, truth: map[string]told{}}
+	c := &checker{spec: spec, changes: changes, state: map[string]observed{}, truth: map[string]observed{}}
 	for _, one := range s.steps {
 		switch one.kind {
 		case wrong:
@@ -137,13 +137,13 @@ func checkStory(spec watchSpec, s story, changes []etcdChange) (f found) {
 	return f
 }
 
-// checker follows a story.
+// checker replays a story.
 type checker struct {
 	spec     watchSpec
 	changes  []etcdChange
-	state    map[string]told // that the client has
+	state    map[string]observed // the client's state
 	rv       int64
-	truth    map[string]told // that it should have after the first of the changes, as many as next
+	truth    map[string]observed // the expected state after the first next changes
 	next     int
 	problems []string
 }
@@ -195,16 +195,16 @@ func (c *checker) event(s watchStep) {
 	}
 }
 
-// same compares the client's state with that of etcd at a resourceVersion.
+// same compares the client's state with etcd's at a resourceVersion.
 func (c *checker) same(when string, rv int64) {
-	if c.next > 0 && c.changes[c.next-1].rv > rv { // a mirror that was killed may begin from an older state
+	if c.next > 0 && c.changes[c.next-1].rv > rv { // a killed mirror may resume from an older state
 		c.next = 0
 		clear(c.truth)
 	}
 	for ; c.next < len(c.changes) && c.changes[c.next].rv <= rv; c.next++ {
 		made := c.changes[c.next]
 		if !made.deleted && c.spec.selects(made.namespace, made.name, made.color) {
-			c.truth[made.key] = told{key: made.key, rv: made.rv, n: made.n}
+			c.truth[made.key] = observed{key: made.key, rv: made.rv, n: made.n}
 		} else {
 			delete(c.truth, made.key)
 		}
@@ -220,7 +220,7 @@ func (c *checker) same(when string, rv int64) {
 	}
 }
 
-// TestCheckStory tells false stories, each of which has to be noticed.
+// TestCheckStory checks that checkStory finds the fault in each of several invalid stories.
 func TestCheckStory(t *testing.T) {
 	changes := []etcdChange{
 		{rv: 2, key: "a/x", namespace: "a", name: "x", color: "red", n: "1"},
@@ -229,14 +229,14 @@ func TestCheckStory(t *testing.T) {
 		{rv: 6, key: "a/y", namespace: "a", name: "y", deleted: true},
 		{rv: 8, key: "a/z", namespace: "a", name: "z", color: "red", n: "4"},
 	}
-	x, y, later, z := told{"a/x", 2, "1"}, told{"a/y", 3, "2"}, told{"a/x", 5, "3"}, told{"a/z", 8, "4"}
-	tell := func(rv int64, kind watch.EventType, o told) watchStep {
-		return watchStep{kind: event, rv: rv, event: kind, objects: []told{o}}
+	x, y, later, z := observed{"a/x", 2, "1"}, observed{"a/y", 3, "2"}, observed{"a/x", 5, "3"}, observed{"a/z", 8, "4"}
+	tell := func(rv int64, kind watch.EventType, o observed) watchStep {
+		return watchStep{kind: event, rv: rv, event: kind, objects: []observed{o}}
 	}
-	list := watchStep{kind: listed, rv: 3, objects: []told{x, y}}
+	list := watchStep{kind: listed, rv: 3, objects: []observed{x, y}}
 	good := []watchStep{
 		list, {kind: connected, rv: 3}, tell(5, watch.Modified, later), {kind: bookmarked, rv: 5}, {kind: connected, rv: 5},
-		tell(6, watch.Deleted, told{"a/y", 6, "2"}), {kind: bookmarked, rv: 7}, tell(8, watch.Added, z),
+		tell(6, watch.Deleted, observed{"a/y", 6, "2"}), {kind: bookmarked, rv: 7}, tell(8, watch.Added, z),
 	}
 	if f := checkStory(watchSpec{}, story{good}, changes); len(f.problems) > 0 || f.events != 3 || f.resumed != 2 {
 		t.Fatalf("a true story: %+v", f)
@@ -258,11 +258,11 @@ func TestCheckStory(t *testing.T) {
 		"ADDED for MODIFIED":                    instead(2, tell(5, watch.Added, later)),
 		"MODIFIED for ADDED":                    instead(7, tell(8, watch.Modified, z)),
 		"DELETED for MODIFIED":                  instead(2, tell(5, watch.Deleted, later)),
-		"an older state":                        instead(2, tell(5, watch.Modified, told{"a/x", 5, "1"})),
-		"another's resourceVersion":             instead(2, tell(6, watch.Modified, told{"a/x", 6, "3"})),
-		"an object is missing in the list":      instead(0, watchStep{kind: listed, rv: 3, objects: []told{x}}),
-		"a deleted object in the list":          with(8, watchStep{kind: listed, rv: 8, objects: []told{later, y, z}}),
-		"an object twice in the list":           instead(0, watchStep{kind: listed, rv: 3, objects: []told{x, y, y}}),
+		"an older state":                        instead(2, tell(5, watch.Modified, observed{"a/x", 5, "1"})),
+		"another's resourceVersion":             instead(2, tell(6, watch.Modified, observed{"a/x", 6, "3"})),
+		"an object is missing in the list":      instead(0, watchStep{kind: listed, rv: 3, objects: []observed{x}}),
+		"a deleted object in the list":          with(8, watchStep{kind: listed, rv: 8, objects: []observed{later, y, z}}),
+		"an object twice in the list":           instead(0, watchStep{kind: listed, rv: 3, objects: []observed{x, y, y}}),
 		"a list that says it is newer":          append([]watchStep{{kind: listed, rv: 5, objects: list.objects}}, good[3:]...),
 		"an error":                              with(3, watchStep{kind: wrong, text: "404"}),
 	} {
@@ -270,7 +270,7 @@ func TestCheckStory(t *testing.T) {
 			t.Errorf("%s: nothing is found wrong", name)
 		}
 	}
-	selecting := []watchStep{list, tell(5, watch.Deleted, told{"a/x", 5, "1"}), good[5], good[7]}
+	selecting := []watchStep{list, tell(5, watch.Deleted, observed{"a/x", 5, "1"}), good[5], good[7]}
 	if f := checkStory(watchSpec{color: "red"}, story{selecting}, changes); len(f.problems) > 0 {
 		t.Errorf("a true story of the red ones: %+v", f)
 	}

@@ -23,23 +23,23 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// watchSpec is what a client asks for, and how.
+// watchSpec is a client's selection and encoding.
 type watchSpec struct {
 	namespace string
-	color     string // the label; "" is every one
-	name      string // the field metadata.name
-	metadata  bool   // only the metadata
+	color     string // label value; "" selects all
+	name      string // value of metadata.name
+	metadata  bool   // asks for metadata only
 	protobuf  bool
-	watchList bool // initial events in place of a list
+	watchList bool // initial events instead of a list
 	limit     int64
 }
 
 func (s watchSpec) String() string {
-	type fields watchSpec // which has no String
+	type fields watchSpec // a type without the method String
 	return fmt.Sprintf("%+v", fields(s))
 }
 
-// selects reports whether an object is asked for.
+// selects reports whether the selection includes an object.
 func (s watchSpec) selects(namespace, name, color string) bool {
 	return (s.namespace == "" || s.namespace == namespace) && (s.name == "" || s.name == name) &&
 		(s.color == "" || s.color == color)
@@ -56,7 +56,7 @@ func (s watchSpec) options() metav1.ListOptions {
 	return o
 }
 
-// newSpec is a different one for each of the first clients.
+// newSpec returns the selection of client i. The first clients differ.
 func newSpec(i int) watchSpec {
 	s := watchSpec{metadata: i%5 == 1, protobuf: i%3 == 0, watchList: i%4 == 2}
 	if i%7 == 3 {
@@ -76,7 +76,7 @@ func newSpec(i int) watchSpec {
 	return s
 }
 
-// watchClient lists and watches as client-go's reflector does, and records what it is told.
+// watchClient lists and watches as client-go's reflector does, and records the messages.
 type watchClient struct {
 	spec   watchSpec
 	random *rand.Rand
@@ -85,7 +85,7 @@ type watchClient struct {
 
 	story   story
 	rv      string
-	reached atomic.Int64 // the resourceVersion up to which it has been told everything
+	reached atomic.Int64 // resourceVersion up to which the client has received all changes
 }
 
 func newWatchClient(t *testing.T, kubeconfig string, i int, seed uint64) *watchClient {
@@ -119,7 +119,7 @@ func newWatchClient(t *testing.T, kubeconfig string, i int, seed uint64) *watchC
 	return c
 }
 
-// run watches until ctx ends. What goes wrong besides is in the story.
+// run watches until ctx ends. It records unexpected errors in the story.
 func (c *watchClient) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := c.connect(ctx)
@@ -127,7 +127,7 @@ func (c *watchClient) run(ctx context.Context) {
 			if code != http.StatusGone {
 				c.story.add(watchStep{kind: wrong, text: err.Error()})
 			}
-			c.rv = "" // list anew
+			c.rv = "" // forces a list
 		}
 		if err != nil {
 			select {
@@ -138,7 +138,7 @@ func (c *watchClient) run(ctx context.Context) {
 	}
 }
 
-// reasonCode is the code of a Status; 0 if the error is another one, such as that of a connection.
+// reasonCode returns the code of a Status, or 0 for other errors.
 func reasonCode(err error) int {
 	if status, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // client-go returns it as it is
 		return int(status.Status().Code)
@@ -146,7 +146,7 @@ func reasonCode(err error) int {
 	return 0
 }
 
-// connect watches once, after a list if need be.
+// connect watches once, after a list if it has no resourceVersion.
 func (c *watchClient) connect(ctx context.Context) error {
 	o := c.spec.options()
 	o.AllowWatchBookmarks = true
@@ -190,7 +190,7 @@ func (c *watchClient) relist(ctx context.Context) error {
 			return err
 		}
 		err = meta.EachListItem(list, func(obj runtime.Object) error {
-			o, err := toldOf(obj)
+			o, err := observedOf(obj)
 			found.objects = append(found.objects, o)
 			return err
 		})
@@ -216,14 +216,14 @@ func (c *watchClient) reach(rv int64) {
 	c.reached.Store(rv)
 }
 
-// follow records events until the watch ends. initial says that it begins with the state.
+// follow records events until the watch ends. With initial, the watch begins with the state.
 func (c *watchClient) follow(w watch.Interface, initial bool) error {
 	found := watchStep{kind: listed}
 	for e := range w.ResultChan() {
 		if e.Type == watch.Error {
 			return apierrors.FromObject(e.Object)
 		}
-		o, err := toldOf(e.Object)
+		o, err := observedOf(e.Object)
 		if err != nil {
 			return err
 		}
@@ -245,25 +245,25 @@ func (c *watchClient) follow(w watch.Interface, initial bool) error {
 			found.objects = append(found.objects, o)
 			continue
 		default:
-			c.story.add(watchStep{kind: event, rv: o.rv, event: e.Type, objects: []told{o}})
+			c.story.add(watchStep{kind: event, rv: o.rv, event: e.Type, objects: []observed{o}})
 		}
 		c.reach(o.rv)
 	}
 	return nil
 }
 
-// toldOf is what the story keeps of an object.
-func toldOf(obj runtime.Object) (told, error) {
+// observedOf returns the recorded form of an object.
+func observedOf(obj runtime.Object) (observed, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return told{}, err
+		return observed{}, err
 	}
-	return told{
+	return observed{
 		key: m.GetNamespace() + "/" + m.GetName(), rv: number(m.GetResourceVersion()), n: m.GetAnnotations()["n"],
 	}, nil
 }
 
-// number parses a resourceVersion; 0 if it is none.
+// number parses a resourceVersion. It returns 0 for other texts.
 func number(rv string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(rv), 10, 64)
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// watcherCount is how many clients watch what is served, changedKeys how many objects change, in as many namespaces as
-// changedNamespaces, and leastChanges how often they do before the test ends.
+// watcherCount is the number of clients. changedKeys objects in changedNamespaces namespaces change, at least
+// leastChanges times before the test ends.
 const (
 	watcherCount      = 200
 	changedKeys       = 300
@@ -34,12 +34,12 @@ const (
 	leastChanges      = 500
 )
 
-// colors are the values of the label that watchers select by.
+// colors are the label values that watchers select by.
 var colors = []string{"red", "green", "blue"}
 
-// TestWatchers lets 200 clients watch what larder sync --serve has, while objects change at random, larder is killed,
-// and the API server, etcd's history and the link to them are disturbed. What each client was told is compared with the
-// changes that etcd had; see checkStory.
+// TestWatchers runs 200 clients that watch larder sync --serve. Meanwhile objects change at random, larder is killed,
+// and the API server, etcd's history and the network are disturbed. The messages to each client are checked against
+// etcd's changes; see checkStory.
 func TestWatchers(t *testing.T) {
 	t.Parallel()
 	lasts := 40 * time.Second
@@ -83,17 +83,17 @@ func TestWatchers(t *testing.T) {
 	m.program.terminate(t)
 	truth.await(t, last)
 
-	var told, lists, resumed int
+	var observed, lists, resumed int
 	for _, c := range all {
 		found := checkStory(c.spec, c.story, truth.changes)
 		if len(found.problems) > 0 {
 			t.Errorf("client %s: %s\nits story ends:\n%s", c.spec, found.problems[0], c.story.tail(30))
 		}
-		told, lists, resumed = told+found.events, lists+found.lists, resumed+found.resumed
+		observed, lists, resumed = observed+found.events, lists+found.lists, resumed+found.resumed
 	}
-	t.Logf("%d events were told, after %d lists, on watches that were resumed %d times", told, lists, resumed)
-	if told < watcherCount*100 || resumed < watcherCount {
-		t.Errorf("%d events on watches that were resumed %d times are too few to show anything", told, resumed)
+	t.Logf("%d events were told, after %d lists, on watches that were resumed %d times", observed, lists, resumed)
+	if observed < watcherCount*100 || resumed < watcherCount {
+		t.Errorf("%d events on watches that were resumed %d times are too few to show anything", observed, resumed)
 	}
 	upstream := m.listed(t)
 	t.Logf("larder has listed %d times, and lost its place %d times", upstream, m.losses)
@@ -103,7 +103,7 @@ func TestWatchers(t *testing.T) {
 	}
 }
 
-// freeAddress returns an address on loopback with a port that nobody uses.
+// freeAddress returns an unused address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := controlplane.Listen()
@@ -117,7 +117,7 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// servedMirror is a larder sync --serve of ConfigMaps behind a link.
+// servedMirror is a larder sync --serve of ConfigMaps behind a network proxy.
 type servedMirror struct {
 	cp      *controlplane.ControlPlane
 	cluster *cluster
@@ -125,18 +125,18 @@ type servedMirror struct {
 	larder  string
 	args    []string
 	dir     string
-	served  string // the kubeconfig
+	served  string // its kubeconfig
 	program *program
 
 	kills  int
-	losses int // how often larder had to list: it was away while the history was lost, or had not committed since
-	// compacted is up to where the history was lost.
+	losses int // number of lists that larder needed: history was lost while it was down or before its commit
+	// compacted is the revision up to which history was compacted.
 	compacted int64
 }
 
 func startMirror(t *testing.T) *servedMirror {
 	t.Helper()
-	// ConfigMaps are served without a watch cache, so that a compaction of etcd shows at once.
+	// Without a watch cache for ConfigMaps, a compaction of etcd takes effect at once.
 	cp := ownControlPlane(t, "--watch-cache-sizes=configmaps#0")
 	m := &servedMirror{cp: cp, cluster: newCluster(t, cp), link: newNetwork(t, cp.Address()), dir: t.TempDir()}
 	m.larder = buildLarder(t, m.dir)
@@ -157,7 +157,7 @@ func (m *servedMirror) start(t *testing.T) {
 		func([]byte) {})
 }
 
-// follows waits until larder serves what the API server has now, and returns the resourceVersion that it has reached.
+// follows waits until larder serves the API server's current state, and returns its resourceVersion.
 func (m *servedMirror) follows(t *testing.T) (got int64) {
 	t.Helper()
 	now, err := newestRV(t.Context(), m.cp.Config(writer))
@@ -180,7 +180,7 @@ func (m *servedMirror) follows(t *testing.T) (got int64) {
 	return got
 }
 
-// newestRV returns the resourceVersion that a list of ConfigMaps has.
+// newestRV returns the resourceVersion of a list of ConfigMaps.
 func newestRV(ctx context.Context, config *rest.Config) (int64, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -193,7 +193,7 @@ func newestRV(ctx context.Context, config *rest.Config) (int64, error) {
 	return strconv.ParseInt(list.ResourceVersion, 10, 64)
 }
 
-// listed returns how often larder has listed.
+// listed returns the number of larder's lists.
 func (m *servedMirror) listed(t *testing.T) (n int) {
 	t.Helper()
 	all, err := m.cp.Requests("", m.cluster.since)
@@ -209,7 +209,7 @@ func (m *servedMirror) listed(t *testing.T) (n int) {
 	return n
 }
 
-// committed returns the resourceVersion in the file, while larder does not run.
+// committed returns the resourceVersion in the file. larder must be stopped.
 func (m *servedMirror) committed(t *testing.T) int64 {
 	t.Helper()
 	store := filepath.Join(m.dir, "mirror.db")
@@ -233,7 +233,7 @@ func (m *servedMirror) committed(t *testing.T) int64 {
 	return rv
 }
 
-// disturb does one of the things that happen to a mirror, and gives everybody some time after it.
+// disturb makes a random disturbance, and then waits for clients to react.
 func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	set := func(mode mode) {
@@ -263,7 +263,7 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 	case 0, 1:
 		kill()
 		m.start(t)
-	case 2: // killed while the API server is away
+	case 2: // kill while the API server is away
 		set(refusing)
 		kill()
 		m.start(t)
@@ -279,14 +279,14 @@ func (m *servedMirror) disturb(t *testing.T, random *rand.Rand) {
 		set(hanging)
 		wait(3 * time.Second)
 		set(passing)
-	case 6: // while it watches, which it does not feel
+	case 6: // compaction during a watch, which does not affect it
 		if at := m.follows(t); at > m.compacted {
 			if err := m.cp.CompactTo(t.Context(), at); err != nil {
 				t.Fatal(err)
 			}
 			m.compacted = at
 		}
-	case 7: // while it cannot watch: its resourceVersion is gone
+	case 7: // compaction without a watch: the resourceVersion is lost
 		set(refusing)
 		wait(2 * time.Second)
 		compact()
@@ -307,7 +307,7 @@ type changer struct {
 	client  kubernetes.Interface
 	random  *rand.Rand
 	tries   int
-	changes atomic.Int64 // the tries that have changed something
+	changes atomic.Int64 // number of tries that changed an object
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 }
@@ -330,7 +330,7 @@ func startChanging(t *testing.T, cp *controlplane.ControlPlane, random *rand.Ran
 	}
 	c.done.Go(func() {
 		for ctx.Err() == nil {
-			if c.change(ctx) == nil { // while the API server is away, nothing changes
+			if c.change(ctx) == nil { // fails while the API server is away
 				c.changes.Add(1)
 			}
 			select {
@@ -367,7 +367,7 @@ func (c *changer) change(ctx context.Context) error {
 	return err
 }
 
-// stop makes the last change, and returns its resourceVersion.
+// stop makes a last change, and returns its resourceVersion.
 func (c *changer) stop(t *testing.T) (last int64) {
 	t.Helper()
 	c.cancel()
@@ -384,14 +384,14 @@ func (c *changer) stop(t *testing.T) (last int64) {
 	return last
 }
 
-// etcdChanges are those that etcd has had.
+// etcdChanges records the changes of etcd.
 type etcdChanges struct {
 	mu      sync.Mutex
 	changes []etcdChange // guarded by mu until await returns
 	err     error
 }
 
-// recordChanges records them until the test ends.
+// recordChanges records etcd's changes until the test ends.
 func recordChanges(t *testing.T, cp *controlplane.ControlPlane) *etcdChanges {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -416,7 +416,7 @@ func recordChanges(t *testing.T, cp *controlplane.ControlPlane) *etcdChanges {
 	return c
 }
 
-// await waits until everything up to a revision is recorded.
+// await waits until the changes up to a revision are recorded.
 func (c *etcdChanges) await(t *testing.T, revision int64) {
 	t.Helper()
 	eventually(t, "the changes of etcd", func() string {

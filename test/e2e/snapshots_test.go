@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/places"
 )
 
-// command is larder on a cluster, with an environment of its own.
+// command runs larder on a cluster, with its own directory and environment.
 type command struct {
 	*cluster
 	t      *testing.T
@@ -36,7 +36,7 @@ func (c *command) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs larder to its end, and returns what it has printed.
+// run runs larder to its end, and returns its output.
 func (c *command) run(args ...string) string {
 	c.t.Helper()
 	out, err := c.command(args...).CombinedOutput()
@@ -46,7 +46,7 @@ func (c *command) run(args ...string) string {
 	return string(out)
 }
 
-// sync starts larder sync of the ConfigMaps of the test's namespace into a store of a name.
+// sync starts larder sync of the test's ConfigMaps into the store store.db.
 func (c *command) sync(store string, more ...string) *program {
 	c.t.Helper()
 	args := append([]string{"sync", "configmaps", "-n", c.ns, "--store", store + ".db", "--kubeconfig", "kubeconfig"},
@@ -56,7 +56,7 @@ func (c *command) sync(store string, more ...string) *program {
 	return startProgram(c.t, cmd, filepath.Join(c.dir, store+".log"), func([]byte) {})
 }
 
-// live waits until a sync is in contact with the server, and returns what its status says of the seed.
+// live waits until a sync is in contact with the server, and returns the seed in its status.
 func (c *command) live(store string, p *program) (seed string) {
 	c.t.Helper()
 	p.eventually(c.t, store+" is live", func() string {
@@ -79,7 +79,7 @@ func (c *command) live(store string, p *program) (seed string) {
 	return seed
 }
 
-// begun fails if a sync has not begun with a seed, or has asked the API server for a list.
+// begun fails unless the sync started from a seed without a list.
 func (c *command) begun(seed string) {
 	c.t.Helper()
 	if !strings.Contains(seed, "begun with") {
@@ -90,7 +90,7 @@ func (c *command) begun(seed string) {
 	}
 }
 
-// lists is how often ConfigMaps were listed since mark.
+// lists returns the number of lists of ConfigMaps since mark.
 func (c *command) lists() (n int) {
 	c.t.Helper()
 	all, err := c.Requests("", c.since)
@@ -106,7 +106,7 @@ func (c *command) lists() (n int) {
 	return n
 }
 
-// catalogue is what larder snapshot list prints.
+// catalogue returns the snapshots that larder snapshot list prints.
 func (c *command) catalogue(at string, more ...string) (all []struct{ Name, SignedBy, Cluster, Error string }) {
 	c.t.Helper()
 	out, err := c.command(append([]string{"snapshot", "list", at, "-o", "json"}, more...)...).Output()
@@ -119,8 +119,8 @@ func (c *command) catalogue(at string, more ...string) (all []struct{ Name, Sign
 	return all
 }
 
-// TestSnapshotsMade: of two syncs with one Lease, one makes snapshots, and the other does when that one is killed. Old
-// ones are removed. Another sync begins with the latest, which the first serves, without a list.
+// TestSnapshotsMade checks two syncs with one Lease: one makes snapshots, and after its death the other takes over. Old
+// snapshots are pruned. A third sync starts without a list from the latest snapshot, which the first sync serves.
 func TestSnapshotsMade(t *testing.T) {
 	t.Parallel()
 	c := newCommand(t, newCluster(t, ownControlPlane(t)))
@@ -144,7 +144,7 @@ func TestSnapshotsMade(t *testing.T) {
 	second := c.sync("second", to...)
 	c.live("second", second)
 	all := c.catalogue("snapshots/")
-	if len(all) == 0 || len(all) > 4 { // one may have been made since
+	if len(all) == 0 || len(all) > 4 { // the next may be complete, and pruning pending
 		t.Errorf("%d snapshots are kept", len(all))
 	}
 	for _, s := range all {
@@ -168,7 +168,7 @@ func TestSnapshotsMade(t *testing.T) {
 
 	first.kill()
 	killed := latest()
-	c.putConfigMaps(t, names("cm", 0, 10), "new") // so that there is something to tell
+	c.putConfigMaps(t, names("cm", 0, 10), "new") // a change, for a new snapshot
 	second.eventually(t, "the other makes snapshots", func() string {
 		if now := latest(); now == killed || strings.Contains(second.stderr(), "No snapshot was made") {
 			return second.stderr()
@@ -184,7 +184,7 @@ func TestSnapshotsMade(t *testing.T) {
 		t.Errorf("temporary files are left: %v, %v", left, err)
 	}
 
-	// One that starts while the API server is away has nothing new to tell.
+	// A sync that starts offline has no new state, and makes no snapshot.
 	before := latest()
 	c.StopAPIServer()
 	offline := c.sync("second", "--snapshot-to", "snapshots/", "--snapshot-every", "1s")
@@ -201,8 +201,8 @@ func TestSnapshotsMade(t *testing.T) {
 	}
 }
 
-// TestSnapshotPlaces: a bucket of a real S3 server, and a repository of a real registry that wants a password, take and
-// give snapshots, and say which they have. Nothing that a sync has printed has a word of the credentials.
+// TestSnapshotPlaces checks that an S3 server and a registry with a password store, return and list snapshots. The
+// output of a sync contains no credentials.
 func TestSnapshotPlaces(t *testing.T) {
 	t.Parallel()
 	const password = "not-for-the-log"
