@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/sizing"
 )
 
-// settings are the flags.
+// settings are the parsed flags.
 type settings struct {
 	runner.Options
 	quick         bool
@@ -34,7 +34,7 @@ type settings struct {
 	command string
 }
 
-// quickDefaults are the defaults of flags with -quick, for a run of less than a quarter of an hour.
+// quickDefaults are the defaults of flags with -quick, for a run of less than 15 minutes.
 var quickDefaults = map[string]string{"pods": "10000", "configmaps": "0", "widgets": "0", "runs": "3", "effort": "0.1"}
 
 func parse(args []string, stderr io.Writer) (*settings, error) {
@@ -97,7 +97,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	return s, nil
 }
 
-// into returns a function that parses a flag into a variable.
+// into returns a function that parses a flag and stores the value.
 func into[T any](value *T, read func(string) (T, error)) func(string) error {
 	return func(text string) (err error) {
 		*value, err = read(text)
@@ -105,7 +105,7 @@ func into[T any](value *T, read func(string) (T, error)) func(string) error {
 	}
 }
 
-// numbers parses numbers with commas between them, and returns them in ascending order.
+// numbers parses comma-separated numbers, and returns them in ascending order.
 func numbers(text string) (all []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
@@ -118,7 +118,7 @@ func numbers(text string) (all []int, err error) {
 	return all, nil
 }
 
-// fleets parses numbers of stores and pods, and returns them in ascending order of pods.
+// fleets parses a list such as 20x100000,200x1000, and returns it in ascending order of pods.
 func fleets(text string) (all []seeded.Fleet, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		stores, pods, _ := strings.Cut(strings.TrimSpace(part), "x")
@@ -133,7 +133,7 @@ func fleets(text string) (all []seeded.Fleet, err error) {
 	return all, nil
 }
 
-// sizes parses numbers of objects and their kinds.
+// sizes parses a list such as 1000xpods,1000000xwidgets.
 func sizes(text string) (all []sizing.Size, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		objects, kind, _ := strings.Cut(strings.TrimSpace(part), "x")

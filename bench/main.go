@@ -1,12 +1,12 @@
-// Command bench compares Larder with client-go's informer, side by side, and reports which of its goals Larder reaches.
+// Command bench compares Larder with client-go's informer, and reports which of its goals Larder reaches.
 //
-//	go -C bench run . -quick     10,000 pods: less than a quarter of an hour, once the programs of the server are built
+//	go -C bench run . -quick     10,000 pods: less than 15 minutes, once the server's programs are built
 //	go -C bench run .            100,000 pods and more: hours, 16 GB of memory
 //	go -C bench run . -help      the flags
 //
-// -only runs some of the scenarios, and -into adds them to an earlier record, so that a benchmark can be run in parts.
-// -profile writes profiles, and -render prints an earlier record with today's goals. -starts, -serve (with -hostile,
-// too), -seeds and -sizes measure something else instead, and print tables.
+// -only runs some of the scenarios, and -into adds their results to an earlier record, so a benchmark can run in parts.
+// -profile writes profiles, and -render prints an earlier record with the current goals. -starts, -programs, -serve
+// (also with -hostile), -seeds and -sizes run other measurements instead, and print tables.
 package main
 
 import (

@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// measure runs the benchmark and publishes its record, if there is one: some cases may have failed.
+// measure runs the benchmark and publishes its record, if any case succeeded.
 func (s *settings) measure(ctx context.Context, stdout io.Writer) error {
 	earlier, err := s.earlier()
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *settings) measure(ctx context.Context, stdout io.Writer) error {
 	return errors.Join(failed, err)
 }
 
-// earlier returns the record to add the figures to, or nil.
+// earlier returns the record that -into names, or nil.
 func (s *settings) earlier() (*report.Record, error) {
 	if s.into == "" {
 		return nil, nil
@@ -115,7 +115,7 @@ func (s *settings) earlier() (*report.Record, error) {
 	return &record, nil
 }
 
-// publish prints a record, and writes the page of the documentation if a flag asks for it.
+// publish prints a record, and writes the page of the documentation if -docs is set.
 func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 	record, err := report.Read(path)
 	if err != nil {

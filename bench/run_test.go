@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/seeded"
 )
 
-// TestMain is the program that the tests start for each case, too.
+// TestMain is also the program that the tests start for each case.
 func TestMain(m *testing.M) {
 	children := map[string]func(context.Context, io.Reader, io.Writer) error{
 		runner.ChildArgument: runner.Child, seeded.ChildArgument: seeded.Child,
@@ -43,9 +43,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Every scenario, once, small, on the embedded server.
+// TestEverything runs every scenario once, small, on the embedded server.
 func TestEverything(t *testing.T) {
-	// The race detector lets every process that ends sleep for a second, in case that others still race.
+	// By default, the race detector lets every process sleep for a second at its end.
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir := t.TempDir()
 	results, docs := filepath.Join(dir, "results"), filepath.Join(dir, "benchmarks.md")
@@ -72,7 +72,7 @@ func TestEverything(t *testing.T) {
 				return r.Scenario == s.Name && r.Metric.Key == m.Key && r.Metric.Against == m.Against &&
 					(r.Ratio != nil || m.Against == scenario.Nothing)
 			})
-			// The embedded server has no process of its own, and there are not fewer objects.
+			// The embedded server has no process of its own, and a case with fewer objects is missing.
 			if m.Key != scenario.ServerCPU && m.Against != scenario.Fewer && !measured {
 				t.Errorf("%s/%s against %q was not measured", s.Name, m.Key, m.Against)
 			}
@@ -93,7 +93,8 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// Starts from a seed ask for no list, and those without ask for one each, small, on the embedded server.
+// TestSeeds checks that starts from a seed request no list, and that other starts request one each. It is small, on the
+// embedded server.
 func TestSeeds(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir := t.TempDir()
@@ -115,7 +116,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// What larder sync takes is measured, small, in a process of its own.
+// TestSizes measures larder sync in a process of its own, small.
 func TestSizes(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir := t.TempDir()
@@ -132,7 +133,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// A record can be made in parts.
+// TestInto checks that -into adds results to a record, and refuses a record of another machine.
 func TestInto(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir := t.TempDir()
@@ -186,7 +187,7 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// The commands of a record are those of this program.
+// TestCommandsCanBeRun checks that this program accepts the commands of a record.
 func TestCommandsCanBeRun(t *testing.T) {
 	command := report.Asked{Runs: 7, Flags: "-quick -embedded"}.Command("restart", "configmaps", 10)
 	s, err := parse(strings.Fields(command)[len([]string{"go", "-C", "bench", "run", "."}):], &bytes.Buffer{})

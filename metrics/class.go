@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// classes are the kinds of errors to alert on, which doc.go describes. An error is of the first class that it fits.
+// classes are the classes of errors for alerts, described in docs/metrics.md. The first class that fits an error
+// counts.
 var classes = []struct {
 	name string
 	fits func(error) bool
@@ -29,12 +30,12 @@ var classes = []struct {
 	{"Denied", apierrors.IsUnauthorized},
 	{"Forbidden", apierrors.IsForbidden},
 	{"NotServed", func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) }},
-	{"Connection", func(err error) bool { // client-go tells it so if a connection is lost while a watch is read
+	{"Connection", func(err error) bool { // client-go's error when a connection breaks during a watch
 		return apierrors.HasStatusCause(err, "ClientWatchDecoding")
 	}},
 	{"Server", func(err error) bool {
 		var answer apierrors.APIStatus
-		return errors.As(err, &answer) || errors.Is(err, reflector.ErrPutOff) // it ran out of time while connected
+		return errors.As(err, &answer) || errors.Is(err, reflector.ErrPutOff) // ErrPutOff: the server did not answer in time
 	}},
 	{"Connection", func(err error) bool {
 		var network net.Error

@@ -12,7 +12,7 @@ import (
 
 const document = "../docs/metrics.md"
 
-// described is a metric as Describe tells of it.
+// described is a metric as Describe returns it.
 type described struct{ name, kind, labels, help string }
 
 var description = regexp.MustCompile(`fqName: "([^"]+)", help: "([^"]*)", unit: "", constLabels: {}, variableLabels: {([^}]*)}`)
@@ -49,12 +49,12 @@ func describeAll(t *testing.T) (all []described) {
 		describe(t, receivedBytes, "counter"))
 }
 
-// TestDocument: docs/metrics.md has every metric as it is described, and no other. -update writes its table anew.
+// TestDocument checks that docs/metrics.md has exactly the metrics of Describe. -update writes its table.
 func TestDocument(t *testing.T) {
 	rows := "| name | type | further labels | |\n|---|---|---|---|\n"
 	all := describeAll(t)
 	for _, d := range all {
-		if !strings.HasPrefix(d.name, "larder_") { // client-go's have other labels: a registry with both refuses (issue 38)
+		if !strings.HasPrefix(d.name, "larder_") { // client-go's names have other labels (issue 38)
 			t.Errorf("the name of %s does not begin with larder_", d.name)
 		}
 		rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", d.name, d.kind, d.labels, d.help)

@@ -18,7 +18,7 @@ func ExampleNew() {
 	registry.MustRegister(m)
 	inf, err := informer.New(&cache.ListWatch{}, &corev1.Pod{}, informer.Options{
 		Observer: m,
-		InMemory: true, // or Store, and what else the informer takes
+		InMemory: true, // or Store, and other options
 		Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
 	})
 	if err != nil {
@@ -31,7 +31,7 @@ func ExampleNew() {
 	// Output: true <nil>
 }
 
-// following makes metrics, and logs when data of an informer come from elsewhere.
+// following exports metrics, and logs when the source of an informer's data changes.
 type following struct{ *Metrics }
 
 func (f following) InformerMade(i *informer.Informer) {
@@ -42,9 +42,9 @@ func (f following) InformerMade(i *informer.Informer) {
 	})
 }
 
-// An observer of all informers of a factory or a manager can subscribe to where their data come from.
+// An observer of all informers of a factory or a manager can subscribe to changes of their source.
 func ExampleMetrics_InformerMade() {
 	m := New()
 	prometheus.MustRegister(m)
-	_ = informer.Options{Observer: following{m}} // and what else the informers take
+	_ = informer.Options{Observer: following{m}} // and other options
 }

@@ -8,8 +8,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// One of them spaces errors by sleeping until a millisecond after the last one, which may have been
-	// in another bubble's future.
+	// One of the error handlers limits its rate: it sleeps until a millisecond after the previous error, which may be in
+	// the future of another bubble.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Metrics observes informers and collects their metrics; doc.go has the list.
+// Metrics observes informers and collects their metrics, which docs/metrics.md describes.
 type Metrics struct {
 	received meter.Received
 	counts   atomic.Bool // received is in use
 	commits  commits
 
 	mu        sync.RWMutex
-	informers []*observed                      // guarded by mu; the older first
+	informers []*observed                      // guarded by mu; older first
 	byPointer map[*informer.Informer]*observed // guarded by mu
 }
 
@@ -30,14 +30,14 @@ var (
 	_ prometheus.Collector = &Metrics{}
 )
 
-// New returns metrics without informers. The caller registers them.
+// New returns Metrics without informers. The caller registers it.
 func New() *Metrics {
 	return &Metrics{commits: newCommits(), byPointer: map[*informer.Informer]*observed{}}
 }
 
-// CountReceived returns a copy of config whose clients count the bytes that they receive, as the network carries them:
-// compressed, with headers and TLS. The clients have connections of their own. If config has a Transport, it does not
-// dial, and its bytes are not counted.
+// CountReceived returns a copy of config whose clients count received bytes on the network: compressed, with headers
+// and TLS. The clients have their own connections. If config has a Transport, it does not dial, and its bytes are not
+// counted.
 func (m *Metrics) CountReceived(config *rest.Config) *rest.Config {
 	m.counts.Store(true)
 	return m.received.Count(config)
@@ -49,7 +49,7 @@ func (m *Metrics) InformerMade(i *informer.Informer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.informers = slices.DeleteFunc(m.informers, func(older *observed) bool {
-		gone := older.collection == o.collection && older.closed() // nobody tells of the end of one that is never run
+		gone := older.collection == o.collection && older.closed() // an informer that never ran sends no InformerEnded
 		if gone {
 			delete(m.byPointer, older.informer)
 		}
@@ -57,7 +57,7 @@ func (m *Metrics) InformerMade(i *informer.Informer) {
 	})
 	for _, other := range m.informers {
 		if other.collection == o.collection && i.File() != nil && other.informer.File() == i.File() {
-			o.calls = other.calls // they share the collection, and one of them is shown
+			o.calls = other.calls // informers of one collection share these, and only one of them is collected
 		}
 	}
 	m.informers = append(m.informers, o)
@@ -136,7 +136,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// shown returns one informer for each collection: the oldest whose store is open, or otherwise the oldest.
+// shown returns one informer for each collection: the oldest with an open store, or otherwise the oldest.
 func shown(all []*observed) (some []*observed) {
 	at := map[string]int{}
 	for _, o := range all {

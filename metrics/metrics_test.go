@@ -27,7 +27,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestExposition pins names, types, help and labels: what dashboards and alerts are made of.
+// TestExposition pins names, types, help and labels, on which dashboards and alerts depend.
 func TestExposition(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -80,7 +80,7 @@ func TestExposition(t *testing.T) {
 
 const exposition = "testdata/exposition.txt"
 
-// ofFiles are metrics whose values differ from run to run.
+// ofFiles are metrics whose values differ between runs.
 var ofFiles = []string{"larder_store_size_bytes", "larder_store_free_bytes", "larder_store_written_bytes_total"}
 
 var update = flag.Bool("update", false, "write "+exposition+" and the tables of docs/metrics.md anew")
@@ -101,7 +101,7 @@ func writeExposition(t *testing.T, r *rig) {
 	}
 }
 
-// named are the metrics of an exposition.
+// named returns the names of the metrics in an exposition.
 func named(text string) (names []string) {
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); len(f) > 2 && f[1] == "TYPE" {
@@ -111,7 +111,7 @@ func named(text string) (names []string) {
 	return names
 }
 
-// TestOffline: a restart without a server shows how old the data is, and why there is no newer.
+// TestOffline checks that after a restart without a server the metrics show the age of the data and the error.
 func TestOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -139,7 +139,7 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// TestRelists: by reason.
+// TestRelists checks that lists are counted by reason.
 func TestRelists(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -165,7 +165,7 @@ func TestRelists(t *testing.T) {
 	})
 }
 
-// TestRewriting: why, before the list and after it.
+// TestRewriting checks that the reason of a rewriting list is shown before the list and not after it.
 func TestRewriting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -187,7 +187,7 @@ func TestRewriting(t *testing.T) {
 	})
 }
 
-// TestKnownDefects checks that there is a series for each known defect while the objects have it (issue 37).
+// TestKnownDefects checks that a known defect has a series while the objects have it (issue 37).
 func TestKnownDefects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -217,7 +217,7 @@ func TestKnownDefects(t *testing.T) {
 	})
 }
 
-// TestFullDisk: failed attempts are counted, and their class is shown until there is room.
+// TestFullDisk checks that failed commits are counted, and that their class is shown until there is space.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -230,7 +230,7 @@ func TestFullDisk(t *testing.T) {
 		r.source.Add(big)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		r.expect("full", "larder_degraded NoSpace 1", "larder_source live 1") // what cannot be committed is in memory
+		r.expect("full", "larder_degraded NoSpace 1", "larder_source live 1") // uncommitted changes are in memory
 		if len(r.samples("larder_commit_failures_total")) == 0 {
 			t.Error("no failures were counted")
 		}
@@ -238,7 +238,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestEndedInformers disappear, also if a handler of theirs takes its time.
+// TestEndedInformers checks that the metrics of ended informers disappear, even while a handler still runs.
 func TestEndedInformers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -265,7 +265,8 @@ func TestEndedInformers(t *testing.T) {
 	})
 }
 
-// TestOneCollectionTwice: of two informers that cannot be told apart the older is shown; a gathering never fails.
+// TestOneCollectionTwice checks that the older of two informers with the same labels is shown, and that scrapes
+// succeed.
 func TestOneCollectionTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -284,8 +285,8 @@ func TestOneCollectionTwice(t *testing.T) {
 	})
 }
 
-// TestSharedCollection checks that informers on one collection have its metrics once, with the handlers of both, and
-// that the second goes on with them.
+// TestSharedCollection checks that informers on one collection share its metrics, with the handlers of both, and that
+// the second keeps them when the first ends.
 func TestSharedCollection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -301,8 +302,8 @@ func TestSharedCollection(t *testing.T) {
 	})
 }
 
-// TestSuccessorOfAClosedStore: an informer that was never run, and whose store was closed, does not stand in front of
-// those that were made after it. (issue 3)
+// TestSuccessorOfAClosedStore cites issue 3: an informer that never ran, and whose store is closed, does not hide the
+// metrics of later informers.
 func TestSuccessorOfAClosedStore(t *testing.T) {
 	for _, when := range []string{"before its successor is made", "after that"} {
 		t.Run(when, func(t *testing.T) {
@@ -333,7 +334,7 @@ func TestSuccessorOfAClosedStore(t *testing.T) {
 	}
 }
 
-// TestHandlers: those of one name are added up.
+// TestHandlers checks that the values of handlers with the same name are added up.
 func TestHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -350,7 +351,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// TestGatherWhileRunning is for the race detector.
+// TestGatherWhileRunning scrapes while informers run, for the race detector.
 func TestGatherWhileRunning(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -386,7 +387,7 @@ func TestGatherWhileRunning(t *testing.T) {
 	})
 }
 
-// TestReceived counts what a server sends.
+// TestReceived checks that the bytes from a server are counted.
 func TestReceived(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The metrics that are no informer's.
+// Metrics that are not of one informer.
 var (
 	storeSize = prometheus.NewDesc("larder_store_size_bytes", "Size of the store's file.", fileLabels, nil)
 	storeFree = prometheus.NewDesc("larder_store_free_bytes", "Free pages within the store's file.", fileLabels, nil)
@@ -23,7 +23,8 @@ var (
 	fileLabels = []string{"file"}
 )
 
-// handlerBuckets and commitBuckets are seconds: what matters is the order of magnitude, and each costs a series.
+// handlerBuckets and commitBuckets are in seconds. Each bucket is a series, so they distinguish only orders of
+// magnitude.
 var (
 	handlerBuckets = []float64{.001, .01, .1, 1, 10}
 	commitBuckets  = []float64{.001, .01, .1, 1, 10}
@@ -34,7 +35,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// commits counts the writes to files, as they happen.
+// commits counts the commits of files as they happen.
 type commits struct {
 	durations, changes *prometheus.HistogramVec
 	failures           *prometheus.CounterVec
@@ -57,7 +58,7 @@ func (c commits) all() []prometheus.Collector {
 
 func (c commits) observe(file string, one informer.Commit) {
 	c.durations.WithLabelValues(file).Observe(one.Took.Seconds())
-	failures := c.failures.WithLabelValues(file) // shown as 0
+	failures := c.failures.WithLabelValues(file) // creates the series with the value 0
 	if one.Err != nil {
 		failures.Inc()
 		return
@@ -65,14 +66,14 @@ func (c commits) observe(file string, one informer.Commit) {
 	c.changes.WithLabelValues(file).Observe(float64(one.Changes))
 }
 
-// forget removes what was counted of a file.
+// forget removes the series of a file.
 func (c commits) forget(file string) {
 	c.durations.DeleteLabelValues(file)
 	c.changes.DeleteLabelValues(file)
 	c.failures.DeleteLabelValues(file)
 }
 
-// newCalls returns the metric of the calls of an informer's handlers.
+// newCalls returns the metric of handler calls of one informer.
 func newCalls() *prometheus.HistogramVec {
 	return histogram("larder_handler_duration_seconds", "Time that the handler took for a call.", handlerBuckets,
 		slices.Concat(informerLabels, []string{"handler"})...)
@@ -82,7 +83,7 @@ func newCalls() *prometheus.HistogramVec {
 type observed struct {
 	informer   *informer.Informer
 	collection string
-	labels     []string // the values of informerLabels; no room to append in place
+	labels     []string // the values of informerLabels, without spare capacity: append must copy
 	calls      *prometheus.HistogramVec
 }
 
@@ -94,7 +95,7 @@ func newObserved(i *informer.Informer) *observed {
 	}
 }
 
-// file is the value of the label file; "" if the informer has none.
+// file returns the value of the label file; "" for an informer without a file.
 func (o *observed) file() string { return pathOf(o.informer.File()) }
 
 func pathOf(f *store.Store) string {
@@ -125,8 +126,8 @@ func (o *observed) collect(ch chan<- prometheus.Metric) {
 	o.calls.Collect(ch)
 }
 
-// collectFile sends the metrics of a file. It sends nothing if the file is closed or cannot be read: then the metrics
-// of its informers say why.
+// collectFile sends the metrics of a file, and none if it is closed or unreadable: the metrics of its informers show
+// the reason.
 func collectFile(ch chan<- prometheus.Metric, f *store.Store) {
 	size, free, err := f.Size()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// constants returns the values of the string constants of that type in a file.
+// constants returns the values of the string constants of a type in a Go file.
 func constants(t *testing.T, file, typeName string) (values []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -42,7 +42,7 @@ func constants(t *testing.T, file, typeName string) (values []string) {
 	return values
 }
 
-// TestEachReasonHasALabel: what a list was made for, and what noticed an incident, is a label of its own, and in
+// TestEachReasonHasALabel checks that each reason to list and each cause of an incident has a label, and is in
 // docs/troubleshooting.md.
 func TestEachReasonHasALabel(t *testing.T) {
 	doc, err := os.ReadFile("../docs/troubleshooting.md")

@@ -32,7 +32,7 @@ var quiet = logr.Discard()
 type script struct {
 	*fakecache.FakeControllerSource
 	mu   sync.Mutex
-	fail func(verb string) error // guarded by mu; answers instead, if it returns an error
+	fail func(verb string) error // guarded by mu; its error, if any, is the answer
 }
 
 func (s *script) setFail(fn func(verb string) error) {
@@ -64,7 +64,7 @@ func (s *script) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return s.FakeControllerSource.Watch(o)
 }
 
-// rig is informers on one scripted server and one file.
+// rig has informers on one scripted server and one file.
 type rig struct {
 	t      *testing.T
 	m      *Metrics
@@ -95,7 +95,7 @@ func (r *rig) open() {
 	}
 }
 
-// close ends everything.
+// close stops the informers and closes the file.
 func (r *rig) close() {
 	r.t.Helper()
 	r.stop()
@@ -110,7 +110,7 @@ func (r *rig) closeFile() {
 	}
 }
 
-// stop ends the informers.
+// stop stops the informers.
 func (r *rig) stop() {
 	for _, stop := range r.stops {
 		stop()
@@ -143,7 +143,7 @@ func (r *rig) inform(o informer.Options) *informer.Informer {
 	return i
 }
 
-// run starts an informer; the function that is returned ends it.
+// run starts an informer; the returned function stops it.
 func (r *rig) run(i *informer.Informer, handlers ...cache.ResourceEventHandler) (stop func()) {
 	r.t.Helper()
 	for _, h := range handlers {
@@ -163,7 +163,7 @@ func (r *rig) run(i *informer.Informer, handlers ...cache.ResourceEventHandler) 
 	return stop
 }
 
-// samples returns those of the metrics of these names that are not 0, without the labels that are the same everywhere.
+// samples returns the samples of these metrics that are not 0, without labels common to all.
 func (r *rig) samples(names ...string) (out []string) {
 	r.t.Helper()
 	families, err := r.reg.Gather()
@@ -187,7 +187,7 @@ func (r *rig) samples(names ...string) (out []string) {
 	return out
 }
 
-// distinct are the labels that tell the samples of a test apart.
+// distinct returns the values of labels that differ between samples of a test.
 func distinct(m *dto.Metric) (labels string) {
 	for _, l := range m.GetLabel() {
 		if !slices.Contains([]string{"collection", "group", "resource", "version"}, l.GetName()) && l.GetValue() != "" {
@@ -197,7 +197,7 @@ func distinct(m *dto.Metric) (labels string) {
 	return labels
 }
 
-// expect compares the samples of the metrics that want names.
+// expect compares the samples of all metrics in want.
 func (r *rig) expect(what string, want ...string) {
 	r.t.Helper()
 	var names []string

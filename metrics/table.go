@@ -16,10 +16,10 @@ import (
 // informerLabels are the labels of every metric of an informer.
 var informerLabels = []string{"group", "version", "resource", "namespace", "collection"}
 
-// send sends one sample of a metric, with the value of its further label, if it has one.
+// send sends one sample of a metric, with the value of its additional label, if it has one.
 type send func(value float64, label ...string)
 
-// metric is a metric of an informer that is read when it is gathered.
+// metric is a metric of an informer that is read at a scrape.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -38,7 +38,7 @@ var table = []metric{
 			}
 		}),
 	gaugeOf("larder_objects", "Objects in the store.", "", func(s *informer.Status, send send) {
-		if s.Source != informer.None || s.Err == nil { // else the store may not have been readable
+		if s.Source != informer.None || s.Err == nil { // an error without a source may mean that the store was unreadable
 			send(float64(s.Objects))
 		}
 	}),
@@ -139,7 +139,7 @@ var table = []metric{
 		func(h durable.Status) float64 { return oneIf(h.Replaying) }),
 }
 
-// gauge returns a metric that has one value.
+// gauge returns a metric with one value.
 func gauge(name, help string, value func(s *informer.Status) float64) metric {
 	return gaugeOf(name, help, "", func(s *informer.Status, send send) { send(value(s)) })
 }
@@ -148,7 +148,7 @@ func counter(name, help string, value func(s *informer.Status) float64) metric {
 	return counterOf(name, help, "", func(s *informer.Status, send send) { send(value(s)) })
 }
 
-// gaugeOf returns a metric that has a value for each value of a further label; "" is none.
+// gaugeOf returns a metric with a value for each value of an additional label; "" for no label.
 func gaugeOf(name, help, label string, read func(s *informer.Status, send send)) metric {
 	labels := informerLabels
 	if label != "" {
@@ -163,7 +163,7 @@ func counterOf(name, help, label string, read func(s *informer.Status, send send
 	return m
 }
 
-// ofHandlers returns a metric of the handlers. The values of handlers with the same name are added up.
+// ofHandlers returns a metric of handlers. The values of handlers with the same name are added up.
 func ofHandlers(
 	kind func(name, help, label string, read func(s *informer.Status, send send)) metric,
 	name, help string, value func(informer.HandlerStatus) int,
@@ -187,7 +187,7 @@ func ofDurable(name, help string, value func(durable.Status) float64) metric {
 	})
 }
 
-// lastDigits returns the last 15 digits of a resourceVersion, as client-go shows it: a float64 holds them exactly.
+// lastDigits returns the last 15 digits of a resourceVersion, as client-go does: a float64 represents them exactly.
 func lastDigits(rv string) (float64, bool) {
 	if len(rv) > 15 {
 		rv = rv[len(rv)-15:]

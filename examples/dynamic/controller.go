@@ -36,9 +36,9 @@ func newController(client dynamic.Interface, of informers.GenericInformer) (*con
 		informer: of.Informer(),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
-	// Handlers that are added before the factory starts are told of everything that happened while the process was down:
-	// of each object that there is as an addition, as ever, and of each that is gone as a deletion. The latter is what no
-	// controller on a cache in memory can be told.
+	// Handlers that are added before the factory starts receive every change since the process stopped. Existing objects
+	// arrive as additions, as usual, and objects deleted meanwhile as deletions. With a cache in memory, a controller
+	// never receives these deletions.
 	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.enqueue,
 		UpdateFunc: func(_, obj any) { c.enqueue(obj) },
@@ -56,16 +56,16 @@ func (c *controller) enqueue(obj any) {
 	c.queue.Add(name)
 }
 
-// run waits for the cache and reconciles until the context ends; then it waits for what is being reconciled.
+// run waits for the cache and reconciles until ctx ends. Then it waits for running reconciles.
 func (c *controller) run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer c.queue.ShutDown() // ends the workers
 	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
-		return // the context has ended
+		return // ctx has ended
 	}
-	// From here on the lister is as fresh as after a list: the server has confirmed that nothing was missed.
-	if larder, ok := c.informer.(*informer.Informer); ok { // which tells more than client-go's
+	// Now the lister is as fresh as after a list: the server has confirmed the state of the cache.
+	if larder, ok := c.informer.(*informer.Informer); ok { // Larder's informer has a Status
 		s := larder.Status()
 		slog.Info("synced", "source", s.Source, "objects", s.Objects, "resumes", s.Reflector.Resumes, "lists",
 			s.Reflector.Lists)
@@ -96,7 +96,7 @@ func (c *controller) reconcile(ctx context.Context, name cache.ObjectName) error
 	log := slog.With("reconciler", "widget", "key", name.String())
 	obj, err := c.lister.ByNamespace(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
-		log.Info("gone") // the place to clean up what the cluster knows nothing of
+		log.Info("gone") // clean up resources outside of the cluster here
 		return nil
 	}
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *controller) reconcile(ctx context.Context, name cache.ObjectName) error
 	if err != nil || found && area == width*height {
 		return err
 	}
-	widget = widget.DeepCopy() // what a lister returns is shared and must not be changed
+	widget = widget.DeepCopy() // objects of a lister are shared and must not be changed
 	if err := unstructured.SetNestedField(widget.Object, width*height, "status", "area"); err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
-// Command dynamic is a controller on a custom resource without Go types: it keeps status.area of every Widget, through
-// a dynamic informer factory and a workqueue. Its informer survives restarts.
+// Command dynamic is a controller for a custom resource without Go types. It maintains status.area of every Widget,
+// with a dynamic informer factory and a workqueue. Its informer survives restarts.
 //
-// Nothing but run's few lines about the store and the factory differs from a controller on client-go's informers.
-// Each reconcile is a line of JSON on standard output.
+// Only a few lines in run, about the store and the factory, differ from a controller on client-go's informers. Each
+// reconcile prints a line of JSON on standard output.
 package main
 
 import (
@@ -47,16 +47,16 @@ func run(ctx context.Context, kubeconfig, storePath string) error {
 	if err != nil {
 		return err
 	}
-	// So that a default that is added to the CRD is noticed: it changes Widgets, but not their resourceVersions.
+	// RESTClient detects changes of the CRD's schema. A new default changes Widgets, but not their resourceVersions.
 	schemas, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return err
 	}
 
-	// Run opens the store, and closes it when the informers have ended. A process that is killed closes nothing; that is
-	// fine too.
+	// Run opens the store, and closes it after the informers have ended. A killed process does not close it, which does no
+	// harm.
 	return informer.Run(ctx, storePath, store.Options{}, func(ctx context.Context, s *informer.Session) error {
-		// The one line that changes; it was: f := dynamicinformer.NewDynamicSharedInformerFactory(client, 10*time.Minute)
+		// The only changed line; it was: f := dynamicinformer.NewDynamicSharedInformerFactory(client, 10*time.Minute)
 		f := factory.NewDynamicSharedInformerFactory(client, 10*time.Minute, factory.Options{
 			Informer: informer.Options{Store: s.Store}, RESTClient: schemas.RESTClient(),
 		})

@@ -10,17 +10,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// secretIndex finds Deployments by the name of a Secret that they mount.
+// secretIndex is the index of Deployments by the names of mounted Secrets.
 const secretIndex = "spec.template.spec.volumes.secret"
 
-// indexBySecret makes the index. It is stored as well; a new build of the program builds it anew.
+// indexBySecret adds the index, which is also stored. A new build of the program computes it again.
 func indexBySecret(ctx context.Context, mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(ctx, &appsv1.Deployment{}, secretIndex, func(obj client.Object) []string {
 		return secretsOf(obj.(*appsv1.Deployment))
 	})
 }
 
-// secretsOf returns the names of the Secrets that a Deployment mounts.
+// secretsOf returns the names of Secrets that a Deployment mounts.
 func secretsOf(deployment *appsv1.Deployment) []string {
 	var names []string
 	for _, volume := range deployment.Spec.Template.Spec.Volumes {
@@ -31,7 +31,7 @@ func secretsOf(deployment *appsv1.Deployment) []string {
 	return names
 }
 
-// usersOf returns the Deployments that mount a Secret, from the cache.
+// usersOf returns the Deployments in the cache that mount a Secret.
 func usersOf(ctx context.Context, c client.Reader, secret types.NamespacedName) ([]appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
 	err := c.List(ctx, &list, client.InNamespace(secret.Namespace), client.MatchingFields{secretIndex: secret.Name})

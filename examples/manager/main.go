@@ -1,14 +1,14 @@
 // Command manager is a controller-runtime manager whose caches survive restarts. It has two reconcilers, in two
 // namespaces (--namespaces):
 //
-//   - restarter stamps the resourceVersions of the Secrets that a Deployment mounts on its pod template, so that a
-//     changed Secret rolls the Deployment.
-//   - users keeps a ConfigMap "<secret>-users" that names the Deployments which mount a Secret.
+//   - restarter writes the resourceVersions of a Deployment's Secrets into its pod template, so that a changed Secret
+//     starts a rollout.
+//   - users maintains a ConfigMap "<secret>-users" with the names of Deployments that mount a Secret.
 //
-// Both find Deployments by an index on the Secrets that they mount, and watch only the metadata of Secrets.
+// Both find Deployments by an index on mounted Secrets, and watch only the metadata of Secrets.
 //
-// Nothing but the store, NewCache and MapperProvider differs from a manager on controller-runtime's own cache. Each
-// reconcile is a line of JSON on standard output.
+// Only the store, NewCache and MapperProvider differ from a manager on controller-runtime's own cache. Each reconcile
+// prints a line of JSON on standard output.
 package main
 
 import (
@@ -53,26 +53,26 @@ func run(ctx context.Context, storePath string, namespaces []string, offline boo
 		return err
 	}
 
-	// The store is closed last, when the manager has ended. A process that is killed closes nothing; that is fine too.
+	// Close the store last, after the manager has ended. A killed process does not close it, which does no harm.
 	st, err := store.Open(storePath, store.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 
-	// Without PersistSecrets Secrets stay in memory, also if it is only their metadata: annotations may hold data.
+	// Without PersistSecrets, Secrets stay in memory, even their metadata alone: annotations may contain data.
 	o := informer.Options{Store: st, PersistSecrets: true, TransformVersion: "dropLastApplied 1"}
 	if offline {
 		o.SyncPolicy = informer.Disk
 	}
 
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		// The line that is added, and the one that lets the manager start without an API server.
+		// Larder's cache, and a RESTMapper that lets the manager start without an API server.
 		NewCache:       controllerruntime.NewCache(o),
 		MapperProvider: controllerruntime.MapperProvider(st),
 		Cache: cache.Options{
 			DefaultNamespaces: configs(namespaces),
-			// The transform runs before anything is stored. TransformVersion is to change with it.
+			// The transform runs before objects are stored. Change TransformVersion whenever it changes.
 			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Transform: dropLastApplied}},
 		},
 		Metrics: metricsserver.Options{BindAddress: "0"},
@@ -100,7 +100,7 @@ func configs(namespaces []string) map[string]cache.Config {
 	return all
 }
 
-// dropLastApplied takes off the annotation in which kubectl apply keeps a whole Secret, data and all.
+// dropLastApplied removes the annotation in which kubectl apply keeps a copy of the Secret, including its data.
 func dropLastApplied(obj any) (any, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// secretsAnnotation of a pod template holds the Secrets' resourceVersions: db=123 tls=456.
+// secretsAnnotation of a pod template has the Secrets' resourceVersions: db=123 tls=456.
 const secretsAnnotation = "example.larder.dev/secrets"
 
-// restarter rolls Deployments whose Secrets have changed.
+// restarter starts rollouts of Deployments whose Secrets have changed.
 type restarter struct{ client.Client }
 
 func (r *restarter) setup(mgr ctrl.Manager) error {
@@ -42,10 +42,10 @@ func (r *restarter) usersOfSecret(ctx context.Context, secret client.Object) []r
 
 // Reconcile implements reconcile.Reconciler.
 //
-// Every Deployment is reconciled at a start, so a Secret that vanished while the process was down is noticed here: it
-// is not found. Controllers are not told of objects of their own kind that vanished meanwhile, as with any cache; what
-// has to be done for those needs a finalizer, or a handler that is added before the manager starts (package
-// controllerruntime says how).
+// Every Deployment is reconciled at a start. So a Secret that was deleted while the process was down is noticed: Get
+// does not find it. As with any cache of controller-runtime, a controller does not receive deletions of its own kind
+// from that time. Work for these needs a finalizer, or a handler that is added before the manager starts (see package
+// controllerruntime).
 func (r *restarter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var deployment appsv1.Deployment
 	if err := r.Get(ctx, req.NamespacedName, &deployment); err != nil {
@@ -73,7 +73,7 @@ func (r *restarter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, &deployment, client.MergeFrom(before)))
 }
 
-// secretMetadata is how Secrets are read: the cache holds no more of them.
+// secretMetadata returns an object for reading the metadata of a Secret, the only part in the cache.
 func secretMetadata() *metav1.PartialObjectMetadata {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

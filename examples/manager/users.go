@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// users keeps a ConfigMap for every Secret. The Secret is its controller, so that the garbage collector removes it.
+// users maintains a ConfigMap for every Secret. The Secret is its owner, so the garbage collector removes the
+// ConfigMap.
 type users struct{ client.Client }
 
 func (r *users) setup(mgr ctrl.Manager) error {
@@ -36,8 +37,8 @@ func secretsOfDeployment(_ context.Context, obj client.Object) []reconcile.Reque
 	return requests
 }
 
-// Reconcile implements reconcile.Reconciler. Every Secret is reconciled at a start, so a Deployment or a ConfigMap that
-// vanished while the process was down is noticed here: it is not found.
+// Reconcile implements reconcile.Reconciler. Every Secret is reconciled at a start. So a Deployment or ConfigMap that
+// was deleted while the process was down is noticed: it is not found.
 func (r *users) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	secret := secretMetadata()
 	if err := r.Get(ctx, req.NamespacedName, secret); err != nil {

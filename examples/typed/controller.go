@@ -22,8 +22,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// controller keeps a ConfigMap "<deployment>-summary" for every Deployment. The ConfigMap has the Deployment as its
-// controller, so that the garbage collector removes it.
+// controller maintains a ConfigMap "<deployment>-summary" for every Deployment. The Deployment is its owner, so the
+// garbage collector removes the ConfigMap.
 type controller struct {
 	client      kubernetes.Interface
 	deployments appslisters.DeploymentLister
@@ -42,9 +42,9 @@ func newController(
 		synced:      []cache.InformerSynced{deployments.Informer().HasSynced, configMaps.Informer().HasSynced},
 		queue:       workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
-	// Handlers that are added before the factory starts are told of everything that happened while the process was down:
-	// of each object that there is as an addition, as ever, and of each that is gone as a deletion. The latter is what no
-	// controller on a cache in memory can be told.
+	// Handlers that are added before the factory starts receive every change since the process stopped. Existing objects
+	// arrive as additions, as usual, and objects deleted meanwhile as deletions. With a cache in memory, a controller
+	// never receives these deletions.
 	_, err := deployments.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.enqueue,
 		UpdateFunc: func(_, obj any) { c.enqueue(obj) },
@@ -70,7 +70,7 @@ func (c *controller) enqueue(obj any) {
 	c.queue.Add(name)
 }
 
-// enqueueOwner enqueues the Deployment that a ConfigMap belongs to, if any.
+// enqueueOwner enqueues the Deployment that owns a ConfigMap, if any.
 func (c *controller) enqueueOwner(obj any) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
@@ -84,16 +84,16 @@ func (c *controller) enqueueOwner(obj any) {
 	}
 }
 
-// run waits for the caches and reconciles until the context ends; then it waits for what is being reconciled.
+// run waits for the caches and reconciles until ctx ends. Then it waits for running reconciles.
 func (c *controller) run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer c.queue.ShutDown() // ends the workers
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
-		return // the context has ended
+		return // ctx has ended
 	}
-	// From here on the listers are as fresh as after a list: the server has confirmed that nothing was missed. With
-	// --offline they are as fresh as when the server was last in reach, and what has happened since comes as events.
+	// Now the listers are as fresh as after a list: the server has confirmed the state of the cache. With --offline they
+	// have the state of the last contact with the server, and later changes arrive as events.
 	slog.Info("synced")
 	for range workers {
 		wg.Go(func() { c.work(ctx) })
@@ -121,7 +121,7 @@ func (c *controller) reconcile(ctx context.Context, name cache.ObjectName) error
 	log := slog.With("reconciler", "deployment", "key", name.String())
 	deployment, err := c.deployments.Deployments(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
-		log.Info("gone") // and the garbage collector removes the ConfigMap
+		log.Info("gone") // the garbage collector removes the ConfigMap
 		return nil
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *controller) reconcile(ctx context.Context, name cache.ObjectName) error
 	case !metav1.IsControlledBy(have, deployment):
 		err = fmt.Errorf("the ConfigMap %s belongs to somebody else", want.Name)
 	case !maps.Equal(have.Data, want.Data):
-		have = have.DeepCopy() // what a lister returns is shared and must not be changed
+		have = have.DeepCopy() // objects of a lister are shared and must not be changed
 		have.Data = want.Data
 		_, err = c.client.CoreV1().ConfigMaps(want.Namespace).Update(ctx, have, metav1.UpdateOptions{})
 	}

@@ -1,8 +1,8 @@
-// Command typed is the pattern of kubernetes/sample-controller, with informers that survive restarts: for every
-// Deployment it keeps a ConfigMap that sums it up, through a typed shared informer factory, listers and a workqueue.
+// Command typed follows the pattern of kubernetes/sample-controller, with informers that survive restarts. It maintains
+// a ConfigMap with a summary of every Deployment, with a typed shared informer factory, listers and a workqueue.
 //
-// Nothing but run's few lines about the store and the factory differs from a controller on client-go's informers.
-// Each reconcile is a line of JSON on standard output.
+// Only a few lines in run, about the store and the factory, differ from a controller on client-go's informers. Each
+// reconcile prints a line of JSON on standard output.
 package main
 
 import (
@@ -50,14 +50,14 @@ func run(ctx context.Context, kubeconfig, storePath string, offline bool) error 
 		return err
 	}
 
-	// Run opens the store, and closes it when the informers have ended. A process that is killed closes nothing; that is
-	// fine too.
+	// Run opens the store, and closes it after the informers have ended. A killed process does not close it, which does no
+	// harm.
 	return informer.Run(ctx, storePath, store.Options{}, func(ctx context.Context, s *informer.Session) error {
 		o := informer.Options{Store: s.Store}
 		if offline {
 			o.SyncPolicy = informer.Disk
 		}
-		// The one line that changes; it was: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
+		// The only changed line; it was: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
 		f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: o}, &appsv1.Deployment{},
 			&corev1.ConfigMap{})
 		if err != nil {

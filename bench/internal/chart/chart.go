@@ -1,7 +1,7 @@
-// Package chart has the common style of the documentation's pictures: size, font and legend.
+// Package chart is the common style of pictures in the documentation: size, font and legend.
 //
-// A picture is as wide as GitHub shows it without scaling, and legible at half that width, on a phone. Its background
-// is white, so that it looks the same on a dark page. Text is in the reader's own sans-serif font.
+// GitHub shows a picture of this width without scaling, and a phone at half of it, still readable. The background is
+// white, also on a dark page. Text uses the reader's sans-serif font.
 package chart
 
 import (
@@ -30,15 +30,15 @@ const (
 	legendLine = 24 * vg.Length(1)
 )
 
-// fontFamily matches the font that gonum writes, which few readers have.
+// fontFamily matches the font in gonum's output, which few readers have.
 var fontFamily = regexp.MustCompile(`font-family:[^;"]*`)
 
-// sans returns a font with the metrics of Helvetica and Arial, because readers see the text in a font like these.
+// sans returns a font with the metrics of Helvetica and Arial, in which readers see the text.
 func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
-// New returns a plot in the common style, without axes' labels.
+// New returns a plot in the common style, without axis labels.
 func New() *plot.Plot {
 	p := plot.New()
 	p.Title.TextStyle.Font = sans(TitleSize)
@@ -75,7 +75,7 @@ func Legend(c draw.Canvas, items []Item) {
 	})
 }
 
-// legendMark is the room for a glyph.
+// legendMark is the width of a glyph with its space.
 const legendMark = 16
 
 // layOut calls place with the position of each item, from the upper left corner of a legend, and returns its height.
@@ -93,13 +93,13 @@ func layOut(width vg.Length, items []Item, place func(Item, vg.Point)) vg.Length
 	return legendLine/2 - at.Y
 }
 
-// svgTag is the tag that a picture begins with.
+// svgTag matches the opening tag of a picture.
 var svgTag = regexp.MustCompile(`<svg\b[^>]*>`)
 
-// dark turns white into black, and keeps the hues, where the reader's browser asks for dark pages.
+// dark inverts brightness and keeps hues if the reader's browser prefers dark pages.
 const dark = `<style>@media (prefers-color-scheme: dark) { svg { filter: invert(.9) hue-rotate(180deg) } }</style>`
 
-// Write draws a picture of that height into a file.
+// Write draws a picture of this height into an SVG file.
 func Write(path string, height vg.Length, paint func(draw.Canvas) error) error {
 	canvas := vgsvg.New(Width, height)
 	c := draw.New(canvas)

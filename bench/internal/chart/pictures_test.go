@@ -14,8 +14,8 @@ import (
 
 var written = regexp.MustCompile(`<text x="([-0-9.]+)" y="([-0-9.]+)"[^>]*font-size:(\d+)px">([^<]*)</text>`)
 
-// TestPicturesAreNotCut: in the pictures of the documentation no text reaches over an edge or into the next one, in the
-// font that they are laid out for.
+// TestPicturesAreNotCut checks that no text in a picture of the documentation crosses an edge or overlaps the next
+// text, in the font of the layout.
 func TestPicturesAreNotCut(t *testing.T) {
 	results, err := filepath.Glob("../../results/*/*.svg")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestPicturesAreNotCut(t *testing.T) {
 		if len(texts) == 0 {
 			t.Errorf("%s: no text was found", path)
 		}
-		ends := map[string]vg.Length{} // of the text before, by its line; the texts of an axis come from left to right
+		ends := map[string]vg.Length{} // end of the previous text, by line; axis labels are ordered from left to right
 		for _, text := range texts {
 			x, _ := strconv.ParseFloat(string(text[1]), 64)
 			size, _ := strconv.ParseFloat(string(text[3]), 64)

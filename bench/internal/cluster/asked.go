@@ -8,16 +8,16 @@ import (
 
 // Asked are requests for objects of one kind.
 type Asked struct {
-	// Lists are pages of lists, also of metadata, and watches that begin with a list.
+	// Lists counts pages of lists, also of metadata, and watches that begin with a list.
 	Lists int
-	// Probes are requests with the verb LIST that list nothing: for one object, by its name, or with a limit of one.
+	// Probes counts requests with the verb LIST for one object: by name, or with a limit of one.
 	Probes int
-	// Total is the number of requests with the verb LIST by the server's own counter. It is Lists without watches, and
-	// Probes.
+	// Total is the number of LIST requests in the server's own counter: Lists without watches, plus Probes.
 	Total int
 }
 
-// Asked implements Cluster by the audit log, which has the parameters of requests, and by apiserver_request_total.
+// Asked implements Cluster. Lists and Probes come from the audit log, which has parameters of requests, and Total from
+// apiserver_request_total.
 func (r *real) Asked(ctx context.Context, kind load.Kind) (a Asked, err error) {
 	from := r.mark
 	if r.mark, err = r.Mark(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// Access is what a client needs to connect, in a form that can be passed to another process.
+// Access is the configuration of a client, in a form that another process can receive.
 type Access struct {
 	Host  string
 	Token string `json:",omitempty"`
@@ -26,22 +26,22 @@ func (a Access) Config() *rest.Config {
 	}
 }
 
-// Cluster is one API server. Its methods are called by one goroutine.
+// Cluster is one API server. Only one goroutine may use it.
 type Cluster interface {
-	// Access returns the credentials of the only user, who may do everything.
+	// Access returns the credentials of the only user, with all rights.
 	Access() Access
-	// Load creates the objects 0 to n-1 of a kind, except those that exist already.
+	// Load creates the objects 0 to n-1 of a kind, except existing ones.
 	Load(ctx context.Context, kind load.Kind, n int) error
-	// Change sets the revision of the objects with these numbers: the last number last, and on the embedded server the
-	// others in order too.
+	// Change sets the revision of the objects with these numbers. The last number is changed last; the embedded server
+	// changes the others in order, too.
 	Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error
-	// LoseHistory restarts the server: it answers watches from before with 410.
+	// LoseHistory restarts the server, which then answers earlier watches with 410.
 	LoseHistory(ctx context.Context) error
-	// Asked returns what has been asked for a kind since the last call, or since the start.
+	// Asked returns the requests for a kind since the last call, or since the start.
 	Asked(ctx context.Context, kind load.Kind) (Asked, error)
-	// CPU returns the processor time of the server. It returns false if the server has no process of its own.
+	// CPU returns the processor time of the server, and false if the server has no process of its own.
 	CPU() (time.Duration, bool)
-	// Collect has the server collect its garbage.
+	// Collect makes the server run a garbage collection.
 	Collect(ctx context.Context) error
 	// Version returns the version of the server, for the results.
 	Version() string

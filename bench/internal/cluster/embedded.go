@@ -15,11 +15,11 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// minHistory is how many events a watch can go back, in addition to two for each object. A case makes about one change
-// per object.
+// minHistory is the number of events in a watch's history beyond two for each object. A case makes about one change for
+// each object.
 const minHistory = 10_000
 
-// embedded is the API server that runs in this process.
+// embedded is the API server in this process.
 type embedded struct{ *fakeapi.Server }
 
 // StartEmbedded starts an embedded server on a free loopback port, for n objects.
@@ -30,7 +30,7 @@ func StartEmbedded(n int) (Cluster, error) {
 			GroupVersionResource: load.KindOf("widgets").GVR, Kind: "Widget", Singular: "widget", Namespaced: true,
 		}},
 	})}
-	// A real server creates this ConfigMap itself, so informers of ConfigMaps see it on both servers.
+	// A real server creates this ConfigMap, so informers of ConfigMaps see it on both servers.
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
 	}}
@@ -68,7 +68,7 @@ func (e embedded) Load(ctx context.Context, kind load.Kind, n int) error {
 			return err
 		}
 		err := e.Server.Load(kind.GVR, load.WithManagedFields(kind.New(i, 0)))
-		if err != nil && !apierrors.IsAlreadyExists(err) { // it exists from an earlier Load
+		if err != nil && !apierrors.IsAlreadyExists(err) { // created by an earlier Load
 			return err
 		}
 	}

@@ -27,11 +27,11 @@ type real struct {
 	client  kubernetes.Interface
 	version string
 
-	mark   int64 // end of the audit log at the last Asked
-	listed int   // the server's counter of lists then
+	mark   int64 // the end of the audit log at the last Asked
+	listed int   // the server's counter of lists at the last Asked
 }
 
-// StartReal builds kube-apiserver and etcd if they are missing, and starts them with data and logs in dir. args are
+// StartReal starts kube-apiserver and etcd with data and logs in dir. It builds them if they are missing. args are
 // further flags of kube-apiserver.
 func StartReal(ctx context.Context, dir string, args ...string) (Cluster, error) {
 	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, Args: args})
@@ -87,7 +87,7 @@ func (r *real) Load(ctx context.Context, kind load.Kind, n int) error {
 		err := r.client.CoreV1().RESTClient().Post().Namespace(load.Namespace(i)).Resource(kind.Name).
 			Body(kind.New(i, 0)).Do(ctx).Error()
 		if apierrors.IsAlreadyExists(err) {
-			return nil // from an earlier Load
+			return nil // created by an earlier Load
 		}
 		return err
 	})

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A server that has just answered a list of everything is still giving memory back. It is quiet when it uses less than
-// a tenth of a core. The wait for that is bounded.
+// After a list of everything a server releases memory for a while. It counts as quiet when it uses less than a tenth of
+// a core. The wait is bounded.
 const (
 	quietWindow = 300 * time.Millisecond
 	quietShare  = 0.1
 	quietAfter  = 15 * time.Second
 )
 
-// Settle has the server collect its garbage and waits until it is quiet, so that a case does not pay for the one
-// before: one collection of a server with 100,000 pods takes seconds, and the Go runtime begins one every two minutes.
+// Settle makes the server collect its garbage and waits until it is quiet. Otherwise a case would pay for its
+// predecessor: a collection with 100,000 pods takes seconds, and the Go runtime starts one every two minutes.
 func Settle(ctx context.Context, c Cluster) error {
 	if err := c.Collect(ctx); err != nil {
 		return err

@@ -7,7 +7,8 @@ import (
 	"github.com/larder-dev/larder/bench/internal/cluster"
 )
 
-// A case on the embedded server must not share the processor with the garbage of the one before.
+// TestSettleCollectsGarbageOfTheEmbeddedServer checks that Settle runs a garbage collection in the embedded server, so
+// that the next case does not share the processor with it.
 func TestSettleCollectsGarbageOfTheEmbeddedServer(t *testing.T) {
 	c, err := cluster.StartEmbedded(1)
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
-// agent runs until ctx ends, and calls level whenever it has all that the server had.
+// agent runs until ctx ends, and calls level whenever its state equals the server's.
 type agent func(ctx context.Context, level func())
 
-// client is what the agents of a fleet are made of. prepare is called when an agent last ran, or, if it has never run,
-// when the seed is made.
+// client is a kind of agent. prepare is called when an agent last ran, or, for agents that never ran, when the seed is
+// taken.
 type client struct {
 	Name    string
 	prepare func(s *server) agent
@@ -50,7 +50,7 @@ func newClientGo(s *server, list bool) agent {
 	}
 }
 
-// forgetful is a cache.ReflectorStore that keeps nothing: what a client stores costs the server nothing.
+// forgetful is a cache.ReflectorStore that stores nothing: the model counts only the server's costs.
 type forgetful struct{ level func() }
 
 func (forgetful) Add(any) error    { return nil }
@@ -62,8 +62,8 @@ func (f forgetful) Replace([]any, string) error {
 	return nil
 }
 
-// newLarder returns an agent that runs Larder's reflector, and holds what the server has now, unless it is its first
-// start. spread is Options.RelistSpread.
+// newLarder returns an agent with Larder's reflector. It holds the server's current state, unless it starts for the
+// first time. spread is Options.RelistSpread.
 func newLarder(s *server, spread time.Duration) agent {
 	held := sink{}
 	if !s.sc.first {
@@ -72,7 +72,7 @@ func newLarder(s *server, spread time.Duration) agent {
 	return runLarder(s, held, reflector.Options{RelistSpread: spread})
 }
 
-// newSeeded returns an agent that runs Larder's reflector on nothing, with what the server has now as a seed.
+// newSeeded returns an agent with Larder's reflector that has no state, and the server's current state as a seed.
 func newSeeded(s *server) agent {
 	return runLarder(s, sink{}, reflector.Options{Seed: s.seed(s.now())})
 }
@@ -83,7 +83,7 @@ func runLarder(s *server, held sink, o reflector.Options) agent {
 		l := link{s: s, watching: func() {}}
 		held.level = level
 		var verified atomic.Bool
-		// What an informer asks at every connect: whose cluster it is.
+		// An informer requests the cluster id at every connect.
 		o.Verify = func(ctx context.Context, _ time.Time) (reflector.Reason, error) {
 			err := l.get(ctx)
 			if err == nil {
@@ -94,16 +94,16 @@ func runLarder(s *server, held sink, o reflector.Options) agent {
 		if open := o.Seed; open != nil {
 			o.Seed = func(ctx context.Context, after time.Time) (*seed.Seed, error) {
 				if !verified.Load() {
-					return nil, reflector.ErrSeedLater // which cluster's is not known yet
+					return nil, reflector.ErrSeedLater // the seed's cluster is not verified yet
 				}
 				return open(ctx, after)
 			}
 		}
-		_ = reflector.New(l, held, o).Run(ctx) // it ends with ctx
+		_ = reflector.New(l, held, o).Run(ctx) // Run ends with ctx
 	}
 }
 
-// checkpoint is that of an agent that has been told everything until now.
+// checkpoint returns the Checkpoint of an agent with the server's current state.
 func (s *server) checkpoint() reflector.Checkpoint {
 	at := s.now()
 	made := s.changes(at)
@@ -117,8 +117,8 @@ func (s *server) checkpoint() reflector.Checkpoint {
 	return cp
 }
 
-// seed returns reflector.Options.Seed for a snapshot of what the server had at a time. It comes from a CDN: at once,
-// and without the server.
+// seed returns reflector.Options.Seed for a snapshot of the server's state at a time. It stands for a CDN: it answers
+// at once, without the server.
 func (s *server) seed(at time.Duration) func(context.Context, time.Time) (*seed.Seed, error) {
 	kind := &entry.UndecodedKind{Type: reflect.TypeFor[*metav1.PartialObjectMetadata]()}
 	return func(context.Context, time.Time) (*seed.Seed, error) {
@@ -137,7 +137,7 @@ func (s *server) seed(at time.Duration) func(context.Context, time.Time) (*seed.
 	}
 }
 
-// sink is a reflector.Sink that keeps nothing but what a restart would find in the file.
+// sink is a reflector.Sink that stores nothing. It has only the checkpoint of a restart.
 type sink struct {
 	cp    reflector.Checkpoint
 	level func()

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// processor shares its cores among the jobs that it has, as a kernel does among threads: no job gets more than one
-// core, and all get the same.
+// processor shares its cores among jobs, as a kernel does among threads: a job gets one core at most, and all get the
+// same share.
 //
-// Time is kept per job: virtual is how much a job would have had that has been there from the beginning, so each ends
-// when that reaches a value that is known when it comes.
+// virtual is the processor time of a job that exists from the beginning. A job ends when virtual reaches a value that
+// is fixed at its start.
 type processor struct {
 	cores float64
 
-	mu      sync.Mutex // guards what follows
-	jobs    []*job     // in the order in which they end
+	mu      sync.Mutex // guards the fields below
+	jobs    []*job     // in the order of their ends
 	virtual float64    // seconds
 	used    float64    // seconds of all cores
-	at      time.Time  // when virtual and used were that
+	at      time.Time  // time of the last update
 	timer   *time.Timer
 }
 
-// job is one request's work.
+// job is the work of one request.
 type job struct {
 	end  float64
 	done chan struct{}
@@ -34,7 +34,7 @@ func newProcessor(cores int) *processor {
 	return &processor{cores: float64(cores), at: time.Now()}
 }
 
-// work takes so much of the processor, and returns when it has had it, or with the error of ctx.
+// work waits until it has received this much processor time, or returns the error of ctx.
 func (p *processor) work(ctx context.Context, cpu time.Duration) error {
 	j := &job{done: make(chan struct{})}
 	p.update(func() {
@@ -51,14 +51,14 @@ func (p *processor) work(ctx context.Context, cpu time.Duration) error {
 	}
 }
 
-// usage is how many seconds of all cores have been used so far.
+// usage returns the processor time used so far, in seconds of all cores.
 func (p *processor) usage() (seconds float64) {
 	p.update(func() { seconds = p.used })
 	return seconds
 }
 
-// update accounts for the time that has passed, ends the jobs that have had theirs, calls do, and sets the timer to the
-// end of the first job.
+// update adds the time since the last update, ends finished jobs, calls do, and sets the timer to the next end of a
+// job.
 func (p *processor) update(do func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *processor) update(do func()) {
 	p.at = now
 	p.virtual += passed * p.rateLocked()
 	p.used += passed * min(float64(len(p.jobs)), p.cores)
-	// What is less than a microsecond is the rounding of the timer.
+	// A rest of less than a microsecond is a rounding error of the timer.
 	for len(p.jobs) > 0 && p.jobs[0].end <= p.virtual+1e-6 {
 		close(p.jobs[0].done)
 		p.jobs = p.jobs[1:]
@@ -82,5 +82,5 @@ func (p *processor) update(do func()) {
 	}
 }
 
-// rateLocked is how much of a core each job gets.
+// rateLocked returns the share of a core that each job gets.
 func (p *processor) rateLocked() float64 { return min(1, p.cores/float64(max(len(p.jobs), 1))) }

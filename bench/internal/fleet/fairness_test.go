@@ -9,12 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// fairness is the API server's priority and fairness for one account: so many seats, and a queue before them, in order.
-// A request that finds the queue full, or has waited too long in it, is refused.
+// fairness is the API server's priority and fairness for one account: a number of seats, and a queue in order of
+// arrival. A request is refused if the queue is full, or if it has waited too long in it.
 type fairness struct {
 	seats *semaphore.Weighted
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	queued  int
 	dropped dropped
 }
@@ -23,7 +23,7 @@ func newFairness() *fairness {
 	return &fairness{seats: semaphore.NewWeighted(allSeats), dropped: dropped{retryAfter: 1}}
 }
 
-// take waits for the seats. If it returns nil, release them.
+// take waits for the seats. The caller must release them, unless take returns an error.
 func (f *fairness) take(ctx context.Context, seats int64) error {
 	if f.seats.TryAcquire(seats) {
 		return nil
@@ -43,7 +43,7 @@ func (f *fairness) take(ctx context.Context, seats int64) error {
 	return f.refuse()
 }
 
-// queue changes the queue's length, and reports whether there is room for that.
+// queue changes the length of the queue, and reports whether it fits.
 func (f *fairness) queue(by int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,15 +60,15 @@ func (f *fairness) refuse() error {
 	return apierrors.NewTooManyRequests("too many requests, please try again later", f.dropped.note(time.Now().Unix()))
 }
 
-// maxRetryAfter bounds Retry-After.
+// maxRetryAfter bounds Retry-After, in seconds.
 const maxRetryAfter = 32
 
-// dropped sets Retry-After by how many requests were refused of late, in seconds, as apiserver's
-// dropped_requests_tracker.go does: it doubles while three a second are refused, and goes down by one while less than
-// one is.
+// dropped computes Retry-After from the number of recently refused requests, like apiserver's
+// dropped_requests_tracker.go. It doubles while at least three requests a second are refused, and falls by a second
+// while less than one is.
 type dropped struct {
 	retryAfter, raised int64
-	// counts are of the last maxRetryAfter seconds, at second modulo length.
+	// counts are the refused requests of each of the last maxRetryAfter seconds, at the second modulo the length.
 	counts [2 * maxRetryAfter]int64
 	second int64
 }
@@ -88,7 +88,7 @@ func (d *dropped) note(second int64) int {
 
 func (d *dropped) of(second int64) *int64 { return &d.counts[second%int64(len(d.counts))] }
 
-// adapt is done once a second.
+// adapt updates Retry-After once a second.
 func (d *dropped) adapt(second int64) {
 	n := int64(0)
 	for i := range d.retryAfter {

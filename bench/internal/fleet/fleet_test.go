@@ -26,14 +26,14 @@ var (
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
-	// The default handler holds a lock while it sleeps, and time stands still for a bubble while one of its goroutines
+	// The default handler holds a lock while it sleeps. The time of a bubble stands still while one of its goroutines
 	// waits for a lock.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }
 
-// TestFleet runs every scenario with every kind of agent, and wants of Larder's that they list only if the history is
-// lost, or if they begin with nothing, not even a seed, and then once each and not all at a time.
+// TestFleet runs every scenario with every kind of agent. Larder's agents may list only if the history is lost, or if
+// they start without state and seed: once for each agent, and spread over time.
 func TestFleet(t *testing.T) {
 	var runs []summary
 	table := "\n" + heading
@@ -63,7 +63,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// check is what must hold for any number of agents.
+// check checks the results that must hold for any number of agents.
 func check(t *testing.T, sc scenario, c client, s summary) {
 	if s.All < 0 {
 		t.Errorf("%.0f %% of the agents were up to date at the end", s.Series.Level[len(s.Series.Level)-1])
@@ -78,7 +78,7 @@ func check(t *testing.T, sc scenario, c client, s summary) {
 	if most := s.Agents/5 + 10; s.PeakLists > most {
 		t.Errorf("%d lists were begun in one second, want at most %d", s.PeakLists, most)
 	}
-	// What it takes to send all objects to a hundredth of the agents, twice.
+	// The bound is the size of all objects for a hundredth of the agents, twice.
 	if most := 2 * float64(s.Agents) * watchListCost.bytes / 1e9 / 100; want == 0 && s.GB > most {
 		t.Errorf("%.1f GB were received, want at most %.1f", s.GB, most)
 	}
@@ -92,7 +92,7 @@ func simulate(t *testing.T, sc scenario, c client, n int) (samples []sample) {
 		defer wg.Wait()
 		defer cancel()
 		s, within := newServer(sc), spread
-		time.Sleep(time.Minute) // some history
+		time.Sleep(time.Minute) // for some history
 		agents := make([]agent, n)
 		for i := range agents {
 			agents[i] = c.prepare(s)
@@ -126,7 +126,7 @@ func simulate(t *testing.T, sc scenario, c client, n int) (samples []sample) {
 	return samples
 }
 
-// levelOnce returns what an agent calls when it is level: it counts the first time since time zero.
+// levelOnce returns the function that an agent calls when it is level. It counts the first call after time zero.
 func levelOnce(s *server, level *atomic.Int64) func() {
 	var once sync.Once
 	return func() {

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestHistory: what a list shows at any time is what a watch from the beginning has sent until then, and a watch from
-// any resourceVersion goes on with the change after it.
+// TestHistory checks that a list at any time equals the events of a watch until then, and that a watch from any
+// resourceVersion continues with the next change.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := history{began: time.Now()}

@@ -15,24 +15,24 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// link is an agent's way to the server: a cache.ListerWatcherWithContext, which does what client-go's REST client does
-// with what is refused.
+// link is an agent's connection to the server. It is a cache.ListerWatcherWithContext with the retries of client-go's
+// REST client.
 type link struct {
 	s *server
-	// watching is called when the server has taken up a watch where the agent stood.
+	// watching is called when the server has accepted a watch from the agent's resourceVersion.
 	watching func()
 }
 
-// unlisting is one whose client cannot list by a watch.
+// unlisting is a client that cannot list by a watch.
 type unlisting struct{ cache.ListerWatcher }
 
-// IsWatchListSemanticsUnSupported implements what client-go asks for.
+// IsWatchListSemanticsUnSupported implements client-go's check for WatchList.
 func (unlisting) IsWatchListSemanticsUnSupported() bool { return true }
 
-// restRetries is how often client-go's REST client makes a request again that is refused with Retry-After.
+// restRetries is the number of retries of client-go's REST client after Retry-After.
 const restRetries = 10
 
-// ask makes a request. Of each answer the caller's trace is told, as by net/http.
+// ask sends a request. Like net/http, it reports each answer to the caller's trace.
 func (l link) ask(ctx context.Context, r request) error {
 	for n := 0; ; n++ {
 		err := l.s.serve(ctx, r)
@@ -49,7 +49,7 @@ func (l link) ask(ctx context.Context, r request) error {
 	}
 }
 
-// get is a request of one small object.
+// get requests one small object.
 func (l link) get(ctx context.Context) error { return l.ask(ctx, request{cost: smallCost}) }
 
 // ListWithContext implements cache.ListerWatcherWithContext.
@@ -59,7 +59,7 @@ func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtim
 		return l.lookUp(ctx, o.FieldSelector)
 	case o.Limit == 1:
 		return l.answer(l.get(ctx), 0, 1, "more")
-	case o.Limit > 0 && o.ResourceVersion != "0": // a watch cache that may be behind heeds no limit
+	case o.Limit > 0 && o.ResourceVersion != "0": // with resourceVersion "0" the watch cache ignores the limit
 		return l.page(ctx, o)
 	}
 	return l.answer(l.ask(ctx, request{cost: listCost, begins: true}), 0, kept, "")
@@ -79,7 +79,7 @@ func (l link) lookUp(ctx context.Context, selector string) (runtime.Object, erro
 	return l.answer(l.get(ctx), i, i+1, "")
 }
 
-// page has as many objects as are asked for, of those that are charged for. The token is how many have been before.
+// page returns a page. Costs and the token count the objects that the model stands for, not the objects in the page.
 func (l link) page(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	from, _ := strconv.Atoi(o.Continue)
 	n := min(int(o.Limit), objects-from)
@@ -91,7 +91,7 @@ func (l link) page(ctx context.Context, o metav1.ListOptions) (runtime.Object, e
 	return l.answer(err, from*kept/objects, (from+n)*kept/objects, token)
 }
 
-// answer is a list of the objects from and up to an index, unless the request has failed.
+// answer returns a list of the objects with indexes from (included) to to (excluded), or the error of the request.
 func (l link) answer(err error, from, to int, token string) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (l link) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch
 	return l.s.watch(stream{rv: rv, initial: initial, end: end, accepted: l.watching}), nil
 }
 
-// sleep returns early, with the error of ctx, when that ends.
+// sleep waits for a time, or returns the error of ctx when it ends earlier.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

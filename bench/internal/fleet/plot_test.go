@@ -14,10 +14,10 @@ import (
 	"github.com/larder-dev/larder/bench/internal/chart"
 )
 
-// panel is what is drawn of a scenario over time.
+// panel is a figure of a scenario over time.
 type panel struct {
 	label string
-	// least is what zero is drawn as on a logarithmic scale; most is the end of a linear one, which begins with zero.
+	// least is the lower bound of a logarithmic scale, and most the end of a linear scale, which begins with zero.
 	least, most float64
 	of          func(series) []float64
 }
@@ -29,7 +29,7 @@ var panels = []panel{
 	{label: "agents up to date, %", most: 100, of: func(s series) []float64 { return s.Level }},
 }
 
-// colors tell the clients apart without red and green.
+// colors distinguish the clients without red and green.
 var colors = map[string]color.RGBA{
 	larder.Name:      {0, 114, 178, 255},
 	spreading.Name:   {86, 180, 233, 255},
@@ -38,7 +38,7 @@ var colors = map[string]color.RGBA{
 	clientGoGet.Name: {230, 159, 0, 255},
 }
 
-// The picture has a block for each scenario: its title, two panels, and two below them.
+// The picture has a block for each scenario: its title, and two rows of two panels.
 const (
 	columns     = 2
 	panelHeight = 150 * vg.Length(1)
@@ -138,8 +138,8 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// points are a value for each step; of a long run, for each minute, since what a list brings is counted when it is
-// done.
+// points returns a value for each step. Long runs get a value for each minute, since the bytes of a list are counted at
+// its end.
 func points(values []float64, least float64) (xys plotter.XYs) {
 	mean := 1
 	if len(values)*step > 15*60 {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestProcessor: jobs share the cores, none gets more than one, and what is given up leaves its part to the others.
+// TestProcessor checks that jobs share the cores, that none gets more than one, and that an abandoned job frees its
+// share.
 func TestProcessor(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -23,7 +24,7 @@ func TestProcessor(t *testing.T) {
 			[]time.Duration{time.Second, time.Second, time.Second, time.Second},
 			[]time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second},
 		},
-		// Three share two cores until the short one has had its second, after 1.5 s.
+		// Three jobs share two cores until the short one has received a second, after 1.5 s.
 		{
 			"a short one",
 			[]time.Duration{time.Second, 2 * time.Second, 2 * time.Second},
@@ -72,7 +73,7 @@ func TestProcessor(t *testing.T) {
 	})
 }
 
-// TestFairness: seats, the queue in order, its wait, its length, and Retry-After under pressure.
+// TestFairness checks seats, and the order, timeout and length of the queue.
 func TestFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFairness()
@@ -122,7 +123,7 @@ func TestFairness(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: it grows while many are refused, up to its bound, and goes back.
+// TestRetryAfter checks that Retry-After grows to its bound while many requests are refused, and falls afterwards.
 func TestRetryAfter(t *testing.T) {
 	d := dropped{retryAfter: 1}
 	got := 0

@@ -9,17 +9,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// scenario is what happens to the fleet at its time zero.
+// scenario is an event for the whole fleet at time zero.
 type scenario struct {
 	Name, Title string
-	// restart: the agents are restarted, within startWithin. Otherwise all connections break, and for the time away a
-	// request fails as down says.
+	// restart: the agents restart, within startWithin. Otherwise all connections break, and for the time away a request
+	// returns the error of down.
 	restart bool
-	// first: the agents have never run, and have nothing that is stored. restart is true, too.
+	// first: the agents never ran, and have no stored state. restart is true, too.
 	first bool
 	down  func() error
 	away  time.Duration
-	// lost: the server comes back without its history.
+	// lost: the server returns without its history.
 	lost bool
 }
 
@@ -31,7 +31,7 @@ var scenarios = []scenario{
 	{Name: "first", Title: "All agents start for the first time", restart: true, first: true},
 }
 
-// clients are the kinds of agents with which the scenario is run.
+// clients returns the kinds of agents that run in the scenario.
 func (sc scenario) clients() []client {
 	switch {
 	case sc.lost:
@@ -42,7 +42,7 @@ func (sc scenario) clients() []client {
 	return []client{larder, clientGo, clientGoGet}
 }
 
-// lists is how many lists n agents of a kind need.
+// lists returns the number of lists that n agents of a kind need.
 func (sc scenario) lists(c client, n int) int {
 	if sc.lost || sc.first && c.Name != seeded.Name {
 		return n
@@ -50,7 +50,7 @@ func (sc scenario) lists(c client, n int) int {
 	return 0
 }
 
-// refused is the error where nobody listens, and unavailable that of a load balancer that has no server.
+// refused returns the error of a closed port, and unavailable the answer of a load balancer without a server.
 func refused() error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
@@ -60,21 +60,20 @@ func unavailable() error {
 }
 
 const (
-	// startWithin is how far apart agents start that are restarted, and spread how far apart they were when they
-	// first did.
+	// startWithin is the time in which restarted agents start, and spread the time in which they first started.
 	startWithin = 10 * time.Second
 	spread      = 2 * time.Minute
-	// outage is how long agents that are restarted were away, and seedAge how old the seed is with which new ones begin.
+	// outage is how long restarted agents were down, and seedAge the age of the seed of new agents.
 	outage  = time.Minute
 	seedAge = 2 * time.Minute
-	// watched is how long a run goes on at least, longest at most. Every run lasts until all agents are level.
+	// watched is the minimal duration of a run, and longest the maximal. A run ends when all agents are level.
 	watched = 10 * time.Minute
 	longest = 3 * time.Hour
 )
 
-// sample is the state after some seconds.
+// sample is the state after a number of seconds.
 type sample struct {
 	tally
-	CPU   float64 // seconds of all cores, since the beginning
-	Level int     // agents that have been level since time zero
+	CPU   float64 // seconds of all cores, since the start
+	Level int     // agents that were level since time zero
 }

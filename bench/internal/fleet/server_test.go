@@ -16,27 +16,27 @@ type server struct {
 	cpu *processor
 	apf *fairness
 
-	mu     sync.Mutex    // guards what follows
-	zero   time.Time     // when the scenario begins; nothing is charged or counted before
-	oldest int64         // a watch from before has no history
-	broken chan struct{} // closed when the connections break; nil once they have
+	mu     sync.Mutex    // guards the fields below
+	zero   time.Time     // start of the scenario; earlier requests cost nothing and are not counted
+	oldest int64         // watches from an earlier resourceVersion get 410
+	broken chan struct{} // closed to break the connections; nil afterwards
 	tally  tally
 }
 
-// request is one as the server sees it.
+// request is a request in the model.
 type request struct {
 	cost
 	watch bool
-	// begins a list.
+	// begins is true for the first request of a list.
 	begins bool
 }
 
-// tally counts since time zero.
+// tally counts requests since time zero.
 type tally struct {
 	Requests int
-	// Refused are those that came to nothing: refused by whomever, or too late.
+	// Refused counts failed requests: refused by a load balancer or the server, or timed out.
 	Refused int
-	// Begun are lists that the server has begun to serve.
+	// Begun counts lists that the server has begun to serve.
 	Begun int
 	Bytes float64
 }
@@ -48,7 +48,7 @@ func newServer(sc scenario) *server {
 	}
 }
 
-// begin is time zero.
+// begin starts the scenario.
 func (s *server) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *server) begin() {
 	}
 }
 
-// begun reports whether time zero is over.
+// begun reports whether the scenario has started.
 func (s *server) begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *server) serve(ctx context.Context, r request) error {
 	return nil
 }
 
-// away returns how a request fails while the server is not there.
+// away returns the error of requests while the server is down or starts.
 func (s *server) away() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,10 +113,10 @@ func (s *server) away() error {
 	return nil
 }
 
-// errLate is how the context of a handler ends.
+// errLate is the cause when the context of a handler times out.
 var errLate = errors.New("the handler's time is up")
 
-// handle waits for a seat and does the work.
+// handle waits for seats and takes the processor time.
 func (s *server) handle(ctx context.Context, r request) error {
 	if err := s.apf.take(ctx, r.seats); err != nil {
 		return err

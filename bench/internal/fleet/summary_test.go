@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// series is what a run showed, for the plot: a value for each step of so many seconds.
+// series are the measurements of a run for the plot: a value for each step.
 type series struct {
 	Requests []float64 `json:"requestsPerSecond"`
 	MB       []float64 `json:"megabytesPerSecond"`
@@ -13,28 +13,28 @@ type series struct {
 	Level    []float64 `json:"percentLevel"`
 }
 
-// summary is what a run came to.
+// summary is the result of a run.
 type summary struct {
 	Scenario string  `json:"scenario"`
 	Client   string  `json:"client"`
 	Agents   int     `json:"agents"`
 	GB       float64 `json:"gigabytes"`
 	CPU      float64 `json:"cpuSeconds"`
-	// Lists that the server has begun to serve, and the most of them in one second.
+	// Lists that the server has begun to serve, and their maximum in one second.
 	Lists     int `json:"lists"`
 	PeakLists int `json:"peakListsPerSecond"`
 	Requests  int `json:"requests"`
 	Refused   int `json:"refused"`
 	Peak      int `json:"peakRequestsPerSecond"`
-	// Half and All are after how many seconds so many were level.
+	// Half and All are the seconds until half of the agents, and all of them, were level.
 	Half int `json:"secondsToHalf"`
 	All  int `json:"secondsToAll"`
-	// Full is for how many seconds more than nine tenths of the cores were busy.
+	// Full is the number of seconds with more than nine tenths of the cores busy.
 	Full   int    `json:"secondsFull"`
 	Series series `json:"series"`
 }
 
-// step is how many seconds a point of a series stands for.
+// step is the number of seconds of a point of a series.
 const step = 10
 
 func summarize(sc scenario, c client, n int, samples []sample) summary {
@@ -69,10 +69,10 @@ func summarize(sc scenario, c client, n int, samples []sample) summary {
 	return s
 }
 
-// rounded has three decimals.
+// rounded rounds to three decimals.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// String is a row of a table.
+// String returns a row of the table.
 func (s summary) String() string {
 	return fmt.Sprintf("| %s | %s | %d | %d | %.1f GB | %.0f s | %d | %d | %d s | %d s | %d s |",
 		s.Scenario, s.Client, s.Lists, s.PeakLists, s.GB, s.CPU, s.Requests, s.Peak, s.Full, s.Half, s.All)

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream is what an open watch sends.
+// stream is an open watch.
 type stream struct {
 	s *server
-	// rv is where it begins, or initial: it begins with all objects.
+	// rv is the resourceVersion to begin after. With initial, the stream begins with all objects instead.
 	rv      int64
 	initial bool
-	// accepted is called if the server still has the history of one that does not.
+	// accepted is called if the server has the history since rv.
 	accepted func()
-	// end is when it ends, unless its connection breaks before.
+	// end is the time of the watch's timeout. A broken connection ends it earlier.
 	end     time.Time
 	broken  <-chan struct{}
 	stopped <-chan struct{}
@@ -76,7 +76,7 @@ func (st stream) run(oldest int64) {
 	}
 }
 
-// begin sends what a watch begins with, and returns the first change that has to follow; false if that is its end.
+// begin sends the initial events, and returns the next change to send, or false at the end of the stream.
 func (st stream) begin(oldest int64) (next int, ok bool) {
 	at := st.s.now()
 	switch {
@@ -97,7 +97,7 @@ func (st stream) begin(oldest int64) (next int, ok bool) {
 	return st.s.next(st.rv), true
 }
 
-// untilBookmark is the time to the next: about a minute, and one about two seconds before the end.
+// untilBookmark returns the time to the next bookmark: about a minute, and one about two seconds before the end.
 func (st stream) untilBookmark() time.Duration {
 	left := time.Until(st.end) - 2*time.Second
 	if left <= 0 {
@@ -106,14 +106,14 @@ func (st stream) untilBookmark() time.Duration {
 	return min(left, time.Minute+rand.N(time.Second))
 }
 
-// bookmarkAt says that all up to rv has been sent.
+// bookmarkAt returns a bookmark at rv.
 func bookmarkAt(rv int64, annotations map[string]string) runtime.Object {
 	return &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(rv, 10), Annotations: annotations},
 	}
 }
 
-// send reports whether the event was taken.
+// send sends an event, and returns false if the stream has ended.
 func (st stream) send(t watch.EventType, obj runtime.Object) bool {
 	select {
 	case st.results <- watch.Event{Type: t, Object: obj}:

@@ -9,20 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kept is how many objects there are, each for 1,000 of those that are charged for.
+// kept is the number of objects in the model. Each stands for 1,000 objects.
 const kept = 100
 
-// history is what is written to the cluster, as it depends on the time since it began: every changeEvery one object
-// changes, each in its turn, and the resourceVersion grows by rvRate a second besides.
+// history is the sequence of writes to the cluster, as a function of the time since its start. One object after the
+// other changes, every changeEvery. Besides, the resourceVersion grows by rvRate a second.
 type history struct{ began time.Time }
 
-// now is the time since the beginning, which the other methods take.
+// now returns the time since the start, the argument of the other methods.
 func (h history) now() time.Duration { return time.Since(h.began) }
 
-// changes is how many there have been. The first is change 1.
+// changes returns the number of changes so far. The first has number 1.
 func (history) changes(at time.Duration) int { return int(at / changeEvery) }
 
-// due is how long it is until a change.
+// due returns the time until a change.
 func (h history) due(change int) time.Duration {
 	return time.Until(h.began.Add(time.Duration(change) * changeEvery))
 }
@@ -31,18 +31,18 @@ func (h history) rv(at time.Duration) int64 {
 	return kept + 1 + int64(at.Seconds()*rvRate) + int64(h.changes(at))
 }
 
-// next is the first change that a watch from a resourceVersion has to send.
+// next returns the first change that a watch from a resourceVersion has to send.
 func (h history) next(rv int64) int {
 	const each = rvRate*int64(changeEvery/time.Second) + 1
 	return int(max(rv-kept-1, 0)/each) + 1
 }
 
-// changed is the object that a change made.
+// changed returns the object after a change.
 func (h history) changed(change int) *metav1.PartialObjectMetadata {
 	return object((change-1)%kept, h.rv(time.Duration(change)*changeEvery))
 }
 
-// objects are those from and up to an index, in order of their names, with their last changes.
+// objects returns the objects with indexes from (included) to to (excluded), ordered by name, after their last changes.
 func (h history) objects(at time.Duration, from, to int) []*metav1.PartialObjectMetadata {
 	var all []*metav1.PartialObjectMetadata
 	for i := from; i < to; i++ {

@@ -6,7 +6,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Collection asks the sync that holds a store for its first collection; false while there is no answer.
+// Collection returns the first collection of the sync process that holds a store; false while it does not answer.
 func Collection(ctx context.Context, store string) (c source.Collection, ok bool) {
 	client, _, err := source.Dial(ctx, store)
 	if err != nil {
@@ -20,7 +20,7 @@ func Collection(ctx context.Context, store string) (c source.Collection, ok bool
 	return status.Collections[0], true
 }
 
-// Synced is how many objects the first collection has, and whether it has synced.
+// Synced returns the number of objects in the first collection, and whether it has synced.
 func Synced(ctx context.Context, store string) (objects int, synced bool) {
 	c, ok := Collection(ctx, store)
 	return c.Objects, ok && c.Live.Synced

@@ -1,3 +1,3 @@
-// Package larder is larder as a process of its own: the same program, started with Argument, so that its memory and its
-// processor time are its own. Collection and Synced ask a running larder sync how far it is.
+// Package larder runs larder in a process of its own, whose memory and processor time can be measured: the same
+// program, started with Argument. Collection and Synced query a running larder sync for its progress.
 package larder

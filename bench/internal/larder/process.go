@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// Argument is the first argument of the process that is larder: the others are those of the command line.
+// Argument is the first argument of a process that runs larder. The arguments of its command line follow.
 const Argument = "larder"
 
 // Main runs the command line, and returns its exit code.
@@ -21,14 +21,14 @@ func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, command.IO{Out: os.Stdout, Err: os.Stderr})
 }
 
-// Process is a running larder sync. Its log is beside the store. The caller must stop it.
+// Process is a running larder sync. Its log file is beside the store. The caller must stop it.
 type Process struct {
 	cmd   *exec.Cmd
 	log   *os.File
 	ended chan error
 }
 
-// StartSync starts larder sync of a server into a store, with further arguments.
+// StartSync starts larder sync from a server into a store, with additional arguments.
 func StartSync(access cluster.Access, store string, more ...string) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -54,19 +54,19 @@ func StartSync(access cluster.Access, store string, more ...string) (*Process, e
 	return p, nil
 }
 
-// PID is the id of the process.
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Ended reports whether the process has ended by itself.
 func (p *Process) Ended() bool { return len(p.ended) > 0 }
 
-// Stop ends the process, which writes what it has not written, and waits for it. It fails, with the log, if the process
-// has not ended well.
+// Stop makes the process commit its changes and exit, and waits for it. If the exit code is not 0, the error has the
+// log.
 func (p *Process) Stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended, which Wait tells
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has exited; Wait returns the reason
 	err := errors.Join(<-p.ended, p.log.Close())
 	if err != nil {
-		text, _ := os.ReadFile(p.log.Name()) // the error is told without it
+		text, _ := os.ReadFile(p.log.Name()) // without the log the error is still returned
 		err = fmt.Errorf("larder sync: %w: %s", err, text)
 	}
 	return err

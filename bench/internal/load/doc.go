@@ -1,6 +1,6 @@
-// Package load makes the objects of the benchmark. Every object is a function of its number and revision, so no copy of
-// a server's objects is needed.
+// Package load creates the objects of the benchmark. Every object is a function of its number and revision, so no copy
+// of a server's objects is needed.
 //
-// Pods are of about 2.7 KB in protobuf, managedFields included, 1,000 to a namespace; ConfigMaps carry large bodies;
-// widgets are small custom resources, of which there can be a million.
+// Pods have about 2.7 KB in protobuf, including managedFields, 1,000 in a namespace. ConfigMaps have large bodies.
+// Widgets are small custom resources, up to a million.
 package load

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// PerNamespace is how many objects a namespace holds.
+// PerNamespace is the number of objects in a namespace.
 const PerNamespace = 1000
 
-// RevisionAnnotation says how often an object has been changed, and MadeAnnotation when (nanoseconds since 1970), where
-// the change was made by the embedded server.
+// RevisionAnnotation has the number of changes of an object. MadeAnnotation has the time of the last change
+// (nanoseconds since 1970), if the embedded server made it.
 const (
 	RevisionAnnotation = "bench.larder.dev/revision"
 	MadeAnnotation     = "bench.larder.dev/made"
@@ -26,10 +26,10 @@ const (
 
 // Kind is one resource of the benchmark.
 type Kind struct {
-	// Name is the plural; results use it.
+	// Name is the plural, also in results.
 	Name string
 	GVR  schema.GroupVersionResource
-	// Example is an empty object; nil if there is no Go type for it.
+	// Example is an empty object; nil for a kind without a Go type.
 	Example runtime.Object
 	// New returns object i after revision changes.
 	New func(i, revision int) runtime.Object
@@ -44,7 +44,7 @@ var Kinds = []Kind{
 	{"widgets", widgetVersion.WithResource("widgets"), nil, newWidget},
 }
 
-// KindOf returns the kind with that name, which must be in Kinds.
+// KindOf returns the kind of this name, which must be in Kinds.
 func KindOf(name string) Kind {
 	for _, k := range Kinds {
 		if k.Name == name {
@@ -62,14 +62,14 @@ func (k Kind) ObjectName(i int) string { return objectName(k.Name, i) }
 
 func objectName(kind string, i int) string { return fmt.Sprintf("%s-%07d", kind, i) }
 
-// Made reports whether the benchmark has made the object with that name. A cluster has others: the API server itself
-// makes a ConfigMap in kube-system.
+// Made reports whether the benchmark has created the object of this name. A cluster has others: the API server creates
+// a ConfigMap in kube-system.
 func (k Kind) Made(name string) bool { return strings.HasPrefix(name, k.Name+"-") }
 
 // Namespace returns the namespace of object i.
 func Namespace(i int) string { return fmt.Sprintf("bench-%04d", i/PerNamespace) }
 
-// Revision returns how often an object has been changed, and when; zero if the object does not say.
+// Revision returns the revision of an object and the time of its last change; zero without an annotation.
 func Revision(obj any) (revision int, made int64) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -81,15 +81,15 @@ func Revision(obj any) (revision int, made int64) {
 	return revision, made
 }
 
-// configMapBytes is the size of a body.
+// configMapBytes is the size of a ConfigMap's body.
 const configMapBytes = 100 << 10
 
-// newConfigMap fills the body with random bytes in base64: compression takes a quarter off it, not more.
+// newConfigMap fills the body with random bytes in base64, which compress by a quarter.
 func newConfigMap(i, revision int) runtime.Object {
 	var seed [32]byte
 	copy(seed[:], strconv.Itoa(i))
 	raw := make([]byte, base64.StdEncoding.DecodedLen(configMapBytes))
-	_, _ = rand.NewChaCha8(seed).Read(raw) // it never fails
+	_, _ = rand.NewChaCha8(seed).Read(raw) // never fails
 	cm := &corev1.ConfigMap{Data: map[string]string{"body": base64.StdEncoding.EncodeToString(raw)}}
 	cm.Namespace, cm.Name = Namespace(i), objectName("configmaps", i)
 	cm.Annotations = map[string]string{RevisionAnnotation: strconv.Itoa(revision)}

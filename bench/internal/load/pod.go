@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// podStart is a fixed time, so that an object is always the same.
+// podStart is a fixed time, so that a pod depends only on its number and revision.
 var podStart = metav1.NewTime(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
 
 func newPod(i, revision int) runtime.Object {
-	// A hundred successive pods belong to one deployment, and differ as little as such pods do.
+	// A hundred successive pods belong to one deployment, and differ as little as real ones.
 	app, hash := fmt.Sprintf("service-%05d", i/100), fmt.Sprintf("%010x", i/100*7919)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -99,8 +99,8 @@ func newContainer(app string, i int) corev1.Container {
 	}
 }
 
-// WithManagedFields adds to a pod, as a real server does, a managedFields entry of its one manager with every field. It
-// leaves other kinds as they are.
+// WithManagedFields adds managedFields to a pod, as a real server does: one manager with every field. Other kinds stay
+// unchanged.
 func WithManagedFields(obj runtime.Object) runtime.Object {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		pod.ManagedFields = []metav1.ManagedFieldsEntry{{
@@ -111,11 +111,11 @@ func WithManagedFields(obj runtime.Object) runtime.Object {
 	return obj
 }
 
-// podFields is the same for every pod, as all have the same shape.
+// podFields returns the managedFields that all pods share, since all have the same fields.
 var podFields = sync.OnceValue(func() string {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(newPod(0, 0))
 	if err != nil {
-		panic(err) // a pod of our own making
+		panic(err) // cannot happen: newPod returns a valid pod
 	}
 	delete(content, "status")
 	fields, err := fieldpath.SetFromValue(value.NewValueInterface(content)).ToJSON()

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// sampleEvery is the interval of Sampler: a decoded page of a list lives longer.
+// sampleEvery is the interval of Sampler, shorter than the life of a decoded page of a list.
 const sampleEvery = 10 * time.Millisecond
 
 // Memory is resident memory, in bytes.
 type Memory struct {
-	// Anon belongs to the process alone: heap and stacks.
+	// Anon is private memory of the process: heap and stacks.
 	Anon int64
-	// File is mapped from files: the kernel can take it back at any time.
+	// File is mapped from files; the kernel can reclaim it at any time.
 	File int64
 }
 
-// Sampler keeps the peaks of this process's memory. The caller must stop it.
+// Sampler records the peaks of this process's memory. The caller must stop it.
 type Sampler struct {
 	stop chan struct{}
 	done sync.WaitGroup
@@ -49,7 +49,7 @@ func StartSampler() (*Sampler, error) {
 	return s, nil
 }
 
-// Peak returns the highest values so far, the current ones included.
+// Peak returns the highest values so far, including the current ones.
 func (s *Sampler) Peak() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Sampler) Peak() Memory {
 	return s.peak
 }
 
-// Stop ends the sampling and waits for it.
+// Stop stops the sampler and waits for its goroutine.
 func (s *Sampler) Stop() {
 	close(s.stop)
 	s.done.Wait()
@@ -76,19 +76,19 @@ func ownMemory() (Memory, error) {
 	return Memory{Anon: (resident - shared) * page, File: shared * page}, err
 }
 
-// WrittenBytes returns how many bytes this process has caused to be written to disks since it started.
+// WrittenBytes returns the number of bytes that this process has caused to be written to disks.
 func WrittenBytes() (int64, error) { return Written(os.Getpid()) }
 
-// Written is WrittenBytes of another process: 0 if its files are on a file system in memory.
+// Written is WrittenBytes of another process. It is 0 for files in a memory file system.
 func Written(pid int) (int64, error) { return field(pid, "io", "write_bytes") }
 
-// Anon returns the resident memory of another process that is not of files, in bytes.
+// Anon returns the anonymous resident memory of another process, in bytes.
 func Anon(pid int) (int64, error) {
 	kB, err := field(pid, "status", "RssAnon")
 	return kB << 10, err
 }
 
-// field returns a number from a file of a process.
+// field returns a number from a file of /proc/PID.
 func field(pid int, file, name string) (n int64, err error) {
 	path := fmt.Sprintf("/proc/%d/%s", pid, file)
 	text, err := os.ReadFile(path)
@@ -103,10 +103,10 @@ func field(pid int, file, name string) (n int64, err error) {
 	return n, err
 }
 
-// tick is the unit of /proc/<pid>/stat: USER_HZ is 100 on every architecture that Go supports.
+// tick is the unit of times in /proc/PID/stat: USER_HZ is 100 on every architecture of Go.
 const tick = time.Second / 100
 
-// CPU returns the processor time that a process has used, in user space and in the kernel, in steps of 10 ms.
+// CPU returns the processor time of a process, in user space and in the kernel, in steps of 10 ms.
 func CPU(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -115,8 +115,8 @@ func CPU(pid int) (time.Duration, error) {
 	return parseStat(string(text))
 }
 
-// parseStat adds up utime and stime, the 14th and 15th field. The second is the name of the program in parentheses,
-// which may hold both.
+// parseStat adds utime and stime, the 14th and 15th fields. The second field is the program's name in parentheses,
+// which may itself contain spaces and parentheses.
 func parseStat(text string) (time.Duration, error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {

@@ -6,8 +6,8 @@ import (
 	"runtime/pprof"
 )
 
-// Profile runs a function, and writes profiles of the processor and of what was allocated, as <name>.cpu.pprof and
-// <name>.heap.pprof. Those of a later run replace them.
+// Profile runs a function and writes a CPU profile and a heap profile, <name>.cpu.pprof and <name>.heap.pprof. It
+// replaces existing files.
 func Profile(name string, run func() error) (err error) {
 	cpu, err := os.Create(name + ".cpu.pprof")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Figure returns a value with its unit, to three digits.
+// Figure returns a value with its unit, in three digits.
 func Figure(value float64, unit scenario.Unit) string {
 	switch unit {
 	case scenario.Seconds:
@@ -38,10 +38,10 @@ func Figure(value float64, unit scenario.Unit) string {
 	return digits(value) + string(unit)
 }
 
-// english writes commas between thousands.
+// english formats numbers with commas between thousands.
 var english = message.NewPrinter(language.English)
 
-// digits returns a value with at least three digits.
+// digits formats a value with at least three digits.
 func digits(value float64) string {
 	if value == 0 {
 		return "0"
@@ -49,10 +49,10 @@ func digits(value float64) string {
 	return english.Sprintf("%.*f", max(2-int(math.Floor(math.Log10(math.Abs(value)))), 0), value)
 }
 
-// count returns a whole number with commas.
+// count formats a whole number with commas.
 func count(value float64) string { return english.Sprintf("%.0f", value) }
 
-// ratioText returns a ratio; "" if there is none.
+// ratioText formats a ratio; "" for nil.
 func ratioText(ratio *float64) string {
 	if ratio == nil {
 		return ""
@@ -60,7 +60,7 @@ func ratioText(ratio *float64) string {
 	return Ratio(*ratio)
 }
 
-// Ratio returns a ratio, as a fraction if it is small.
+// Ratio formats a ratio, small ones as fractions.
 func Ratio(ratio float64) string {
 	if ratio > 0 && ratio < 0.1 {
 		return "1/" + count(1/ratio)
@@ -68,7 +68,7 @@ func Ratio(ratio float64) string {
 	return digits(ratio) + "×"
 }
 
-// Line returns the figures of one case in a line.
+// Line formats the figures of one case.
 func Line(s scenario.Scenario, result scenario.Result) string {
 	var parts []string
 	for _, m := range s.Metrics {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Sample is the result of one case.
+// Sample is the result of one run of a case.
 type Sample struct {
 	Scenario, Kind string
 	N              int
@@ -20,11 +20,11 @@ type Sample struct {
 	Result         scenario.Result
 }
 
-// Record has the measurements of a run.
+// Record has the measurements of a benchmark.
 type Record struct {
-	// ID is the name of the file.
+	// ID is the name of the file, without .json.
 	ID string `json:"run"`
-	// Command made the record, on Machine and Server.
+	// Command is the command line that made the record, and Machine and Server its environment.
 	Command string `json:"command"`
 	Machine string `json:"machine"`
 	Server  string `json:"server"`
@@ -32,18 +32,18 @@ type Record struct {
 	Cases   []Case `json:"cases"`
 }
 
-// Case sums up all runs of one subject in one place. Policies and commit intervals have keys of their own in Figures.
+// Case summarizes all runs of one subject in one place. Policies and commit intervals have separate keys in Figures.
 type Case struct {
 	Place
 	Library string `json:"library"`
 	// Residency of Larder; empty for others.
 	Residency string `json:"residency,omitempty"`
 	Asked
-	// Figures has the results by the keys of metrics.
+	// Figures has a summary for each metric, by key.
 	Figures map[string]Summary `json:"figures"`
 }
 
-// Place is a scenario with a kind and number of objects, in which subjects are compared.
+// Place is a scenario with a kind and number of objects. Subjects of one place are compared.
 type Place struct {
 	Scenario string `json:"scenario"`
 	Kind     string `json:"kind"`
@@ -51,14 +51,14 @@ type Place struct {
 	Dynamic  bool   `json:"dynamic,omitempty"`
 }
 
-// Asked has the flags with which a case was run.
+// Asked has the flags of a case's run.
 type Asked struct {
 	Runs int `json:"runs"`
-	// Flags has the other flags of the command.
+	// Flags are the other flags of the command.
 	Flags string `json:"flags,omitempty"`
 }
 
-// Command returns the command that measures a scenario again, with these numbers of objects of a kind.
+// Command returns the command to measure a scenario again, with these numbers of objects of a kind.
 func (a Asked) Command(name, kind string, numbers ...int) string {
 	counts := map[string]string{"pods": "0", "configmaps": "0", "widgets": "0"}
 	counts[kind] = strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
@@ -66,7 +66,7 @@ func (a Asked) Command(name, kind string, numbers ...int) string {
 		name, counts["pods"], counts["configmaps"], counts["widgets"], a.Runs, a.Flags))
 }
 
-// Cases sums up the samples of a run, in their order.
+// Cases summarizes the samples of a run, in their order.
 func Cases(samples []Sample, asked Asked) []Case {
 	var cases []Case
 	for _, s := range samples {
@@ -103,7 +103,7 @@ func (c Case) same(other Case) bool {
 	return c.Place == other.Place && c.Library == other.Library && c.Residency == other.Residency
 }
 
-// Merge returns the record with the cases of newer in place of its own for the same scenarios, kinds and numbers.
+// Merge returns the record with the cases of newer. They replace cases of the same scenario, kind and number.
 func (r Record) Merge(newer Record) Record {
 	again := func(c Case) bool {
 		return slices.ContainsFunc(newer.Cases, func(n Case) bool {
@@ -117,7 +117,7 @@ func (r Record) Merge(newer Record) Record {
 	return r
 }
 
-// both joins the texts of two records, or returns one of them if they are equal.
+// both joins two texts, unless a already contains b.
 func both(a, b, sep string) string {
 	if slices.Contains(strings.Split(a, sep), b) {
 		return a
@@ -138,7 +138,7 @@ func (r Record) Write(dir string) (string, error) {
 	return path, os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// Read reads a record that Write has written.
+// Read reads a record written by Write.
 func Read(path string) (Record, error) {
 	var r Record
 	data, err := os.ReadFile(path)

@@ -17,17 +17,17 @@ import (
 // restartPicture is the name of the picture that Restart draws.
 const restartPicture = "restart.svg"
 
-// The colours of the subjects can be told apart with red-green colour blindness.
+// The colors are distinguishable with red-green color blindness.
 var (
 	colorLarder   = color.RGBA{0, 114, 178, 255}
 	colorClientGo = color.RGBA{213, 94, 0, 255}
 	colorList     = color.RGBA{230, 159, 0, 255}
 )
 
-// margin is the free space at the edges.
+// margin is the space at the edges.
 const margin = 10
 
-// panel is a title with a bar for each subject below it.
+// panel is a title with a bar for each subject.
 type panel struct {
 	title string
 	unit  scenario.Unit
@@ -40,8 +40,8 @@ type bar struct {
 	color color.Color
 }
 
-// Restart draws a picture into dir that compares a restart with client-go's, with the largest number of pods: the time
-// to HasSynced with both policies, and the bytes received. If there are no such rows it returns false.
+// Restart draws a picture into dir that compares restarts with client-go's, for the largest number of pods: the time to
+// HasSynced with both policies, and the bytes received. It returns false if rows lacks these figures.
 func Restart(dir string, rows []Row) (bool, error) {
 	most := 0
 	for _, r := range rows {
@@ -90,7 +90,7 @@ func Restart(dir string, rows []Row) (bool, error) {
 	})
 }
 
-// The measures of a panel: it has a title, and a line for each bar with its name, the bar and its value.
+// The dimensions of a panel: a title, and a line with name, bar and value for each subject.
 const (
 	titleHeight = 28
 	barLine     = 24
@@ -101,7 +101,7 @@ const (
 
 func (p panel) height() vg.Length { return titleHeight + vg.Length(len(p.bars))*barLine + margin }
 
-// draw draws a panel below top. Lengths are in proportion, the longest fills the room; none is shorter than a line.
+// draw draws a panel below top. The longest bar fills the width, and the shortest bars have a minimal length.
 func (p panel) draw(c draw.Canvas, top vg.Length) {
 	style := chart.Text(chart.FontSize)
 	c.FillText(chart.Text(chart.TitleSize), vg.Point{X: c.Min.X + margin, Y: top - titleHeight*2/3}, p.title)

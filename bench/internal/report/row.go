@@ -10,29 +10,29 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Row is one figure of Larder with one residency, and the figures that it is compared with.
+// Row is one figure of Larder with one residency, beside the figures of its references.
 type Row struct {
 	Place
-	// Title is the title of the scenario, and Figure that of the metric.
+	// Title is the scenario's title, and Figure the metric's.
 	Title, Figure string
 	Metric        scenario.Metric
 	Residency     string
 	Larder        Summary
-	// ClientGo and ClientGoList (without WatchList), or Reference, which Metric.Against names; nil if not measured.
+	// ClientGo, ClientGoList (without WatchList) and Reference, named by Metric.Against; nil if not measured.
 	ClientGo, ClientGoList, Reference *Summary
-	// Ratio is Larder's figure divided by the one that it is compared with; nil if that was not measured.
+	// Ratio is Larder's figure divided by the reference; nil if the reference was not measured.
 	Ratio *float64
-	// Goal is the text of the goal. If there is none, it is empty and Met is nil.
+	// Goal is the text of the goal. Without a goal it is empty and Met is nil.
 	Goal string
 	Met  *bool
-	// Missed says by how much a goal was missed.
+	// Missed is the factor by which the goal was missed, as text.
 	Missed string
-	// Command is the command that measures the row again.
+	// Command is the command to measure the row again.
 	Command string
 	asked   int
 }
 
-// Rows returns the rows in the order of the scenarios, kinds and numbers, and then as they were measured: typed first.
+// Rows returns the rows ordered by scenario, kind and number, and otherwise in the order of measurement: typed first.
 func (r Record) Rows() []Row {
 	var rows []Row
 	for _, s := range scenario.All() {
@@ -49,7 +49,7 @@ func (r Record) Rows() []Row {
 	return rows
 }
 
-// places returns the places of a scenario in which Larder was measured.
+// places returns the places of a scenario with measurements of Larder.
 func (r Record) places(name string) []Place {
 	var places []Place
 	for _, c := range r.Cases {
@@ -63,8 +63,8 @@ func (r Record) places(name string) []Place {
 	return places
 }
 
-// row returns the row of one figure. It returns false if Larder was not measured, or not with fewer objects if the
-// figure is compared with that.
+// row returns the row of one figure. It returns false if Larder was not measured, or if the reference is Larder with
+// fewer objects and that was not measured.
 func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency string) (Row, bool) {
 	larder := r.figure(p, subject.Larder, residency, m.Key)
 	if larder == nil {
@@ -98,7 +98,7 @@ func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency s
 	return row, true
 }
 
-// of returns the case of a subject in a place; nil if it was not measured.
+// of returns the case of a subject in a place; nil if not measured.
 func (r Record) of(p Place, library, residency string) *Case {
 	wanted := Case{Place: p, Library: library, Residency: residency}
 	if i := slices.IndexFunc(r.Cases, wanted.same); i >= 0 {
@@ -107,7 +107,7 @@ func (r Record) of(p Place, library, residency string) *Case {
 	return nil
 }
 
-// figure returns a figure of a subject; nil if it was not measured.
+// figure returns a figure of a subject; nil if not measured.
 func (r Record) figure(p Place, library, residency, key string) *Summary {
 	c := r.of(p, library, residency)
 	if c == nil {
@@ -119,7 +119,7 @@ func (r Record) figure(p Place, library, residency, key string) *Summary {
 	return nil
 }
 
-// judge sets the ratio, and whether the goal is met.
+// judge computes the ratio and whether the goal is met.
 func (r *Row) judge() {
 	ratio := 0.0
 	base := cmp.Or(r.Reference, r.ClientGo)
@@ -147,7 +147,7 @@ func (r *Row) judge() {
 	}
 }
 
-// times returns a factor with enough digits, so that a goal is never missed by "1.0×".
+// times formats a factor with enough digits that a missed goal never shows "1.0×".
 func times(factor float64) string {
 	if factor >= 10 {
 		return count(factor) + "×"

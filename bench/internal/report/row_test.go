@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// samples are those of a run with both numbers of pods.
+// samples returns the samples of a run with both numbers of pods.
 func samples() []Sample {
 	clientGo, list := subject.Spec{Library: subject.ClientGo}, subject.Spec{Library: subject.ClientGoList}
 	raw := subject.Spec{Library: subject.Raw}
@@ -57,7 +57,7 @@ func samples() []Sample {
 	return out
 }
 
-// rowsOf asks for one run: samples has three of some cases.
+// rowsOf sets Asked.Runs to 1, although samples has three samples of some cases.
 func rowsOf(samples []Sample) []Row { return Record{Cases: Cases(samples, Asked{Runs: 1})}.Rows() }
 
 func find(t *testing.T, rows []Row, metric, against string, n int) Row {
@@ -118,7 +118,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// A dynamic row is compared with the dynamic reader of the raw file, or with nothing.
+// TestRawIsTypedOrDynamic checks that a dynamic row is compared with the dynamic reader of the raw file, or not at all.
 func TestRawIsTypedOrDynamic(t *testing.T) {
 	var samples []Sample
 	add := func(library, residency string, dynamic bool, cold float64) {
@@ -146,7 +146,7 @@ func TestRawIsTypedOrDynamic(t *testing.T) {
 	}
 }
 
-// Goals are for pods: other kinds are reported, but for the goal that is to hold whatever the number.
+// TestGoalsAreForPods checks that goals apply to pods only, except a goal that is set for another kind.
 func TestGoalsAreForPods(t *testing.T) {
 	others := samples()
 	for i := range others {
@@ -170,7 +170,7 @@ func TestGoalsAreForPods(t *testing.T) {
 	}
 }
 
-// The residency that holds all objects has no goal for its memory; None has one.
+// TestGoalsOfMemory checks that RssAnon has a goal for the residency None, and none for All.
 func TestGoalsOfMemory(t *testing.T) {
 	var samples []Sample
 	for _, name := range []string{"cold", "relist"} {
@@ -193,7 +193,7 @@ func TestGoalsOfMemory(t *testing.T) {
 	}
 }
 
-// What is compared with fewer objects is measured with both numbers.
+// TestCommandOfGrowth checks that the command of a row that compares with fewer objects measures both numbers.
 func TestCommandOfGrowth(t *testing.T) {
 	rows := Record{Cases: Cases(samples(), Asked{Runs: 5, Flags: "-quick -embedded"})}.Rows()
 	const want = "go -C bench run . -only restart -pods 10000,100000 -configmaps 0 -widgets 0 -runs 5 -quick -embedded"
@@ -205,7 +205,7 @@ func TestCommandOfGrowth(t *testing.T) {
 	}
 }
 
-// A median of fewer runs than were asked for is not to pass for one of all.
+// TestRunsThatWereNotAskedFor checks that a median of fewer or more runs than the command's names its number of runs.
 func TestRunsThatWereNotAskedFor(t *testing.T) {
 	r := Row{Metric: scenario.Metric{Unit: scenario.Seconds, Against: "raw"}, asked: 5}
 	for _, c := range []struct {

@@ -2,19 +2,18 @@ package report
 
 import "slices"
 
-// Summary sums up several runs: the median, which a disturbed run does not move, and the spread, which shows that there
-// was one.
+// Summary summarizes several runs. The median is not affected by one disturbed run; minimum and maximum show it.
 type Summary struct {
 	// Runs is the number of runs; if it is 0 the other fields are zero too.
 	Runs int `json:"runs"`
-	// Median is the middle value, or the mean of the two in the middle.
+	// Median is the middle value, or the mean of the two middle values.
 	Median float64 `json:"median"`
-	// Min and Max are the spread.
+	// Min and Max are the smallest and the largest value.
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
 }
 
-// Summarize sums up values, in any order; they are not modified.
+// Summarize summarizes values in any order. It does not modify them.
 func Summarize(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}

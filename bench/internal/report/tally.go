@@ -8,9 +8,8 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// tally counts the goals that are met, missed and not measured, with the largest number of objects of their kind. A
-// goal has a row for each of its residencies. It is missed if one row misses it, met if all rows meet it, and otherwise
-// not measured.
+// tally counts goals that are met, missed and not measured, for the largest number of objects of their kind. A goal has
+// a row for each of its residencies. It is missed if one row misses it, and met if all rows meet it.
 type tally struct{ met, missed, notMeasured int }
 
 func tallyOf(rows []Row, scenarios []scenario.Scenario) tally {
@@ -32,7 +31,7 @@ func tallyOf(rows []Row, scenarios []scenario.Scenario) tally {
 	return t
 }
 
-// verdicts counts the rows of a goal.
+// verdicts counts the rows that meet and miss a goal.
 func verdicts(rows []Row, name string, m scenario.Metric, g scenario.Goal) (met, missed int) {
 	for _, r := range rows {
 		same := r.Scenario == name && r.Metric.Key == m.Key && r.Metric.Against == m.Against
@@ -48,13 +47,13 @@ func verdicts(rows []Row, name string, m scenario.Metric, g scenario.Goal) (met,
 	return met, missed
 }
 
-// String returns the start of a sentence.
+// String returns the beginning of a sentence.
 func (t tally) String() string {
 	return fmt.Sprintf("Of %d goals %d are met, %d missed, %d not measured",
 		t.met+t.missed+t.notMeasured, t.met, t.missed, t.notMeasured)
 }
 
-// mostObjects returns the largest number of objects of a kind in the rows that have a goal.
+// mostObjects returns the largest number of objects of a kind in rows with a goal.
 func mostObjects(rows []Row, kind string) int {
 	most := 0
 	for _, r := range rows {
@@ -65,7 +64,7 @@ func mostObjects(rows []Row, kind string) int {
 	return most
 }
 
-// judged returns the kinds and numbers of objects that a tally covers.
+// judged names the kinds and numbers of objects of a tally.
 func judged(rows []Row) string {
 	var parts []string
 	for _, k := range load.Kinds {

@@ -7,7 +7,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// A goal is that of all the rows for whose residencies it is.
+// TestTally checks that a goal is met only if the rows of all its residencies meet it.
 func TestTally(t *testing.T) {
 	const all, none = subject.All, subject.None
 	synced, received := scenario.Metric{Key: "synced", Goals: []scenario.Goal{{}}}, scenario.Metric{Key: "bytes"}

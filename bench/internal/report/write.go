@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Text writes the rows as tables, with the commands that measure them again, and then the tally of the goals.
+// Text writes the rows as tables, with the commands to measure them again, and then the tally of the goals.
 func Text(out io.Writer, r Record) error {
 	rows := r.Rows()
 	fmt.Fprintf(out, "%s\n%s; %s; commit %s\n", r.Command, r.Machine, r.Server, r.Commit)
@@ -33,7 +33,7 @@ var pageText string
 
 var page = template.Must(template.New("page.md").Parse(pageText))
 
-// Markdown writes the page of the documentation.
+// Markdown writes the page for the documentation.
 func Markdown(out io.Writer, r Record) error {
 	rows := r.Rows()
 	data := struct {
@@ -49,7 +49,7 @@ func verdict(rows []Row) string {
 	return fmt.Sprintf("%s (%s)", tallyOf(rows, scenario.All()), judged(rows))
 }
 
-// embedded returns the names of the scenarios of the embedded server.
+// embedded names the scenarios that run on the embedded server.
 func embedded() string {
 	var names []string
 	for _, s := range scenario.All() {
@@ -61,8 +61,8 @@ func embedded() string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// writeTables writes a table for each scenario and number of objects, with the command that makes it. Columns are
-// aligned: tables are read on a terminal, too.
+// writeTables writes a table for each scenario and number of objects, with its command. Columns are aligned for reading
+// in a terminal.
 func writeTables(out io.Writer, rows []Row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	last, command := "", ""
@@ -103,7 +103,7 @@ func (r Row) other() string {
 	return text
 }
 
-// spread returns a median with its spread.
+// spread formats a median with minimum and maximum.
 func (r Row) spread(s *Summary) string {
 	if s == nil {
 		return ""
@@ -122,7 +122,7 @@ func (r Row) spread(s *Summary) string {
 	return fmt.Sprintf("%s (%s)", Figure(s.Median, unit), strings.Join(of, ", "))
 }
 
-// ofRuns returns the number of runs of a median if it differs from that of the row's command, because some have failed.
+// ofRuns names the number of runs if it differs from the command's, because some runs failed.
 func (r Row) ofRuns(s *Summary) string {
 	switch s.Runs {
 	case r.asked:

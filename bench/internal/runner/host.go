@@ -15,21 +15,21 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// caseTimeout ends a case that hangs: the slowest takes a few minutes.
+// caseTimeout ends a case that hangs. The slowest case takes a few minutes.
 const caseTimeout = 15 * time.Minute
 
-// host has the server of a group of cases, and the files with its objects.
+// host has the server of a group of cases, and the stores with its objects.
 type host struct {
 	cluster cluster.Cluster
 	kind    load.Kind
 	dir     string
-	// revision is the last revision of an object.
+	// revision is the highest revision of the objects.
 	revision int
-	// stored has the files that are up to date with the server.
+	// stored has the paths of stores that are up to date with the server.
 	stored map[string]bool
 }
 
-// run runs one case, with its file and its changes.
+// run runs one case, with its store and its changes.
 func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (scenario.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (s
 	return result, nil
 }
 
-// reserve returns the changes of a case, if any, and sets them in the case. The files are then no longer up to date.
+// reserve returns the changes of a case, if any, and sets them in the case. It marks all stores as out of date.
 func (h *host) reserve(s scenario.Scenario, c *scenario.Case) (changes scenario.Changes) {
 	if s.Changes == nil {
 		return changes
@@ -81,7 +81,7 @@ func (h *host) reserve(s scenario.Scenario, c *scenario.Case) (changes scenario.
 	return changes
 }
 
-// change makes the changes of a case. If they have a rate, it catches up when it falls behind.
+// change makes the changes of a case. With a rate, it catches up after a delay.
 func (h *host) change(ctx context.Context, c scenario.Case, changes scenario.Changes) error {
 	start, each := time.Now(), len(changes.Numbers)
 	ticker := time.NewTicker(time.Millisecond)
@@ -112,7 +112,7 @@ func (h *host) change(ctx context.Context, c scenario.Case, changes scenario.Cha
 	return nil
 }
 
-// provideFile sets the file of the case. It brings the file up to date with the server, or removes it.
+// provideFile sets the path of the case's store. It updates or removes the store.
 func (h *host) provideFile(ctx context.Context, s scenario.Scenario, c *scenario.Case) error {
 	if !s.Stored {
 		c.File = filepath.Join(h.dir, "cold.db")
@@ -139,7 +139,7 @@ func (h *host) provideFile(ctx context.Context, s scenario.Scenario, c *scenario
 	return copyFile(c.File, from)
 }
 
-// prepare brings a file up to date with the server.
+// prepare brings a store up to date with the server.
 func (h *host) prepare(ctx context.Context, file string, dynamic bool) error {
 	if h.stored[file] {
 		return nil
@@ -157,12 +157,12 @@ func (h *host) prepare(ctx context.Context, file string, dynamic bool) error {
 	return err
 }
 
-// copyPage is the size of copyFile's writes. The kernel counts whole folios of its cache, which are as large as the
-// write that made them: after a copy in one piece, a changed page would count as megabytes.
+// copyPage is the size of copyFile's writes. The kernel's account of written bytes counts folios, which are as large as
+// the write that created them. After large writes, one changed page would count as megabytes.
 const copyPage = 4096
 
-// copyFile makes a copy and syncs it, so that a case neither writes it nor finds dirty pages, which the kernel would
-// not count.
+// copyFile copies a file and syncs the copy. Otherwise a case would write the copy's dirty pages, or find pages already
+// dirty, which the kernel does not count again.
 func copyFile(to, from string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -174,7 +174,7 @@ func copyFile(to, from string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	// The bare interfaces keep io from copying in the kernel, in pieces of its own choice.
+	// Hiding the types disables copying in the kernel, which chooses other sizes of writes.
 	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, copyPage))
 	return errors.Join(err, out.Sync())
 }

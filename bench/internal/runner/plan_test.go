@@ -20,8 +20,8 @@ func describe(groups []group) []string {
 	return out
 }
 
-// What asks for more than a real server can give is on the embedded one, and so are the kinds that there is no real
-// server for.
+// TestGroups checks that scenarios too fast for a real server run on the embedded one, and so do kinds with too many
+// objects for a real server.
 func TestGroups(t *testing.T) {
 	const onReal = "restart restart-handler restart-changed cold cold-handler cold-transform sync relist reads"
 	for _, c := range []struct {

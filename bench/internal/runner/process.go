@@ -16,20 +16,19 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// ChildArgument is the first argument of the process of a case. Scenario and subject follow, to be seen in a list of
-// processes.
+// ChildArgument is the first argument of a case's process. Scenario and subject follow, for lists of processes.
 const ChildArgument = "child"
 
-// message is a message of a child. The driver sends it the case, and the case again whenever it has made the changes.
+// message is sent by a child. The driver sends the case at the start, and again each time it has made the changes.
 type message struct {
-	// Ready is true if the driver must make the changes; otherwise the message is the last one.
+	// Ready asks the driver to make the changes; otherwise the message is the last one.
 	Ready  bool            `json:"ready,omitempty"`
 	Result scenario.Result `json:"result,omitempty"`
 	Error  string          `json:"error,omitempty"`
 }
 
-// runProcess runs a case in a process of its own. It calls act whenever the process is ready, which waits until act
-// calls proceed.
+// runProcess runs a case in a process of its own. It calls act whenever the process is ready. The process then waits
+// until act calls proceed.
 func runProcess(
 	ctx context.Context, c scenario.Case, act func(proceed func() error) error,
 ) (_ scenario.Result, err error) {
@@ -55,7 +54,7 @@ func runProcess(
 		return nil, err
 	}
 	defer func() {
-		_ = in.Close() // which ends a child that waits
+		_ = in.Close() // ends a child that waits for the driver
 		if waitErr := cmd.Wait(); waitErr != nil {
 			err = errors.Join(err, fmt.Errorf("%w: %s", waitErr, stderr.String()))
 		}
@@ -76,13 +75,13 @@ func runProcess(
 			return m.Result, nil
 		}
 		if err := act(proceed); err != nil {
-			kill() // otherwise it would wait for ever
+			kill() // the child would wait for the driver forever
 			return nil, err
 		}
 	}
 }
 
-// Child runs one case. It ends in bounded time even if its driver has died.
+// Child runs one case. It ends within caseTimeout even if its driver has died.
 func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// TestMain is the program that runProcess starts, too: a case that is ready, and then waits for what does not come.
+// TestMain is also the program that runProcess starts: a case that is ready, and then hangs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == ChildArgument {
 		fmt.Println(`{"ready":true}`)
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// What the driver fails to do is not waited for.
+// TestDriverFails checks that an error of the driver ends the case.
 func TestDriverFails(t *testing.T) {
 	failed := errors.New("the server has gone")
 	_, err := runProcess(t.Context(), scenario.Case{}, func(func() error) error { return failed })

@@ -15,14 +15,14 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// programKind is a kind that the programs read.
+// programKind is a kind of object that programs read.
 type programKind struct {
 	schema.GroupVersionResource
 	kind string
 	more map[string]any
 }
 
-// builtIn are the kinds of programs with a typed factory. None has a controller in kube-apiserver.
+// builtIn has the kinds for programs with a typed factory. kube-apiserver has no controller for them.
 var builtIn = []programKind{
 	{resourceOf("", "v1", "configmaps"), "ConfigMap", nil},
 	{resourceOf("", "v1", "secrets"), "Secret", nil},
@@ -45,13 +45,13 @@ var (
 )
 
 const (
-	// programNamespace is that of the programs' objects.
+	// programNamespace is the namespace of the programs' objects.
 	programNamespace = "programs"
 	// programGroup is the group of the custom kinds.
 	programGroup = "programs.bench.larder.dev"
 )
 
-// programKinds returns so many kinds: built-in ones if there are enough, or else custom ones.
+// programKinds returns n kinds: built-in kinds if there are enough, otherwise custom ones.
 func programKinds(n int) []programKind {
 	if n <= len(builtIn) {
 		return builtIn[:n]
@@ -64,13 +64,13 @@ func programKinds(n int) []programKind {
 	return all
 }
 
-// programWorld has the objects of programs at the server.
+// programWorld manages the objects of programs in the server.
 type programWorld struct {
 	client  dynamic.Interface
 	changes int // number of the last change
 }
 
-// fill creates the custom kinds that are missing, and the objects.
+// fill creates missing custom kinds, and replaces the objects.
 func (w *programWorld) fill(ctx context.Context, one Program) error {
 	ns := object("Namespace", schema.GroupVersion{Version: "v1"}, "", programNamespace, nil)
 	_, err := w.client.Resource(namespaces).Create(ctx, ns, metav1.CreateOptions{})
@@ -100,7 +100,7 @@ func (w *programWorld) fill(ctx context.Context, one Program) error {
 
 func objectName(n int) string { return fmt.Sprintf("object-%05d", n) }
 
-// object returns an object of a kind; more are its other fields.
+// object returns an object of a kind with the additional fields more.
 func object(
 	kind string, gv schema.GroupVersion, namespace, name string, more map[string]any,
 ) *unstructured.Unstructured {
@@ -115,7 +115,7 @@ func object(
 	return u
 }
 
-// define creates definitions of the custom kinds that are missing, and waits until the server serves them.
+// define creates missing custom resource definitions, and waits until the server serves them.
 func (w *programWorld) define(ctx context.Context, kinds []programKind) error {
 	for _, k := range kinds {
 		crd := object("CustomResourceDefinition", definitions.GroupVersion(), "", k.Resource+"."+k.Group, map[string]any{
@@ -152,7 +152,8 @@ func (w *programWorld) define(ctx context.Context, kinds []programKind) error {
 	return nil
 }
 
-// change changes objects of each kind, and a namespace, so that the server's resourceVersion advances.
+// change changes objects of each kind. It also changes a namespace, so that the server's resourceVersion always
+// advances.
 func (w *programWorld) change(ctx context.Context, one Program) error {
 	w.changes++
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"change":"%d"}}}`, w.changes)

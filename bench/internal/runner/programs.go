@@ -32,9 +32,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Program is a program with a factory: typed for up to eight kinds, which are built in, and dynamic for more, which are
-// custom. Of each kind there are Objects, of which Changes are changed before each start. QPS Limits its client; -1 is
-// no limit, and 0 measures each of Limits.
+// Program is a program with a factory: a typed factory for up to eight kinds, which are built in, and a dynamic one for
+// more, which are custom. Each kind has Objects, and Changes of them change before each start. QPS is the client's rate
+// limit: -1 is no limit, and 0 measures each of Limits.
 type Program struct {
 	Kinds, Objects, Changes int
 	QPS                     float32
@@ -42,23 +42,23 @@ type Program struct {
 
 func (p Program) custom() bool { return p.Kinds > len(builtIn) }
 
-// Limits are the rate limits of the programs' clients, in requests a second; -1 is none. Burst is twice that, as in
-// client-go's default.
+// Limits are the rate limits of the programs' clients, in requests a second; -1 is none. Burst is twice the limit, as
+// in client-go's default.
 var Limits = []float32{5, 20, 50, -1}
 
 const (
-	// mostLimited is how many kinds are measured with a limit, which makes a start of more take minutes.
+	// mostLimited is the largest number of kinds that is measured with a limit: starts with more take minutes.
 	mostLimited = 50
-	// once is how often a first start and a reconnect are measured: their times do not matter, and the other figures
-	// hardly vary.
+	// once is the number of first starts and reconnects. Their times do not matter, and the other figures hardly vary.
 	once = 3
-	// reconnected is when the requests of a reconnect are counted: after client-go's back-off.
+	// reconnected is the time between a reconnect and the count of its requests, longer than client-go's back-off.
 	reconnected = 5 * time.Second
 )
 
 // Programs measures programs' first starts, restarts and reconnects, with client-go's factory and with Larder's over
-// its file: the time to HasSynced of all informers, the requests until then, the bytes that are received and the
-// network connections. A reconnect has no time. Both take turns in one process. It writes a table of medians.
+// its file. The figures are the time to HasSynced of all informers, and requests, received bytes and network
+// connections until then. A reconnect has no time. Both factories take turns in one process. Programs writes a table of
+// medians.
 func Programs(ctx context.Context, all []Program, dir, command string, out io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, dir)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *programs) rows(ctx context.Context, one Program, qps float32, out io.Wr
 	return p.row(ctx, one, qps, "reconnect", once, out, limit, func() string { return file })
 }
 
-// row measures one phase of a program so many times, and writes its row. file returns the file of the next start.
+// row measures one phase of a program several times, and writes its row. file returns the file of the next start.
 func (p *programs) row(
 	ctx context.Context, one Program, qps float32, phase string, runs int, out io.Writer, limit string, file func() string,
 ) error {
@@ -177,17 +177,17 @@ func summary(costs []cost, of func(cost) float64) report.Summary {
 	return report.Summarize(all)
 }
 
-// cost is what a start or a reconnect takes.
+// cost is the cost of a start or a reconnect.
 type cost struct {
 	took                            time.Duration // zero for a reconnect
 	requests, received, connections int64
 }
 
-// link is the way of one program to the server: a network of its own.
+// link is the connection of one program to the server, with its own network.
 type link struct {
 	network  *subject.Network
 	requests atomic.Int64
-	// config makes clients that share the network connections.
+	// config is the configuration of clients that share the network connections.
 	config *rest.Config
 	close  func()
 }
@@ -204,7 +204,7 @@ func (p *programs) link(qps float32) (*link, error) {
 	return l, nil
 }
 
-// typed returns the configuration of a typed client, which prefers protobuf.
+// typed returns the configuration of a typed client that prefers protobuf.
 func (l *link) typed() *rest.Config {
 	config := rest.CopyConfig(l.config)
 	config.ContentType = runtime.ContentTypeProtobuf
@@ -223,7 +223,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// starter is what is common to the factories.
+// starter is the common part of the factories.
 type starter struct {
 	informer func(gvr schema.GroupVersionResource) (cache.SharedIndexInformer, error)
 	start    func(stop <-chan struct{})
@@ -315,8 +315,8 @@ func (p *programs) larder(
 	return typedStarter(f).run(ctx, one, l, begun, reconnect)
 }
 
-// run starts the informers of a factory, waits until all have synced, and stops them. With reconnect it cuts the
-// network after that, and the cost is that of the time after the cut.
+// run starts the informers of a factory, waits until all have synced, and stops them. With reconnect it then cuts the
+// network, and returns the cost after the cut.
 func (f starter) run(ctx context.Context, one Program, l *link, begun time.Time, reconnect bool) (cost, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer f.shutdown()
@@ -342,7 +342,7 @@ func (f starter) run(ctx context.Context, one Program, l *link, begun time.Time,
 	if !reconnect {
 		return c, nil
 	}
-	time.Sleep(reconnected) // the watches are open
+	time.Sleep(reconnected) // until the watches are open
 	before := cost{0, l.requests.Load(), l.network.Received(), l.network.Dialed()}
 	l.network.Cut()
 	l.network.Release()

@@ -16,14 +16,14 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Options say what to run.
+// Options select what to run.
 type Options struct {
-	// Pods has the numbers of pods to measure. ConfigMaps and Widgets are their numbers, 0 for none.
+	// Pods has the numbers of pods to measure. ConfigMaps and Widgets are the numbers of these objects, 0 for none.
 	Pods                []int
 	ConfigMaps, Widgets int
-	// Runs is how often each case is run.
+	// Runs is the number of runs of each case.
 	Runs int
-	// Effort is 1 in a full run, less in a quick one.
+	// Effort is 1 in a full run, and less in a quick one.
 	Effort float64
 	// Only matches the names of the scenarios to run. Default: all.
 	Only *regexp.Regexp
@@ -31,20 +31,20 @@ type Options struct {
 	EmbeddedOnly bool
 	// Profile is an absolute directory for a profile of each case. Default: no profiles.
 	Profile string
-	// Dir is a directory for the files of the run, which is empty afterwards. Required.
+	// Dir is a directory for temporary files. Required.
 	Dir string
-	// Progress gets a line for each case.
+	// Progress receives a line for each case.
 	Progress io.Writer
 }
 
 // Outcome is the result of a run.
 type Outcome struct {
 	Samples []report.Sample
-	// Server is the version of the last real server, or of the embedded one if there was none.
+	// Server is the version of the last real server, or of the embedded one without a real one.
 	Server string
 }
 
-// Run runs every case. A case that fails is reported in the error; the others are run.
+// Run runs every case. A failed case is part of the error; the other cases still run.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	r := &run{Options: o, started: time.Now()}
 	groups := o.groups()
@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	return r.outcome, errors.Join(errs...)
 }
 
-// group has the measurements on one server.
+// group has the scenarios of one server.
 type group struct {
 	real      bool
 	kind      load.Kind
@@ -75,13 +75,13 @@ type group struct {
 	scenarios []scenario.Scenario
 }
 
-// groups returns the groups in order; each needs a server.
+// groups returns the groups in their order. Each has a server of its own.
 func (o Options) groups() []group {
 	var all []group
 	add := func(real bool, kind string, n int) {
 		g := group{real: real && !o.EmbeddedOnly, kind: load.KindOf(kind), n: n}
 		for _, s := range scenario.All() {
-			fits := s.Embedded != real || kind == "widgets" // there are too many widgets for a real server
+			fits := s.Embedded != real || kind == "widgets" // a real server is too slow for so many widgets
 			if slices.Contains(s.Kinds, kind) && fits && (o.Only == nil || o.Only.MatchString(s.Name)) {
 				g.scenarios = append(g.scenarios, s)
 			}
@@ -140,7 +140,7 @@ func (r *run) group(ctx context.Context, g group) (err error) {
 	return errors.Join(errs...)
 }
 
-// scenario runs the subjects in turn, so that changes on the machine affect all of them.
+// scenario runs the subjects in turn, so that load on the machine affects all of them.
 func (r *run) scenario(ctx context.Context, h *host, g group, s scenario.Scenario) error {
 	var errs []error
 	for n := range r.Runs {

@@ -18,15 +18,15 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// startRuns is how often each informer is started at each size.
+// startRuns is the number of starts of each informer at each size.
 const startRuns = 15
 
 // pause is the time before each start. A consistent read waits for etcd's progress notification to the watch cache,
-// which the API server requests at most ten times a second: without the pause a start would wait for the request of the
-// one before.
+// which the API server requests at most ten times a second. Without the pause a start would wait because of its
+// predecessor's request.
 const pause = 300 * time.Millisecond
 
-// busyObjects is the size of the busy collection, and busyEvery the interval of its changes.
+// busyObjects is the size of the changing collection, and busyEvery the interval of its changes.
 const (
 	busyObjects = 2000
 	busyEvery   = 50 * time.Millisecond
@@ -42,14 +42,14 @@ var started = []struct {
 	{subject.Spec{Library: subject.Larder, Residency: subject.All, Policy: informer.Disk}, "synced_disk"},
 }
 
-// Starts measures the time from a start to HasSynced at several sizes of a collection, in ascending order: of
-// client-go's informer, which lists, and of Larder's, which resumes from its file, with both policies. It writes a
-// table of medians, with the fastest and the slowest start in parentheses.
+// Starts measures the time from a start to HasSynced at several sizes of a collection, in ascending order. client-go's
+// informer lists, and Larder's resumes from its file, with both policies. Starts writes a table of medians, with the
+// fastest and the slowest start in parentheses.
 //
-// In the quiet rows no object of the collection changes while Larder is down, but another object does before each
-// start, so that the server's resourceVersion is never the stored one. In the busy row an object of the collection
-// changes every 50 ms. The three subjects take turns in one process, so that other load on the machine affects all of
-// them, and the ratios hold even if the times do not.
+// In the quiet rows no object of the collection changes while Larder is down. Another object changes before each start,
+// so the server's resourceVersion always differs from the stored one. In the busy row an object of the collection
+// changes every 50 ms. The three subjects take turns in one process. So other load on the machine affects all of them,
+// and ratios are reliable even if times are not.
 func Starts(ctx context.Context, sizes []int, dir, command string, out io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, dir)
 	if err != nil {
@@ -115,7 +115,7 @@ func (h *host) starts(ctx context.Context, n int, busy bool) (string, error) {
 	return fmt.Sprintf("%s | %.2f× | %.2f× |", row, medians[1]/medians[0], medians[2]/medians[0]), nil
 }
 
-// start changes another object at the server, so that its resourceVersion advances, and measures a start.
+// start changes another object in the server, so that its resourceVersion advances, and measures a start.
 func (h *host) start(ctx context.Context, c scenario.Case) (scenario.Result, error) {
 	h.revision++
 	if err := h.cluster.Change(ctx, load.KindOf("configmaps"), []int{0}, h.revision); err != nil {
@@ -145,7 +145,7 @@ func (h *host) keepBusy(ctx context.Context, n int) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				_ = h.cluster.Change(ctx, h.kind, []int{i % n}, i) // if it fails, the next one follows
+				_ = h.cluster.Change(ctx, h.kind, []int{i % n}, i) // after an error the next change follows
 			}
 		}
 	})

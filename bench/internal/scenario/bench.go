@@ -12,17 +12,17 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Bench is the process of one case.
+// Bench is one case, in its own process.
 type Bench struct {
 	Case Case
 	Kind load.Kind
-	// Memory has sampled the process since its start.
+	// Memory samples the process since its start.
 	Memory *proc.Sampler
-	// Ready asks the driver to make the Changes, and waits until it has.
+	// Ready asks the driver to make the Changes, and waits for them.
 	Ready func() error
 }
 
-// run starts the subject of the case, with a handler if one is given, measures it, and stops it.
+// run starts the subject of the case, with a handler if w is not nil, measures it, and stops it.
 func (b *Bench) run(
 	ctx context.Context, w *subject.Witness, measure func(r *subject.Running) (Result, error),
 ) (Result, error) {
@@ -38,15 +38,15 @@ func (b *Bench) run(
 	return result, errors.Join(err, r.Stop())
 }
 
-// witness returns a handler that notices the last of the changes.
+// witness returns a handler that signals the last change.
 func (b *Bench) witness() *subject.Witness {
 	return subject.NewWitness(b.Kind, 0, b.markerKey(), b.Case.Revision)
 }
 
-// markerKey returns the key of the object that is changed last.
+// markerKey returns the key of the object that changes last.
 func (b *Bench) markerKey() string { return b.Kind.Key(b.Case.Marker) }
 
-// await waits until told is closed. what names the wait in errors.
+// await waits until told is closed. what describes the wait in errors.
 func await(ctx context.Context, what string, told <-chan struct{}) error {
 	select {
 	case <-told:
@@ -56,14 +56,14 @@ func await(ctx context.Context, what string, told <-chan struct{}) error {
 	}
 }
 
-// addMemory adds the peaks of this process.
+// addMemory adds the memory peaks of this process.
 func (b *Bench) addMemory(result Result) Result {
 	peak := b.Memory.Peak()
 	result["rss_anon"], result["rss_file"] = float64(peak.Anon), float64(peak.File)
 	return result
 }
 
-// complete returns an error unless the informer holds every object that was made.
+// complete returns an error unless the informer holds exactly the objects of the benchmark.
 func (b *Bench) complete(r *subject.Running) error {
 	held := 0
 	for _, key := range r.Informer.GetStore().ListKeys() {
@@ -77,7 +77,7 @@ func (b *Bench) complete(r *subject.Running) error {
 	return nil
 }
 
-// resumed returns an error if Larder has listed, because then the case has not measured a restart.
+// resumed returns an error if Larder has listed: then the case has not measured a restart.
 func (b *Bench) resumed(r *subject.Running) error {
 	if r.Larder == nil {
 		return nil

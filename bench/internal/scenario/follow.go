@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// writes counts the bytes written so far: by the store, and by the whole process according to the kernel, but for file
-// systems in memory.
+// writes counts the bytes written so far: by the store, and by the whole process in the kernel's account, which leaves
+// out memory file systems.
 type writes struct{ store, io int64 }
 
 func writesOf(s *store.Store) (w writes, err error) {
@@ -27,7 +27,7 @@ func writesOf(s *store.Store) (w writes, err error) {
 	return w, err
 }
 
-// addTo adds the bytes written since earlier per event, under keys with a suffix.
+// addTo adds the bytes written since earlier, per event, under keys with a suffix.
 func (w writes) addTo(result Result, earlier writes, suffix string, events int) {
 	result["written"+suffix] = float64(w.store-earlier.store) / float64(events)
 	result["io"+suffix] = float64(w.io-earlier.io) / float64(events)
@@ -37,7 +37,7 @@ func (w writes) addTo(result Result, earlier writes, suffix string, events int) 
 // one call. A rate counts calls only, because merged updates are no work.
 type tally struct{ told, merged int }
 
-// tallyOf returns the tally so far. The informer must be running: after its end the merged updates are unknown.
+// tallyOf returns the tally so far. The informer must be running: afterwards the number of merged updates is unknown.
 func tallyOf(r *subject.Running, w *subject.Witness) tally {
 	t := tally{told: w.Updates()}
 	if r.Larder != nil {
@@ -53,7 +53,7 @@ func (t tally) since(earlier tally) tally {
 	return tally{told: t.told - earlier.told, merged: t.merged - earlier.merged}
 }
 
-// check returns an error unless the handler got each of the made updates, alone or merged.
+// check returns an error unless the handler received each of the updates, alone or merged.
 func (t tally) check(made int) error {
 	if t.told+t.merged != made {
 		return fmt.Errorf("%d updates were made, but the handler was told of %d, and %d were merged into those",
@@ -62,7 +62,7 @@ func (t tally) check(made int) error {
 	return nil
 }
 
-// rate returns the figures for updates that took that long.
+// rate returns the figures for updates in this time.
 func (t tally) rate(took time.Duration) Result {
 	return Result{
 		"rate": float64(t.told) / took.Seconds(), "told": float64(t.told), "told" + Reference: float64(t.told + t.merged),
@@ -78,8 +78,9 @@ type followed struct {
 	before writes
 }
 
-// follow has the driver make the changes once the handler has got all objects, and waits until the handler has got the
-// last change. hold stops the network, until the changes are made, or until they begin if they have a rate.
+// follow waits until the handler has received all objects, lets the driver make the changes, and waits until the
+// handler has received the last change. hold stops the network: until the changes are made, or, if they have a rate,
+// until they begin.
 func (b *Bench) follow(
 	ctx context.Context, r *subject.Running, w *subject.Witness, hold func(*subject.Network),
 ) (f followed, err error) {
@@ -100,8 +101,8 @@ func (b *Bench) follow(
 	return f, err
 }
 
-// runUpdates holds the network until the driver has made the changes, so that the pipeline never waits for the server:
-// it measures the highest rate of the pipeline.
+// runUpdates holds the network until the driver has made the changes. So the pipeline never waits for the server, and
+// runs at its highest rate.
 func runUpdates(ctx context.Context, b *Bench) (Result, error) {
 	w := b.witness()
 	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
@@ -141,10 +142,10 @@ func runUnheard(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// commitInterval is the default of store.Options.
+// commitInterval is the default of store.Options.CommitInterval.
 const commitInterval = time.Second
 
-// addDurable adds the time until the marker, which the handler has just got, is in the file.
+// addDurable adds the time until the last change, which the handler has just received, is in the file.
 func (b *Bench) addDurable(ctx context.Context, r *subject.Running, result Result) error {
 	if r.Larder == nil {
 		return nil
@@ -171,7 +172,7 @@ func (b *Bench) addDurable(ctx context.Context, r *subject.Running, result Resul
 	return err
 }
 
-// runLatency measures the time from each update at the server to the handler's call.
+// runLatency measures the time from each update in the server to the handler's call.
 func runLatency(ctx context.Context, b *Bench) (Result, error) {
 	var took []float64
 	w := b.witness()
@@ -187,22 +188,22 @@ func runLatency(ctx context.Context, b *Bench) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The handlers have ended with the run.
+	// The handlers ended with the run, so took is complete.
 	return quantiles(took, b.Case.Made)
 }
 
-// quantiles returns the figures of latencies. It fails unless there is one for each update.
+// quantiles returns the figures of latencies. It fails unless there is a latency for each update.
 func quantiles(took []float64, made int) (Result, error) {
 	if len(took) != made {
 		return nil, fmt.Errorf("%d updates were made, but the handler was told of %d", made, len(took))
 	}
 	slices.Sort(took)
-	// By the nearest rank.
+	// Nearest-rank method.
 	quantile := func(percent int) float64 { return took[max(0, (percent*made+99)/100-1)] }
 	return Result{"p50": quantile(50), "p99": quantile(99)}, nil
 }
 
-// runFlash measures the bytes that a few busy objects write to the disk.
+// runFlash measures the bytes that updates of a few busy objects write to the disk.
 func runFlash(ctx context.Context, b *Bench) (Result, error) {
 	w := b.witness()
 	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
@@ -210,7 +211,7 @@ func runFlash(ctx context.Context, b *Bench) (Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A list would write objects that were not updated, and skip updates.
+		// A list would write unchanged objects, and skip updates.
 		err = errors.Join(updates.check(b.Case.Made), b.resumed(r))
 		suffix := ""
 		if b.Case.Subject.CommitInterval != 0 {

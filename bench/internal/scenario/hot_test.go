@@ -26,7 +26,8 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// Neighbours in the file would share its pages. Keys are in the order of the numbers.
+// TestHotObjectsAreAllOverTheKeys checks that hot objects are spread over the keys, which are ordered by number.
+// Otherwise they would share pages of the file.
 func TestHotObjectsAreAllOverTheKeys(t *testing.T) {
 	const n = 10_000
 	i := slices.IndexFunc(All(), func(s Scenario) bool { return s.Name == "flash" })
@@ -45,7 +46,8 @@ func TestHotObjectsAreAllOverTheKeys(t *testing.T) {
 	}
 }
 
-// A goal of a kind that its scenario is not done with would never be compared with anything.
+// TestGoalsAreOfTheKindsOfTheirScenarios checks that each goal is for a kind of its scenario. Otherwise it would never
+// be compared with a figure.
 func TestGoalsAreOfTheKindsOfTheirScenarios(t *testing.T) {
 	for _, s := range All() {
 		for _, m := range s.Metrics {

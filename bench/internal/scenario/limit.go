@@ -20,11 +20,11 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// theList is what rawList measures.
+// theList is the name of rawList in results.
 const theList = "the list, gzipped, to /dev/null"
 
-// rawList lists the objects with pages of Larder's size, gzipped, and does nothing with them, like curl to /dev/null:
-// it measures the server. Typed objects come as protobuf, unstructured ones as JSON.
+// rawList lists the objects in gzipped pages of Larder's size and discards them, like curl to /dev/null: it measures
+// the server. Typed objects are in protobuf, unstructured ones in JSON.
 func rawList(ctx context.Context, b *Bench) (Result, error) {
 	config := b.Case.Access.Config()
 	client, err := rest.HTTPClientFor(config)
@@ -61,7 +61,7 @@ func rawPage(ctx context.Context, client *http.Client, address, accept string) (
 		return "", err
 	}
 	request.Header.Set("Accept", accept)
-	request.Header.Set("Accept-Encoding", "gzip") // set here, so that the transport does not unpack the answer
+	request.Header.Set("Accept-Encoding", "gzip") // set explicitly, so that the transport does not decompress the answer
 	response, err := client.Do(request)
 	if err != nil {
 		return "", err
@@ -88,8 +88,8 @@ func rawPage(ctx context.Context, client *http.Client, address, accept string) (
 	return continueOf(head), err
 }
 
-// continueToken is a continue token, in protobuf and in JSON: base64 of JSON that begins with {"v".
+// continueToken matches a continue token, in protobuf and in JSON: base64 of JSON that begins with {"v".
 var continueToken = regexp.MustCompile(`eyJ2[A-Za-z0-9_-]+`)
 
-// continueOf returns the continue token in the metadata that a list begins with; "" if there is none.
+// continueOf returns the continue token in the metadata at the start of a list; "" without one.
 func continueOf(head []byte) string { return string(continueToken.Find(head[:min(len(head), 400)])) }

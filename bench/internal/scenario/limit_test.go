@@ -9,14 +9,14 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// The limit of a list is that of all its pages.
+// TestContinueOf checks that rawList finds the continue tokens and reads all pages of a list.
 func TestContinueOf(t *testing.T) {
 	const n = 5000 // more than two pages
 	server, err := cluster.StartEmbedded(n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close() //nolint:errcheck // nothing depends on it
+	defer server.Close() //nolint:errcheck // the test does not depend on it
 	pods := load.KindOf("pods")
 	if err := server.Load(context.Background(), pods, n); err != nil {
 		t.Fatal(err)

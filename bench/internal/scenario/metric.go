@@ -14,20 +14,20 @@ type Metric struct {
 	// Title is the end of the row's name.
 	Title string
 	Unit  Unit
-	// Against names what Larder is compared with, if that is not client-go: the figure with the same Key in the Result of
-	// Raw, or the one with Key and the suffix Reference in Larder's own.
+	// Against names the reference of Larder's figure, if it is not client-go: the figure with the same Key in the Result
+	// of Raw, or the figure with Key and the suffix Reference in Larder's own Result.
 	Against string
-	// Goals are the goals of the project for the figure.
+	// Goals are the project's goals for the figure.
 	Goals []Goal
 }
 
 // Special values of Metric.Against.
 const (
-	// Fewer compares with Larder with a tenth of the objects.
+	// Fewer compares with Larder on a tenth of the objects.
 	Fewer = "Larder with fewer objects"
-	// Faster compares with that mode of client-go's informer, with WatchList or without, that was faster.
+	// Faster compares with the faster of client-go's two modes, with WatchList or without.
 	Faster = "client-go's faster mode"
-	// Nothing: the goal is a value. The row shows client-go's figure, too.
+	// Nothing: the goal is a value. The row still shows client-go's figure.
 	Nothing = "nothing"
 )
 
@@ -57,8 +57,7 @@ const (
 	Count        Unit = ""
 )
 
-// GoalsFor is the default kind of goals, and GoalsN the number of objects that they are for. With fewer objects a goal
-// is only a hint.
+// GoalsFor is the default kind of goals, and GoalsN their number of objects. With fewer objects a goal is only a hint.
 const (
 	GoalsFor = "pods"
 	GoalsN   = 100_000
@@ -70,7 +69,7 @@ type Goal struct {
 	Kind string
 	// Dynamic is true if the goal is for unstructured objects.
 	Dynamic bool
-	// Residencies that must each meet the goal. Default: all.
+	// Residencies that each must meet the goal. Default: all.
 	Residencies []string
 	// AtLeast is true if the limit is a minimum; otherwise it is a maximum.
 	AtLeast bool
@@ -117,7 +116,7 @@ func (g Goal) Each() []string {
 	return g.Residencies
 }
 
-// Excess returns by which factor a figure is too large, or too small. The goal is met if the factor is at most 1.
+// Excess returns the factor by which a figure misses the goal. The goal is met if the factor is at most 1.
 func (g Goal) Excess(larder, ratio float64) float64 {
 	figure := ratio
 	if g.Value {

@@ -22,18 +22,18 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// rawTransaction is how many bytes of values a raw transaction writes: as many as Larder's commits by default.
+// rawTransaction is the size of values in a raw transaction, the default of Larder's CommitBytes.
 const rawTransaction = 4 << 20
 
 var rawBucket = []byte("objects")
 
-// rawFile is a bbolt file with the objects of a case and nothing else: the minimum of work on disk.
+// rawFile is a bbolt file with only the objects of a case: the minimum of work on disk.
 type rawFile struct {
 	*bolt.DB
 	values [][]byte
 }
 
-// newRaw makes the file. The caller must remove it.
+// newRaw creates the file. The caller must remove it.
 func newRaw(b *Bench) (_ *rawFile, err error) {
 	raw, format := &rawFile{}, formatOf(b.Case)
 	path := filepath.Join(filepath.Dir(b.Case.File), "raw.db")
@@ -83,13 +83,13 @@ func (r *rawFile) remove() error {
 	return errors.Join(r.Close(), os.Remove(path))
 }
 
-// rawReads reads objects at random from a bbolt file, and decodes them.
+// rawReads reads objects in random order from a bbolt file, and decodes them.
 func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	raw, err := newRaw(b)
 	if err != nil {
 		return nil, err
 	}
-	raw.values = nil // with a large heap there would be few garbage collections, for which Larder's reads have to pay
+	raw.values = nil // a large heap would mean few garbage collections, whose cost Larder's reads have
 	_, all := keysOf(b)
 	format := formatOf(b.Case)
 	perSecond, err := rate(ctx, b, 1, func(random *rand.Rand) error {
@@ -105,7 +105,7 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	return Result{"cold": 1e6 / perSecond}, errors.Join(err, raw.remove())
 }
 
-// rawWrites writes every object once, in random order, so that each update of a key writes its page.
+// rawWrites writes every object once, in random order, so that most updates write a page of their own.
 func rawWrites(_ context.Context, b *Bench) (Result, error) {
 	raw, err := newRaw(b)
 	if err != nil {
@@ -123,8 +123,8 @@ type rawFormat struct {
 	decode func(value []byte) error
 }
 
-// formatOf returns the format of a case. Typed objects have the protobuf of their type. Unstructured objects have
-// Larder's encoding, since no other is as fast: with JSON the limit would be too easy to reach.
+// formatOf returns the format of a case. Typed objects are in the protobuf of their type. Unstructured objects are in
+// Larder's encoding, the fastest one: JSON would be too easy a reference.
 func formatOf(c Case) rawFormat {
 	if !c.Subject.Dynamic {
 		return rawFormat{
@@ -150,11 +150,11 @@ func formatOf(c Case) rawFormat {
 	}
 }
 
-// committedEvents is how many events are committed one by one, to measure the cost of that; leastCommitted is the
-// number in a short run.
+// committedEvents is the number of events that are committed one by one to measure the cost; leastCommitted is the
+// minimum in a short run.
 const committedEvents, leastCommitted = 1000, 100
 
-// commitEachEvent commits each change by itself to a file like Larder's.
+// commitEachEvent commits each change in its own transaction to a file like Larder's.
 func commitEachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 	s, err := store.Open(b.Case.File, store.Options{})
 	if err != nil {

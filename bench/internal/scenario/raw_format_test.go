@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Typed and dynamic reads have limits of their own: neither can read what the other does.
+// TestRawFormats checks that typed and dynamic reads have different formats, and that neither decodes the other's.
 func TestRawFormats(t *testing.T) {
 	pod := load.WithManagedFields(load.KindOf("pods").New(7, 0)).(*corev1.Pod)
 	typed, dynamic := formatOf(Case{}), formatOf(Case{Subject: subject.Spec{Dynamic: true}})

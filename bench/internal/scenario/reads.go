@@ -47,7 +47,7 @@ func runReads(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// keysOf returns the keys of the hot objects, which are spread over all, and the keys of all objects.
+// keysOf returns the keys of the hot objects, evenly spread over the keys, and the keys of all objects.
 func keysOf(b *Bench) (hot, all []string) {
 	for i := range b.Case.N {
 		all = append(all, b.Kind.Key(i))
@@ -66,13 +66,13 @@ func getOne(indexer cache.Indexer, key string) error {
 	return err
 }
 
-// A heap is steady when it has changed by less than this part in this time.
+// A heap is steady when it changes by less than steadyPart in steadyAfter.
 const (
 	steadyPart  = 0.01
 	steadyAfter = 100 * time.Millisecond
 )
 
-// steadyHeap returns the live heap once it no longer changes, after tables that fill in the background are full.
+// steadyHeap returns the live heap once it is steady. Tables may fill in the background before.
 func steadyHeap(ctx context.Context) (float64, error) {
 	last := liveHeap()
 	for {
@@ -89,7 +89,7 @@ func steadyHeap(ctx context.Context) (float64, error) {
 	}
 }
 
-// liveHeap returns the live heap after a garbage collection, and a second one for the objects of finalizers.
+// liveHeap returns the live heap after two garbage collections: the second frees objects with finalizers.
 func liveHeap() float64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -98,8 +98,8 @@ func liveHeap() float64 {
 	return float64(stats.HeapAlloc)
 }
 
-// rate returns how often a second the goroutines can call do. It measures for a second in a full run, after a tenth of
-// that to warm up.
+// rate returns how often a second the goroutines can call do. A full run measures for a second, after a tenth of it to
+// warm up.
 func rate(ctx context.Context, b *Bench, goroutines int, do func(*rand.Rand) error) (perSecond float64, err error) {
 	d := time.Duration(b.Case.Effort * float64(time.Second))
 	if _, err := repeat(ctx, d/10, goroutines, do); err != nil {
@@ -119,7 +119,7 @@ func repeat(
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(g)))
 			for time.Since(start) < d && ctx.Err() == nil {
-				// Reading the clock costs as much as a read from memory, so it is read only now and then.
+				// Reading the clock costs as much as a read from memory, so 16 calls share one reading.
 				for range 16 {
 					if errs[g] = do(random); errs[g] != nil {
 						return

@@ -9,21 +9,21 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// The residencies that a goal can be for. Those of RssAnon are for None: what All needs is reported.
+// The residencies of goals. Goals for RssAnon are for None; the memory of All is only reported.
 const (
 	all  = subject.All
 	none = subject.None
 )
 
-// What Larder is compared with besides client-go.
+// References other than client-go.
 const (
 	fileSize  = "the file's size"
 	eachEvent = "committing each event"
-	// secondAndCommit is the default of store.Options.CommitInterval, and a commit.
+	// secondAndCommit is the default commit interval plus the duration of a commit.
 	secondAndCommit = "a second and the commit"
 )
 
-// What several scenarios have in common.
+// Common parts of several scenarios.
 var (
 	everyKind = []string{"pods", "configmaps", "widgets"}
 	pods      = []string{"pods"}
@@ -35,22 +35,22 @@ var (
 )
 
 const (
-	// hotRounds is how often each hot object is changed.
+	// hotRounds is the number of changes of each hot object.
 	hotRounds = 10
-	// latencySeconds is for how long latencies are measured, and latencyRate how many changes are made a second.
+	// latencySeconds is the duration of the latency measurement, and latencyRate its number of changes a second.
 	latencySeconds, latencyRate = 10, 1000
-	// Of the flash one object in a hundred is changed a hundred times in a minute: at 100,000 objects that is 1,667
-	// changes a second. Of a short run the minute is a part, and the rate the same.
+	// The flash changes one object in a hundred a hundred times in a minute: with 100,000 objects 1,667 changes a second.
+	// A short run has a part of the minute, at the same rate.
 	flashRounds, flashSeconds = 100, 60.0
-	// One case of the flash commits every ten seconds. Its results have the keys of the others with a suffix.
+	// One case of the flash commits every ten seconds. The keys of its results have a suffix.
 	seldomInterval = 10 * time.Second
 	seldom         = "_seldom"
 )
 
-// All are the scenarios, in the order in which they are run and reported.
+// All returns the scenarios in the order of runs and reports.
 func All() []Scenario { return slices.Concat(fromServer, updates) }
 
-// fromServer are those in which an informer comes to what the server has, by a start or a list, and the reads of it.
+// fromServer has the scenarios in which an informer reaches the server's state by a start or a list, and reads from it.
 var fromServer = []Scenario{
 	{
 		Name: "restart", Title: "restart, nothing changed, no handler", Kinds: everyKind, Stored: true,
@@ -63,8 +63,7 @@ var fromServer = []Scenario{
 			metric("synced_disk", "time to HasSynced, policy Disk", Seconds, atMost(1.0/50, "1/50")),
 			metric("synced_resumed", "time to HasSynced, policy Resumed", Seconds,
 				atMost(2.5, "2.5 s").value(),
-				// It is to hold whatever the number of objects: of the widgets there are ten times as many, and they
-				// have no Go type.
+				// The goal must hold for any number of objects: there are ten times as many widgets, and they have no Go type.
 				atMost(2.5, "2.5 s").value().of("widgets").dynamic()),
 			metric(ServerCPU, "API server CPU", Seconds, atMost(1.0/50, "1/50")),
 			metric("synced_disk", "time to HasSynced, policy Disk", Seconds, atMost(1.5, "1.5×")).against(Fewer),
@@ -135,8 +134,8 @@ var fromServer = []Scenario{
 		},
 	},
 	{
-		// An informer that runs loses its connection; meanwhile one object in a hundred changes, and at last another,
-		// and the server restarts, so that it answers the watch with 410.
+		// A running informer loses its connection. Meanwhile one object in a hundred changes, and finally another one. The
+		// server restarts and answers the watch with 410.
 		Name: "relist", Title: "relist after 410, 1 % changed", Kinds: []string{"pods", "configmaps"}, Stored: true,
 		Changes: func(c Case) Changes {
 			return Changes{Numbers: append(every(100, c.N), c.N-1), Rounds: 1, LoseHistory: true}
@@ -150,7 +149,7 @@ var fromServer = []Scenario{
 		},
 	},
 	{
-		// An informer that has synced and has nothing to do.
+		// An informer that has synced and is idle.
 		Name: "reads", Title: "steady", Kinds: pods, Stored: true,
 		Subjects: typedAndDynamic, Run: runReads, Raw: rawReads,
 		Metrics: []Metric{
@@ -165,14 +164,14 @@ var fromServer = []Scenario{
 	},
 }
 
-// updates are those in which a handler is told of changes, more than a real server can make.
+// updates has the scenarios in which a handler receives changes at a rate that a real server does not reach.
 var updates = []Scenario{
 	{
 		Name: "updates-hot", Title: "updates of hot keys, one handler", Kinds: pods, Embedded: true, Stored: true,
 		Changes:  func(c Case) Changes { return Changes{Numbers: every(10, c.N), Rounds: hotRounds} },
 		Subjects: updated, Run: runUpdates,
 		Metrics: []Metric{
-			// Calls of the handler; told says how many of the updates that were.
+			// The rate counts calls of the handler; told has the share of updates that were delivered alone.
 			metric("rate", "rate", PerSecond, atLeast(1.0, "1.0×", all), atLeast(1.3, "1.3×", none)),
 			told, durable,
 		},
@@ -184,7 +183,7 @@ var updates = []Scenario{
 		Metrics: []Metric{metric("rate", "rate", PerSecond, atLeast(50_000, "50,000/s").value()).against(Nothing)},
 	},
 	{
-		// In no order, which is the worst for a tree on disk.
+		// Random order, the worst case for a tree on disk.
 		Name: "updates-spread", Title: "updates of every key once, one handler", Kinds: pods, Embedded: true, Stored: true,
 		Changes:  func(c Case) Changes { return Changes{Numbers: shuffled(c.N), Rounds: 1} },
 		Subjects: updated, Run: runUpdates, Raw: rawWrites,
@@ -208,9 +207,9 @@ var updates = []Scenario{
 	},
 	{
 		Name: "flash", Title: "1 % of the objects, each updated 100 times a minute", Kinds: pods, Embedded: true,
-		// The freelist of a file that much has happened to is long, and each commit writes it: committing each event
-		// would pay for what the scenarios before have left, and Larder's few commits would look better than they
-		// are. Both begin with the same file, which has no free pages.
+		// The freelist grows with the changes of a file, and each commit writes it. Committing each event would pay for
+		// earlier scenarios, and Larder's few commits would look better than they are. Both start with the same file without
+		// free pages.
 		Stored: true, Compacted: true,
 		Changes: func(c Case) Changes {
 			hot := every(100, c.N)
@@ -218,7 +217,7 @@ var updates = []Scenario{
 			return Changes{Numbers: hot, Rounds: rounds, PerSecond: float64(len(hot)) * flashRounds / flashSeconds}
 		},
 		Subjects: func(load.Kind) []subject.Spec {
-			// What is written does not depend on what is kept in memory: one residency is enough.
+			// The written bytes do not depend on the residency, so one is enough.
 			return []subject.Spec{
 				{Library: subject.Larder, Residency: all},
 				{Library: subject.Larder, Residency: all, CommitInterval: seldomInterval},

@@ -23,7 +23,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// What was merged is no throughput.
+// TestMergedUpdatesAreNoRate checks that merged updates do not count for the rate.
 func TestMergedUpdatesAreNoRate(t *testing.T) {
 	result := tally{told: 400, merged: 600}.rate(2 * time.Second)
 	if result["rate"] != 200 || result["told"] != 400 || result["told"+Reference] != 1000 {

@@ -29,28 +29,30 @@ const ChildArgument = "fleet"
 // caseTimeout ends a case that hangs.
 const caseTimeout = 30 * time.Minute
 
-// work is what the driver sends the process of a case.
+// work is the driver's message to the process of a case.
 type work struct {
 	Fleet
 	Access cluster.Access
 	// Seed is the URL of the snapshot. Default: the stores list.
 	Seed string `json:",omitempty"`
-	// SignedBy is the key that has signed the snapshot.
+	// SignedBy is the public key of the snapshot's signature.
 	SignedBy minisign.PublicKey
-	// Dir is for the stores, and empty before.
+	// Dir is an empty directory for the stores.
 	Dir string
-	// Profile is the beginning of the names of profiles. Default: none.
+	// Profile is the prefix of the names of profiles. Default: no profiles.
 	Profile string `json:",omitempty"`
 }
 
-// started is the answer. What each store has is in the order of the stores; times are in seconds since all began.
+// started is the answer of the process. Slices are in the order of the stores; times are in seconds since the start of
+// all.
 type started struct {
-	// Synced is HasSynced with the policy Resumed, and Committed when nothing was dirty after that.
+	// Synced is the time of HasSynced with the policy Resumed. Committed is the time when no dirty changes were left after
+	// it.
 	Synced, Committed []float64
-	// Received are bytes from the API server, and Seed those of the snapshot.
+	// Received has the bytes from the API server, and Seed the bytes of the snapshot.
 	Received, Seed []float64
-	// CPU of the process in seconds, the bytes that it has caused to be written, and the peak of its RssAnon, until the
-	// last was committed.
+	// CPU is the processor time of the process in seconds, Written its bytes written to disk, and Anon the peak of its
+	// RssAnon, until the last store was committed.
 	CPU, Written, Anon float64
 }
 
@@ -60,14 +62,14 @@ type member struct {
 	seed meter.Received
 }
 
-// fleet is the stores of a case.
+// fleet has the stores of a case.
 type fleet struct {
 	work
 	members []*member
 	started started
 }
 
-// Child runs the stores of a case, answers, and stops them.
+// Child runs the stores of a case, answers with the measurements, and stops the stores.
 func Child(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
@@ -88,7 +90,7 @@ func Child(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	return errors.Join(json.NewEncoder(out).Encode(f.started), f.check())
 }
 
-// start starts all stores at once, and waits until they are committed.
+// start starts all stores at the same time, and waits until they are committed.
 func (f *fleet) start(ctx context.Context) error {
 	memory, err := proc.StartSampler()
 	if err != nil {
@@ -136,7 +138,7 @@ func (f *fleet) start(ctx context.Context) error {
 	return errors.Join(err, writtenErr)
 }
 
-// options are those of one store.
+// options returns the options of one store.
 func (f *fleet) options(m *member, file string) subject.Options {
 	o := subject.Options{
 		Spec: subject.Spec{Library: subject.Larder, Residency: subject.None}, Kind: load.KindOf("pods"),
@@ -152,7 +154,7 @@ func (f *fleet) options(m *member, file string) subject.Options {
 	return o
 }
 
-// check returns an error unless every store has all pods, and has begun as it should.
+// check returns an error unless every store has all pods, and started from the seed or by a list as required.
 func (f *fleet) check() error {
 	for i, m := range f.members {
 		s := m.Larder.Status()
@@ -167,7 +169,7 @@ func (f *fleet) check() error {
 	return nil
 }
 
-// stop stops the stores that run.
+// stop stops the running stores.
 func (f *fleet) stop() error {
 	var errs []error
 	for _, m := range f.members {

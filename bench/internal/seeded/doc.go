@@ -1,12 +1,12 @@
-// Package seeded measures first starts: those of many stores at once, each with an informer of its own on all pods,
-// from a snapshot beside those that list.
+// Package seeded measures first starts of many stores at the same time: from a snapshot, compared with lists. Each
+// store has its own informer on all pods.
 //
-// Run drives, and writes the tables. The stores of a case are in one process, the same program, started with
+// Run is the driver, and writes the tables. The stores of a case share one process, the same program, started with
 // ChildArgument; each has its own connections. The snapshot comes from a file server on loopback in the driver's
-// process, which stands for a CDN: what it sends is counted by itself.
+// process, which stands for a CDN. Its bytes are counted separately.
 //
-// The server's processor time is that of kube-apiserver alone, less what it takes in as much time when nobody asks for
-// anything: with 100,000 pods that is a twentieth of a core, which in the time of a start is more than the start takes.
-// The server does not compare its cache with etcd meanwhile. Clients, kube-apiserver and etcd share the machine, so
-// times are of that machine, and ratios hold better.
+// The server's processor time is the time of kube-apiserver alone, less its idle use over the same duration. With
+// 100,000 pods an idle server uses a twentieth of a core, which during a start is more than the start itself uses.
+// Meanwhile the server does not compare its cache with etcd. Clients, kube-apiserver and etcd share the machine, so
+// ratios are more reliable than times.
 package seeded

@@ -20,61 +20,61 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Fleet is a number of stores, each of so many pods: of all that the server has.
+// Fleet is a number of stores, each with all pods of a server, and the number of these pods.
 type Fleet struct{ Stores, Pods int }
 
-// Options are what to measure.
+// Options select what to measure.
 type Options struct {
-	// Fleets are measured in turn. Their pods must not decrease.
+	// Fleets are measured in turn, with increasing numbers of pods.
 	Fleets []Fleet
-	// Changed is how many pods are changed between the snapshot and the starts.
+	// Changed is the number of pods that change between the snapshot and the starts.
 	Changed int
-	// Runs is how often each fleet starts in each way, in turn.
+	// Runs is the number of starts of each fleet in each way, in turn.
 	Runs int
 	// Embedded uses the embedded API server.
 	Embedded bool
 	// Profile is an absolute directory for profiles of the processes. Default: no profiles.
 	Profile string
-	// Dir is for the files of the run, and Command is named in the tables.
+	// Dir is for temporary files, and Command is printed in the tables.
 	Dir, Command string
 }
 
-// The idle server is watched after each case for as long as that took, within these bounds: its garbage collector alone
+// The idle server is observed after each case, for as long as the case took, within these bounds. Its garbage collector
 // runs every two minutes.
 const (
 	leastIdle = 10 * time.Second
 	mostIdle  = 2 * time.Minute
 )
 
-// unchecked keeps kube-apiserver from comparing its cache with etcd, about every six minutes: with 100,000 pods that
-// takes as much of the processor as a list, and whichever case is being measured would have it.
+// unchecked stops kube-apiserver from comparing its cache with etcd about every six minutes. With 100,000 pods that
+// uses as much processor time as a list, and would be charged to the running case.
 const unchecked = "--feature-gates=DetectCacheInconsistency=false"
 
-// ways are the two ways to start.
+// ways are the two ways of a first start.
 var ways = []string{"listed", "from a seed"}
 
-// bench is a run.
+// bench is the state of a run.
 type bench struct {
 	Options
 	cluster  cluster.Cluster
 	pods     load.Kind
 	revision int
 	progress io.Writer
-	// The seeds are signed, since they are served without TLS.
+	// The seeds are signed, because plain HTTP serves them.
 	public  minisign.PublicKey
 	private minisign.PrivateKey
 }
 
-// measured is what a case came to.
+// measured has the measurements of a case.
 type measured struct {
 	started
 	asked cluster.Asked
-	// cpu is the server's processor time until the answer, and idle what it takes in as much time when nobody asks for
-	// anything, in seconds.
+	// cpu is the server's processor time until the answer, and idle its use over the same duration without requests, in
+	// seconds.
 	cpu, idle float64
 }
 
-// Run measures, and writes a table for each fleet.
+// Run measures the fleets, and writes a table for each.
 func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	b := &bench{Options: o, pods: load.KindOf("pods"), progress: progress}
 	if b.public, b.private, err = minisign.GenerateKey(rand.Reader); err != nil {
@@ -119,7 +119,7 @@ func (b *bench) fleet(ctx context.Context, f Fleet, out io.Writer) (err error) {
 	results := make([][]measured, len(ways))
 	for run := range b.Runs {
 		for i := range ways {
-			way := (run + i) % len(ways) // neither is always the first
+			way := (run + i) % len(ways) // alternate which way is first
 			c := work{Fleet: f, Access: b.cluster.Access(), Dir: filepath.Join(b.Dir, "stores")}
 			if way == 1 {
 				c.Seed, c.SignedBy = url+filepath.Base(saved), b.public
@@ -141,7 +141,7 @@ func (b *bench) fleet(ctx context.Context, f Fleet, out io.Writer) (err error) {
 	return writeTable(out, results)
 }
 
-// save makes a snapshot of a store that has listed all pods.
+// save saves a snapshot of a store that has listed all pods.
 func (b *bench) save(ctx context.Context) (path string, err error) {
 	dir := filepath.Join(b.Dir, "seed")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -197,7 +197,7 @@ func serve(dir string) (url string, stop func() error, err error) {
 	return "http://" + l.Addr().String() + "/", stop, nil
 }
 
-// measure runs a case, in a process of its own, and then watches the idle server.
+// measure runs a case in its own process, and then observes the idle server.
 func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
 	if err := os.Mkdir(c.Dir, 0o700); err != nil {
 		return m, err
@@ -228,7 +228,7 @@ func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
 	return m, err
 }
 
-// idle returns how much of a core the server takes when nobody asks for anything.
+// idle returns the part of a core that the server uses without requests.
 func (b *bench) idle(ctx context.Context, last time.Duration) (share float64, err error) {
 	if err := cluster.Settle(ctx, b.cluster); err != nil {
 		return 0, err

@@ -35,7 +35,7 @@ var rows = []row{
 	{"its peak RssAnon", scenario.Bytes, func(m measured) float64 { return m.Anon }},
 }
 
-// writeTable writes what the runs of each way came to, and ratios.
+// writeTable writes the medians of each way, and the ratios.
 func writeTable(out io.Writer, results [][]measured) error {
 	text := "| | listed | from a seed | ratio |\n|---|---|---|---|\n"
 	for _, r := range rows {
@@ -63,6 +63,6 @@ func writeTable(out io.Writer, results [][]measured) error {
 	return err
 }
 
-// middle and latest are the median and the largest of values.
+// middle returns the median of values, and latest the maximum.
 func middle(values []float64) float64 { return report.Summarize(values).Median }
 func latest(values []float64) float64 { return slices.Max(values) }

@@ -1,7 +1,8 @@
-// Package served measures what larder sync --serve answers beside the kube-apiserver that it mirrors: lists, gets, and
-// the watches of many clients. Run asks both in turn, so that other load on the machine affects both.
+// Package served measures larder sync --serve beside the kube-apiserver that it mirrors: lists, gets, and watches of
+// many clients. Run measures both in turn, so that other load on the machine affects both.
 //
-// Hostile measures what clients do to both that send nothing, do not read, or come in large numbers.
+// Hostile measures the effect of hostile and slow clients on both: clients that send nothing, do not read, or open many
+// connections.
 //
-// The client and both servers share the machine. Processor time is that of the server alone, by /proc.
+// The client and both servers share the machine. Processor time is the time of one server, from /proc.
 package served

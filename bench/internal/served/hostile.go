@@ -26,30 +26,31 @@ import (
 )
 
 const (
-	// attackLasts is how long an attack goes on once all its connections are made, and ownersAsks how often the owner asks
-	// meanwhile.
+	// attackLasts is the duration of an attack once all its connections are open, and ownersAsks the number of the owner's
+	// requests meanwhile.
 	attackLasts = 5 * time.Second
 	ownersAsks  = 20
-	// attackersAtOnce bounds how many connections are made at a time, and connectWithin how long one may take.
+	// attackersAtOnce bounds the connections that are opened at the same time, and connectWithin the time for one.
 	attackersAtOnce = 64
 	connectWithin   = 20 * time.Second
-	// receiveBuffer is that of a client that does not read, so that its server soon waits.
+	// receiveBuffer is the receive buffer of a client that does not read. It is small, so that the server's writes soon
+	// block.
 	receiveBuffer = 4 << 10
 )
 
-// attack is what hostile clients do to a server.
+// attack is one kind of attack on a server.
 type attack struct {
 	name        string
 	connections int
-	// begin does it to one connection; it must return soon, and what it starts ends with the connection.
+	// begin attacks on one connection. It must return soon; goroutines that it starts end with the connection.
 	begin func(s *server, conn net.Conn, number int) error
-	// plain says that the server is reached without TLS, at address.
+	// plain means plain HTTP, at address.
 	plain   bool
-	address func(s *server) string // nil is that of the API
+	address func(s *server) string // nil means the address of the API
 }
 
-// Hostile measures what hostile and slow clients do to larder sync --serve, and to the kube-apiserver that it mirrors.
-// All connections are of loopback.
+// Hostile measures the effect of hostile and slow clients on larder sync --serve, and on the kube-apiserver that it
+// mirrors. All connections are on loopback.
 func Hostile(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, o.Dir)
 	if err != nil {
@@ -109,7 +110,7 @@ func attacks(mallory, health string) []attack {
 	lists := func(s *server, conn net.Conn, _ int) error {
 		token := mallory
 		if s.name != "larder" {
-			token = s.config.BearerToken // the one that it knows
+			token = s.config.BearerToken // a valid token
 		}
 		return write(conn, "GET /api/v1/pods HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token+"\r\n\r\n")
 	}
@@ -133,7 +134,7 @@ func attacks(mallory, health string) []attack {
 	}
 }
 
-// sendTokens sends requests with tokens that nobody knows, one after the other, until the connection ends.
+// sendTokens sends requests with unknown tokens, one after the other, until the connection ends.
 func sendTokens(conn net.Conn, number int) {
 	reader := bufio.NewReader(conn)
 	for i := 0; ; i++ {
@@ -152,7 +153,7 @@ func sendTokens(conn net.Conn, number int) {
 	}
 }
 
-// attack writes a row.
+// attack runs one attack on a server, and writes its row.
 func (b *bench) attack(ctx context.Context, a attack, s *server) error {
 	before, err := proc.Anon(s.pid)
 	if err != nil {
@@ -197,7 +198,8 @@ func (b *bench) attack(ctx context.Context, a attack, s *server) error {
 	return nil
 }
 
-// owner asks as kubectl does, with a connection for each question, and returns the median of the times in seconds.
+// owner sends the owner's requests as kubectl does, each on a new connection. It returns the median of the times in
+// seconds.
 func (s *server) owner(ctx context.Context, a attack) (median float64, failed int) {
 	var took []float64
 	for range ownersAsks {
@@ -230,7 +232,7 @@ func (s *server) ask(ctx context.Context, a attack) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-// connect makes the connections of an attack, and returns those that could be made.
+// connect opens the connections of an attack, and returns the successful ones.
 func (s *server) connect(ctx context.Context, a attack) (conns []net.Conn) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -288,13 +290,13 @@ func (s *server) dial(ctx context.Context, a attack) (net.Conn, error) {
 	return secure, nil
 }
 
-// connections returns how many connections and files a process has open.
+// connections returns the number of open connections and files of a process.
 func connections(pid int) (int, error) {
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(all), err
 }
 
-// peak samples the memory of a process until the returned function is called, which returns the highest value.
+// peak samples the memory of a process until stop is called, which returns the highest value.
 func peak(ctx context.Context, pid int) (stop func() int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	highest := make(chan int64, 1)
@@ -314,7 +316,7 @@ func peak(ctx context.Context, pid int) (stop func() int64) {
 	}
 }
 
-// reviews returns how many TokenReviews the API server has answered.
+// reviews returns the number of TokenReviews that the API server has answered.
 func (b *bench) reviews(ctx context.Context) (n int, err error) {
 	answer, err := b.upstream.do(ctx, b.upstream.client, "/metrics", "text/plain", false)
 	if err != nil {
@@ -336,7 +338,7 @@ func (b *bench) reviews(ctx context.Context) (n int, err error) {
 	return n, lines.Err()
 }
 
-// freePort returns an address of loopback that is free.
+// freePort returns a free address on loopback.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,25 +12,26 @@ import (
 	"github.com/larder-dev/larder/bench/internal/report"
 )
 
-// Options are what to measure with.
+// Options select what to measure.
 type Options struct {
-	// Pods that are listed, and Watchers that watch all of them, as many on a connection as Shared.
+	// Pods is the number of listed pods, Watchers the number of watches of all pods, and Shared the number of watches on a
+	// connection.
 	Pods, Watchers, Shared int
-	// Rate of changes, per second, and how long they last.
+	// Rate is the number of changes per second, and Last how long they last.
 	Rate float64
 	Last time.Duration
-	// Hostile says that Hostile is to measure.
+	// Hostile selects the function Hostile in place of Run.
 	Hostile bool
-	// Runs is how often each list, and each block of gets, is asked of each server.
+	// Runs is the number of lists, and of blocks of gets, on each server.
 	Runs int
-	// Dir is for the files of the run, and Command is named in the table.
+	// Dir is for temporary files, and Command is printed in the table.
 	Dir, Command string
 }
 
 // getsAtOnce is the size of a block of gets.
 const getsAtOnce = 500
 
-// bench is a run.
+// bench is the state of a run.
 type bench struct {
 	Options
 	cluster  cluster.Cluster
@@ -41,7 +42,7 @@ type bench struct {
 	upstream, mirror *server
 }
 
-// Run measures, and writes tables of medians, each with the ratio of Larder to kube-apiserver.
+// Run measures both servers, and writes tables of medians, each with the ratio of Larder to kube-apiserver.
 func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	c, err := cluster.StartReal(ctx, o.Dir)
 	if err != nil {
@@ -79,10 +80,10 @@ func Run(ctx context.Context, o Options, out, progress io.Writer) (err error) {
 	return b.gets(ctx)
 }
 
-// servers are both, in the order in which they are asked.
+// servers returns both servers, in the order of measurement.
 func (b *bench) servers() []*server { return []*server{b.upstream, b.mirror} }
 
-// lists writes a row for each way to list.
+// lists writes a row for each form of list.
 func (b *bench) lists(ctx context.Context) error {
 	fmt.Fprint(b.out, "\n| list of all pods | bytes | kube-apiserver | Larder | time | processor time |\n"+
 		"|---|---|---|---|---|---|\n")
@@ -118,7 +119,7 @@ func (b *bench) lists(ctx context.Context) error {
 	return nil
 }
 
-// gets writes a row for gets, one after the other.
+// gets measures sequential gets, and writes rows for their latency.
 func (b *bench) gets(ctx context.Context) error {
 	fmt.Fprint(b.out, "\n| get of a pod, protobuf | kube-apiserver | Larder | ratio |\n|---|---|---|---|\n")
 	took := make([][]float64, 2)

@@ -19,7 +19,7 @@ import (
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// server is one of the two that are compared.
+// server is one of the two compared servers.
 type server struct {
 	name   string
 	config *rest.Config
@@ -34,7 +34,7 @@ func newServer(name string, config *rest.Config, pid int) (*server, error) {
 	return s, err
 }
 
-// newClient returns a client with a connection of its own, which does not decompress.
+// newClient returns a client with its own connection that does not decompress answers.
 func (s *server) newClient() (*http.Client, error) {
 	tls, err := rest.TLSConfigFor(s.config)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *server) newClient() (*http.Client, error) {
 	}, nil
 }
 
-// do asks for a path.
+// do sends a GET request. It fails for any status but 200.
 func (s *server) do(ctx context.Context, client *http.Client, path, accept string, gzip bool) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.config.Host+path, nil)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *server) do(ctx context.Context, client *http.Client, path, accept strin
 	return response, nil
 }
 
-// get returns the size of an answer, which it reads to the end.
+// get reads an answer to its end, and returns its size.
 func (s *server) get(ctx context.Context, path, accept string, gzip bool) (int64, error) {
 	response, err := s.do(ctx, s.client, path, accept, gzip)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *server) get(ctx context.Context, path, accept string, gzip bool) (int64
 	return n, errors.Join(err, response.Body.Close())
 }
 
-// list lists all pods.
+// list lists all pods, and returns the size, the duration and the server's processor time.
 func (s *server) list(ctx context.Context, accept string, gzip bool) (size int64, took, cpu time.Duration, err error) {
 	before, err := proc.CPU(s.pid)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *server) list(ctx context.Context, accept string, gzip bool) (size int64
 	return size, took, after - before, errors.Join(err, cpuErr)
 }
 
-// startSync starts larder sync --serve of all pods, with further arguments, and waits until it serves.
+// startSync starts larder sync --serve of all pods, with additional arguments, and waits until it serves.
 func startSync(
 	ctx context.Context, access cluster.Access, dir string, more ...string,
 ) (_ *server, _ *larder.Process, err error) {

@@ -21,28 +21,29 @@ import (
 	"github.com/larder-dev/larder/bench/internal/proc"
 )
 
-// connectsAtOnce is how many watches are opened at the same time, and arriveWithin how long the last event may take.
+// connectsAtOnce is the number of watches that are opened at the same time. arriveWithin is the timeout of the last
+// event.
 const (
 	connectsAtOnce = 20
 	arriveWithin   = 30 * time.Second
 )
 
-// changes are made by the driver, and seen by the watchers.
+// changes are the changes that the driver makes and the watchers receive.
 type changes struct {
 	first, n int
-	sent     []atomic.Int64 // by revision, from first on: when the change was asked for, in nanoseconds since 1970
+	sent     []atomic.Int64 // time of each change's request in nanoseconds since 1970, by revision minus first
 }
 
-// watched is what one server took for the watches.
+// watched has the measurements of the watches on one server.
 type watched struct {
-	cpu        time.Duration // of the server during the changes
-	upstream   time.Duration // of kube-apiserver meanwhile
+	cpu        time.Duration // the server's processor time during the changes
+	upstream   time.Duration // kube-apiserver's processor time during the changes
 	deliveries int
 	delays     []float64 // seconds from the request of a change to its arrival
-	memory     int64     // bytes that the server grew by
+	memory     int64     // growth of the server's memory in bytes
 }
 
-// watches writes the table of watches.
+// watches measures the watches, and writes their table.
 func (b *bench) watches(ctx context.Context) error {
 	idle := map[*server]time.Duration{}
 	for _, s := range b.servers() {
@@ -97,7 +98,7 @@ func (b *bench) newChanges() *changes {
 	return c
 }
 
-// change makes the changes at the rate.
+// change makes the changes at the rate of the options.
 func (b *bench) change(ctx context.Context, c *changes) error {
 	tick := time.NewTicker(time.Duration(float64(time.Second) / b.Rate))
 	defer tick.Stop()
@@ -115,7 +116,7 @@ func (b *bench) change(ctx context.Context, c *changes) error {
 	return nil
 }
 
-// watch lets everybody watch one server while the changes are made.
+// watch opens all watches on one server, makes the changes and waits for the events.
 func (b *bench) watch(ctx context.Context, s *server) (w watched, err error) {
 	rv, err := s.resourceVersion(ctx)
 	if err != nil {
@@ -192,7 +193,7 @@ func (b *bench) watch(ctx context.Context, s *server) (w watched, err error) {
 	return w, nil
 }
 
-// arrived waits until everybody has seen every change.
+// arrived waits until every watcher has received every change.
 func arrived(ctx context.Context, all []*watcher) error {
 	ctx, cancel := context.WithTimeout(ctx, arriveWithin)
 	defer cancel()
@@ -209,7 +210,7 @@ func arrived(ctx context.Context, all []*watcher) error {
 	return nil
 }
 
-// resourceVersion returns the one to watch from.
+// resourceVersion returns the resourceVersion to watch from.
 func (s *server) resourceVersion(ctx context.Context) (string, error) {
 	path := "/api/v1/namespaces/" + load.Namespace(0) + "/pods?limit=1"
 	response, err := s.do(ctx, s.client, path, "application/json", false)
@@ -228,8 +229,7 @@ func (s *server) resourceVersion(ctx context.Context) (string, error) {
 	return string(rv), nil
 }
 
-// watcher reads a watch. It looks for the revision in each frame, and decodes no more, so that the client takes little
-// of the machine.
+// watcher reads a watch. To save processor time it searches each frame for the revision, without decoding it.
 type watcher struct {
 	client *http.Client
 	body   io.ReadCloser
@@ -263,7 +263,7 @@ func (w *watcher) run() {
 	}
 }
 
-// revisionOf finds the annotation in a message: an entry of a map has its key in field 1, and its value in field 2.
+// revisionOf finds the annotation in a protobuf message: a map entry has its key in field 1, and its value in field 2.
 func revisionOf(frame []byte) (int, bool) {
 	_, rest, ok := bytes.Cut(frame, []byte(load.RevisionAnnotation+"\x12"))
 	if !ok || len(rest) < 1 || len(rest) < 1+int(rest[0]) {
@@ -273,7 +273,7 @@ func revisionOf(frame []byte) (int, bool) {
 	return n, err == nil
 }
 
-// quantile returns the value below which a share p of the values are.
+// quantile returns the p-quantile of the values.
 func quantile(values []float64, p float64) float64 {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)

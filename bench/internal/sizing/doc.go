@@ -1,6 +1,6 @@
-// Package sizing measures what larder sync takes for how many objects of which size: its file, its memory, a first
-// start, a restart, and how many changes a second it takes in.
+// Package sizing measures the resources of larder sync for a number of objects of a size: file, memory, duration of a
+// first start and of a restart, and changes a second.
 //
-// Run drives, and writes a table. The embedded API server is in the driver's process; larder is a process of its own
-// (package larder), and its memory is RssAnon, sampled. Both share the machine.
+// Run is the driver, and writes a table. The embedded API server runs in the driver's process. larder runs in its own
+// process (package larder), whose RssAnon is sampled. Both share the machine.
 package sizing

@@ -14,10 +14,10 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// atMost is how long larder may take for what is waited for.
+// atMost is the timeout of each wait for larder.
 const atMost = 10 * time.Minute
 
-// mirror is a running larder sync, whose memory is sampled.
+// mirror is a running larder sync with a sampler of its memory.
 type mirror struct {
 	*larder.Process
 	store string
@@ -26,7 +26,7 @@ type mirror struct {
 	done     chan struct{}
 	sampling sync.WaitGroup
 	mu       sync.Mutex
-	anon     int64 // the peak; guarded by mu
+	anon     int64 // the peak of RssAnon; guarded by mu
 }
 
 func startMirror(access cluster.Access, kind load.Kind, store string) (*mirror, error) {
@@ -49,17 +49,17 @@ func startMirror(access cluster.Access, kind load.Kind, store string) (*mirror, 
 	return m, nil
 }
 
-// peak returns the highest RssAnon so far, the current one included.
+// peak returns the highest RssAnon so far, including the current one.
 func (m *mirror) peak() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now, err := proc.Anon(m.PID()); err == nil { // it fails once the process has ended
+	if now, err := proc.Anon(m.PID()); err == nil { // an error means that the process has ended
 		m.anon = max(m.anon, now)
 	}
 	return m.anon
 }
 
-// live waits until the mirror is synced with the server and has so many objects of the benchmark.
+// live waits until the mirror is synced with the server and has this number of objects.
 func (m *mirror) live(ctx context.Context, objects int) (took, error) {
 	err := m.await(ctx, func(c source.Collection) bool {
 		return c.Live.Synced && c.Live.Source == "live" && c.Objects >= objects
@@ -67,7 +67,7 @@ func (m *mirror) live(ctx context.Context, objects int) (took, error) {
 	return took{time.Since(m.begun), m.peak()}, err
 }
 
-// reaches waits until the mirror has come as far as a resourceVersion.
+// reaches waits until the mirror has reached a resourceVersion.
 func (m *mirror) reaches(ctx context.Context, rv uint64) error {
 	return m.await(ctx, func(c source.Collection) bool {
 		at, _ := strconv.ParseUint(c.ResourceVersion, 10, 64)
@@ -87,7 +87,7 @@ func (m *mirror) await(ctx context.Context, holds func(source.Collection) bool) 
 	return errors.Join(ctx.Err(), errors.New("larder sync has not come as far as it should"))
 }
 
-// stop ends the mirror, and waits for it.
+// stop stops the mirror and its sampler.
 func (m *mirror) stop() error {
 	err := m.Stop()
 	close(m.done)

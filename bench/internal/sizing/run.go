@@ -22,41 +22,41 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Size is a row: so many objects of a kind.
+// Size is a row of the table: a number of objects of a kind.
 type Size struct {
 	Kind    string
 	Objects int
 }
 
-// Options are what to measure with.
+// Options select what to measure.
 type Options struct {
 	Sizes []Size
-	// Dir is for the files of the run, and Command is named in the table.
+	// Dir is for temporary files, and Command is printed in the table.
 	Dir, Command string
 }
 
-// kinds has how large an object of each kind is, and how many changes are seconds of work.
+// kinds has the size of an object of each kind, and a number of changes that takes some seconds.
 var kinds = map[string]struct {
 	size    string
 	changes int
 }{"widgets": {"0.4 KB", 40_000}, "pods": {"3 KB", 20_000}, "configmaps": {"100 KB", 1000}}
 
-// measured is a row.
+// measured has the figures of a row.
 type measured struct {
-	file, grown  int64 // its size before and after the changes
+	file, grown  int64 // size of the file before and after the changes
 	first, again took
 	changes      int
-	lasted       time.Duration // the changes
-	written      int64         // for all of them
+	lasted       time.Duration // duration of the changes
+	written      int64         // bytes written for all changes
 }
 
-// took is what a start took.
+// took is the cost of a start.
 type took struct {
 	time time.Duration
-	anon int64 // the peak until then
+	anon int64 // the peak of RssAnon until then
 }
 
-// Run measures each size once, and writes a row of it at once: the large ones take minutes.
+// Run measures each size once. It writes each row at once, because large sizes take minutes.
 func Run(ctx context.Context, o Options, out, progress io.Writer) error {
 	fmt.Fprintf(out, "`%s`, %d cores:\n\n", o.Command, runtime.NumCPU())
 	fmt.Fprint(out, "| objects | each | file | memory, first start | first start | memory, restart | restart | "+
@@ -76,7 +76,8 @@ func Run(ctx context.Context, o Options, out, progress io.Writer) error {
 	return nil
 }
 
-// measure starts larder on a server of its own with nothing stored, again with what it has stored, and changes objects.
+// measure starts larder with an empty store on a server of its own, starts it again with the stored objects, and
+// changes objects.
 func measure(ctx context.Context, s Size, dir string) (m measured, err error) {
 	dir, err = os.MkdirTemp(dir, "size-")
 	if err != nil {
@@ -120,8 +121,8 @@ func measure(ctx context.Context, s Size, dir string) (m measured, err error) {
 	return m, err
 }
 
-// change changes objects from all over the collection, again and again if there are few, and waits until the mirror has
-// the last of them.
+// change changes objects evenly spread over the collection, repeatedly if there are few. It waits until the mirror has
+// the last change.
 func (m *measured) change(ctx context.Context, c cluster.Cluster, kind load.Kind, objects int, r *mirror) error {
 	numbers := make([]int, min(objects, kinds[kind.Name].changes))
 	for i := range numbers {
@@ -146,13 +147,13 @@ func (m *measured) change(ctx context.Context, c cluster.Cluster, kind load.Kind
 		return err
 	}
 	m.lasted = time.Since(start)
-	time.Sleep(2 * time.Second) // by then the last commit has been written
+	time.Sleep(2 * time.Second) // until the last commit is written
 	after, err := proc.Written(r.PID())
 	m.written = after - before
 	return err
 }
 
-// newest asks the server for its resourceVersion.
+// newest returns the server's current resourceVersion.
 func newest(ctx context.Context, config *rest.Config, kind load.Kind) (rv uint64, err error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -171,7 +172,7 @@ func newest(ctx context.Context, config *rest.Config, kind load.Kind) (rv uint64
 	if err != nil {
 		return 0, err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() //nolint:errcheck // only read
 	var list struct {
 		Metadata struct{ ResourceVersion string }
 	}

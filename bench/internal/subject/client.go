@@ -16,13 +16,13 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// client has the clients that an informer needs.
+// client has the clients of an informer.
 type client struct {
 	// rest reads the cluster's id and the schema's hash.
 	rest rest.Interface
-	// answers makes the requests of which Larder reads the answers itself, as the factories do.
+	// answers sends the requests whose answers Larder reads without client-go, as in the factories.
 	answers rest.Interface
-	// plain and lw list and watch; lw also tells what the client can do.
+	// plain and lw list and watch; lw also reports whether the client supports WatchList.
 	plain *cache.ListWatch
 	lw    cache.ListerWatcher
 }
@@ -34,7 +34,7 @@ func (c *client) listWatch(id entry.Identity) cache.ListerWatcher {
 	})
 }
 
-// newClient returns a client with connections of its own. It uses protobuf for typed objects, and otherwise JSON.
+// newClient returns a client with its own connections. It uses protobuf for typed objects, and otherwise JSON.
 func newClient(config *rest.Config, kind load.Kind, dynamicObjects bool) (*client, error) {
 	if !dynamicObjects {
 		config.ContentType = runtime.ContentTypeProtobuf

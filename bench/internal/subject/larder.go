@@ -16,13 +16,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// NamespaceIndex is the index that every informer of a factory has.
+// NamespaceIndex is the index of every informer of a factory.
 const NamespaceIndex = cache.NamespaceIndex
 
-// IndexVersions gives the index a version, so that a restart need not build it.
+// IndexVersions gives the index a version, so that a restart does not rebuild it.
 func IndexVersions() map[string]string { return map[string]string{NamespaceIndex: "1"} }
 
-// seldomBytes is store.Options.CommitBytes if a Spec has a CommitInterval: it is large, so that the interval decides.
+// seldomBytes is store.Options.CommitBytes for a Spec with a CommitInterval. It is large, so that the interval decides.
 const seldomBytes = 32 << 20
 
 func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err error) {
@@ -46,7 +46,7 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 		OpenAPIHash:   requests.OpenAPIHash(c.rest, o.Kind.GVR.GroupVersion()),
 		Seed:          o.Seed,
 		Observer:      r.commits,
-		// The transform stays the same as long as this program does.
+		// The transform is the same in all runs of this program, so its version is constant.
 		TransformVersion: map[bool]string{true: "strip"}[o.Spec.Strip],
 		Logger:           &discard,
 	})
@@ -56,10 +56,10 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 	return err
 }
 
-// commits is an informer.Observer that records how long the last commit took.
+// commits is an informer.Observer that records the duration of the last commit.
 type commits struct {
 	took atomic.Int64
-	// made has a token after a commit.
+	// made receives a token after a commit.
 	made chan struct{}
 }
 
@@ -79,7 +79,7 @@ func (*commits) InformerMade(*informer.Informer)                         {}
 func (*commits) InformerEnded(*informer.Informer)                        {}
 func (*commits) HandlerCalled(*informer.Informer, string, time.Duration) {}
 
-// AwaitCommit waits until Larder has nothing dirty, and returns how long the last commit took. It does not cause a
+// AwaitCommit waits until Larder has no dirty changes, and returns the duration of the last commit. It does not cause a
 // commit.
 func (r *Running) AwaitCommit(ctx context.Context) (took time.Duration, err error) {
 	for r.Store.Pending() > 0 {

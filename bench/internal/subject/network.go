@@ -12,18 +12,18 @@ import (
 	"github.com/larder-dev/larder/internal/meter"
 )
 
-// Network is the connection to the server. It counts the received bytes. It can be held, so that the server's data pile
-// up there, and it can be cut.
+// Network is the connection to the server. It counts the received bytes. It can be held, so that the server's data
+// stays in buffers, and it can be cut.
 type Network struct {
 	received meter.Received
 	dialed   atomic.Int64
 	dialer   *connrotation.Dialer
 
 	mu   sync.Mutex    // guards held
-	held chan struct{} // closed by Release; nil while everything passes
+	held chan struct{} // closed by Release; nil while the network is not held
 }
 
-// NewNetwork returns a Network that lets everything pass.
+// NewNetwork returns a Network that is not held.
 func NewNetwork() *Network {
 	n := &Network{}
 	n.dialer = connrotation.NewDialer(n.dial)
@@ -43,15 +43,15 @@ func (n *Network) Wrap(config *rest.Config) *rest.Config {
 	return n.received.Count(config)
 }
 
-// Hold makes reads and new connections wait. The server's data stay in its buffers and the kernel's.
+// Hold blocks reads and new connections. The server's data stays in its buffers and the kernel's.
 func (n *Network) Hold() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.held = make(chan struct{})
 }
 
-// Cut is Hold that also ends every connection. New connections wait and are not refused, so that no client backs off
-// for longer than the cut lasts.
+// Cut is Hold that also closes every connection. New connections block and are not refused, so that no client backs off
+// longer than the cut.
 func (n *Network) Cut() {
 	n.Hold()
 	n.dialer.CloseAll()
@@ -67,7 +67,7 @@ func (n *Network) Release() {
 	}
 }
 
-// wait returns when the network is not held, or when closed is closed.
+// wait blocks until the network is not held, or until closed is closed.
 func (n *Network) wait(closed <-chan struct{}) {
 	n.mu.Lock()
 	held := n.held
@@ -104,7 +104,7 @@ func newConn(n *Network, c net.Conn) *conn {
 	return &conn{Conn: c, network: n, closed: closed, close: cancel}
 }
 
-// Read implements net.Conn. A read that was waiting for the server when the network was held waits too.
+// Read implements net.Conn. A read that already waits for the server when the network is held blocks too.
 func (c *conn) Read(p []byte) (int, error) {
 	k, err := c.Conn.Read(p)
 	c.network.wait(c.closed.Done())

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// reading reads once from the other end of a pipe through the network.
+// reading starts one read from the other end of a pipe through the network.
 func reading(t *testing.T, n *Network) (far net.Conn, near net.Conn, read *atomic.Int64) {
 	t.Helper()
 	far, end := net.Pipe()
@@ -27,7 +27,7 @@ func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork()
 		far, _, read := reading(t, n)
-		synctest.Wait() // the read waits for the server already
+		synctest.Wait() // the read already waits for the server
 		n.Hold()
 		if _, err := far.Write([]byte("1234")); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// A connection that is closed must not wait for Release.
+// TestCloseWhileHeld checks that closing a connection ends a read that waits for Release.
 func TestCloseWhileHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork()

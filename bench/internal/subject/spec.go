@@ -15,7 +15,7 @@ const (
 	ClientGo = "client-go"
 	// ClientGoList is client-go's informer with KUBE_FEATURE_WatchListClient=false: it lists by LIST requests.
 	ClientGoList = "client-go-list"
-	// Raw is bbolt or Larder's store without an informer: the upper bound of what an informer can reach.
+	// Raw is bbolt or Larder's store without an informer: the upper bound for any informer.
 	Raw = "raw"
 )
 
@@ -28,7 +28,7 @@ const (
 // Residencies has the values of Spec.Residency, in the order of the results.
 var Residencies = []string{All, None}
 
-// residencies has the residencies by name.
+// residencies maps the values of Spec.Residency.
 var residencies = map[string]store.Residency{All: store.All, None: store.None}
 
 // Spec names an informer and its options.
@@ -40,7 +40,7 @@ type Spec struct {
 	Policy informer.SyncPolicy `json:"policy,omitempty"`
 	// CommitInterval of Larder. Default: Larder's.
 	CommitInterval time.Duration `json:"commitInterval,omitempty"`
-	// Strip is true for a transform that removes managedFields.
+	// Strip is true with a transform that removes managedFields.
 	Strip bool `json:"strip,omitempty"`
 	// Dynamic is true for unstructured objects.
 	Dynamic bool `json:"dynamic,omitempty"`

@@ -20,14 +20,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Options say what to start.
+// Options are the options of Start.
 type Options struct {
 	Spec   Spec
 	Kind   load.Kind
 	Config *rest.Config
 	// File is the path of Larder's store.
 	File string
-	// Seed is what Larder begins with. Default: a list.
+	// Seed is Options.Seed of Larder's informer. Default: it lists.
 	Seed seed.Source
 	// Handler is registered before the start. Default: none.
 	Handler cache.ResourceEventHandler
@@ -41,7 +41,7 @@ type Running struct {
 	Store  *store.Store
 	// Network is the connection to the server.
 	Network *Network
-	// Started is when Start began.
+	// Started is the time at which Start began.
 	Started time.Time
 
 	handler cache.ResourceEventHandlerRegistration // nil without one
@@ -50,10 +50,10 @@ type Running struct {
 	done    chan struct{}
 }
 
-// silence makes client-go log nothing. klog has one logger for the process, which must not be set while it is used.
+// silence discards client-go's log. klog has one logger for the process, which must not be set while it is in use.
 var silence = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
-// Start makes an informer and runs it. Several goroutines may call it at a time.
+// Start creates an informer and runs it. Several goroutines may call it at the same time.
 func Start(ctx context.Context, o Options) (*Running, error) {
 	silence()
 	r := &Running{
@@ -110,13 +110,13 @@ func strip(obj any) (any, error) {
 	return obj, err
 }
 
-// AwaitSync waits for HasSynced and returns how long it took since the start.
+// AwaitSync waits for HasSynced and returns the time since the start.
 func (r *Running) AwaitSync(ctx context.Context) (time.Duration, error) {
 	err := r.await(ctx, r.Informer.HasSyncedChecker())
 	return time.Since(r.Started), err
 }
 
-// AwaitTold waits until the handler has got all objects.
+// AwaitTold waits until the handler has received all objects.
 func (r *Running) AwaitTold(ctx context.Context) error {
 	return r.await(ctx, r.handler.HasSyncedChecker())
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// Witness is a handler that does as little as possible: it counts, and notices one object. It ignores objects that the
-// benchmark has not made.
+// Witness is a handler with minimal work: it counts calls, and signals one object. It ignores objects that the
+// benchmark has not created.
 type Witness struct {
 	// Kind of the objects.
 	Kind load.Kind
 	// OnUpdated is called for every update, if set.
 	OnUpdated func(obj any)
 
-	// Seen is closed when the handler has got the awaited object with its revision or a later one.
+	// Seen is closed when the handler has received the awaited object with its revision or a later one.
 	Seen chan struct{}
-	// Added is closed when the handler has got the awaited number of additions; AddedAt is when that was.
+	// Added is closed at the awaited number of additions, and AddedAt is the time of that.
 	Added   chan struct{}
 	AddedAt time.Time
 
@@ -33,7 +33,7 @@ type Witness struct {
 
 var _ cache.ResourceEventHandler = (*Witness)(nil)
 
-// NewWitness returns a Witness that awaits want additions of a kind, and the object with that key and revision.
+// NewWitness returns a Witness that awaits want additions of a kind, and the object with this key and revision.
 func NewWitness(kind load.Kind, want int, key string, revision int) *Witness {
 	w := &Witness{Kind: kind, Seen: make(chan struct{}), Added: make(chan struct{}), want: int64(want), revision: revision}
 	w.namespace, w.name, _ = cache.SplitMetaNamespaceKey(key)
@@ -78,13 +78,13 @@ type named interface {
 	GetNamespace() string
 }
 
-// made returns the object as named, and whether the benchmark has made it.
+// made returns the object as named, and whether the benchmark has created it.
 func (w *Witness) made(obj any) (named, bool) {
 	m, ok := obj.(named)
 	return m, ok && w.Kind.Made(m.GetName())
 }
 
-// notice closes Seen if obj is the awaited object. Call it after counting.
+// notice closes Seen if obj is the awaited object. The caller counts first.
 func (w *Witness) notice(m named, obj any) {
 	if m.GetName() != w.name || m.GetNamespace() != w.namespace {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// A cluster has objects of its own, which come in any order.
+// TestWitnessCountsWhatWasMade checks that the cluster's own objects, which arrive at any time, are not counted.
 func TestWitnessCountsWhatWasMade(t *testing.T) {
 	kind := load.KindOf("configmaps")
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
