@@ -1,4 +1,4 @@
-{{/* larder.checks refuses values that do not go together. */}}
+{{/* larder.checks refuses invalid combinations of values. */}}
 {{- define "larder.checks" -}}
 {{- if not (or .Values.node.enabled .Values.mirror.enabled .Values.snapshots.enabled) }}
 {{- fail "nothing would be installed: set node.enabled, mirror.enabled or snapshots.enabled" }}
@@ -37,7 +37,7 @@
 {{- end }}
 {{- end }}
 
-{{/* larder.labels are those that select the pods of a workload: list ROOT COMPONENT. */}}
+{{/* larder.labels are the labels that select the pods of a workload: list ROOT COMPONENT. */}}
 {{- define "larder.labels" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: larder
@@ -65,7 +65,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 {{- end }}
 
-{{/* larder.custom are the entries of custom resources: those of groups that Kubernetes itself has not. */}}
+{{/* larder.custom are the entries of custom resources: their groups are not built in. */}}
 {{- define "larder.custom" -}}
 {{- $own := list "admissionregistration" "apiregistration" "authentication" "authorization" "certificates" }}
 {{- $own = concat $own (list "coordination" "discovery" "events" "flowcontrol.apiserver" "internal.apiserver") }}
@@ -79,7 +79,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 {{- end }}
 
-{{/* larder.account is the account of a workload with its rights to entries: list ROOT COMPONENT ENTRIES VERBS. */}}
+{{/* larder.account is a workload's service account with its rights to resources: list ROOT COMPONENT ENTRIES VERBS. */}}
 {{- define "larder.account" -}}
 {{- $root := index . 0 }}
 {{- $component := index . 1 }}
@@ -110,16 +110,16 @@ metadata:
   labels: {{- include "larder.labels" (list $root $component) | nindent 4 }}
 rules:
 {{- with $everywhere }}
-# What is mirrored.
+# The mirrored resources.
 {{- include "larder.rules" (list . $verbs) }}
 {{- end }}
-# The UID of kube-system tells one cluster from another.
+# The UID of kube-system identifies the cluster.
 - apiGroups: [""]
   resources: [namespaces]
   resourceNames: [kube-system]
   verbs: [get]
 {{- with include "larder.custom" (index . 2) | trim }}
-# The columns of custom resources. Without it they have a NAME and an AGE.
+# For the columns of custom resources. Without this right they have only NAME and AGE.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames:
@@ -127,7 +127,7 @@ rules:
   verbs: [get]
 {{- end }}
 {{- if and (eq $component "node") $root.Values.node.seed.caSecret }}
-# The snapshots of the mirror, which asks the API server whether a node may read them.
+# For snapshots from the mirror, which checks this right with the API server.
 - nonResourceURLs: [/snapshot/*]
   verbs: [get]
 {{- end }}
@@ -135,7 +135,7 @@ rules:
 {{ include "larder.binding" (list $root $component "ClusterRole" $name $name "") }}
 {{- range $namespace, $entries := $namespaces }}
 ---
-# What is mirrored of this namespace alone.
+# The mirrored resources of this namespace.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
@@ -149,7 +149,7 @@ rules:
 {{- end }}
 {{- end }}
 
-{{/* larder.binding binds a role to the account of a component: list ROOT COMPONENT KIND ROLE NAME NAMESPACE. */}}
+{{/* larder.binding binds a role to a component's service account: list ROOT COMPONENT KIND ROLE NAME NAMESPACE. */}}
 {{- define "larder.binding" -}}
 {{- $root := index . 0 -}}
 apiVersion: rbac.authorization.k8s.io/v1
@@ -170,33 +170,33 @@ subjects:
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
 
-{{/* larder.reviews lets a workload ask the API server about its clients: list ROOT COMPONENT. */}}
+{{/* larder.reviews allows a workload TokenReviews and SubjectAccessReviews: list ROOT COMPONENT. */}}
 {{- define "larder.reviews" -}}
 {{- $root := index . 0 -}}
 {{- $name := printf "%s-%s-reviews" $root.Release.Name (index . 1) -}}
-# Who the clients are, and what they may read, says the API server: TokenReviews and SubjectAccessReviews.
+# The API server authenticates and authorizes clients: TokenReviews and SubjectAccessReviews.
 {{ include "larder.binding" (list $root (index . 1) "ClusterRole" "system:auth-delegator" $name "") }}
 {{- end }}
 
-{{/* larder.securityContext is that of every container but the one that gives a directory away. */}}
+{{/* larder.securityContext is the security context of every container but the one that changes a directory's owner. */}}
 {{- define "larder.securityContext" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* larder.podSecurityContext is that of every pod; Pod Security "restricted" allows it. */}}
+{{/* larder.podSecurityContext is the security context of every pod; Pod Security "restricted" allows it. */}}
 {{- define "larder.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
 runAsGroup: 65532
 fsGroup: 65532
-# A volume with many snapshots is not walked at each start.
+# Do not change the group of every file of a large volume at each start.
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* larder.probes ask for health. Ready is that every resource has a state: from the store, or a first list. */}}
+{{/* larder.probes are the health probes. A pod is ready when every resource has a state, from the store or a first list. */}}
 {{- define "larder.probes" -}}
 startupProbe:
   httpGet: {path: /healthz, port: health}
@@ -225,17 +225,17 @@ readinessProbe:
 {{/* larder.config is the data of a workload's ConfigMap: list ROOT WORKLOAD-VALUES ENTRIES. */}}
 {{- define "larder.config" -}}
 {{- $root := index . 0 -}}
-# The kubelet asks for health at the address of the pod.
+# The kubelet probes the pod's address.
 sync.yaml: |
   {{- include "larder.sync" . | nindent 2 }}
 {{- with $root.Values.offlineAccess }}
-# A change counts without a restart.
+# Changes apply without a restart.
 offline-access.yaml: |
   {{- dict "apiVersion" "larder.dev/v1alpha1" "kind" "OfflineAccess" "rules" . | toYaml | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* larder.credentials is the environment of what reaches a repository. */}}
+{{/* larder.credentials is the environment of containers that access a repository. */}}
 {{- define "larder.credentials" -}}
 {{- with .Values.repository.credentialsSecret }}
 envFrom:
@@ -243,7 +243,7 @@ envFrom:
 {{- end }}
 {{- end }}
 
-{{/* larder.repositoryMounts and larder.repositoryVolumes are the files of what makes snapshots. */}}
+{{/* larder.repositoryMounts and larder.repositoryVolumes are the files for containers that make snapshots. */}}
 {{- define "larder.repositoryMounts" -}}
 {{- if .Values.repository.signKeySecret }}
 - {name: sign-key, mountPath: /etc/larder-sign, readOnly: true}
@@ -252,7 +252,7 @@ envFrom:
 {{- end }}
 {{- define "larder.credentialsMounts" -}}
 {{- if .Values.repository.credentialsSecret }}
-# config.json of docker login, if the Secret has it: DOCKER_CONFIG.
+# DOCKER_CONFIG: the config.json of docker login, if the Secret has it.
 - {name: credentials, mountPath: /etc/larder-credentials, readOnly: true}
 {{- end }}
 {{- end }}
@@ -277,7 +277,7 @@ from: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* larder.clients is `from` for what is served, where metrics are: who monitors is let in if not everybody is. */}}
+{{/* larder.clients is `from` for the served port, which also has the metrics: it includes networkPolicy.monitoring unless all may connect. */}}
 {{- define "larder.clients" -}}
 {{- with .Values.networkPolicy.clients }}
 {{- include "larder.peers" (concat . $.Values.networkPolicy.monitoring) }}
