@@ -122,7 +122,7 @@ func TestEveryTruncation(t *testing.T) {
 	}
 }
 
-func TestSomethingBehindTheEnd(t *testing.T) {
+func TestTrailingData(t *testing.T) {
 	data := append(small().bytes(t, smallBlocks), 0)
 	if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{}); !typed(err) {
 		t.Error(err)

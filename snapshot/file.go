@@ -275,7 +275,7 @@ func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err 
 	if err := buf.prepare(); err != nil {
 		return nil, err
 	}
-	if buf.data = layout.LetGo(buf.data); cap(buf.data) < b.Stored {
+	if buf.data = layout.Reuse(buf.data); cap(buf.data) < b.Stored {
 		buf.data = make([]byte, b.Stored)
 	}
 	stored := buf.data[:b.Stored]

@@ -108,8 +108,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenIsWhatIsWritten checks that the writer produces the golden snapshot, apart from compression.
-func TestGoldenIsWhatIsWritten(t *testing.T) {
+// TestWriterProducesGolden checks that the writer produces the golden snapshot, apart from compression.
+func TestWriterProducesGolden(t *testing.T) {
 	golden, err := os.ReadFile(goldenPath(formatNow, false))
 	if err != nil {
 		t.Fatal(err)

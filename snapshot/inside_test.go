@@ -77,8 +77,8 @@ func TestSpoolIsSealed(t *testing.T) {
 	}
 }
 
-// TestLargeRecordsAreLetGo checks that writer and File release the buffers of records larger than a block.
-func TestLargeRecordsAreLetGo(t *testing.T) {
+// TestLargeBuffersAreReleased checks that writer and File release the buffers of records larger than a block.
+func TestLargeBuffersAreReleased(t *testing.T) {
 	large := make([]byte, layout.MaxPart-100)
 	_, _ = rand.Read(large) // never fails; the data is incompressible
 	var b bytes.Buffer

@@ -79,8 +79,8 @@ func TestFileConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// TestErrorsOfTheFunction checks that Records returns the callback's error unchanged, even a DamageError.
-func TestErrorsOfTheFunction(t *testing.T) {
+// TestCallbackErrors checks that Records returns the callback's error unchanged, even a DamageError.
+func TestCallbackErrors(t *testing.T) {
 	want := small()
 	f := fileOf(t, want.collections...)
 	for _, failed := range []error{errDisk, &snapshot.DamageError{Reason: "another file"}} {

@@ -381,9 +381,9 @@ func TestSelectKeepsReasons(t *testing.T) {
 	}
 }
 
-// TestRedactionOfMoreThanAnObject checks that a payload with data after its JSON object is refused: the redaction would
+// TestRedactionOfTrailingData checks that a payload with data after its JSON object is refused: the redaction would
 // not reach that data. Found by FuzzDecode.
-func TestRedactionOfMoreThanAnObject(t *testing.T) {
+func TestRedactionOfTrailingData(t *testing.T) {
 	secrets := collectionOf(core("secrets"), "Secret", entry.Typed)
 	r := entry.Entry{Key: "a/a", UID: "u", Encoding: encodingMsgpack, Payload: binOf(`{}{"data":"` + planted + `"}`)}
 	src, err := snapshot.Select(memorySource{{secrets, []entry.Entry{r}}}, snapshot.SelectOptions{Redaction: redactAll})

@@ -68,7 +68,7 @@ func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Res
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	j := &restoring{o: o, src: f, i: i, progress: progress{tell: o.Progress}}
+	j := &restoring{o: o, src: f, i: i, progress: progress{notify: o.Progress}}
 	if err = j.all(ctx); err == nil {
 		err = i.Commit(ctx)
 	}
@@ -143,7 +143,8 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
 		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
 	}
-	// RequestedAs has arguments of the saved store's sync. A sync of the new store drops only what its own arguments named.
+	// RequestedAs has arguments of the saved store's sync. A sync of the new store drops only what its own arguments
+	// named.
 	c.Resource.RequestedAs = nil
 	err := j.i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource,
 		Seal: c.Sealed && j.i.CanSeal()})

@@ -24,23 +24,23 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// told counts the calls of an event handler.
-type told struct {
+// handlerCalls counts the calls of an event handler.
+type handlerCalls struct {
 	mu                      sync.Mutex
 	added, updated, deleted int // guarded by mu
 }
 
-func (h *told) note(n *int) {
+func (h *handlerCalls) note(n *int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	*n++
 }
 
-func (h *told) OnAdd(any, bool)   { h.note(&h.added) }
-func (h *told) OnUpdate(_, _ any) { h.note(&h.updated) }
-func (h *told) OnDelete(any)      { h.note(&h.deleted) }
+func (h *handlerCalls) OnAdd(any, bool)   { h.note(&h.added) }
+func (h *handlerCalls) OnUpdate(_, _ any) { h.note(&h.updated) }
+func (h *handlerCalls) OnDelete(any)      { h.note(&h.deleted) }
 
-func (h *told) String() string {
+func (h *handlerCalls) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return fmt.Sprintf("%d added, %d updated, %d deleted", h.added, h.updated, h.deleted)
@@ -62,7 +62,7 @@ func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &told{}
+	h := &handlerCalls{}
 	if _, err := i.AddEventHandler(h); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.
 	}
 	for until := time.Now().Add(30 * time.Second); h.String() != want; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatalf("the handler was told of %s, want %s", h, want)
+			t.Fatalf("the handler got %s, want %s", h, want)
 		}
 	}
 	status := i.Status()
@@ -142,9 +142,9 @@ func TestRestoredStoreResumes(t *testing.T) {
 	}
 }
 
-// TestRestoredPartIsNoSync checks that an informer with SyncPolicy Disk does not sync from filtered or redacted
+// TestRestoredPartDoesNotSync checks that an informer with SyncPolicy Disk does not sync from filtered or redacted
 // objects. While the server is unreachable its handlers get no calls.
-func TestRestoredPartIsNoSync(t *testing.T) {
+func TestRestoredPartDoesNotSync(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.larder")
 	if _, err := snapshot.SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "a.db")), whole,
@@ -178,7 +178,7 @@ func TestRestoredPartIsNoSync(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			h := &told{}
+			h := &handlerCalls{}
 			synctest.Test(t, func(t *testing.T) {
 				s := mustOpen(t, path)
 				refused := errors.New("connection refused")
@@ -207,7 +207,7 @@ func TestRestoredPartIsNoSync(t *testing.T) {
 				}
 			})
 			if (h.String() == "0 added, 0 updated, 0 deleted") == tc.synced {
-				t.Errorf("a handler was told of %s", h)
+				t.Errorf("a handler got %s", h)
 			}
 		})
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestoreOfWhatWasSealed checks that a collection that a store has sealed, Secrets or not, is restored in plain
+// TestRestoreSealed checks that a collection that a store has sealed, Secrets or not, is restored in plain
 // text only on request. A store with keys seals it again.
-func TestRestoreOfWhatWasSealed(t *testing.T) {
+func TestRestoreSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)

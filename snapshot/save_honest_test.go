@@ -36,8 +36,8 @@ func loseRecord(t *testing.T, path string, id entry.Identity, key string) {
 	}
 }
 
-// TestSaveOfAStoreThatLacksObjects checks that a save fails if the store has fewer objects than it counts.
-func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
+// TestSaveOfMissingObjects checks that a save fails if the store has fewer objects than it counts.
+func TestSaveOfMissingObjects(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
 	s := mustOpen(t, db)
@@ -59,9 +59,9 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 	}
 }
 
-// TestSaveOfAStoreThatLeftObjectsOut checks that a copy of a collection with left-out objects must be listed: the
+// TestSaveOfLeftOutObjects checks that a copy of a collection with left-out objects must be listed: the
 // snapshot has no list of these objects.
-func TestSaveOfAStoreThatLeftObjectsOut(t *testing.T) {
+func TestSaveOfLeftOutObjects(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
 	s := mustOpen(t, filepath.Join(dir, "a.db"))
@@ -112,9 +112,9 @@ func TestSaveWithoutTheKeys(t *testing.T) {
 	wantNames(t, dir, "a.db")
 }
 
-// TestWhatIsToBeSealedIsNotSavedInPlainText checks that a collection that the options seal is not saved in plain text,
+// TestSaveOfNewlySealed checks that a collection that the options seal is not saved in plain text,
 // even if an older program has stored it unsealed.
-func TestWhatIsToBeSealedIsNotSavedInPlainText(t *testing.T) {
+func TestSaveOfNewlySealed(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
 	s := mustOpen(t, db)

@@ -95,8 +95,8 @@ func sealingPods(t *testing.T, dir string) *store.Store {
 	return s
 }
 
-// TestSaveOfWhatWasSealed checks that an encrypted snapshot of sealed objects is saved in plain text only on request.
-func TestSaveOfWhatWasSealed(t *testing.T) {
+// TestSaveSealed checks that an encrypted snapshot of sealed objects is saved in plain text only on request.
+func TestSaveSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)

@@ -93,9 +93,9 @@ func TestSaveWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := mustOpenFile(t, path, snapshot.OpenOptions{})
-	for _, told := range [][]string{saved.LeftOut, f.Manifest().LeftOut} {
-		if len(told) != 1 || !strings.HasPrefix(told[0], "secrets.v1: ") {
-			t.Errorf("left out: %q", told)
+	for _, leftOut := range [][]string{saved.LeftOut, f.Manifest().LeftOut} {
+		if len(leftOut) != 1 || !strings.HasPrefix(leftOut[0], "secrets.v1: ") {
+			t.Errorf("left out: %q", leftOut)
 		}
 	}
 	wantSame(t, snapshot.StoreSource(s), f, savedSecrets)
@@ -129,9 +129,9 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestRestoreWhatIsMissingIsListed checks that filtered and redacted collections cannot be resumed, and that the next
+// TestRestoreOfAPartIsListed checks that filtered and redacted collections cannot be resumed, and that the next
 // list rewrites redacted objects.
-func TestRestoreWhatIsMissingIsListed(t *testing.T) {
+func TestRestoreOfAPartIsListed(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	path := filepath.Join(dir, "a.larder")
@@ -234,7 +234,7 @@ func TestProgress(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	path := filepath.Join(dir, "a.larder")
-	follow := func(what string) (tell func(snapshot.Progress), check func(objects int)) {
+	follow := func(what string) (notify func(snapshot.Progress), check func(objects int)) {
 		var last snapshot.Progress
 		calls := 0
 		return func(p snapshot.Progress) {
@@ -250,13 +250,13 @@ func TestProgress(t *testing.T) {
 				}
 			}
 	}
-	tell, check := follow("save")
-	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Progress: tell}); err != nil {
+	notify, check := follow("save")
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Progress: notify}); err != nil {
 		t.Fatal(err)
 	}
 	check(1300)
-	tell, check = follow("restore")
-	mustRestore(t, path, snapshot.RestoreOptions{Progress: tell})
+	notify, check = follow("restore")
+	mustRestore(t, path, snapshot.RestoreOptions{Progress: notify})
 	check(1300)
 }
 
@@ -316,8 +316,8 @@ func TestRestoreOfADamagedSnapshot(t *testing.T) {
 	}
 }
 
-// TestRestoreWhereAFileIs checks that a restore replaces no file, and that a cancelled one leaves none.
-func TestRestoreWhereAFileIs(t *testing.T) {
+// TestRestoreOverAFile checks that a restore replaces no file, and that a cancelled one leaves none.
+func TestRestoreOverAFile(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	path := filepath.Join(dir, "a.larder")

@@ -26,7 +26,7 @@ type saving struct {
 
 // save writes a snapshot of all collections of src.
 func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, error) {
-	j := &saving{o: o, src: src, progress: progress{tell: o.Progress}}
+	j := &saving{o: o, src: src, progress: progress{notify: o.Progress}}
 	j.saved.LeftOut = slices.Clone(o.Header.LeftOut)
 	if d, ok := src.(describer); ok {
 		j.of = d.describe(ctx)
@@ -139,7 +139,7 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 		return err
 	}
 	if live, ok := j.src.(*liveSource); ok { // the state of a live collection is known once its records were read
-		c = live.settle(c)
+		c = live.withState(c)
 	}
 	if c, err = out.End(c); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 
 // progress counts objects and bytes, and reports them.
 type progress struct {
-	tell func(Progress)
-	now  Progress
+	notify func(Progress)
+	now    Progress
 }
 
 func (p *progress) done(r entry.Entry) {
@@ -164,8 +164,8 @@ func (p *progress) done(r entry.Entry) {
 }
 
 func (p *progress) report() {
-	if p.tell != nil {
-		p.tell(p.now)
+	if p.notify != nil {
+		p.notify(p.now)
 	}
 }
 

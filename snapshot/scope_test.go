@@ -32,9 +32,9 @@ func wantOneNamespace(t *testing.T, what string, src snapshot.Source) {
 	}
 }
 
-// TestFilterOfWhatAnInformerHasStored checks a filter by namespace on collections that an informer has stored. It does
+// TestNamespaceFilterOfUnknownScope checks a filter by namespace on collections that an informer has stored. It does
 // not know whether its resource is namespaced.
-func TestFilterOfWhatAnInformerHasStored(t *testing.T) {
+func TestNamespaceFilterOfUnknownScope(t *testing.T) {
 	srv := startServer(t)
 	dir := t.TempDir()
 	db, whole, part := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder")
@@ -74,9 +74,9 @@ func unknownScope(t *testing.T) []byte {
 	return all.bytes(t, snapshot.WriterOptions{})
 }
 
-// TestScopeOfSnapshotsThatDoNotTell checks that the keys show the scope of objects if the snapshot does not say that
+// TestScopeFromKeys checks that the keys show the scope of objects if the snapshot does not say that
 // they are namespaced.
-func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
+func TestScopeFromKeys(t *testing.T) {
 	data := unknownScope(t)
 	whole, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
@@ -120,8 +120,8 @@ func TestTakesByScope(t *testing.T) {
 		want bool
 	}{
 		"namespaced":                    {of(entry.ResourceInfo{Kind: "Thing", Namespaced: true}, 3), true},
-		"nothing is told":               {of(entry.ResourceInfo{}, 0), true},
-		"a kind, as a program tells it": {of(entry.ResourceInfo{Kind: "Thing", Singular: "thing"}, 0), true},
+		"nothing is known":              {of(entry.ResourceInfo{}, 0), true},
+		"a kind, as a program knows it": {of(entry.ResourceInfo{Kind: "Thing", Singular: "thing"}, 0), true},
 		"described as by a server":      {of(entry.ResourceInfo{Kind: "Thing", ShortNames: []string{"th"}}, 0), false},
 		"objects in no namespace":       {of(entry.ResourceInfo{Kind: "Thing"}, 3), false},
 	} {

@@ -53,7 +53,7 @@ func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions
 	return saveAt(path, o, func(f *os.File) (Saved, error) {
 		for {
 			saved, err := save(ctx, src, f, o)
-			if !src.beginsAnew(err) {
+			if !src.retry(err) {
 				saved.Refused = src.refused()
 				return saved, err
 			}
@@ -135,8 +135,8 @@ func (s *liveSource) Records(ctx context.Context, id entry.Identity, fn func(ent
 	return nil
 }
 
-// settle returns c with the state of its list.
-func (s *liveSource) settle(c Collection) Collection {
+// withState returns c with the state of its list.
+func (s *liveSource) withState(c Collection) Collection {
 	l := s.byID[c.Identity.ID()]
 	c.LastContact = l.at
 	switch {
@@ -159,8 +159,8 @@ var listSizes = []int64{1, 5, 0}
 // errExpired: the server has compacted the resourceVersion of the first page.
 var errExpired = errors.New("the server has forgotten the resourceVersion of the list while it was read")
 
-// beginsAnew reports whether a failed save may succeed with larger pages. If so, it counts the try.
-func (s *liveSource) beginsAnew(err error) bool {
+// retry reports whether a failed save may succeed with larger pages. If so, it counts the try.
+func (s *liveSource) retry(err error) bool {
 	if !errors.Is(err, errExpired) && !errors.Is(err, ErrOrder) || s.now == nil || s.now.tries == len(listSizes)-1 {
 		return false
 	}

@@ -64,7 +64,7 @@ func (l *liveList) page(ctx context.Context, o metav1.ListOptions) (page *unstru
 	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5}
 	ended := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
 		page, err = l.List(ctx, o)
-		return !isPassing(err), nil
+		return !isTransient(err), nil
 	})
 	if err == nil && ended != nil {
 		err = ended
@@ -72,8 +72,8 @@ func (l *liveList) page(ctx context.Context, o metav1.ListOptions) (page *unstru
 	return page, err
 }
 
-// isPassing reports whether an error is transient, so that the same request may succeed soon.
-func isPassing(err error) bool {
+// isTransient reports whether an error is transient, so that the same request may succeed soon.
+func isTransient(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsInternalError(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)

@@ -167,8 +167,8 @@ func churn(t *testing.T, srv *fakeapi.Server, n int) {
 	}
 }
 
-// TestSaveServerThatForgets checks that a list with an expired token starts again with larger pages, finally with one.
-func TestSaveServerThatForgets(t *testing.T) {
+// TestSaveServerExpired checks that a list with an expired token starts again with larger pages, finally with one.
+func TestSaveServerExpired(t *testing.T) {
 	srv := startServer(t)
 	lists := listings(t, srv)[:1]
 	plain := lists[0].List

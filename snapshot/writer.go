@@ -156,7 +156,7 @@ func (w *writer) flush() error {
 	w.next.Size, w.next.Stored, w.next.Digest = len(w.block), len(stored), sha256.Sum256(stored)
 	w.index = layout.AppendBlock(w.index, w.next)
 	w.now.Blocks++
-	w.block, w.next.Count = layout.LetGo(w.block), 0
+	w.block, w.next.Count = layout.Reuse(w.block), 0
 	return w.write(stored)
 }
 

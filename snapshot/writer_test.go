@@ -68,8 +68,8 @@ func TestWriterRefusesDisorder(t *testing.T) {
 	}
 }
 
-// TestKeysBeginAnewInEachCollection checks that the order of keys starts again in each collection.
-func TestKeysBeginAnewInEachCollection(t *testing.T) {
+// TestKeyOrderPerCollection checks that the order of keys starts again in each collection.
+func TestKeyOrderPerCollection(t *testing.T) {
 	content{collections: []contentOf{
 		{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("z", 1)}},
 		{snapshot.Collection{Identity: identityOf("nodes")}, []entry.Entry{rec("a", 1)}},

@@ -84,7 +84,7 @@ type Overlap struct {
 
 // overlapOf returns the scope that both identities cover. ok is false if there is none or it is unknown: for different
 // shards, for metadata and whole objects, for two different selectors, and for a field selector that objects cannot
-// answer (objectsTell).
+// answer (decidable).
 func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
 	sameForm := a.Representation == b.Representation || a.Representation != entry.Metadata &&
 		b.Representation != entry.Metadata
@@ -101,13 +101,13 @@ func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
 	scope.FieldSelector = cmp.Or(a.FieldSelector, b.FieldSelector)
 	sameLabels := a.LabelSelector == "" || b.LabelSelector == "" || a.LabelSelector == b.LabelSelector
 	sameFields := a.FieldSelector == b.FieldSelector || (a.FieldSelector == "" || b.FieldSelector == "") &&
-		objectsTell(scope.FieldSelector)
+		decidable(scope.FieldSelector)
 	return scope, sameLabels && sameFields
 }
 
-// objectsTell reports whether objects contain enough to evaluate a field selector. A server treats an omitted boolean
+// decidable reports whether objects contain enough to evaluate a field selector. A server treats an omitted boolean
 // or number as false or 0, which cannot be seen in the object.
-func objectsTell(selector string) bool {
+func decidable(selector string) bool {
 	parsed, err := fields.ParseSelector(selector)
 	return err == nil && !slices.ContainsFunc(parsed.Requirements(),
 		func(r fields.Requirement) bool { return r.Value == "false" || r.Value == "0" })

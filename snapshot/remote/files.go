@@ -131,8 +131,8 @@ func CacheControl(name string) string {
 	return "max-age=86400, immutable"
 }
 
-// leavesHTTPS fails for a redirect from https to http. It removes the Referer, since the URL may have credentials.
-func leavesHTTPS(request *http.Request, via []*http.Request) error {
+// checkRedirect fails for a redirect from https to http. It removes the Referer, since the URL may have credentials.
+func checkRedirect(request *http.Request, via []*http.Request) error {
 	request.Header.Del("Referer")
 	switch {
 	case len(via) >= 10:
@@ -143,4 +143,4 @@ func leavesHTTPS(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-var defaultClient = &http.Client{CheckRedirect: leavesHTTPS}
+var defaultClient = &http.Client{CheckRedirect: checkRedirect}

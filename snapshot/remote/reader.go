@@ -23,16 +23,16 @@ const (
 	// A link that delivers less than slowBytes while readers wait for slowFor is too slow.
 	slowBytes = 64 << 10
 	slowFor   = 2 * time.Minute
-	// mostWhole bounds the answer of a server without ranges, in bytes.
-	mostWhole = 4 << 30
+	// maxWhole bounds the answer of a server without ranges, in bytes.
+	maxWhole = 4 << 30
 	// pause is the wait before the third request; it doubles with each further one, up to maxPause. The second request
 	// follows at once. Half of each wait is random.
 	pause    = time.Second
 	maxPause = 20 * time.Second
-	// least and most bound the range of a request, in bytes. Ranges start at least and double while reads are sequential.
-	// So a server sends at most this much in vain.
-	least = 256 << 10
-	most  = 8 << 20
+	// minRange and maxRange bound the range of a request, in bytes. Ranges start at minRange, and double while reads are
+	// sequential. So a server sends at most this much in vain.
+	minRange = 256 << 10
+	maxRange = 8 << 20
 )
 
 // reader is an io.ReaderAt of the contents at a URL. It keeps one response open, and sequential reads, such as reading
@@ -45,11 +45,11 @@ type reader struct {
 	size   int64
 	tag    string // ETag or Last-Modified of the first response; "" without either
 
-	mu    sync.Mutex
-	body  *body // guarded by mu; nil without an open response
-	ahead int64 // length of the last requested range; guarded by mu
-	next  int64 // offset of the end of the last response; guarded by mu
-	came  int64 // bytes received, without repeated ones; guarded by mu
+	mu        sync.Mutex
+	body      *body // guarded by mu; nil without an open response
+	rangeSize int64 // length of the last requested range; guarded by mu
+	next      int64 // offset of the end of the last response; guarded by mu
+	received  int64 // bytes received, without repeated ones; guarded by mu
 	// waited is the time that readers have waited since counted was set, up to clock. All are guarded by mu.
 	waited       time.Duration
 	clock        time.Time
@@ -79,7 +79,7 @@ var errChanged = errors.New("it was replaced while it was read")
 // OpenURL opens the file at an HTTP URL and reads it by ranges: see the package documentation. client may be nil; see
 // Options.Client.
 func OpenURL(ctx context.Context, client Client, u *url.URL) (File, error) {
-	return openURL(ctx, client, u, mostWhole)
+	return openURL(ctx, client, u, maxWhole)
 }
 
 // openURL is OpenURL with a bound for the answer of a server without ranges.
@@ -101,8 +101,8 @@ func (r *reader) Size() int64 { return r.size }
 func (r *reader) begin() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.tryLocked(func() error { return r.openLocked(0, least) })
-	if err == nil && r.whole == nil && r.size <= least {
+	err := r.tryLocked(func() error { return r.openLocked(0, minRange) })
+	if err == nil && r.whole == nil && r.size <= minRange {
 		small := make([]byte, r.size)
 		if _, err = r.readLocked(small, 0); err == nil {
 			r.small = small
@@ -134,7 +134,7 @@ func (r *reader) readLocked(p []byte, off int64) (n int, err error) {
 				return err
 			}
 			got, err := r.body.Read(p[n:])
-			r.body.at, r.came, r.got = r.body.at+int64(got), r.came+int64(got), r.got+int64(got)
+			r.body.at, r.received, r.got = r.body.at+int64(got), r.received+int64(got), r.got+int64(got)
 			if err := r.slowLocked(); err != nil {
 				return err
 			}
@@ -179,9 +179,9 @@ func noEOF(err error) error {
 func (r *reader) tryLocked(fn func() error) error {
 	r.clock = time.Now()
 	for failed, wait := 0, time.Duration(0); ; wait = min(max(2*wait, pause), maxPause) {
-		before := r.came
+		before := r.received
 		err := fn()
-		if r.came > before {
+		if r.received > before {
 			failed, wait = 0, 0
 		}
 		var final *finalError
@@ -238,12 +238,12 @@ func (r *reader) seekLocked(at, length int64) error {
 	case r.body != nil && r.body.at == at:
 		return nil
 	case r.body != nil || at != r.next:
-		r.ahead = least
+		r.rangeSize = minRange
 	default:
-		r.ahead = min(2*r.ahead, most)
+		r.rangeSize = min(2*r.rangeSize, maxRange)
 	}
 	r.dropLocked()
-	return r.openLocked(at, max(length, r.ahead))
+	return r.openLocked(at, max(length, r.rangeSize))
 }
 
 func (r *reader) dropLocked() {
@@ -329,7 +329,7 @@ func (r *reader) keepLocked(b *body) error {
 	}
 	_ = os.Remove(f.Name()) // where an open file cannot be removed, Close removes it
 	size, err := io.Copy(f, io.LimitReader(progress{b, r}, r.limit+1))
-	r.came = max(r.came, size) // a retry downloads the same bytes again, which is no progress
+	r.received = max(r.received, size) // a retry downloads the same bytes again, which is no progress
 	if err == nil && size > r.limit {
 		err = &finalError{fmt.Errorf("the server sends more than %d bytes, and knows no ranges", r.limit)}
 	}

@@ -84,24 +84,24 @@ func (o Options) open(file File, name string) (*snapshot.File, error) {
 	return f, nil
 }
 
-// place is the parsed URL of a snapshot or a repository.
-type place struct {
+// location is the parsed URL of a snapshot or a repository.
+type location struct {
 	files Files
 	file  string // empty: the newest snapshot
 	name  string // of the files, in messages; with file it is the URL of the directory
 }
 
 // parse parses a URL or a path.
-func parse(from string, o Options) (place, error) {
+func parse(from string, o Options) (location, error) {
 	if from == "" {
-		return place{}, errors.New("the URL of the snapshot is empty")
+		return location{}, errors.New("the URL of the snapshot is empty")
 	}
 	if !strings.Contains(from, "://") {
 		return onDisk(from), nil
 	}
 	u, err := url.Parse(from)
 	if err != nil {
-		return place{}, errors.New("the URL of the snapshot is malformed") // err quotes the URL, which may have credentials
+		return location{}, errors.New("the URL of the snapshot is malformed") // err quotes the URL, which may have credentials
 	}
 	if u.Path == "" {
 		u.Path = "/"
@@ -109,7 +109,7 @@ func parse(from string, o Options) (place, error) {
 	switch u.Scheme {
 	case "file":
 		if u.Host != "" && u.Host != "localhost" {
-			return place{}, fmt.Errorf("the URL of the snapshot names the host %s: write file:///path", u.Host)
+			return location{}, fmt.Errorf("the URL of the snapshot names the host %s: write file:///path", u.Host)
 		}
 		path := u.Path
 		if runtime.GOOS == "windows" { // file:///C:/dir stands for C:\dir
@@ -123,26 +123,26 @@ func parse(from string, o Options) (place, error) {
 			u.Path, u.RawPath, dir.Path, file = u.Path[:at], "", u.Path[:at], ""
 		}
 		if dir.RawPath = ""; file == "" {
-			return place{web{url: u, client: o.Client}, "", redacted(u)}, nil
+			return location{web{url: u, client: o.Client}, "", redacted(u)}, nil
 		}
 		dir.Path = u.Path[:at]
-		return place{web{url: &dir, client: o.Client, file: u}, file, redacted(&dir)}, nil
+		return location{web{url: &dir, client: o.Client, file: u}, file, redacted(&dir)}, nil
 	}
 	open, ok := o.Schemes[u.Scheme]
 	if !ok {
 		known := append(slices.Sorted(maps.Keys(o.Schemes)), "https", "http", "file")
-		return place{}, fmt.Errorf("the URL of the snapshot has the scheme %q, and known are %s", u.Scheme,
+		return location{}, fmt.Errorf("the URL of the snapshot has the scheme %q, and known are %s", u.Scheme,
 			strings.Join(known, ", "))
 	}
 	files, file, err := open(u)
 	if err != nil {
-		return place{}, fmt.Errorf("the URL of the snapshot: %w", err)
+		return location{}, fmt.Errorf("the URL of the snapshot: %w", err)
 	}
-	return place{files, file, strings.TrimSuffix(redacted(u), file)}, nil
+	return location{files, file, strings.TrimSuffix(redacted(u), file)}, nil
 }
 
-// onDisk returns the place at a path. An existing directory needs no slash at its end.
-func onDisk(path string) place {
+// onDisk returns the location at a path. An existing directory needs no slash at its end.
+func onDisk(path string) location {
 	if info, err := os.Stat(path); err == nil && info.IsDir() && !os.IsPathSeparator(path[len(path)-1]) {
 		path += string(filepath.Separator)
 	}
@@ -150,7 +150,7 @@ func onDisk(path string) place {
 	if file == latestFile {
 		file = ""
 	}
-	return place{directory(dir), file, dir}
+	return location{directory(dir), file, dir}
 }
 
 // redacted returns a URL for messages, without possible credentials.
@@ -160,7 +160,7 @@ func redacted(u *url.URL) string {
 }
 
 // open opens the snapshot, and returns its name for messages.
-func (p place) open(ctx context.Context) (file File, name string, err error) {
+func (p location) open(ctx context.Context) (file File, name string, err error) {
 	if p.file != "" {
 		file, err = bounded(ctx, p.files, p.file)
 		if err != nil && strings.HasSuffix(p.name, "/") && !strings.HasSuffix(p.file, nameSuffix) {
@@ -184,22 +184,22 @@ func (p place) open(ctx context.Context) (file File, name string, err error) {
 	return nil, p.nameOf(one), err
 }
 
-// patience is the timeout of opening, listing and removing files. putPatience is the timeout between two reads of a
-// file that is uploaded; some uploads read parts of several megabytes.
+// requestTimeout is the timeout of opening, listing and removing files. uploadTimeout is the timeout between two reads
+// of a file that is uploaded; some uploads read parts of several megabytes.
 const (
-	patience    = 2 * time.Minute
-	putPatience = 5 * time.Minute
+	requestTimeout = 2 * time.Minute
+	uploadTimeout  = 5 * time.Minute
 )
 
 var (
-	errPatience    = fmt.Errorf("nothing has come of it for %v", patience)
-	errPutPatience = fmt.Errorf("nothing more of it was taken for %v", putPatience)
+	errRequestTimeout = fmt.Errorf("nothing has come of it for %v", requestTimeout)
+	errUploadTimeout  = fmt.Errorf("nothing more of it was taken for %v", uploadTimeout)
 )
 
-// bounded opens a file with the timeout patience. The timeout does not apply to reads, but the end of ctx ends them.
+// bounded opens a file within requestTimeout. The timeout does not apply to reads, but the end of ctx ends them.
 func bounded(ctx context.Context, files Files, name string) (File, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(patience, func() { cancel(errPatience) })
+	timer := time.AfterFunc(requestTimeout, func() { cancel(errRequestTimeout) })
 	f, err := files.Open(ctx, name)
 	if err == nil && timer.Stop() {
 		return canceled{f, cancel}, nil
@@ -226,7 +226,7 @@ func (c canceled) Close() error {
 }
 
 // nameOf returns the name of a file for messages.
-func (p place) nameOf(file string) string {
+func (p location) nameOf(file string) string {
 	if p.name == "" || strings.HasSuffix(p.name, "/") || strings.HasSuffix(p.name, string(filepath.Separator)) ||
 		p.file != "" {
 		return p.name + file
@@ -238,7 +238,7 @@ func (p place) nameOf(file string) string {
 const latestFile = "latest"
 
 // latest returns the name of the newest snapshot.
-func (p place) latest(ctx context.Context) (string, error) {
+func (p location) latest(ctx context.Context) (string, error) {
 	f, err := bounded(ctx, p.files, latestFile)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -22,7 +22,7 @@ import (
 
 // Repository is a set of snapshots, at a URL that ends in a slash.
 type Repository struct {
-	at place
+	at location
 	o  Options
 }
 
@@ -136,11 +136,11 @@ func (r *Repository) Push(ctx context.Context, f *os.File) (name string, err err
 	return name, r.put(ctx, latestFile, strings.NewReader(name+"\n"))
 }
 
-// put uploads a file, and gives up if the upload does not read on within putPatience.
+// put uploads a file, and gives up if the destination reads nothing for uploadTimeout.
 func (r *Repository) put(ctx context.Context, name string, in io.ReadSeeker) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(putPatience, func() { cancel(errPutPatience) })
+	timer := time.AfterFunc(uploadTimeout, func() { cancel(errUploadTimeout) })
 	defer timer.Stop()
 	err := r.at.files.Put(ctx, name, watched{in, timer})
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -156,7 +156,7 @@ type watched struct {
 }
 
 func (w watched) Read(data []byte) (int, error) {
-	w.timer.Reset(putPatience)
+	w.timer.Reset(uploadTimeout)
 	return w.ReadSeeker.Read(data)
 }
 
@@ -182,8 +182,8 @@ func (r *Repository) List(ctx context.Context) ([]Item, error) {
 }
 
 // list also returns the error of reading the file latest.
-func (r *Repository) list(ctx context.Context) (items []Item, untold, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+func (r *Repository) list(ctx context.Context) (items []Item, latestErr, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errRequestTimeout)
 	defer cancel()
 	all, err := r.at.files.List(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -194,7 +194,7 @@ func (r *Repository) list(ctx context.Context) (items []Item, untold, err error)
 	}
 	var latest string
 	if len(all) > 0 {
-		latest, untold = r.at.latest(ctx)
+		latest, latestErr = r.at.latest(ctx)
 	}
 	for _, i := range all {
 		if isName(i.Name) {
@@ -203,18 +203,18 @@ func (r *Repository) list(ctx context.Context) (items []Item, untold, err error)
 		}
 	}
 	slices.SortFunc(items, func(a, b Item) int { return strings.Compare(b.Name, a.Name) })
-	return items, untold, nil
+	return items, latestErr, nil
 }
 
-// describing is the number of snapshots that Describe opens at the same time.
-const describing = 8
+// maxOpen is the number of snapshots that Describe opens at the same time.
+const maxOpen = 8
 
 // Describe opens each snapshot, and sets Size, Manifest and Err of its Item. It fails if ctx ends.
 func (r *Repository) Describe(ctx context.Context, items []Item) error {
 	o := r.o
 	o.MaxAge = 0
 	var group errgroup.Group
-	group.SetLimit(describing)
+	group.SetLimit(maxOpen)
 	for i := range items {
 		group.Go(func() error {
 			it := &items[i]
@@ -244,12 +244,12 @@ func (r *Repository) Prune(ctx context.Context, keep Keep, dry bool) (kept, remo
 	if min(keep.Last, keep.Hourly, keep.Daily, keep.Weekly) < 0 {
 		return nil, nil, fmt.Errorf("prune %s: what is to be kept is negative: %+v", r.at.name, keep)
 	}
-	items, untold, err := r.list(ctx)
+	items, latestErr, err := r.list(ctx)
 	if err != nil || len(items) == 0 {
 		return nil, nil, err
 	}
-	if untold != nil && !errors.Is(untold, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("prune %s: %w", r.at.name, untold)
+	if latestErr != nil && !errors.Is(latestErr, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("prune %s: %w", r.at.name, latestErr)
 	}
 	keeps := keep.choose(items)
 	for i, it := range items {
@@ -270,7 +270,7 @@ func (r *Repository) Prune(ctx context.Context, keep Keep, dry bool) (kept, remo
 
 // remove removes a file; a missing file is no error.
 func (r *Repository) remove(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errRequestTimeout)
 	defer cancel()
 	err := r.at.files.Remove(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {

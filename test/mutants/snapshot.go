@@ -47,7 +47,7 @@ var snapshotMutants = []mutant{
 `,
 		new: `	if info.MustRelist == "" && info.LeftOutMore && info.Objects < 0 {
 `,
-		test: "TestSaveOfAStoreThatLeftObjectsOut",
+		test: "TestSaveOfLeftOutObjects",
 	},
 	{
 		name:   "snapshot/cluster-of-two",
@@ -97,7 +97,7 @@ var snapshotMutants = []mutant{
 `,
 		new: `Seal: false})
 `,
-		test: "TestRestoreOfWhatWasSealed",
+		test: "TestRestoreSealed",
 	},
 	{
 		name:   "snapshot/part-is-complete",
@@ -128,7 +128,7 @@ var snapshotMutants = []mutant{
 `,
 		new: `		_ = c.Attributes.Transform
 `,
-		test: "TestRestoreWhatIsMissingIsListed",
+		test: "TestRestoreOfAPartIsListed",
 	},
 	{
 		name:   "snapshot/diff-by-version-only",

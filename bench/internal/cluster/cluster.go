@@ -32,8 +32,8 @@ type Cluster interface {
 	Access() Access
 	// Load creates the objects 0 to n-1 of a kind, except existing ones.
 	Load(ctx context.Context, kind load.Kind, n int) error
-	// Change sets the revision of the objects with these numbers. The last number is changed last; the embedded server
-	// changes the others in order, too.
+	// Change sets the revision of the objects with these numbers. The last object is changed last. A real server changes
+	// the others concurrently, the embedded one in order.
 	Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error
 	// LoseHistory restarts the server, which then answers earlier watches with 410.
 	LoseHistory(ctx context.Context) error

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// theList is the name of rawList in results.
+// theList names the reference that rawList measures.
 const theList = "the list, gzipped, to /dev/null"
 
 // rawList lists the objects in gzipped pages of Larder's size and discards them, like curl to /dev/null: it measures

@@ -91,7 +91,7 @@ func Measure(c Case) (func(ctx context.Context, b *Bench) (Result, error), error
 	return nil, fmt.Errorf("there is no scenario %q", c.Scenario)
 }
 
-// Cases returns all subjects of a scenario, for one kind. Raw is added in typed or dynamic form, as the others.
+// Cases returns all subjects of a scenario, for one kind. Raw is added once for typed and once for dynamic subjects.
 func (s Scenario) Cases(kind load.Kind) []subject.Spec {
 	specs := s.Subjects(kind)
 	for _, spec := range slices.Clone(specs) {

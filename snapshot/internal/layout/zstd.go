@@ -29,15 +29,15 @@ func NewCompressor() (*Compressor, error) {
 // Compress returns the compressed body, or body itself if compression saves nothing. The result is valid until the next
 // call.
 func (c *Compressor) Compress(body []byte) []byte {
-	c.out = c.encoder.EncodeAll(body, LetGo(c.out))
+	c.out = c.encoder.EncodeAll(body, Reuse(c.out))
 	if len(c.out) >= len(body) {
 		return body
 	}
 	return c.out
 }
 
-// LetGo returns b with length 0 for reuse, or nil if a large record has grown it.
-func LetGo(b []byte) []byte {
+// Reuse returns b with length 0 for reuse, or nil if a large record has grown it.
+func Reuse(b []byte) []byte {
 	if cap(b) > 4*BlockTarget {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (d *Decompressor) Decompress(stored []byte, size int) ([]byte, error) {
 	if size == len(stored) {
 		return stored, nil
 	}
-	if cap(d.out) < size || size <= BlockTarget && LetGo(d.out) == nil {
+	if cap(d.out) < size || size <= BlockTarget && Reuse(d.out) == nil {
 		d.out = make([]byte, 0, max(size, min(2*cap(d.out), BlockTarget+BlockTarget/4)))
 	}
 	out, err := d.decoder.DecodeAll(stored, d.out[:0:size])

@@ -37,17 +37,17 @@ func (silent) Put(ctx context.Context, _ string, in io.ReadSeeker) error {
 }
 func (silent) Remove(ctx context.Context, _ string) error { return wait(ctx) }
 
-// deaf is a Files that never answers a Put, and has no files.
-type deaf struct{ silent }
+// silentUpload is a Files that never answers a Put, and has no files.
+type silentUpload struct{ silent }
 
-func (deaf) Open(context.Context, string) (remote.File, error) { return nil, os.ErrNotExist }
+func (silentUpload) Open(context.Context, string) (remote.File, error) { return nil, os.ErrNotExist }
 
-// TestSilentPlace checks that each operation on a server that never answers fails within minutes, with the reason.
-func TestSilentPlace(t *testing.T) {
+// TestSilentServer checks that each operation on a server that never answers fails within minutes, with the reason.
+func TestSilentServer(t *testing.T) {
 	path, _ := saved(t, 1)
 	o := remote.Options{Schemes: map[string]remote.Scheme{
-		"silent": func(*url.URL) (remote.Files, string, error) { return silent{}, "", nil },
-		"deaf":   func(*url.URL) (remote.Files, string, error) { return deaf{}, "", nil },
+		"silent":   func(*url.URL) (remote.Files, string, error) { return silent{}, "", nil },
+		"noupload": func(*url.URL) (remote.Files, string, error) { return silentUpload{}, "", nil },
 	}}
 	for name, do := range map[string]func() error{
 		"open": func() error {
@@ -59,7 +59,7 @@ func TestSilentPlace(t *testing.T) {
 			return err
 		},
 		"push": func() error {
-			_, err := push(t, repository(t, "deaf://place/", o), path)
+			_, err := push(t, repository(t, "noupload://place/", o), path)
 			return err
 		},
 	} {
@@ -76,10 +76,10 @@ func TestSilentPlace(t *testing.T) {
 	}
 }
 
-// reluctant is a client whose server answers each request just before the timeout, with a byte.
-type reluctant struct{ trickle }
+// slowToRespond is a client whose server answers each request just before the timeout, with a byte.
+type slowToRespond struct{ trickle }
 
-func (r reluctant) Do(request *http.Request) (*http.Response, error) {
+func (r slowToRespond) Do(request *http.Request) (*http.Response, error) {
 	time.Sleep(29 * time.Second)
 	answer, err := r.trickle.Do(request)
 	if err == nil {
@@ -88,13 +88,13 @@ func (r reluctant) Do(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestReluctant checks that the time before a response begins counts towards the limit for slow links.
-func TestReluctant(t *testing.T) {
+// TestSlowResponses checks that the time before a response begins counts towards the limit for slow links.
+func TestSlowResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, err := url.Parse("https://cdn.example.com/x.larder")
 		must(t, err)
 		began := time.Now()
-		f, err := remote.OpenURL(t.Context(), reluctant{}, u)
+		f, err := remote.OpenURL(t.Context(), slowToRespond{}, u)
 		must(t, err)
 		_, err = f.ReadAt(make([]byte, 1<<20), 0)
 		if took := time.Since(began); err == nil || took > 5*time.Minute {
