@@ -66,8 +66,8 @@ func TestTokenInTheAddress(t *testing.T) {
 	}
 }
 
-// TestRights checks the page of a user who may read one kind in one namespace, but not the state. It shows the served
-// kinds, the permitted objects, and the reason for the rest.
+// TestRights checks the page for a user with rights to one kind in one namespace, and none to the state. It shows the
+// served kinds, the permitted objects, and the reason for the rest.
 func TestRights(t *testing.T) {
 	dir := t.TempDir()
 	tokens, rights := filepath.Join(dir, "tokens"), filepath.Join(dir, "rights.yaml")

@@ -22,7 +22,7 @@ const accessDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // sandbox runs a pod's containers on this machine. Its directory holds the files that the kubelet would mount, below
 // their mount paths. In arguments, variables and mounted files, local paths replace mount paths, loopback addresses
-// replace listen addresses, and addresses replace Service names. Otherwise the pod is that of the chart.
+// replace listen addresses, and addresses replace Service names. The rest is unchanged.
 type sandbox struct {
 	w            *world
 	pod          *corev1.Pod

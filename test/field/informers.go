@@ -312,7 +312,8 @@ func goroutinesOfEndedWatches(w *World) {
 	w.create(pod("a", "x", "1", ""))
 	r := w.start(nil)
 	before := 0
-	w.proxy.set(changes{ask: func(query url.Values) { query.Set("timeoutSeconds", "1") }}) // ends the next
+	// The next watch ends by its time-out.
+	w.proxy.set(changes{ask: func(query url.Values) { query.Set("timeoutSeconds", "1") }})
 	for n := range 4 {
 		watches := len(w.proxy.asked())
 		if n%2 == 0 {

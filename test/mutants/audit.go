@@ -3,7 +3,7 @@ package main
 var auditMutants = []mutant{
 	{
 		name:   "audit/not-compared-again",
-		breaks: "What is only under way is not reported: it is compared again once the stream has come to the page.",
+		breaks: "Changes in flight are not reported: they are compared again once the stream has reached the page.",
 		file:   "informer/audit/scan.go",
 		old: `		if err = s.catchUp(ctx, p.resourceVersion); err == nil {
 			suspects, err = s.suspects(ctx, p, after, last)

@@ -4,7 +4,7 @@ package main
 var connectionMutants = []mutant{
 	{
 		name:   "limiter/all-connect-at-once",
-		breaks: "While the link has no network connection, one client connects alone.",
+		breaks: "Without a network connection, only one client connects at first.",
 		file:   "internal/limiter/limiter.go",
 		old:    "	if l.connected || l.failures > 0 {",
 		new:    "	if true {",
@@ -12,7 +12,7 @@ var connectionMutants = []mutant{
 	},
 	{
 		name:   "limiter/others-wait",
-		breaks: "An API that answers 503 holds up no client of another one.",
+		breaks: "An API that answers 503 does not delay clients of other APIs.",
 		file:   "internal/limiter/limiter.go",
 		old:    "l.others && !l.connects.queue[0].failed",
 		new:    "false",
@@ -20,7 +20,7 @@ var connectionMutants = []mutant{
 	},
 	{
 		name:   "limiter/ended-is-connected",
-		breaks: "After watches ended before their time, one client connects alone.",
+		breaks: "After watches ended early, only one client connects at first.",
 		file:   "internal/limiter/limiter.go",
 		old:    "	if l.connects.taken == 0 {",
 		new:    "	if false {",

@@ -42,7 +42,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name:   "durable/reset-told-twice",
-		breaks: "A restart in a replay goes on without another OnReset.",
+		breaks: "A restart during a replay continues without another OnReset.",
 		file:   "informer/durable/follow.go",
 		old: `		f.position.Told = true
 `,
@@ -52,7 +52,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name:   "durable/replay-begins-again",
-		breaks: "A restart in a replay goes on with the objects that are left.",
+		breaks: "A restart during a replay continues with the remaining objects.",
 		file:   "informer/durable/follow.go",
 		old: `		f.position.After = c.Key
 	} else {
@@ -65,7 +65,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name:   "durable/failure-forgotten",
-		breaks: "A change that a durable handler failed on is told again, after a restart too.",
+		breaks: "A change that a durable handler failed on is delivered again, also after a restart.",
 		file:   "informer/durable/follow.go",
 		old: `		f.position.Failing[key] = w.from
 `,
@@ -76,7 +76,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name:   "durable/failing-not-recalled",
-		breaks: "After a restart a durable handler is told of what had failed.",
+		breaks: "After a restart a durable handler receives failed changes again.",
 		file:   "informer/durable/follow.go",
 		old: `		f.works[key] = &work{from: from, last: f.position.Seq, due: f.dueAt}
 `,
@@ -100,7 +100,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name:   "durable/answer-of-a-newer-change",
-		breaks: "An answer counts for the change that it is of, and not for a newer one.",
+		breaks: "An acknowledgement counts for its own change, and not for a newer one.",
 		file:   "informer/durable/follower.go",
 		old: `			if seq >= w.last {
 `,

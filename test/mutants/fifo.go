@@ -3,7 +3,7 @@ package main
 var fifoMutants = []mutant{
 	{
 		name:   "fifo/unbounded",
-		breaks: "A full queue blocks whoever pushes.",
+		breaks: "A full queue blocks its producers.",
 		file:   "fifo/queue.go",
 		old:    "	return q.count+d.count() <= q.o.MaxCount && q.bytes+d.Bytes <= q.o.MaxBytes",
 		new:    "	return true",
@@ -67,7 +67,7 @@ var fifoMutants = []mutant{
 	},
 	{
 		name:   "fifo/two-batches",
-		breaks: "The next batch is handed out when the last one was acknowledged.",
+		breaks: "The next batch is delivered only after the last one was acknowledged.",
 		file:   "fifo/queue.go",
 		old: `	if q.out != nil {
 		return nil, ErrNotAcked
@@ -79,7 +79,7 @@ var fifoMutants = []mutant{
 	},
 	{
 		name:   "fifo/merges-updates",
-		breaks: "Nothing is merged: deltas come out as they went in.",
+		breaks: "Deltas are not merged, and keep their order.",
 		file:   "fifo/queue.go",
 		old: `		q.next = nil
 		b.Deltas = append(b.Deltas, *d)
@@ -94,7 +94,7 @@ var fifoMutants = []mutant{
 	},
 	{
 		name:   "fifo/close-loses-accepted",
-		breaks: "A closed queue still hands out what it had accepted.",
+		breaks: "A closed queue still delivers accepted deltas.",
 		file:   "fifo/queue.go",
 		old: `	if q.peekLocked() == nil {
 		return nil, cache.ErrFIFOClosed

@@ -89,7 +89,7 @@ var informerMutants = []mutant{
 	},
 	{
 		name:   "informer/rewritten-body-not-told",
-		breaks: "A body that a rewriting list has changed is told, although its resourceVersion is the same.",
+		breaks: "A body changed by a rewriting list is delivered, although its resourceVersion is the same.",
 		file:   "informer/list.go",
 		old: `	p.tell(changes, true)
 `,

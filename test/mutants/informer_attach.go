@@ -3,7 +3,7 @@ package main
 var attachMutants = []mutant{
 	{
 		name:   "attach/first-ends-all",
-		breaks: "The run of a collection goes on until the last informer has ended.",
+		breaks: "The run of a collection lasts until its last informer has ended.",
 		file:   "informer/attach.go",
 		old:    `if len(i.attached) == 1 {`,
 		new:    `if len(i.attached) >= 1 {`,

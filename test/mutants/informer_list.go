@@ -13,7 +13,7 @@ var informerListMutants = []mutant{
 	},
 	{
 		name:   "informer/metadata-by-a-cached-hash",
-		breaks: "Before a list by metadata the schema's hash is not older than the connection, whoever has read it.",
+		breaks: "Before a list by metadata, the schema hash was read on this connection.",
 		file:   "informer/internal/shared/value.go",
 		dir:    "informer/requests",
 		old:    ` || !asked.allows(s.at) {`,
@@ -57,7 +57,7 @@ var informerListMutants = []mutant{
 	},
 	{
 		name:   "store/interrupted-under-a-mark",
-		breaks: "A list that breaks off half way is marked as interrupted, whatever other mark there is.",
+		breaks: "An incomplete list is marked as interrupted, in place of any other mark.",
 		file:   "store/internal/intake/end.go",
 		dir:    "store",
 		old:    ` || !r.o.Rewrite {`,
@@ -91,7 +91,7 @@ var informerListMutants = []mutant{
 	},
 	{
 		name:   "informer/json-listed-again",
-		breaks: "Contents that came as JSON are not listed again for a newer server.",
+		breaks: "Objects that were received as JSON are not listed again for a newer server.",
 		file:   "informer/internal/attributes/attributes.go",
 		dir:    "informer",
 		old:    `&& !newer(wire) && wire != wireJSON`,

@@ -13,7 +13,7 @@ var namesMutants = []mutant{
 	},
 	{
 		name:   "names/not-as-mirrored",
-		breaks: "A name by which a resource was mirrored means it while the other one is not stored.",
+		breaks: "A name used by an earlier sync keeps its resource while no other resource of that name is stored.",
 		file:   "internal/source/meaning.go",
 		old:    "		func(r Resource) bool { return slices.Contains(r.RequestedAs, name) },\n",
 		new:    "",
@@ -22,7 +22,7 @@ var namesMutants = []mutant{
 	},
 	{
 		name:   "names/store-before-server",
-		breaks: "The server is asked what a name means before the store is.",
+		breaks: "A name is resolved by the server first, and then by the store.",
 		file:   "internal/cli/cluster/discover.go",
 		old:    "	if err := r.ask(ctx); err != nil {\n		return r.offline(arg, err)",
 		new: "	if stored, ok := source.Match(arg, r.stored); ok {\n		return []input.Resource{stored}, nil\n	}\n" +
@@ -40,7 +40,7 @@ var namesMutants = []mutant{
 	},
 	{
 		name:   "names/away-is-fatal",
-		breaks: "A sync goes on without the resources of an API that is away, and mirrors them once it answers.",
+		breaks: "A sync continues without the resources of an unavailable API, and mirrors them once it answers.",
 		file:   "internal/cli/mirror/follow.go",
 		old:    "f.offers == nil || f.offers.Failed != nil ||",
 		new:    "f.offers == nil ||",
@@ -67,7 +67,7 @@ var namesMutants = []mutant{
 	},
 	{
 		name:   "names/drops-what-was-not-named",
-		breaks: "A sync drops what was named before and is not now, and not what a category or --all has brought.",
+		breaks: "A sync drops resources that were named before and are not now, but no resources of a category or of --all.",
 		file:   "internal/cli/mirror/drop.go",
 		old:    "len(info.Resource.RequestedAs) > 0 && !covered",
 		new:    "!covered",
@@ -76,7 +76,7 @@ var namesMutants = []mutant{
 	},
 	{
 		name:   "names/drops-none",
-		breaks: "A sync drops what its arguments named before and do not name now.",
+		breaks: "A sync drops resources that its arguments named before and do not name now.",
 		file:   "internal/cli/mirror/drop.go",
 		old:    "len(info.Resource.RequestedAs) > 0 && !covered",
 		new:    "false && !covered",
@@ -85,7 +85,7 @@ var namesMutants = []mutant{
 	},
 	{
 		name:   "names/kept-unnamed",
-		breaks: "--keep-unnamed keeps what is mirrored no more.",
+		breaks: "--keep-unnamed keeps resources that are not mirrored any more.",
 		file:   "internal/cli/mirror/drop.go",
 		old:    "f.drop.keep || f.offers == nil",
 		new:    "f.offers == nil",
@@ -94,7 +94,7 @@ var namesMutants = []mutant{
 	},
 	{
 		name:   "names/meant-before",
-		breaks: "A name goes on to mean what it meant when it was mirrored, before anything is dropped.",
+		breaks: "A name keeps its meaning of the earlier sync, so that nothing is dropped for a changed meaning.",
 		file:   "internal/cli/cluster/discover.go",
 		old:    "|| slices.Contains(c.Resource.RequestedAs, name) ||",
 		new:    "||",

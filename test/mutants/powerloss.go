@@ -4,7 +4,7 @@ package main
 var powerLossMutants = []mutant{
 	{
 		name:   "powerloss/commit-no-sync",
-		breaks: "What has been committed survives a power loss.",
+		breaks: "Commits survive a power loss.",
 		file:   "store/internal/boltfile/opening.go",
 		old: `	h.DB.AllocSize = AllocSize
 `,
@@ -23,7 +23,7 @@ var powerLossMutants = []mutant{
 	},
 	{
 		name:   "powerloss/open-no-name-sync",
-		breaks: "The name of a new file survives a power loss, that of one too whose process was killed before it synced it.",
+		breaks: "A new file's name survives a power loss, even if its process was killed before it synced the directory.",
 		file:   "store/internal/boltfile/open.go",
 		old:    `	if err := SyncDir(filepath.Dir(f.real)); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
@@ -31,7 +31,7 @@ var powerLossMutants = []mutant{
 	},
 	{
 		name:   "powerloss/open-no-sync",
-		breaks: "The last commit of a killed process is on the disk before pages that the one before needs are written.",
+		breaks: "The last commit of a killed process is on disk before pages of the previous commit are overwritten.",
 		file:   "store/internal/boltfile/open.go",
 		old:    `	if err := h.File.Sync(); err != nil {`,
 		new:    `	if err := error(nil); err != nil {`,
@@ -39,7 +39,7 @@ var powerLossMutants = []mutant{
 	},
 	{
 		name:   "powerloss/compaction-no-sync",
-		breaks: "What is committed after a compaction survives a power loss.",
+		breaks: "Commits after a compaction survive a power loss.",
 		file:   "store/internal/boltfile/exchange.go",
 		old: `	if err := SyncDir(filepath.Dir(f.real)); err != nil {
 		f.Logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")

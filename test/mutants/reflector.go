@@ -207,7 +207,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/bookmark-not-delivered",
-		breaks: "A bookmark is told to the sink.",
+		breaks: "A bookmark reaches the sink.",
 		file:   "reflector/event.go",
 		old: `		return nil
 	}
@@ -235,7 +235,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/resumes-from-the-start",
-		breaks: "A watch goes on at the newest delivered resourceVersion.",
+		breaks: "A watch resumes from the newest delivered resourceVersion.",
 		file:   "reflector/event.go",
 		old: `	s.moveTo(cur)
 	s.untold = s.untold && rv == ""

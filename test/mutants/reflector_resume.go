@@ -70,7 +70,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/newer-object-agrees",
-		breaks: "Guard (c): the event of an object that is newer at the server must come, or the server was rewound.",
+		breaks: "Guard (c): the event of an object that is newer at the server must arrive, or the server was rewound.",
 		file:   "reflector/internal/history/check.go",
 		old: `	case Below(at, got.ResourceVersion):
 		return Changed
@@ -100,7 +100,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/gone-object-agrees",
-		breaks: "Guard (c): the deletion of an object that is gone must come, or the server was rewound.",
+		breaks: "Guard (c): the deletion of a missing object must arrive; otherwise the server was rewound.",
 		file:   "reflector/internal/history/check.go",
 		old: `	case !found:
 		return Changed
@@ -113,7 +113,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/older-event-explains",
-		breaks: "Only an event that brings the state of the comparison, or a later one, is what was awaited.",
+		breaks: "Only an event with the compared state, or a later one, counts as the awaited event.",
 		file:   "reflector/compare.go",
 		old:    `!history.Below(ref.ResourceVersion, d.Listed.ResourceVersion)`,
 		new:    `true`,
@@ -137,7 +137,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/waits-for-ever",
-		breaks: "A watch that does not bring what was announced is replaced by one that shows why.",
+		breaks: "A watch that does not deliver announced changes is replaced by one that shows the reason.",
 		file:   "reflector/watch.go",
 		old:    `if rest <= 0 && s.guards.exact && s.pos.State == Drain {`,
 		new:    `if false {`,
@@ -153,7 +153,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "informer/comparison-cut-off",
-		breaks: "A list that goes on is no comparison.",
+		breaks: "A list with a continue token is no comparison.",
 		file:   "informer/compare.go",
 		old:    `if list.Continue != "" {`,
 		new:    `if false {`,
@@ -161,7 +161,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/doubts-forgotten",
-		breaks: "What a lost connection left in doubt is looked up first at the next.",
+		breaks: "Objects that a lost connection left unconfirmed are looked up first on the next.",
 		file:   "reflector/rewind.go",
 		old: `	for _, d := range g.awaited {
 `,
@@ -171,7 +171,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/doubts-not-awaited",
-		breaks: "A drain does not end before the events of what is in doubt have come.",
+		breaks: "A drain does not end before the events of unconfirmed objects have arrived.",
 		file:   "reflector/compare.go",
 		old:    `return len(g.awaited) == 0 && (g.exact || g.s.cur.Reached(g.target))`,
 		new:    `return g.exact || g.s.cur.Reached(g.target)`,
@@ -304,7 +304,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/compacted-at-the-next-event",
-		breaks: "A watch that cannot get past a compaction of etcd is an expired one, whatever the server calls it.",
+		breaks: "A watch that cannot pass a compaction of etcd counts as expired, whatever error the server returns.",
 		file:   "reflector/internal/request/answer.go",
 		old:    "strings.Contains(err.Error(), noPrevious)",
 		new:    "false && strings.Contains(err.Error(), noPrevious)",

@@ -19,7 +19,7 @@ var seedMutants = []mutant{
 	},
 	{
 		name:   "seed/wider",
-		breaks: "Of a wider collection only what is wanted is taken.",
+		breaks: "Of a wider collection only the selected objects are taken.",
 		file:   "snapshot/seed.go",
 		old:    "c.Identity.LabelSelector == want.LabelSelector && c.Identity.FieldSelector == want.FieldSelector",
 		new:    "c.Identity.LabelSelector == want.LabelSelector",
@@ -27,7 +27,7 @@ var seedMutants = []mutant{
 	},
 	{
 		name:   "seed/as-old",
-		breaks: "One that is no newer than a seed that was too old is refused.",
+		breaks: "A seed that is no newer than a refused one is refused, too.",
 		file:   "snapshot/seed.go",
 		old:    "!f.taken(c).After(want.After)",
 		new:    "false && !f.taken(c).After(want.After)",
@@ -35,7 +35,7 @@ var seedMutants = []mutant{
 	},
 	{
 		name:   "seed/compared",
-		breaks: "What a seed has brought is not compared by a list.",
+		breaks: "The objects of a seed are not compared by identity in a list.",
 		file:   "reflector/compare.go",
 		old:    "if !g.s.served && !g.s.seeding.taken.IsZero() {",
 		new:    "if false {",
@@ -44,7 +44,7 @@ var seedMutants = []mutant{
 	},
 	{
 		name:   "seed/unpinned",
-		breaks: "Without a pinned cluster a seed is opened only once the server has told its id.",
+		breaks: "Without a pinned cluster a seed is opened only after the server's cluster id is known.",
 		file:   "informer/internal/attributes/attributes.go",
 		old:    `case pinned == "" && !a.verified:`,
 		new:    `case pinned == "" && a.verified:`,
@@ -69,7 +69,7 @@ var seedMutants = []mutant{
 	},
 	{
 		name:   "seed/unsigned",
-		breaks: "A snapshot that is not signed is refused by who asks for a signature.",
+		breaks: "An unsigned snapshot is refused if a signature is required.",
 		file:   "snapshot/sign.go",
 		old:    "	case len(text) == 0:\n		return ErrUnsigned",
 		new:    "	case len(text) == 0:\n		return nil",
@@ -77,7 +77,7 @@ var seedMutants = []mutant{
 	},
 	{
 		name:   "seed/pruned-latest",
-		breaks: "What readers are sent to is not pruned.",
+		breaks: "The snapshot to which readers are redirected is not pruned.",
 		file:   "snapshot/remote/repository.go",
 		old:    "i > 0 && !it.Latest &&",
 		new:    "i > 0 && (!it.Latest || it.Latest) &&",
@@ -102,7 +102,7 @@ var seedMutants = []mutant{
 	},
 	{
 		name:   "seed/too-slow",
-		breaks: "A link over which nothing comes to an end is given up.",
+		breaks: "A connection on which no request completes is abandoned.",
 		file:   "snapshot/remote/reader.go",
 		old:    "got < slowBytes",
 		new:    "got < 0",

@@ -52,7 +52,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/leftovers",
-		breaks: "What an earlier process has mirrored, and this one does not, is absent.",
+		breaks: "Resources that only an earlier process mirrored are absent.",
 		file:   "serve/source.go",
 		old:    "served != nil && !served[info.Identity]",
 		new:    "served == nil && !served[info.Identity]",
@@ -60,7 +60,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/not-open-is-still",
-		breaks: "What is mirrored and not open yet is not answered as it is stored.",
+		breaks: "A mirrored collection that is not open yet is not served from its stored state.",
 		file:   "serve/source.go",
 		old: `	if s.mirrored != nil {
 		return nil, errNotListed(id)
@@ -79,7 +79,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/page-of-today",
-		breaks: "All pages of a list are of one moment.",
+		breaks: "All pages of a list show the same state.",
 		file:   "serve/listing.go",
 		old: `	if l.at == p.At {
 		return p.Entries, nil
@@ -104,7 +104,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/selected-all-along",
-		breaks: "A watch with a selector tells of an object that is no longer selected as DELETED.",
+		breaks: "A watch with a selector sends DELETED for an object that is no longer selected.",
 		file:   "serve/watch.go",
 		old:    "if was, err = w.selected(e.Old); err != nil {",
 		new:    "if was, err = w.selected(e.After()); err != nil {",
@@ -124,7 +124,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/mirror-by-another-name",
-		breaks: "A mirror serves what it is told by any spelling of a selector.",
+		breaks: "A mirror serves its selection under any spelling of the selector.",
 		file:   "serve/source.go",
 		old:    "id = canonical",
 		new:    "_ = canonical",
@@ -132,7 +132,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/forwarded-for-all",
-		breaks: "Who is refused what is forwarded does not find it in discovery.",
+		breaks: "A user without the right to forward does not find forwarded resources in discovery.",
 		file:   "serve/nonresource.go",
 		old:    "case f == nil || !f.takes(r):",
 		new:    "case f == nil:",
@@ -140,7 +140,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/known-to-all",
-		breaks: "After a restart a watch tells of an object that the client does not know as ADDED.",
+		breaks: "After a restart a watch sends ADDED for an object that the client does not know.",
 		file:   "store/history/window.go",
 		old:    "return e.Since <= from",
 		new:    "return e.Since > 0 || from > 0",
@@ -257,7 +257,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/listed-from-elsewhere",
-		breaks: "A list of a namespace has no objects of another one that change meanwhile.",
+		breaks: "A list of a namespace includes no objects of other namespaces that change meanwhile.",
 		file:   "serve/listing.go",
 		old:    " || !strings.HasPrefix(key, l.prefix())",
 		new:    "",
@@ -335,7 +335,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "entry/old-untold",
-		breaks: "A collection says when the server was last heard of.",
+		breaks: "A collection reports its last contact with the server.",
 		file:   "entry/notes.go",
 		old:    `!i.LastContact.IsZero() && now`,
 		new:    `i.LastContact.IsZero() && now`,
@@ -343,7 +343,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "entry/oldest-answers",
-		breaks: "Of collections of the same objects the one with the latest contact answers.",
+		breaks: "Of collections with the same objects, the one with the latest contact is served.",
 		file:   "entry/prefer.go",
 		old:    `b.LastContact.Compare(a.LastContact)`,
 		new:    `a.LastContact.Compare(b.LastContact)`,
@@ -351,7 +351,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "entry/incomplete-answers",
-		breaks: "A complete collection answers before one that is not.",
+		breaks: "A complete collection is preferred to an incomplete one.",
 		file:   "entry/prefer.go",
 		old: `		trueFirst(a.Complete, b.Complete),
 `,
@@ -368,7 +368,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/live-is-not-newer",
-		breaks: "A collection that this process keeps up to date answers before one that it does not.",
+		breaks: "A collection that this process updates is preferred to any other.",
 		file:   "serve/source.go",
 		old: `			info.LastContact = current
 `,
@@ -394,7 +394,7 @@ var serveMutants = []mutant{
 	},
 	{
 		name:   "serve/overwritten-is-internal",
-		breaks: "A file that was copied over the open one is answered with 503 and the cause.",
+		breaks: "After a file was copied over the open one, requests get 503 with the cause.",
 		file:   "serve/status.go",
 		old:    `	if errors.Is(err, store.ErrOverwritten) {`,
 		new:    `	if errors.Is(err, store.ErrReplaced) {`,

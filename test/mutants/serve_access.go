@@ -3,7 +3,7 @@ package main
 var serveAccessMutants = []mutant{
 	{
 		name:   "access/anonymous",
-		breaks: "Anonymous is nobody, whoever says that it is somebody.",
+		breaks: "The user system:anonymous is not authenticated, whatever authenticator returns it.",
 		file:   "serve/access/attributes.go",
 		old:    `u.Username == "" || u.Username == userAnonymous ||`,
 		new:    `u.Username == "" ||`,
@@ -117,7 +117,7 @@ var serveAccessMutants = []mutant{
 	},
 	{
 		name:   "access/half-open",
-		breaks: "Connections that send nothing do not keep out who has something to ask.",
+		breaks: "Idle connections do not keep out clients with requests.",
 		file:   "internal/connlimit/limiter.go",
 		old: `	case l.strangers > 0:
 		return l.evictStranger(c)
@@ -128,7 +128,7 @@ var serveAccessMutants = []mutant{
 	},
 	{
 		name:   "access/slowloris",
-		breaks: "A header that comes byte by byte ends the connection.",
+		breaks: "A header that arrives byte by byte ends the connection.",
 		file:   "serve/access/listener/server.go",
 		old:    `ReadHeaderTimeout: l.HeaderTime, `,
 		new:    ``,
@@ -136,7 +136,7 @@ var serveAccessMutants = []mutant{
 	},
 	{
 		name:   "access/kubeconfig-of-others",
-		breaks: "Somebody's own kubeconfig is not written over.",
+		breaks: "A kubeconfig that larder did not write is not overwritten.",
 		file:   "serve/access/kubeconfig/config.go",
 		old: `	if len(others) > 0 {
 `,
@@ -164,7 +164,7 @@ var serveAccessMutants = []mutant{
 	},
 	{
 		name:   "access/socket-of-others",
-		breaks: "The process behind a socket is trusted only if it is root's, one's own or the owner's of the store.",
+		breaks: "The process behind a socket is trusted only if its user is root, the caller or the store's owner.",
 		file:   "internal/source/address.go",
 		old:    "!known || of != uid {",
 		new:    "!known || of == -1 {",

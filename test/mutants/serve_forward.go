@@ -51,7 +51,7 @@ var serveForwardMutants = []mutant{
 	},
 	{
 		name:   "serve/all-users-wait",
-		breaks: "Only the user who has written waits.",
+		breaks: "Only the user of a write waits for it.",
 		file:   "serve/writes.go",
 		old:    "return writer{user, r}",
 		new:    "return writer{\"\", r}",
@@ -75,7 +75,7 @@ var serveForwardMutants = []mutant{
 	},
 	{
 		name:   "serve/late-is-an-outage",
-		breaks: "A forwarded request that takes too long is answered as one, and not as an outage of the API server.",
+		breaks: "A forwarded request that takes too long gets a time-out error, and is no outage of the API server.",
 		file:   "serve/forward.go",
 		old:    "errors.As(cause, &known)",
 		new:    "false && errors.As(cause, &known)",

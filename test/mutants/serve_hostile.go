@@ -12,7 +12,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "connlimit/any-stranger",
-		breaks: "Strangers beyond the bound in total close one of the address that has most.",
+		breaks: "Above the total bound, a new stranger closes a connection of the address with the most strangers.",
 		file:   "internal/connlimit/limiter.go",
 		old:    `from := l.byCount[l.most]`,
 		new:    `from := l.byCount[1]`,
@@ -21,7 +21,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "connlimit/equal-addresses",
-		breaks: "An address that has most strangers with the new one loses its own oldest.",
+		breaks: "If the new stranger's address has the most strangers, its own oldest connection is closed.",
 		file:   "internal/connlimit/limiter.go",
 		old:    `own != nil && own.strangers.Len() == l.most`,
 		new:    `own != nil && own.strangers.Len() > l.most`,
@@ -49,7 +49,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "access/one-user-takes-all",
-		breaks: "One user's requests leave half of the places to others.",
+		breaks: "One user's requests leave half of the slots to others.",
 		file:   "serve/access/limits.go",
 		old:    `c.users[user].requests >= c.limits.RequestsPerUser`,
 		new:    `c.users[user].requests >= c.limits.Requests`,
@@ -57,7 +57,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "access/each-request-counts-as-a-review",
-		breaks: "Requests with one unknown token at the same time are one review.",
+		breaks: "Concurrent requests with the same unknown token share a review.",
 		file:   "serve/access/upstream.go",
 		old: "	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, " +
 			"time.Duration, error) {\n",
@@ -67,7 +67,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "owner/own-directory-in-tmp",
-		breaks: "A directory of another user in a shared one is not trusted, nor are the files in it.",
+		breaks: "Another user's directory within a shared one is not trusted, nor are its files.",
 		file:   "internal/owner/doc.go",
 		old:    `		path = above`,
 		new:    `		return nil`,
@@ -227,7 +227,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "serve/watch-outlives-the-right",
-		breaks: "A watch ends once the right to it is gone.",
+		breaks: "A watch ends once its right is revoked.",
 		file:   "serve/watch.go",
 		old:    `if err := right.err(ctx); err != nil {`,
 		new:    `if err := right.err(ctx); err != nil && w.selects != nil {`,
@@ -235,7 +235,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "serve/outage-ends-watches",
-		breaks: "A watch goes on while nobody can say whether it is allowed.",
+		breaks: "A watch continues while its right cannot be checked.",
 		file:   "serve/rights.go",
 		old:    `case !apierrors.IsForbidden(err) || decision`,
 		new:    `case apierrors.IsNotFound(err) || decision`,
@@ -243,7 +243,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "serve/rules-for-an-outage-end-watches",
-		breaks: "A watch that the API server has allowed goes on in an outage, whatever the rules for an outage say.",
+		breaks: "A watch that the API server has allowed continues in an outage, whatever the offline rules say.",
 		file:   "serve/rights.go",
 		old:    ` || decision.Offline && !c.offline:`,
 		new:    `:`,
@@ -251,7 +251,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "serve/api-server-allows-only-for-an-outage",
-		breaks: "A watch that the API server has allowed since an outage is not one of the rules for an outage any more.",
+		breaks: "A watch that the API server has allowed since an outage is not subject to the offline rules any more.",
 		file:   "serve/rights.go",
 		old:    `c.offline = c.offline && decision.Offline`,
 		new:    ``,
@@ -295,7 +295,7 @@ var serveHostileMutants = []mutant{
 	},
 	{
 		name:   "serve/a-question-a-pod",
-		breaks: "The running watches of a service account's pods ask one question about their right.",
+		breaks: "The running watches of a service account's pods share one check of their right.",
 		file:   "serve/rights.go",
 		old:    `shared.User = access.WithoutCredential(own.User)`,
 		new:    ``,

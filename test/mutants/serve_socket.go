@@ -3,7 +3,7 @@ package main
 var serveSocketMutants = []mutant{
 	{
 		name:   "serve/socket-in-chunks",
-		breaks: "A watch that is asked for over a websocket is one.",
+		breaks: "A watch request over a websocket is answered over a websocket.",
 		file:   "serve/watch.go",
 		old:    "if asksForSocket(q.r) {",
 		new:    "if false {",

@@ -21,7 +21,7 @@ var snapshotMutants = []mutant{
 	},
 	{
 		name:   "snapshot/index-not-verified",
-		breaks: "An index that is not what was written is damaged.",
+		breaks: "A modified index is reported as damaged.",
 		file:   "snapshot/file.go",
 		old: `	if digest := sha256.Sum256(data); string(digest[:]) != p.digest {
 `,
@@ -51,7 +51,7 @@ var snapshotMutants = []mutant{
 	},
 	{
 		name:   "snapshot/cluster-of-two",
-		breaks: "A snapshot of two clusters does not say that it is of one.",
+		breaks: "A snapshot of two clusters names no single cluster.",
 		file:   "snapshot/save_write.go",
 		old: `		case id != "":
 			return ""
@@ -91,7 +91,7 @@ var snapshotMutants = []mutant{
 	},
 	{
 		name:   "snapshot/restored-unsealed",
-		breaks: "A store with keys seals what the store that was saved sealed.",
+		breaks: "A restore into a store with keys seals the collections that the saved store sealed.",
 		file:   "snapshot/restore.go",
 		old: `Seal: c.Sealed && j.i.CanSeal()})
 `,
@@ -101,7 +101,7 @@ var snapshotMutants = []mutant{
 	},
 	{
 		name:   "snapshot/part-is-complete",
-		breaks: "A collection that was filtered is not complete when it is restored.",
+		breaks: "A filtered collection is restored as incomplete.",
 		file:   "snapshot/restore.go",
 		old: `	c.Complete = c.Complete && len(c.Filtered) == 0 && !redacted(c)
 `,
@@ -122,7 +122,7 @@ var snapshotMutants = []mutant{
 	},
 	{
 		name:   "snapshot/redacted-body-trusted",
-		breaks: "What was redacted is listed anew with its bodies.",
+		breaks: "Redacted objects are listed again with their bodies.",
 		file:   "snapshot/restore.go",
 		old: `		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
 `,
@@ -132,7 +132,7 @@ var snapshotMutants = []mutant{
 	},
 	{
 		name:   "snapshot/diff-by-version-only",
-		breaks: "Diff tells an object that another of the same name has replaced.",
+		breaks: "Diff reports an object that was replaced under the same name.",
 		file:   "snapshot/diff/diff.go",
 		old: `	if l.UID != r.UID {
 		change.Kind = Replaced
@@ -153,7 +153,7 @@ var snapshotMutants = []mutant{
 	},
 	{
 		name:   "snapshot/spool-in-plain-text",
-		breaks: "What is spooled of a stream is encrypted.",
+		breaks: "The spool file of a stream is encrypted.",
 		file:   "snapshot/spool.go",
 		old: `	if s.sealed, err = age.Encrypt(f, key.Recipient()); err != nil {
 `,
@@ -167,7 +167,7 @@ var snapshotMutants = []mutant{
 	},
 	{
 		name:   "snapshot/no-room-in-the-block",
-		breaks: "A record that does not fit into the open block begins another one.",
+		breaks: "A record that does not fit into the open block starts a new block.",
 		file:   "snapshot/writer.go",
 		old:    "if len(w.block)+layout.RecordSize(r) > layout.MaxPart {",
 		new:    "if len(w.block)+layout.RecordSize(r) > 2*layout.MaxPart {",

@@ -81,7 +81,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/failed-commit-forgotten",
-		breaks: "What a failed commit could not write stays pending.",
+		breaks: "Changes that a failed commit could not write stay uncommitted.",
 		file:   "store/commits.go",
 		old: `	if err != nil {
 		return 0, false
@@ -105,7 +105,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/commit-forgets-later-batches",
-		breaks: "Batches that came while a commit was under way are committed by the next one.",
+		breaks: "Batches that arrive during a commit are committed by the next one.",
 		file:   "store/internal/memtable/table.go",
 		old: `	if o.batches == s.batches {
 `,
@@ -141,7 +141,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/failed-commit-not-told",
-		breaks: "CommitErr tells why the last commit failed.",
+		breaks: "CommitErr returns the error of the last commit.",
 		file:   "store/internal/commit/loop.go",
 		old: `	before, l.err = l.err, err
 `,
@@ -175,7 +175,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/flush-waits-for-ever",
-		breaks: "Flush returns when its context ends, and the commit goes on.",
+		breaks: "Flush returns when its context ends, and the commit continues.",
 		file:   "store/internal/commit/loop.go",
 		old: `	case err = <-done:
 	case <-ctx.Done():
@@ -215,7 +215,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/collection-close-commits-nothing",
-		breaks: "Whoever opens a collection after Close goes on from what was pending.",
+		breaks: "A collection opened after Close continues from its uncommitted changes.",
 		file:   "store/close.go",
 		old: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil
@@ -231,7 +231,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/commit-loses-newer",
-		breaks: "What a batch writes while a commit is under way stays pending after it.",
+		breaks: "Writes of a batch during a commit stay uncommitted after it.",
 		file:   "store/internal/memtable/table.go",
 		old: `		if now, ok := o.tree.Get(x); ok && now == x {
 `,
@@ -242,7 +242,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/left-out-not-committed",
-		breaks: "What was left out is in the same commit as the resourceVersion that passes it.",
+		breaks: "A left-out object is recorded in the same commit as the resourceVersion that covers it.",
 		file:   "store/internal/state/state.go",
 		dir:    "store",
 		old: `	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
@@ -290,7 +290,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/left-out-deletes",
-		breaks: "What is stored of an object that was refused stays.",
+		breaks: "The stored state of a refused object stays.",
 		file:   "store/internal/intake/encode.go",
 		dir:    "store",
 		old: `			b.leftOut[l.Key] = l
@@ -306,7 +306,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/left-out-looks-rewound",
-		breaks: "The newest objects do not name one that the server has in a newer state that was refused.",
+		breaks: "The newest objects do not include an object whose newer state was refused.",
 		file:   "store/internal/intake/leftout.go",
 		dir:    "store",
 		old:    "slices.DeleteFunc(slices.Clone(i.Newest), func(r entry.ObjectRef) bool { return r.Key == l.Key })",
@@ -315,7 +315,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/encoded-late",
-		breaks: "What a handler does to its object does not reach the file.",
+		breaks: "A handler's modification of its object does not reach the file.",
 		file:   "store/internal/write/commit.go",
 		old: `		old, err := w.get(x.Key)
 		if err == nil && (`,
@@ -342,7 +342,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/contradiction-not-stored",
-		breaks: "An event that cannot follow what is held has the list due in the same commit.",
+		breaks: "An event that contradicts the held state marks the collection for a list in the same commit.",
 		file:   "store/internal/intake/contradiction.go",
 		dir:    "store",
 		old: `			due = b.IfContradicted
@@ -396,7 +396,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/info-torn",
-		breaks: "Info is never ahead of what the other methods read, nor of an earlier state than before.",
+		breaks: "Info is never ahead of the state that other methods read, and never goes back.",
 		file:   "store/internal/memtable/view.go",
 		old: `	return &View[I]{Epoch: o.epoch, Info: o.info, Dirty: o.dirty}
 `,
@@ -407,7 +407,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/torn-read",
-		breaks: "A read is one state: a commit between memory and file is noticed.",
+		breaks: "A read returns one state: it detects a commit between its reads of memory and file.",
 		file:   "store/internal/read/scan.go",
 		dir:    "store",
 		old: `				again = true
@@ -428,7 +428,7 @@ var storeCommitMutants = []mutant{
 	},
 	{
 		name:   "store/prune-takes-what-was-open",
-		breaks: "Prune keeps what this program has opened, also if it is closed again.",
+		breaks: "Prune keeps collections that this program has opened, also if they are closed again.",
 		file:   "store/drop.go",
 		old:    "if _, opened := s.opened.Load(name); opened {",
 		new:    "if s.opened.Load(name); false {",

@@ -3,7 +3,7 @@ package main
 var storeDiskMutants = []mutant{
 	{
 		name:   "store/uid-change-without-tombstone",
-		breaks: "An object that another of the same key replaced is told as deleted: it has a tombstone.",
+		breaks: "An object that was replaced under its key is reported as deleted: it has a tombstone.",
 		file:   "store/internal/write/writer.go",
 		old: `	if old.Found && old.UID != x.UID {
 		if err := w.bury(x.Key, old, nil); err != nil {
@@ -45,7 +45,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/behind-not-told",
-		breaks: "A handler behind tombstones that were dropped is told to begin anew.",
+		breaks: "A handler behind dropped tombstones is reset.",
 		file:   "store/internal/changelog/trim.go",
 		old: `		if unread {
 			lost = seq
@@ -77,7 +77,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/changes-of-another-store",
-		breaks: "A number that the changes have not come to is refused.",
+		breaks: "A sequence number beyond the last change is refused.",
 		file:   "store/internal/read/changes.go",
 		old: `		case after < k.Oldest || after > k.Last:
 `,
@@ -88,7 +88,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/tombstones-for-ever",
-		breaks: "A tombstone is kept for a week for one who does not come.",
+		breaks: "A tombstone is kept for a week for an absent consumer.",
 		file:   "store/internal/changelog/trim.go",
 		old: `		needed := unread && age <= maxAge || retain > 0 && age <= retain
 `,
@@ -110,7 +110,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/place-during-commit-lost",
-		breaks: "What is acknowledged while a commit is under way is in the next one.",
+		breaks: "An acknowledgement during a commit is part of the next one.",
 		file:   "store/internal/changelog/cursors.go",
 		old: `	c.written = max(c.written, s.version)
 `,
@@ -131,7 +131,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/place-lost-at-close",
-		breaks: "What was acknowledged before Close is in the file after it.",
+		breaks: "Acknowledgements before Close are in the file after it.",
 		file:   "store/close.go",
 		old: `	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 `,
@@ -174,7 +174,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/readers-behind-not-told",
-		breaks: "A reader that has come less far than the dropped deletes is refused (SinceError).",
+		breaks: "A reader behind dropped deletes is refused (SinceError).",
 		file:   "store/internal/changelog/trim.go",
 		old: `		w.state.Lacks = max(w.state.Lacks, seq)
 `,
@@ -263,7 +263,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/index-scan-not-verified",
-		breaks: "A scan looks one key past its range: an entry that damage has moved is not missing in silence.",
+		breaks: "A scan looks one key past its range, so that an entry moved by damage is noticed.",
 		file:   "store/internal/index/view.go",
 		old: `		s.Next()
 	}
@@ -292,7 +292,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/index-idle-stays-ready",
-		breaks: "An index that a process wrote past is built anew by the next one.",
+		breaks: "An index that a process did not update is rebuilt by the next one.",
 		file:   "store/internal/index/entries.go",
 		old: `			st.Idle, st.Ready = true, false
 `,
@@ -303,7 +303,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/index-prefix-of-another-value",
-		breaks: "A look-up by value finds exactly that value, not those that it begins.",
+		breaks: "A look-up by value finds exactly that value, and not values with that prefix.",
 		file:   "store/internal/format/tuple.go",
 		old: `	return append(p, escape, terminator)
 `,
@@ -337,7 +337,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/rekey-leaves-plain-text",
-		breaks: "Rekey seals what was stored before there was a key.",
+		breaks: "Rekey seals objects that were stored without a key.",
 		file:   "store/internal/copier/collection.go",
 		old: `	if c.Fresh != nil && (c.info.Sealed || c.Seals(c.info.Identity().GroupResource())) {
 `,
@@ -427,7 +427,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/seal-without-bucket",
-		breaks: "What was sealed as a tombstone cannot be put among the objects.",
+		breaks: "A sealed tombstone cannot be read as an object.",
 		file:   "store/internal/format/sealed.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{collection, key, string(head)}",
@@ -436,7 +436,7 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/token-same-in-every-index",
-		breaks: "The token of a value does not tell that another index has the same value.",
+		breaks: "Equal values of two indexes have different tokens.",
 		file:   "store/internal/keyring/datakey.go",
 		old:    "format.AppendSized(format.AppendSized(nil, collection), index)",
 		new:    "format.AppendSized(nil, collection)",

@@ -59,7 +59,7 @@ var storeFileMutants = []mutant{
 	},
 	{
 		name:   "store/mark-link-followed",
-		breaks: "A mark that is a symbolic link to somebody's file is not written.",
+		breaks: "A mark that is a symbolic link to another file is not written.",
 		file:   "store/internal/boltfile/lock_unix.go",
 		old: `	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 `,
@@ -160,7 +160,7 @@ var storeFileMutants = []mutant{
 	},
 	{
 		name:   "store/compact-loses-writes",
-		breaks: "What is committed while Compact copies is in the new file.",
+		breaks: "Commits during the copy of Compact are in the new file.",
 		file:   "store/compact.go",
 		old: `	defer end()
 `,
@@ -225,7 +225,7 @@ var storeFileMutants = []mutant{
 	},
 	{
 		name:   "store/copy-refs-to-the-lost",
-		breaks: "What a rebuild has lost is not among the newest objects, by which a rewind is noticed.",
+		breaks: "Objects lost in a rebuild are not among the newest objects of the rewind check.",
 		file:   "store/internal/copier/collection.go",
 		old: `([]byte(ref.Key)) == nil // it is lost
 `,
@@ -236,7 +236,7 @@ var storeFileMutants = []mutant{
 	},
 	{
 		name:   "store/copy-forwards-only",
-		breaks: "What is behind a damaged page is copied from the end.",
+		breaks: "Records behind a damaged page are copied from the end.",
 		file:   "store/internal/copier/read.go",
 		old: `			r.backwards = true
 `,

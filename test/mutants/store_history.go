@@ -3,7 +3,7 @@ package main
 var storeHistoryMutants = []mutant{
 	{
 		name:   "store/deletes-merged-away",
-		breaks: "Who resumes a watch is told of an object that has gone, although its successor is in the same commit.",
+		breaks: "A resumed watch receives the deletion of an object, although its successor is in the same commit.",
 		file:   "store/internal/memtable/snapshot.go",
 		old:    "if deletes && before.Order",
 		new:    "if false && before.Order",
@@ -12,7 +12,7 @@ var storeHistoryMutants = []mutant{
 	},
 	{
 		name:   "store/since-of-the-last-write",
-		breaks: "Who resumes a watch is told whether an object is new to him, however many of its changes were merged.",
+		breaks: "A resumed watch receives ADDED for new objects, however many of their changes were merged.",
 		file:   "store/internal/memtable/write.go",
 		old:    "cmp.Or(first.Since, before.Since)",
 		new:    "cmp.Or(first.Since, x.RV)",
@@ -21,7 +21,7 @@ var storeHistoryMutants = []mutant{
 	},
 	{
 		name:   "store/changes-that-nobody-noted",
-		breaks: "A watch does not resume over changes that were made while nobody could watch: they were not noted for it.",
+		breaks: "A watch does not resume over changes made while no watch was possible: they were not recorded.",
 		file:   "store/internal/write/commit.go",
 		old:    "if !w.Watched || ",
 		new:    "if ",
@@ -48,7 +48,7 @@ var storeHistoryMutants = []mutant{
 	},
 	{
 		name:   "store/two-states-of-one-resourceversion",
-		breaks: "A watch does not go on from a resourceVersion under which a state was told that lacks a change.",
+		breaks: "A watch does not resume from a resourceVersion whose sent state lacks a change.",
 		file:   "store/history/window.go",
 		old:    "if changed || w.unsettled {",
 		new:    "if w.unsettled {",
@@ -84,7 +84,7 @@ var storeHistoryMutants = []mutant{
 	},
 	{
 		name:   "store/two-states-unwatched",
-		breaks: "Nor if the change came while nothing was served.",
+		breaks: "A watch does not resume from a resourceVersion that lacks a change made while nothing was served.",
 		file:   "store/internal/write/commit.go",
 		old:    "from = strconv.FormatUint(n+1, 10)",
 		new:    "from = strconv.FormatUint(n, 10)",
@@ -93,7 +93,7 @@ var storeHistoryMutants = []mutant{
 	},
 	{
 		name:   "store/replay-continues",
-		breaks: "A watch does not resume over what was written twice, since the first outcome was unknown.",
+		breaks: "A watch does not resume over changes that were written twice after an unknown outcome.",
 		file:   "store/rebuild.go",
 		old:    "		live.recorded.Store(0)",
 		new:    "		_ = live.recorded.Load()",
@@ -128,7 +128,7 @@ var storeHistoryMutants = []mutant{
 	},
 	{
 		name:   "store/every-commit-breaks",
-		breaks: "What comes while a list is committed continues it, for watches after a restart, too.",
+		breaks: "Changes that arrive during a list's commit follow it, also for watches after a restart.",
 		file:   "store/commits.go",
 		old:    "		s.c.recorded.Store(s.Info.Timeline)\n",
 		new:    "",
@@ -145,7 +145,7 @@ var storeHistoryMutants = []mutant{
 	},
 	{
 		name:   "store/deletes-held",
-		breaks: "Deletes that are committed are let go of, however often a key is written.",
+		breaks: "Committed deletes are removed from memory, however often a key is written.",
 		file:   "store/internal/memtable/write.go",
 		old:    "d.gone, d.Obj, d.Terms = nil, nil, nil",
 		new:    "d.Obj, d.Terms = nil, nil",

@@ -3,7 +3,7 @@ package main
 var storeListMutants = []mutant{
 	{
 		name:   "store/list-forgets-the-tail",
-		breaks: "A relist removes what is stored behind its last object.",
+		breaks: "A relist removes stored objects behind its last key.",
 		file:   "store/internal/intake/end.go",
 		dir:    "store",
 		old: `		if err := r.rest(ctx); err != nil {
@@ -15,7 +15,7 @@ var storeListMutants = []mutant{
 	},
 	{
 		name:   "store/list-deletes-what-an-event-brought",
-		breaks: "An object that an event brought while the list was paged is not deleted at its end.",
+		breaks: "An object added by an event during a paginated list is not deleted at its end.",
 		file:   "store/internal/intake/page.go",
 		dir:    "store",
 		old: `		if _, known := r.events[key]; !known && items[key] == nil {
@@ -39,7 +39,7 @@ var storeListMutants = []mutant{
 	},
 	{
 		name:   "store/event-older-than-list",
-		breaks: "An event from before a page was read does not undo what the page says.",
+		breaks: "An event older than a page does not undo the page.",
 		file:   "store/internal/intake/event.go",
 		dir:    "store",
 		old: `	if entry.NewerRV(listed, it.RV) {
@@ -156,7 +156,7 @@ var storeListMutants = []mutant{
 	},
 	{
 		name:   "store/list-puts-before-deletes",
-		breaks: "The changes of a list are told deletes first.",
+		breaks: "The changes of a list are delivered with deletes first.",
 		file:   "store/internal/intake/end.go",
 		dir:    "store",
 		old: `	for ; n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
@@ -225,7 +225,7 @@ var storeListMutants = []mutant{
 	},
 	{
 		name:   "store/list-loses-more-left-out",
-		breaks: "A list that compares identities does not know what else was left out.",
+		breaks: "A list by identities does not reset the mark of further left-out objects.",
 		file:   "store/internal/intake/leftout.go",
 		dir:    "store",
 		old: `	before, more := info.LeftOut, info.LeftOutMore && !rewrites
@@ -236,7 +236,7 @@ var storeListMutants = []mutant{
 	},
 	{
 		name:   "store/list-forgets-left-out",
-		breaks: "What was left out before stays recorded if a list took it for unchanged.",
+		breaks: "A left-out object stays recorded if a list finds it unchanged.",
 		file:   "store/internal/intake/leftout.go",
 		dir:    "store",
 		old: `			} else if found && ref == l.ObjectRef {
@@ -251,7 +251,7 @@ var storeListMutants = []mutant{
 	},
 	{
 		name:   "store/unheard-not-told",
-		breaks: "What nobody was told of an interrupted cold start is in the changes of the next list.",
+		breaks: "Undelivered objects of an interrupted cold start are in the changes of the next list.",
 		file:   "store/internal/intake/replace.go",
 		dir:    "store",
 		old: `		in.unheard[key] = struct{}{}
@@ -262,7 +262,7 @@ var storeListMutants = []mutant{
 	},
 	{
 		name:   "store/list-brings-back-what-an-event-deleted",
-		breaks: "What a watched delete has removed is not in the list's changes as an object.",
+		breaks: "An object deleted by an event does not appear as an object in the list's changes.",
 		file:   "store/internal/intake/event.go",
 		dir:    "store",
 		old: `	r.events[x.Key] = watched{rv: x.RV, gone: x.Del}
@@ -272,7 +272,7 @@ var storeListMutants = []mutant{
 	},
 	{
 		name:   "store/list-settles-what-was-lost-since",
-		breaks: "A list that has ended does not excuse what a rebuild has lost since.",
+		breaks: "A completed list does not clear losses of a later rebuild.",
 		file:   "store/internal/write/commit.go",
 		old: `	if w.State.MustRelist == "" && (now.Settled == nil || now.Settled.Losses != losses) {
 `,
@@ -294,7 +294,7 @@ var storeListMutants = []mutant{
 	},
 	{
 		name:   "store/rewrite-tells-of-equal-bodies",
-		breaks: "What is written anew and has not changed is not told of.",
+		breaks: "A rewritten but unchanged object is not delivered.",
 		file:   "store/internal/intake/compare.go",
 		dir:    "store",
 		old: `	case !x.SameObject:

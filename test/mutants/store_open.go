@@ -36,7 +36,7 @@ var storeOpenMutants = []mutant{
 	},
 	{
 		name:   "store/overwritten-file-is-used-again",
-		breaks: "A file that was overwritten is not used again, whatever is copied over it next.",
+		breaks: "An overwritten file is not used again, whatever file is copied over it next.",
 		file:   "store/internal/boltfile/current.go",
 		old: `	if errors.Is(c.failure, ErrOverwritten) {
 		return nil, c.failure
@@ -108,7 +108,7 @@ var storeOpenMutants = []mutant{
 	},
 	{
 		name:   "store/unlock-fault-is-damage",
-		breaks: "A page of the data keys that cannot be read for a moment does not make the file a damaged one.",
+		breaks: "A temporary read error of the data keys' page does not mark the file as damaged.",
 		file:   "store/internal/boltfile/open.go",
 		old:    `errors.Join(o.judge(err), h.Close())`,
 		new:    `errors.Join(err, h.Close())`,
@@ -146,7 +146,7 @@ var storeOpenMutants = []mutant{
 	},
 	{
 		name:   "store/clean-after-a-full-disk",
-		breaks: "A file that was opened on a full disk and written later is not taken for one that was closed cleanly.",
+		breaks: "A file that was opened on a full disk and written later does not count as cleanly closed.",
 		file:   "store/internal/boltfile/transaction.go",
 		old: `	if err != nil {
 		f.o.WriteFailed(w, err)
@@ -311,7 +311,7 @@ var storeOpenMutants = []mutant{
 	},
 	{
 		name:   "store/torn-count-in-a-mark",
-		breaks: "A count in a mark that is torn is one.",
+		breaks: "A torn count in a mark counts as 1.",
 		file:   "store/internal/boltfile/mark.go",
 		old:    `err == nil && n > 0 {`,
 		new:    `err == nil {`,

@@ -120,7 +120,7 @@ var wireMutants = []mutant{
 	},
 	{
 		name:   "wire/stop-leaves-the-answer",
-		breaks: "Stop ends a watch whose events nobody takes.",
+		breaks: "Stop ends a watch without a reader.",
 		file:   "reflector/wire/watcher.go",
 		old: `		case w.events <- ev:
 		case <-w.ctx.Done():
@@ -138,7 +138,7 @@ var wireMutants = []mutant{
 	},
 	{
 		name:   "wire/list-held-whole",
-		breaks: "A list of custom resources is not held until its kind has come.",
+		breaks: "A list of custom resources is not buffered until its kind arrives.",
 		file:   "reflector/wire/json.go",
 		old: `t.size < textsSize || t.waits && t.list.Kind == "" {
 `,
@@ -232,7 +232,7 @@ var wireMutants = []mutant{
 	},
 	{
 		name:   "codec/name-twice",
-		breaks: "JSON with a name twice in an object means what the decoder makes of it.",
+		breaks: "JSON with a duplicate name in an object is read as the decoder reads it.",
 		file:   "codec/json.go",
 		old: `		if bytes.Equal(t.tokens[members[i]].text, t.tokens[members[i-1]].text) {
 `,
@@ -255,7 +255,7 @@ var wireMutants = []mutant{
 	},
 	{
 		name:   "store/undecodable-stored",
-		breaks: "An undecoded object that somebody waits for, and that cannot be decoded, is left out.",
+		breaks: "An awaited object that cannot be decoded is left out.",
 		file:   "store/internal/intake/encode.go",
 		old: `			errs[n] = refuse(entry.LeftOutCodec, err)
 `,
@@ -265,7 +265,7 @@ var wireMutants = []mutant{
 	},
 	{
 		name:   "store/undecoded-delete-forgotten",
-		breaks: "A durable handler is told the last state of an object, which came undecoded with its delete.",
+		breaks: "A durable handler receives the last state of a deleted object that arrived undecoded.",
 		file:   "store/internal/intake/encode.go",
 		old: `	if x.Payload != nil {
 		return nil
@@ -298,7 +298,7 @@ var wireMutants = []mutant{
 	},
 	{
 		name:   "codec/field-of-a-newer-type",
-		breaks: "What an older server does not know is not read of its protobuf.",
+		breaks: "Fields that an older server does not know stay absent when its protobuf is read.",
 		file:   "codec/message.go",
 		old: `		case reflect.Pointer, reflect.Slice, reflect.Map:
 			if !strings.Contains(options, "omit") {
@@ -394,7 +394,7 @@ var wireMutants = []mutant{
 	},
 	{
 		name:   "store/unreadable-stays",
-		breaks: "A stored state that nobody can read is deleted by the list that cannot bring another.",
+		breaks: "A stored state that cannot be decoded is deleted by a list without a decodable one.",
 		file:   "store/internal/intake/page.go",
 		old: `unheard || it.unreadable {
 `,
@@ -405,7 +405,7 @@ var wireMutants = []mutant{
 	},
 	{
 		name:   "informer/undecodable-trusted",
-		breaks: "Once an object could not be decoded, each is decoded as it comes in.",
+		breaks: "After an object could not be decoded, each object is decoded on arrival.",
 		file:   "informer/undecoded.go",
 		old: `return i.decodes() || i.health.distrustsNow() }
 `,

@@ -50,7 +50,7 @@ var wireAnswerMutants = []mutant{
 	},
 	{
 		name:   "wire/broken-link-is-malformed",
-		breaks: "A list whose connection fails is one that broke off.",
+		breaks: "A list whose connection fails counts as interrupted.",
 		file:   "reflector/wire/wire.go",
 		old:    `	case b.broken, errors.Is`,
 		new:    `	case errors.Is`,
@@ -102,7 +102,7 @@ var wireAnswerMutants = []mutant{
 	},
 	{
 		name:   "wire/initial-events-off",
-		breaks: "Only a watch that begins with a list may bring objects that no list has had.",
+		breaks: "Only a watch that begins with a list may send objects that no list contained.",
 		file:   "reflector/wire/wire.go",
 		old:    `o.SendInitialEvents != nil && *o.SendInitialEvents`,
 		new:    `o.SendInitialEvents != nil`,
@@ -143,7 +143,7 @@ var wireAnswerMutants = []mutant{
 	},
 	{
 		name:   "wire/error-for-nobody",
-		breaks: "Stop ends a watch whose ERROR event nobody takes.",
+		breaks: "Stop ends a watch whose ERROR event has no reader.",
 		file:   "reflector/wire/watcher.go",
 		old: `Object: status}:
 	case <-w.ctx.Done():
@@ -154,7 +154,7 @@ var wireAnswerMutants = []mutant{
 	},
 	{
 		name:   "wire/mended-is-known",
-		breaks: "An object that an event has brought decodable is no longer known as undecodable.",
+		breaks: "An object that an event delivers decodable does not count as undecodable any more.",
 		file:   "reflector/wire/known.go",
 		old: `		k.noteLocked(u)
 		return true`,
@@ -300,7 +300,7 @@ var wireAnswerMutants = []mutant{
 	},
 	{
 		name:   "wire/items-without-a-kind",
-		breaks: "A list whose kind does not tell that of its items is refused.",
+		breaks: "A list whose kind does not imply that of its items is refused.",
 		file:   "reflector/wire/json.go",
 		old:    `errors.Is(errs[n], codec.ErrNoKind) && t.list.Kind == ""; t.waits`,
 		new:    `errors.Is(errs[n], codec.ErrNoKind); t.waits`,

@@ -55,7 +55,7 @@ func readCode(root string) (*code, error) {
 	}
 	const format = "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \",\"}}"
 	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", format}, walked...)...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as the linter, for its build cache
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // shares the linter's build cache
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -359,7 +359,7 @@ func (c *code) fault(s Step) string {
 	}
 	from := c.funcs[s.From]
 	switch {
-	case from == nil: // this row reports it itself
+	case from == nil: // the row of from reports it
 	case s.Returns && !f.reaches(from):
 		return fmt.Sprintf("it does not call %s any more", s.From)
 	case s.Via != "" && !c.handsOver(from, f, s.Via):

@@ -56,7 +56,7 @@ type goPackage struct {
 	imports []string
 	// forTests is true if only tests and bench import the package.
 	forTests bool
-	// reached is true if users can import the package, or if such a package imports it.
+	// reached is true if users can import the package, or if a package that they can import depends on it.
 	reached bool
 	types   []goType
 	// declared are its functions, types and methods; a method is Type.Method.

@@ -66,7 +66,7 @@ func compare(t *testing.T, seen map[string][]string, w *Walk, names ...string) {
 		row := 0
 		for i, f := range stack[at:] {
 			if slices.Contains(stack[at:at+i], f) {
-				continue // a closure of a listed function, called by a later one
+				continue // a closure of f, called by a later function
 			}
 			n := slices.IndexFunc(w.Steps[row:], func(s Step) bool { return s.Function == f })
 			if n < 0 {

@@ -99,7 +99,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// createHidden creates the hidden objects. It returns the token of a user who may read pods, and of one without rights.
+// createHidden creates the hidden objects. It returns tokens: one with the right to read pods, one without rights.
 func createHidden(ctx context.Context, t *testing.T, admin kubernetes.Interface) (some, nothing string) {
 	t.Helper()
 	named := func(name string) metav1.ObjectMeta {

@@ -79,7 +79,7 @@ func (w *world) socket(ctx context.Context, t *target, r Request, header http.He
 	return a, err
 }
 
-// states matches the servers' resourceVersions. larder reports that of the resource.
+// states matches resourceVersions, which differ: larder's are per resource.
 var states = regexp.MustCompile(`\(\d+\)|"resourceVersion":"\d+"},"items"`)
 
 // bookmarksLast returns the frames without bookmarks, followed by one frame per form of bookmark.

@@ -43,7 +43,7 @@ var resources = strings.Fields(`
 var alone = strings.Fields(
 	`pods services deployments nodes secrets events.v1. persistentvolumes apiservices customresourcedefinitions gadgets`)
 
-// questions are further arguments of get with equal output.
+// questions are further arguments of get for which kubectl and larder must print the same.
 var questions = []string{
 	"pods -A",
 	"pods -A -o wide",

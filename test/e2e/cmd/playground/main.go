@@ -54,7 +54,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	// The kubeconfig is created first, and never replaces a file, which may be that of a real cluster.
+	// The kubeconfig is created first, and never replaces a file: that may belong to a real cluster.
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s is there already, of another playground or of one that was killed: "+
