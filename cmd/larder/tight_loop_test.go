@@ -119,11 +119,11 @@ func startSync(t *testing.T, env []string, kubeconfig, path string) *running {
 
 func (s *running) read(out io.Reader) {
 	defer close(s.done)
-	said := sync.OnceFunc(func() { close(s.live) })
+	reportLive := sync.OnceFunc(func() { close(s.live) })
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		s.stderr.WriteString(lines.Text() + "\n")
 		if strings.Contains(lines.Text(), " pods: live, ") {
-			said()
+			reportLive()
 		}
 	}
 	_ = s.cmd.Wait() // waitLive and terminate read ProcessState instead

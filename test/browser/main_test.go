@@ -151,9 +151,9 @@ func serve(t *testing.T, args ...string) string {
 		}
 	})
 	lines := bufio.NewScanner(stderr)
-	var said []string
+	var printed []string
 	for lines.Scan() {
-		said = append(said, lines.Text())
+		printed = append(printed, lines.Text())
 		if address, ok := strings.CutPrefix(lines.Text(), "page: "); ok {
 			go func() { _, _ = io.Copy(io.Discard, stderr) }() // ends with the process
 			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -167,7 +167,7 @@ func serve(t *testing.T, args ...string) string {
 			return address + "#token=" + config.BearerToken
 		}
 	}
-	t.Fatalf("larder serve ends: %s", said)
+	t.Fatalf("larder serve ends: %s", printed)
 	return ""
 }
 

@@ -227,15 +227,15 @@ func TestAuditFindsARewoundCluster(t *testing.T) {
 		t.Fatal("the test shows nothing: the client holds what the server has")
 	}
 	s.audit(t, c, "Ghost "+c.ns+"/lost-00000", "Missing "+c.ns+"/p-00049")
-	told := map[string]notice{}
+	calls := map[string]notice{}
 	for _, n := range s.all(t)[len(before.objects):] {
 		if n.verb != "update" {
-			told[n.verb+" "+n.key] = n
+			calls[n.verb+" "+n.key] = n
 		}
 	}
-	added, deleted := told["add "+c.ns+"/p-00049"], told["delete "+c.ns+"/lost-00000"]
-	if len(told) != 2 || added.obj == nil || !deleted.tombstone {
-		t.Errorf("told %v", told)
+	added, deleted := calls["add "+c.ns+"/p-00049"], calls["delete "+c.ns+"/lost-00000"]
+	if len(calls) != 2 || added.obj == nil || !deleted.tombstone {
+		t.Errorf("told %v", calls)
 	}
 	c.checkLive(t, s)
 	s.checkStored(t, c)

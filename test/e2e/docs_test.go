@@ -57,7 +57,7 @@ func TestDocs(t *testing.T) {
 			case "README.md":
 				sh.inTheClone("make")
 			case "docs/bootstrap.md":
-				sh.withPlaces()
+				sh.withServers()
 			}
 			printed := make([][]string, len(steps))
 			for i, s := range steps {

@@ -36,8 +36,8 @@ type example struct {
 	reconcilers map[string]schema.GroupVersionResource
 	// seesDeletes is true if the program also notices deletions that no other object leads to.
 	seesDeletes bool
-	// settled describes unfinished work of the program, or returns "".
-	settled func() string
+	// unfinished describes unfinished work of the program, or returns "".
+	unfinished func() string
 	// meanwhile changes the cluster while the program is down.
 	meanwhile func()
 	// afterwards is an optional check of the program's own.
@@ -74,7 +74,7 @@ func buildExamples(t *testing.T) string {
 func (e *example) verify(t *testing.T) {
 	e.dir = t.TempDir()
 	cold := e.start(t, "cold")
-	cold.eventually(t, "the first run's work", e.settled)
+	cold.eventually(t, "the first run's work", e.unfinished)
 	for _, gvr := range e.watched {
 		if n := len(e.asked(t, cold.agent, gvr.Resource).lists); n != max(1, len(e.namespaces)) {
 			t.Errorf("the cold start made %d lists of %s", n, gvr.Resource)
@@ -87,7 +87,7 @@ func (e *example) verify(t *testing.T) {
 	want := e.read(t)
 
 	again := e.start(t, "again")
-	again.eventually(t, "the second run's work", e.settled)
+	again.eventually(t, "the second run's work", e.unfinished)
 	again.eventually(t, "reconciles", func() string { return want.reconciled(again.all()) })
 	if e.seesDeletes {
 		again.eventually(t, "deletes", func() string { return want.missingDeletion(before, again.all()) })

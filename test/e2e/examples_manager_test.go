@@ -15,9 +15,9 @@ import (
 // Markers in the manager's Secrets: in the data, in the annotation of kubectl apply that repeats the data, and in an
 // annotation that is stored.
 const (
-	plantedData        = "planted-data-51c2"
-	plantedLastApplied = "planted-last-applied-9d0e"
-	plantedNote        = "planted-note-e47b"
+	secretData        = "planted-data-51c2"
+	secretLastApplied = "planted-last-applied-9d0e"
+	secretNote        = "planted-note-e47b"
 )
 
 // managerExample makes the same changes in three namespaces. The manager watches two of them.
@@ -38,7 +38,7 @@ func managerExample(t *testing.T, e *example) {
 		e.createDeployment(t, ns, "doomed", "stays", "changes")
 		e.createDeployment(t, ns, "none")
 	}
-	e.settled = func() string {
+	e.unfinished = func() string {
 		for _, ns := range e.namespaces {
 			if problem := e.managed(t, ns); problem != "" {
 				return "namespace " + ns + ": " + problem
@@ -50,7 +50,7 @@ func managerExample(t *testing.T, e *example) {
 		for _, ns := range all {
 			e.createMarkedSecret(t, ns, "comes")
 			e.createDeployment(t, ns, "new", "comes", "changes")
-			e.patch(t, secrets, ns, "changes", `{"stringData":{"more":"`+plantedData+`"}}`)
+			e.patch(t, secrets, ns, "changes", `{"stringData":{"more":"`+secretData+`"}}`)
 			e.patch(t, deployments, ns, "one",
 				`{"spec":{"template":{"spec":{"volumes":[{"name":"v","secret":{"secretName":"comes"}}]}}}}`)
 			e.delete(t, secrets, ns, "goes")
@@ -107,9 +107,9 @@ func (c *cluster) createMarkedSecret(t *testing.T, ns, name string) {
 	t.Helper()
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-			corev1.LastAppliedConfigAnnotation: plantedLastApplied, "note": plantedNote,
+			corev1.LastAppliedConfigAnnotation: secretLastApplied, "note": secretNote,
 		}},
-		StringData: map[string]string{"k": plantedData},
+		StringData: map[string]string{"k": secretData},
 	}
 	if _, err := c.client.CoreV1().Secrets(ns).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -121,10 +121,10 @@ func (c *cluster) createMarkedSecret(t *testing.T, ns, name string) {
 func (e *example) onlyMetadata(t *testing.T, third string) {
 	t.Helper()
 	f := e.file()
-	if f.bytesOnDisk(t, plantedNote) == 0 {
+	if f.bytesOnDisk(t, secretNote) == 0 {
 		t.Error("the Secrets' annotations were to be persisted and are not in the file: the search finds nothing")
 	}
-	for _, text := range []string{plantedData, base64.StdEncoding.EncodeToString([]byte(plantedData)), plantedLastApplied,
+	for _, text := range []string{secretData, base64.StdEncoding.EncodeToString([]byte(secretData)), secretLastApplied,
 		third} {
 		if n := f.bytesOnDisk(t, text); n > 0 {
 			t.Errorf("%q is in the file %d times", text, n)

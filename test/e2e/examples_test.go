@@ -52,7 +52,7 @@ func typedExample(t *testing.T, e *example) {
 		replicas[name] = 1
 		e.createDeployment(t, e.ns, name)
 	}
-	e.settled = func() string {
+	e.unfinished = func() string {
 		for name, n := range replicas {
 			if got := e.configMap(t, e.ns, name+"-summary")["replicas"]; got != fmt.Sprint(n) {
 				return fmt.Sprintf("the summary of %s says %q replicas, want %d", name, got, n)
@@ -82,7 +82,7 @@ func dynamicExample(t *testing.T, e *example) {
 		areas[name] = 6
 		e.createWidget(t, name)
 	}
-	e.settled = func() string {
+	e.unfinished = func() string {
 		for name, want := range areas {
 			w, err := e.dynamic(t).Resource(exampleWidgets).Namespace(e.ns).Get(t.Context(), name, metav1.GetOptions{})
 			if err != nil {

@@ -74,14 +74,14 @@ func TestLink(t *testing.T) {
 	peer := startPlain(t, podSource(t, theirs.config, c.ns))
 	s.converge(t, before)
 	peer.converge(t, before)
-	var told *truth
+	var recorded *truth
 	if len(run.restartBefore) == 0 {
-		told = watchTruth(t, c) // its watch would end with the API server
+		recorded = watchTruth(t, c) // its watch would end with the API server
 	}
 
 	c.mark(t)
 	ours.begun, theirs.begun = ours.received.Bytes(), theirs.received.Bytes()
-	load := startLinkLoad(t, c, random, pods, told == nil)
+	load := startLinkLoad(t, c, random, pods, recorded == nil)
 	run.do(t, c, ours.link, theirs.link)
 	load.stop(t)
 	want := c.pods(t)
@@ -91,9 +91,9 @@ func TestLink(t *testing.T) {
 	ours.report(t, c)
 	theirs.report(t, c)
 	run.checkCost(t, s, ours, theirs)
-	if told != nil {
-		told.complete(t, want)
-		told.expect(t, s.recorder, before)
+	if recorded != nil {
+		recorded.complete(t, want)
+		recorded.expect(t, s.recorder, before)
 		if asked := c.asked(t, ours.agent, "pods"); len(asked.lists) > 0 {
 			t.Errorf("lists: %v", asked.lists)
 		}
@@ -105,8 +105,8 @@ func TestLink(t *testing.T) {
 	if problem := want.diff(left.objects); problem != "" {
 		t.Error("on disk:", problem)
 	}
-	if told != nil {
-		told.mustEqual(t, left, "in the end")
+	if recorded != nil {
+		recorded.mustEqual(t, left, "in the end")
 	}
 }
 

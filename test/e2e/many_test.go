@@ -140,8 +140,8 @@ func (w *crowd) blockBusy(t *testing.T, run manyRun) {
 	}
 	before := w.busy.handler.updateCount()
 	took := w.touch(t, w.quiet, "behind")
-	if told := w.busy.handler.updateCount(); told != before {
-		t.Errorf("the busy handler was told %d changes meanwhile: there was no backlog", told-before)
+	if after := w.busy.handler.updateCount(); after != before {
+		t.Errorf("the busy handler was told %d changes meanwhile: there was no backlog", after-before)
 	}
 	t.Logf("%d quiet changes were heard while the busy collection stood still: %s", len(took), took)
 	release()

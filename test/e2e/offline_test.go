@@ -34,7 +34,7 @@ func TestOfflineStart(t *testing.T) {
 func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	e.dir = t.TempDir()
 	online := e.start(t, "online")
-	online.eventually(t, "the first run's work", e.settled)
+	online.eventually(t, "the first run's work", e.unfinished)
 	var stored readable
 	online.eventually(t, "the last events", func() string {
 		stored = e.read(t)
@@ -65,7 +65,7 @@ func (e *example) verifyOffline(t *testing.T, kept bool, away mode) {
 	if err := e.network.set(passing); err != nil {
 		t.Fatal(err)
 	}
-	offline.eventually(t, "the second run's work", e.settled)
+	offline.eventually(t, "the second run's work", e.unfinished)
 	offline.eventually(t, "reconciles", func() string { return want.reconciled(offline.all()) })
 	if e.seesDeletes {
 		offline.eventually(t, "deletes", func() string { return want.missingDeletion(stored, offline.all()) })

@@ -42,7 +42,7 @@ func testOutage(t *testing.T, m mode, outage time.Duration) {
 		}
 		return ""
 	})
-	told := followSource(s.Informer)
+	sources := followSource(s.Informer)
 	truth := watchTruth(t, c)
 	if err := n.set(m); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func testOutage(t *testing.T, m mode, outage time.Duration) {
 		return ""
 	})
 	eventually(t, "being told of it", func() string {
-		if got := told(); got != "live disk live" {
+		if got := sources(); got != "live disk live" {
 			return "the subscriber was told " + got
 		}
 		return ""
@@ -91,7 +91,7 @@ func testOutage(t *testing.T, m mode, outage time.Duration) {
 }
 
 // followSource records changes of the informer's source. The returned function describes them.
-func followSource(i *informer.Informer) (told func() string) {
+func followSource(i *informer.Informer) (summary func() string) {
 	var mu sync.Mutex
 	var sources []string
 	i.SubscribeSource(func(c informer.SourceChange) {

@@ -28,7 +28,7 @@ func TestNoPlainText(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
 	p := newPlainText(t, c)
-	p.plant(t, "first", "second", "third")
+	p.createSecrets(t, "first", "second", "third")
 
 	control := filepath.Join(p.keys, "control.db")
 	mirror := p.sync(t, "--store", control, "--persist-secrets")
@@ -46,7 +46,7 @@ func TestNoPlainText(t *testing.T) {
 	mirror = p.sync(t, "--store", db, "--key-file", p.key(t, "a"))
 	p.holds(t, mirror, db, "secret/first", "secret/second", "secret/third")
 	p.touch(t, c, "second")
-	p.plant(t, "fourth")
+	p.createSecrets(t, "fourth")
 	if err := c.client.CoreV1().Secrets(c.ns).Delete(t.Context(), "third", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -140,8 +140,8 @@ func newPlainText(t *testing.T, c *cluster) *plainText {
 	return p
 }
 
-// plant creates Secrets with the marker in every kind of field.
-func (p *plainText) plant(t *testing.T, names ...string) {
+// createSecrets creates Secrets with the marker in every kind of field.
+func (p *plainText) createSecrets(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		s := &corev1.Secret{

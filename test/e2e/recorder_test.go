@@ -161,7 +161,7 @@ func (c changes) verify(t *testing.T, before, after objects) {
 			adds[key] = obj
 		} else if rvOf(old) != rvOf(obj) {
 			updates[key] = obj
-			if n, told := c["update"][key]; told && rvOf(n.old) != rvOf(old) {
+			if n, found := c["update"][key]; found && rvOf(n.old) != rvOf(old) {
 				t.Errorf("update of %s from RV %s, want %s", key, rvOf(n.old), rvOf(old))
 			}
 		}
@@ -184,8 +184,8 @@ func (c changes) verify(t *testing.T, before, after objects) {
 		t.Errorf("%d deletes were told, want %d", len(c["delete"]), len(deletes))
 	}
 	for key, obj := range deletes {
-		n, told := c["delete"][key]
-		if !told {
+		n, found := c["delete"][key]
+		if !found {
 			t.Errorf("the delete of %s was not told", key)
 			continue
 		}

@@ -89,12 +89,12 @@ func TestChangesWhileDown(t *testing.T) {
 	}
 	// The server sends a forced delete of a pod as an update and a delete, so there may be more updates.
 	truth.expect(t, s.recorder, before.objects)
-	told := map[string]int{}
+	verbs := map[string]int{}
 	for _, change := range s.all(t)[len(before.objects):] {
-		told[change.verb]++
+		verbs[change.verb]++
 	}
-	if told["add"] != n || told["update"] < n || told["delete"] != n {
-		t.Errorf("told: %v", told)
+	if verbs["add"] != n || verbs["update"] < n || verbs["delete"] != n {
+		t.Errorf("told: %v", verbs)
 	}
 	s.stop(t)
 	f.close(t)

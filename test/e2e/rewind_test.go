@@ -182,14 +182,14 @@ func (s *subject) expectReplaced(t *testing.T, before, after objects) {
 		}
 		return after.diff(state)
 	})
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, n := range s.replayed(t, before) {
 		if n.verb == "delete" {
-			told[n.key] = true
+			reported[n.key] = true
 		}
 	}
 	for key := range before {
-		if _, still := after[key]; !still && !told[key] {
+		if _, still := after[key]; !still && !reported[key] {
 			t.Errorf("the delete of %s was not told", key)
 		}
 	}

@@ -61,8 +61,8 @@ func (l *hotLoad) snapshots(t *testing.T) {
 	s.sync(t)
 	truth := watchTruthOf(t, cache.ToListerWatcherWithContext(l.source.lw))
 	var saving atomic.Bool
-	told := &latencies{arrivals: arrivals, saving: &saving}
-	if _, err := s.AddEventHandler(told); err != nil {
+	handler := &latencies{arrivals: arrivals, saving: &saving}
+	if _, err := s.AddEventHandler(handler); err != nil {
 		t.Fatal(err)
 	}
 	stopWriting := l.start(t)
@@ -72,7 +72,7 @@ func (l *hotLoad) snapshots(t *testing.T) {
 	var took delays
 	for n := range saves {
 		time.Sleep(300 * time.Millisecond) // a period without a save
-		told.more(t, hotBetween)
+		handler.more(t, hotBetween)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.larder", n))
 		begun := time.Now()
 		saving.Store(true)
@@ -100,7 +100,7 @@ func (l *hotLoad) snapshots(t *testing.T) {
 		saves, hotObjects, l.source.identity.Resource, len(versions), truth.events(), took)
 	t.Logf("the server closes watches that do not keep up: the informer has watched %d times", arrivals.watches.Load())
 	t.Logf("a Get: %s", reads)
-	t.Logf("from an event's arrival to the handler: %s", told)
+	t.Logf("from an event's arrival to the handler: %s", handler)
 }
 
 // readSnapshot returns one collection of a snapshot.

@@ -171,7 +171,7 @@ func (j job) rewrite(ctx context.Context, how func(*store.Store, context.Context
 }
 
 // start runs the job in a child process. It calls report with each report.
-func (j job) start(t *testing.T, told func(jobReport)) *program {
+func (j job) start(t *testing.T, report func(jobReport)) *program {
 	t.Helper()
 	j.Log = filepath.Join(t.TempDir(), "job.log")
 	text, err := json.Marshal(j)
@@ -187,7 +187,7 @@ func (j job) start(t *testing.T, told func(jobReport)) *program {
 	return startProgram(t, cmd, j.Log+".stderr", func(line []byte) {
 		var r jobReport
 		if json.Unmarshal(line, &r) == nil {
-			told(r)
+			report(r)
 		}
 	})
 }
@@ -195,7 +195,7 @@ func (j job) start(t *testing.T, told func(jobReport)) *program {
 // once runs the job to its end.
 func (j job) once(t *testing.T) (r jobReport) {
 	t.Helper()
-	p := j.start(t, func(told jobReport) { r = told })
+	p := j.start(t, func(report jobReport) { r = report })
 	<-p.done
 	if p.err != nil {
 		t.Fatalf("%s: %v\n%s", j.Do, p.err, p.stderr())

@@ -193,7 +193,7 @@ func (c *cluster) kubeconfig(t *testing.T, userAgent, dir string) string {
 type mirrored struct {
 	store     *store.Store
 	informers []*informer.Informer
-	told      []*mirror // in the order of worldKinds, as informers
+	handler   []*mirror // in the order of worldKinds, as informers
 	stop      func()
 }
 
@@ -221,11 +221,11 @@ func (w *world) start(t *testing.T, j job, agent string) *mirrored {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := &mirror{versions: map[string]string{}, leak: &leak{}}
-		if _, err := i.AddEventHandler(told); err != nil {
+		handler := &mirror{versions: map[string]string{}, leak: &leak{}}
+		if _, err := i.AddEventHandler(handler); err != nil {
 			t.Fatal(err)
 		}
-		m.informers, m.told = append(m.informers, i), append(m.told, told)
+		m.informers, m.handler = append(m.informers, i), append(m.handler, handler)
 		running.Go(func() { i.RunWithContext(ctx) })
 	}
 	return m
@@ -259,7 +259,7 @@ func (m *mirrored) converge(t *testing.T, now scene) {
 			if held := m.informers[n].Status().Objects; held != len(want) {
 				return fmt.Sprintf("%d objects are held, want %d", held, len(want))
 			}
-			return m.told[n].diff(want)
+			return m.handler[n].diff(want)
 		})
 	}
 }

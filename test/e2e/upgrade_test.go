@@ -176,17 +176,17 @@ func (w *rolled) listed(what string, should bool) {
 // checkLog fails unless larder log has each changed ConfigMap once.
 func (w *rolled) checkLog() {
 	w.t.Helper()
-	told := map[string]string{}
+	logged := map[string]string{}
 	decoder := json.NewDecoder(strings.NewReader(w.run("log", "store.db", "configmaps", "-o", "json")))
 	for decoder.More() {
 		var line struct{ Name, Change string }
 		must(w.t, decoder.Decode(&line))
-		if told[line.Name] != "" {
+		if logged[line.Name] != "" {
 			w.t.Errorf("%s is told twice", line.Name)
 		}
-		told[line.Name] = line.Change
+		logged[line.Name] = line.Change
 	}
-	if !maps.Equal(told, w.changed) {
-		w.t.Errorf("log tells %v\n of %v", told, w.changed)
+	if !maps.Equal(logged, w.changed) {
+		w.t.Errorf("log tells %v\n of %v", logged, w.changed)
 	}
 }

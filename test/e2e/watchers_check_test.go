@@ -230,13 +230,13 @@ func TestCheckStory(t *testing.T) {
 		{rv: 8, key: "a/z", namespace: "a", name: "z", color: "red", n: "4"},
 	}
 	x, y, later, z := observed{"a/x", 2, "1"}, observed{"a/y", 3, "2"}, observed{"a/x", 5, "3"}, observed{"a/z", 8, "4"}
-	tell := func(rv int64, kind watch.EventType, o observed) watchStep {
+	send := func(rv int64, kind watch.EventType, o observed) watchStep {
 		return watchStep{kind: event, rv: rv, event: kind, objects: []observed{o}}
 	}
 	list := watchStep{kind: listed, rv: 3, objects: []observed{x, y}}
 	good := []watchStep{
-		list, {kind: connected, rv: 3}, tell(5, watch.Modified, later), {kind: bookmarked, rv: 5}, {kind: connected, rv: 5},
-		tell(6, watch.Deleted, observed{"a/y", 6, "2"}), {kind: bookmarked, rv: 7}, tell(8, watch.Added, z),
+		list, {kind: connected, rv: 3}, send(5, watch.Modified, later), {kind: bookmarked, rv: 5}, {kind: connected, rv: 5},
+		send(6, watch.Deleted, observed{"a/y", 6, "2"}), {kind: bookmarked, rv: 7}, send(8, watch.Added, z),
 	}
 	if f := checkStory(watchSpec{}, story{good}, changes); len(f.problems) > 0 || f.events != 3 || f.resumed != 2 {
 		t.Fatalf("a true story: %+v", f)
@@ -255,11 +255,11 @@ func TestCheckStory(t *testing.T) {
 		"a bookmark too early":                  with(2, watchStep{kind: bookmarked, rv: 6}),
 		"an older bookmark":                     with(7, watchStep{kind: bookmarked, rv: 4}),
 		"an event out of order":                 {list, good[5], good[2], good[7]},
-		"ADDED for MODIFIED":                    instead(2, tell(5, watch.Added, later)),
-		"MODIFIED for ADDED":                    instead(7, tell(8, watch.Modified, z)),
-		"DELETED for MODIFIED":                  instead(2, tell(5, watch.Deleted, later)),
-		"an older state":                        instead(2, tell(5, watch.Modified, observed{"a/x", 5, "1"})),
-		"another's resourceVersion":             instead(2, tell(6, watch.Modified, observed{"a/x", 6, "3"})),
+		"ADDED for MODIFIED":                    instead(2, send(5, watch.Added, later)),
+		"MODIFIED for ADDED":                    instead(7, send(8, watch.Modified, z)),
+		"DELETED for MODIFIED":                  instead(2, send(5, watch.Deleted, later)),
+		"an older state":                        instead(2, send(5, watch.Modified, observed{"a/x", 5, "1"})),
+		"another's resourceVersion":             instead(2, send(6, watch.Modified, observed{"a/x", 6, "3"})),
 		"an object is missing in the list":      instead(0, watchStep{kind: listed, rv: 3, objects: []observed{x}}),
 		"a deleted object in the list":          with(8, watchStep{kind: listed, rv: 8, objects: []observed{later, y, z}}),
 		"an object twice in the list":           instead(0, watchStep{kind: listed, rv: 3, objects: []observed{x, y, y}}),
@@ -270,7 +270,7 @@ func TestCheckStory(t *testing.T) {
 			t.Errorf("%s: nothing is found wrong", name)
 		}
 	}
-	selecting := []watchStep{list, tell(5, watch.Deleted, observed{"a/x", 5, "1"}), good[5], good[7]}
+	selecting := []watchStep{list, send(5, watch.Deleted, observed{"a/x", 5, "1"}), good[5], good[7]}
 	if f := checkStory(watchSpec{color: "red"}, story{selecting}, changes); len(f.problems) > 0 {
 		t.Errorf("a true story of the red ones: %+v", f)
 	}

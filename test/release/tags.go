@@ -37,8 +37,8 @@ func tagModules(dir, version string, out io.Writer) error {
 	if _, err := git(dir, "tag", "-a", version, "-m", version); err != nil {
 		return err
 	}
-	if said, err := edit.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", edit, err, said)
+	if output, err := edit.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", edit, err, output)
 	}
 	if _, err := git(dir, "commit", "-m", "controllerruntime: requires "+version+" of the root", mod); err != nil {
 		return err

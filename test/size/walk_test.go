@@ -68,8 +68,8 @@ func breakSteps(t *testing.T, c *code, w *Walk) {
 	}
 }
 
-// passesOut reports whether a step goes through the queue. Such a step may use the field fifo.Queue.out, with which the
-// test replaces its own.
+// passesOut reports whether a step goes through the queue. The fault "through another field" uses fifo.Queue.out, which
+// such a step does touch, so the fault does not apply there.
 func passesOut(s *Step) bool { return s.From == "fifo.Queue.Push" || s.From == "informer.sink.Event" }
 
 func pageOf(t *testing.T) (root string, walks []*Walk) {

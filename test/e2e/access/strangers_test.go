@@ -71,16 +71,16 @@ func TestStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nobody := []int{http.StatusUnauthorized}
+		unauthorized := []int{http.StatusUnauthorized}
 		for _, who := range []stranger{
 			{"larder's own user", config.BearerToken, true, nil},
 			{"a service account that may read pods", some, true, nil},
 			{"a service account without rights", nothing, false, nil},
-			{"no token", "", false, nobody},
-			{"a wrong token", "wrong", false, nobody},
-			{"a token that goes on", config.BearerToken + "x", false, nobody},
-			{"the start of a token", config.BearerToken[:len(config.BearerToken)-1], false, nobody},
-			{"a token of the API server's own user", server.Config("").BearerToken + "x", false, nobody},
+			{"no token", "", false, unauthorized},
+			{"a wrong token", "wrong", false, unauthorized},
+			{"a token that goes on", config.BearerToken + "x", false, unauthorized},
+			{"the start of a token", config.BearerToken[:len(config.BearerToken)-1], false, unauthorized},
+			{"a token of the API server's own user", server.Config("").BearerToken + "x", false, unauthorized},
 		} {
 			forbidden := append([]string{}, secrets...)
 			owner := who.token == config.BearerToken

@@ -24,7 +24,7 @@ kind: Foo
 metadata: {name: %s}
 spec: {deploymentName: %s, replicas: %d}`, name, name, replicas)
 	}
-	return scenario{change: o.change, settled: o.settled}
+	return scenario{change: o.change, checkWork: o.checkWork}
 }
 
 // owners are objects for which a program keeps a dependent object with the same name and replicas. This API server has
@@ -61,7 +61,7 @@ func (o *owners) change(round int) {
 	o.delete(o.owned, bare)
 }
 
-func (o *owners) settled() error {
+func (o *owners) checkWork() error {
 	var errs []error
 	for name, replicas := range o.want {
 		errs = append(errs, o.replicas(o.owned, name, replicas))

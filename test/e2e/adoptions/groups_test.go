@@ -36,8 +36,8 @@ spec:
     size: 2
     workerTemplate: {spec: {containers: [{name: c, image: pause}]}}`, name, replicas)
 	}
-	settled := func() error {
-		if err := o.settled(); err != nil {
+	checkWork := func() error {
+		if err := o.checkWork(); err != nil {
 			return err
 		}
 		for name, replicas := range o.want {
@@ -55,6 +55,6 @@ internalCertManagement: {enable: false}`)
 		args: []string{"--config", config, "--leader-elect=false", "--metrics-bind-address=0",
 			"--health-probe-bind-address=0"},
 		env:    []string{"ENABLE_WEBHOOKS=false"},
-		change: o.change, settled: settled,
+		change: o.change, checkWork: checkWork,
 	}
 }

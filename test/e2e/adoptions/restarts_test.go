@@ -30,8 +30,8 @@ type scenario struct {
 	once []string
 	// change creates, changes and deletes objects while the program is up or down. It is called once per round.
 	change func(round int)
-	// settled returns an error that describes missing or wrong work of the program.
-	settled func() error
+	// checkWork returns an error that describes missing or wrong work of the program.
+	checkWork func() error
 }
 
 // TestRestarts kills each program at random moments with SIGKILL. After each restart the program must react to the
@@ -88,7 +88,7 @@ func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[stri
 	s := p.scenario(p.world)
 	s.change(0)
 	running := p.start(t, s)
-	p.eventually(t, "the work is done", s.settled, running)
+	p.eventually(t, "the work is done", s.checkWork, running)
 	running.Kill()
 	mark, err := server.Mark()
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[stri
 		s.change(2*round - 1)
 		running = p.start(t, s)
 		if random.IntN(2) == 0 {
-			p.eventually(t, fmt.Sprintf("the work of round %d is done", round), s.settled, running)
+			p.eventually(t, fmt.Sprintf("the work of round %d is done", round), s.checkWork, running)
 		}
 		s.change(2 * round)
 		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
@@ -109,7 +109,7 @@ func (p *subject) restarts(t *testing.T, random *rand.Rand, rounds int) map[stri
 	}
 	s.change(2*rounds + 1)
 	running = p.start(t, s)
-	p.eventually(t, "the work of the last round is done", s.settled, running)
+	p.eventually(t, "the work of the last round is done", s.checkWork, running)
 	running.Kill()
 	if s.once != nil {
 		s.change(2*rounds + 3)
@@ -128,7 +128,7 @@ func (p *subject) runOnce(t *testing.T, s scenario) {
 			t.Fatalf("%s does not end\n%s", p.name, running.Log())
 		}
 	}
-	if err := s.settled(); err != nil {
+	if err := s.checkWork(); err != nil {
 		t.Fatalf("%s has ended: %v\n%s", p.name, err, running.Log())
 	}
 }

@@ -60,7 +60,7 @@ metadata: {name: %s}`, node)
 	}
 	once := []string{"--policy-config-file", w.file("policy.yaml", policy), "--secure-port=0"}
 	args := append([]string{"--descheduling-interval=500ms"}, once...)
-	return scenario{args: args, once: once, change: s.change, settled: s.settled}
+	return scenario{args: args, once: once, change: s.change, checkWork: s.checkWork}
 }
 
 // change creates pods on both nodes. In odd rounds the program is down, and change first moves the taint to the other
@@ -109,9 +109,9 @@ spec:
   containers: [{name: c, image: pause}]`, name, node, tolerations)
 }
 
-// settled checks that pods without a toleration are gone from the tainted node, that all others are there, and that no
-// deleted pod was evicted.
-func (s *taints) settled() error {
+// checkWork checks that pods without a toleration are gone from the tainted node, that all others are there, and that
+// no deleted pod was evicted.
+func (s *taints) checkWork() error {
 	var errs []error
 	for name, node := range s.on {
 		pod, err := s.get(pods, name)

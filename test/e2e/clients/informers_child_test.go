@@ -52,8 +52,8 @@ func (s state) put(resource string, object any) error {
 
 func key(resource, namespace, name string) string { return resource + " " + namespace + "/" + name }
 
-// informersReport is an informer's state: Stored in its store, and Told by its handler's events alone.
-type informersReport struct{ Stored, Told state }
+// informersReport is an informer's state: Stored in its store, and Received by its handler's events alone.
+type informersReport struct{ Stored, Received state }
 
 // informersMain answers each input line with a line of JSON: the reports by user agent.
 func informersMain() int {
@@ -112,13 +112,13 @@ func inform(ctx context.Context, client kubernetes.Interface) (func() (informers
 		"deployments": f.Apps().V1().Deployments().Informer(),
 	}
 	var mu sync.Mutex
-	told := state{} // guarded by mu
+	received := state{} // guarded by mu
 	var failed error
 	for resource, i := range all {
 		put := func(object any) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err := told.put(resource, object); err != nil {
+			if err := received.put(resource, object); err != nil {
 				failed = err
 			}
 		}
@@ -132,7 +132,7 @@ func inform(ctx context.Context, client kubernetes.Interface) (func() (informers
 				if err != nil {
 					failed = err
 				}
-				delete(told, key(resource, name.Namespace, name.Name))
+				delete(received, key(resource, name.Namespace, name.Name))
 			},
 		})
 		if err != nil {
@@ -141,7 +141,7 @@ func inform(ctx context.Context, client kubernetes.Interface) (func() (informers
 	}
 	f.StartWithContext(ctx)
 	return func() (informersReport, error) {
-		r := informersReport{Stored: state{}, Told: state{}}
+		r := informersReport{Stored: state{}, Received: state{}}
 		for resource, i := range all {
 			for _, object := range i.GetStore().List() {
 				if err := r.Stored.put(resource, object); err != nil {
@@ -151,8 +151,8 @@ func inform(ctx context.Context, client kubernetes.Interface) (func() (informers
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for k, v := range told {
-			r.Told[k] = v
+		for k, v := range received {
+			r.Received[k] = v
 		}
 		return r, failed
 	}, nil

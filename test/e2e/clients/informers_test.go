@@ -38,13 +38,13 @@ func TestInformers(t *testing.T) {
 		t.Fatal(err)
 	}
 	children := []*informersChild{newInformersChild(t, m.Kubeconfig, true), newInformersChild(t, m.Kubeconfig, false)}
-	settle := func(when string) {
+	converge := func(when string) {
 		t.Helper()
 		for _, c := range children {
 			eventually(t, "the informers have the API server's state "+when, func() error { return c.differs(w.state()) })
 		}
 	}
-	settle("at first")
+	converge("at first")
 	rounds := 3
 	if soak {
 		rounds = 30
@@ -56,10 +56,10 @@ func TestInformers(t *testing.T) {
 		restart(t, m)
 		w.change(30)
 		if i == 0 {
-			settle("after a kill")
+			converge("after a kill")
 		}
 	}
-	settle("at last")
+	converge("at last")
 	requests, err := site.Server.Requests("", mark)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func (c *informersChild) differs(want state) error {
 		c.t.Fatalf("reports of %v", slices.Collect(maps.Keys(all)))
 	}
 	for agent, r := range all {
-		if diff := cmp.Diff(want, r.Stored) + cmp.Diff(want, r.Told); diff != "" {
+		if diff := cmp.Diff(want, r.Stored) + cmp.Diff(want, r.Received); diff != "" {
 			return fmt.Errorf("%s (- API server, + stored and told):\n%s", agent, diff)
 		}
 	}

@@ -269,7 +269,7 @@ func mirror(t *testing.T) string {
 	if err := <-done; err != nil {
 		t.Fatalf("larder sync: %v\n%s", err, log.String())
 	}
-	tellColumns(t, path)
+	addColumns(t, path)
 	return path
 }
 
@@ -290,8 +290,8 @@ func synced(path string) bool {
 	return n == len(resources)
 }
 
-// tellColumns adds the custom resources' columns and categories to the store, if they are missing.
-func tellColumns(t *testing.T, path string) {
+// addColumns adds the custom resources' columns and categories to the store, if they are missing.
+func addColumns(t *testing.T, path string) {
 	t.Helper()
 	st, err := store.Open(path, store.Options{})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/test/e2e/places"
 )
 
-// withPlaces gives the shell a web server on its directory, an S3 bucket, and a registry with a password.
-func (s *shell) withPlaces() {
+// withServers gives the shell a web server on its directory, an S3 bucket, and a registry with a password.
+func (s *shell) withServers() {
 	s.t.Helper()
 	web := httptest.NewServer(http.FileServer(http.Dir(s.dir)))
 	s.t.Cleanup(web.Close)
