@@ -207,7 +207,7 @@ func TestQuoted(t *testing.T) {
 	}
 }
 
-func TestQuickIsADefaultThatFlagsOverride(t *testing.T) {
+func TestQuickDefaults(t *testing.T) {
 	s, err := parse([]string{"-quick", "-runs", "7"}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)

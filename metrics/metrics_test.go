@@ -117,7 +117,7 @@ func TestOffline(t *testing.T) {
 		r := newRig(t)
 		r.source.Add(pod("1"))
 		r.run(r.inform(informer.Options{}))
-		heard := time.Now().Unix()
+		lastContact := time.Now().Unix()
 		r.stop()
 		r.source.setFail(func(string) error {
 			return apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("from the test"))
@@ -127,7 +127,7 @@ func TestOffline(t *testing.T) {
 		r.expect("offline", "larder_degraded Forbidden 1", "larder_objects 1", "larder_resource_version_age_seconds 3600",
 			"larder_source disk 1")
 		if got, want := r.samples("larder_last_contact_timestamp_seconds"),
-			fmt.Sprint("larder_last_contact_timestamp_seconds ", float64(heard)); len(got) != 1 || got[0] != want {
+			fmt.Sprint("larder_last_contact_timestamp_seconds ", float64(lastContact)); len(got) != 1 || got[0] != want {
 			t.Errorf("last contact %q, want %q", got, want)
 		}
 		r.absent("not synced", "larder_informer_synced")

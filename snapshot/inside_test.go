@@ -40,7 +40,7 @@ func TestRedactEnvByNameOfAnyKind(t *testing.T) {
 // TestSpoolIsSealed checks that a spool has no plain text on the disk, and leaves no file.
 func TestSpoolIsSealed(t *testing.T) {
 	dir := t.TempDir()
-	const plantedSecret = "planted-secret"
+	const secretText = "secret-text"
 	s, err := newSpool(filepath.Join(dir, "a.larder"))
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestSpoolIsSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := entry.Entry{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}
+	r := entry.Entry{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(secretText), 10_000)}
 	if err := errors.Join(w.Begin(id), w.Add(r)); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestSpoolIsSealed(t *testing.T) {
 		t.Errorf("%v, %d bytes, %v", ok, len(got.Payload), err)
 	}
 	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.f.Fd()))
-	if err == nil && (len(data) == 0 || bytes.Contains(data, []byte(plantedSecret))) {
+	if err == nil && (len(data) == 0 || bytes.Contains(data, []byte(secretText))) {
 		t.Errorf("%d bytes, in plain text", len(data))
 	}
 	s.close()

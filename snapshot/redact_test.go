@@ -21,16 +21,16 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// planted is a value that must not appear anywhere in a redacted snapshot.
-const planted = "hunter2-planted"
+// secretValue is a value that must not appear anywhere in a redacted snapshot.
+const secretValue = "hunter2-secret"
 
-// plantedObjects returns objects with the planted value in all places, and with the text "keep" where no redaction
+// objectsWithSecrets returns objects with secretValue in all places, and with the text "keep" where no redaction
 // applies.
-func plantedObjects() map[schema.GroupVersionResource][]string {
-	data := base64.StdEncoding.EncodeToString([]byte(planted))
-	env := `"env":[{"name":"DB_PASSWORD","value":"` + planted +
+func objectsWithSecrets() map[schema.GroupVersionResource][]string {
+	data := base64.StdEncoding.EncodeToString([]byte(secretValue))
+	env := `"env":[{"name":"DB_PASSWORD","value":"` + secretValue +
 		`"},{"name":"MODE","value":"keep"},{"name":"FROM","valueFrom":{"fieldRef":{"fieldPath":"keep"}}}]`
-	pod := `"metadata":{"annotations":{"vault.example.com/api-token":"` + planted +
+	pod := `"metadata":{"annotations":{"vault.example.com/api-token":"` + secretValue +
 		`","note":"keep"}},"spec":{"initContainers":[{"name":"i",` + env + `}],"containers":[{"name":"c","image":"keep",` +
 		env + `}]}`
 	applied := func(text string) string {
@@ -44,24 +44,24 @@ func plantedObjects() map[schema.GroupVersionResource][]string {
 		core("secrets"): {
 			`{"apiVersion":"v1","kind":"Secret",` + meta("plain", applied(`{"data":{"p":"`+data+`"}}`)) +
 				`,"type":"keep","data":{"password":"` + data + `"}}`,
-			`{"apiVersion":"v1","kind":"Secret",` + meta("string", `"a":"keep"`) + `,"stringData":{"password":"` + planted +
+			`{"apiVersion":"v1","kind":"Secret",` + meta("string", `"a":"keep"`) + `,"stringData":{"password":"` + secretValue +
 				`"}}`,
 			// a Secret without data, whose annotation has a copy of the earlier data
 			`{"apiVersion":"v1","kind":"Secret",` + meta("was", applied(`{"data":{"p":"`+data+`"}}`)) + `}`,
 		},
 		core("configmaps"): {
-			`{"apiVersion":"v1","kind":"ConfigMap",` + meta("plain", `"a":"keep"`) + `,"data":{"file":"x=` + planted +
+			`{"apiVersion":"v1","kind":"ConfigMap",` + meta("plain", `"a":"keep"`) + `,"data":{"file":"x=` + secretValue +
 				`"},"binaryData":{"b":"` + data + `"}}`,
 		},
 		core("pods"): {
 			`{"apiVersion":"v1","kind":"Pod",` + meta("was",
-				applied(`{"spec":{"containers":[{"env":[{"name":"DB_PASSWORD","value":"`+planted+`"}]}]}}`)) +
+				applied(`{"spec":{"containers":[{"env":[{"name":"DB_PASSWORD","value":"`+secretValue+`"}]}]}}`)) +
 				`,"spec":{"containers":[{"name":"keep"}]}}`,
 			`{"apiVersion":"v1","kind":"Pod",` + strings.Replace(pod, `"metadata":{`,
 				`"metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7",`, 1) + `}`,
 		},
 		appsv1.SchemeGroupVersion.WithResource("deployments"): {
-			`{"apiVersion":"apps/v1","kind":"Deployment",` + meta("web", applied(`not JSON `+planted)) +
+			`{"apiVersion":"apps/v1","kind":"Deployment",` + meta("web", applied(`not JSON `+secretValue)) +
 				`,"spec":{"template":{` + pod + `}}}`,
 		},
 		batchv1.SchemeGroupVersion.WithResource("cronjobs"): {
@@ -75,7 +75,7 @@ func plantedObjects() map[schema.GroupVersionResource][]string {
 	}
 }
 
-var plantedKinds = map[string]string{
+var kindsWithSecrets = map[string]string{
 	"secrets": "Secret", "configmaps": "ConfigMap", "pods": "Pod", "deployments": "Deployment",
 	"controllerrevisions": "ControllerRevision", "cronjobs": "CronJob",
 }
@@ -83,10 +83,10 @@ var plantedKinds = map[string]string{
 var redactAll = snapshot.Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*TOKEN"},
 	Env: []string{"*password*"}, ManagedFields: true}
 
-func plantedSource(t *testing.T, r entry.Representation) (src memorySource) {
+func sourceWithSecrets(t *testing.T, r entry.Representation) (src memorySource) {
 	t.Helper()
-	for resource, texts := range plantedObjects() {
-		of := contentOf{collection: collectionOf(resource, plantedKinds[resource.Resource], r)}
+	for resource, texts := range objectsWithSecrets() {
+		of := contentOf{collection: collectionOf(resource, kindsWithSecrets[resource.Resource], r)}
 		for _, text := range texts {
 			of.records = append(of.records, recordOf(t, of.collection, text))
 		}
@@ -96,8 +96,8 @@ func plantedSource(t *testing.T, r entry.Representation) (src memorySource) {
 		widgets := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
 			"Widget", r)
 		src = append(src, contentOf{widgets, []entry.Entry{recordOf(t, widgets,
-			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","uid":"u","resourceVersion":"7"},"spec":{"env":{"ADMIN_PASSWORD":"`+planted+`"},"job":{"env":["DB_PASSWORD=`+planted+`","MODE=keep"]},`+
-				`"manifest":{"metadata":{"annotations":{"note":"keep","kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"env\":{\"ADMIN_PASSWORD\":\"`+planted+`\"}}}"}}},"large":12345678901234567,"f":1.0,"keep":"keep"}}`)}})
+			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","uid":"u","resourceVersion":"7"},"spec":{"env":{"ADMIN_PASSWORD":"`+secretValue+`"},"job":{"env":["DB_PASSWORD=`+secretValue+`","MODE=keep"]},`+
+				`"manifest":{"metadata":{"annotations":{"note":"keep","kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"env\":{\"ADMIN_PASSWORD\":\"`+secretValue+`\"}}}"}}},"large":12345678901234567,"f":1.0,"keep":"keep"}}`)}})
 	}
 	return src
 }
@@ -112,17 +112,17 @@ func unpacked(t *testing.T, data []byte) (all []byte) {
 	return all
 }
 
-func holdsPlanted(data []byte) bool {
-	return bytes.Contains(data, []byte(planted)) ||
-		bytes.Contains(data, []byte(base64.StdEncoding.EncodeToString([]byte(planted))))
+func hasSecretValue(data []byte) bool {
+	return bytes.Contains(data, []byte(secretValue)) ||
+		bytes.Contains(data, []byte(base64.StdEncoding.EncodeToString([]byte(secretValue))))
 }
 
-// TestRedactionReachesEverything checks that a redacted snapshot has no planted value, and that other values are
+// TestRedactionReachesEverything checks that a redacted snapshot does not have secretValue, and that other values are
 // unchanged.
 func TestRedactionReachesEverything(t *testing.T) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		t.Run(string(r), func(t *testing.T) {
-			src := plantedSource(t, r)
+			src := sourceWithSecrets(t, r)
 			write := func(o snapshot.SelectOptions) []byte {
 				path := filepath.Join(t.TempDir(), "a.larder")
 				saved := snapshot.SaveOptions{Secrets: true, SelectOptions: o}
@@ -135,12 +135,12 @@ func TestRedactionReachesEverything(t *testing.T) {
 				}
 				return data
 			}
-			if !holdsPlanted(unpacked(t, write(snapshot.SelectOptions{}))) {
-				t.Fatal("nothing was planted")
+			if !hasSecretValue(unpacked(t, write(snapshot.SelectOptions{}))) {
+				t.Fatal("the snapshot without redaction lacks the secret")
 			}
 			data := write(snapshot.SelectOptions{Redaction: redactAll})
-			if holdsPlanted(unpacked(t, data)) {
-				t.Error("a planted value is in the snapshot")
+			if hasSecretValue(unpacked(t, data)) {
+				t.Error("the secret is in the snapshot")
 			}
 			f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 			if err != nil {
@@ -197,7 +197,7 @@ func compareRedacted(t *testing.T, where string, was, is any) (n int) {
 	default:
 		text, _ := is.(string)
 		if is == redactedText || is == redactedData || strings.HasSuffix(text, "="+redactedText) {
-			if s := fmt.Sprint(was); !holdsPlanted([]byte(s)) {
+			if s := fmt.Sprint(was); !hasSecretValue([]byte(s)) {
 				t.Errorf("%s was redacted without need: %v", where, was)
 			}
 			return 1
@@ -212,7 +212,7 @@ func compareRedacted(t *testing.T, where string, was, is any) (n int) {
 // TestRedactionOfMetadata checks that the annotation of kubectl apply is redacted in collections of metadata, too.
 func TestRedactionOfMetadata(t *testing.T) {
 	c := collectionOf(core("secrets"), "Secret", entry.Metadata)
-	r := recordOf(t, collectionOf(core("secrets"), "Secret", entry.Unstructured), plantedObjects()[core("secrets")][0])
+	r := recordOf(t, collectionOf(core("secrets"), "Secret", entry.Unstructured), objectsWithSecrets()[core("secrets")][0])
 	src, err := snapshot.Select(memorySource{{c, []entry.Entry{r}}},
 		snapshot.SelectOptions{Redaction: snapshot.Redaction{Secrets: true}})
 	if err != nil {
@@ -385,7 +385,7 @@ func TestSelectKeepsReasons(t *testing.T) {
 // not reach that data. Found by FuzzDecode.
 func TestRedactionOfTrailingData(t *testing.T) {
 	secrets := collectionOf(core("secrets"), "Secret", entry.Typed)
-	r := entry.Entry{Key: "a/a", UID: "u", Encoding: encodingMsgpack, Payload: binOf(`{}{"data":"` + planted + `"}`)}
+	r := entry.Entry{Key: "a/a", UID: "u", Encoding: encodingMsgpack, Payload: binOf(`{}{"data":"` + secretValue + `"}`)}
 	src, err := snapshot.Select(memorySource{{secrets, []entry.Entry{r}}}, snapshot.SelectOptions{Redaction: redactAll})
 	if err != nil {
 		t.Fatal(err)

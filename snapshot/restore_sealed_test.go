@@ -24,7 +24,7 @@ func TestRestoreSealed(t *testing.T) {
 	path := filepath.Join(dir, "a.larder")
 	s := sealingPods(t, dir)
 	pod := savedPod(1, "7")
-	pod.Annotations["note"] = plantedSecret
+	pod.Annotations["note"] = secretText
 	listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true}, "800", pod)
 	if _, err := snapshot.SaveStore(t.Context(), s, path,
 		snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
@@ -50,7 +50,7 @@ func TestRestoreSealed(t *testing.T) {
 				t.Fatalf("%+v, %v", restored, err)
 			}
 			data, err := os.ReadFile(to)
-			if err != nil || bytes.Contains(data, []byte(plantedSecret)) != tc.legible {
+			if err != nil || bytes.Contains(data, []byte(secretText)) != tc.legible {
 				t.Errorf("in plain text: %t, %v", !tc.legible, err)
 			}
 		})

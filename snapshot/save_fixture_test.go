@@ -38,8 +38,8 @@ var (
 		Representation: entry.Metadata}
 )
 
-// plantedSecret is a value of Secrets that must not appear in plain text.
-const plantedSecret = "planted-secret-value"
+// secretText is a value of Secrets that must not appear in plain text.
+const secretText = "secret-text-of-the-test"
 
 func savedPod(i int, rv string) *corev1.Pod {
 	return &corev1.Pod{
@@ -67,7 +67,7 @@ func savedSecret(i int) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("s-%d", i), UID: types.UID(fmt.Sprintf("s-%d", i)),
 			ResourceVersion: strconv.Itoa(700 + i)},
-		Data: map[string][]byte{"password": []byte(plantedSecret)},
+		Data: map[string][]byte{"password": []byte(secretText)},
 	}
 }
 

@@ -69,7 +69,7 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	}
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil || bytes.Contains(data, []byte(plantedSecret)) {
+		if err != nil || bytes.Contains(data, []byte(secretText)) {
 			t.Errorf("%s has a Secret in plain text, %v", e.Name(), err)
 		}
 	}

@@ -113,7 +113,7 @@ func TestSaveWithoutSecrets(t *testing.T) {
 		t.Errorf("restored: left out %q", got.LeftOut)
 	}
 	data, err := os.ReadFile(restored.Path())
-	if err != nil || bytes.Contains(data, []byte(plantedSecret)) {
+	if err != nil || bytes.Contains(data, []byte(secretText)) {
 		t.Errorf("a Secret is in the store, %v", err)
 	}
 	if _, err := snapshot.SaveStore(t.Context(), s, path,
@@ -123,7 +123,7 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	}
 	f = mustOpenFile(t, path, snapshot.OpenOptions{})
 	for _, r := range recordsOf(t, f, savedSecrets) {
-		if bytes.Contains(r.Payload, []byte(plantedSecret)) {
+		if bytes.Contains(r.Payload, []byte(secretText)) {
 			t.Errorf("%s has its value", r.Key)
 		}
 	}

@@ -154,9 +154,9 @@ func TestCutWithoutRanges(t *testing.T) {
 // TestRedirect checks that the target of a redirect receives no part of the original URL, which has credentials.
 func TestRedirect(t *testing.T) {
 	path, _ := saved(t, 1)
-	heard := make(chan string, 100)
+	requests := make(chan string, 100)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		heard <- fmt.Sprint(r.Header, r.URL)
+		requests <- fmt.Sprint(r.Header, r.URL)
 		http.ServeFile(w, r, path)
 	}))
 	defer other.Close()
@@ -169,7 +169,7 @@ func TestRedirect(t *testing.T) {
 		remote.Options{})
 	must(t, err)
 	must(t, f.Close())
-	if text := <-heard; strings.Contains(text, "hidden") {
+	if text := <-requests; strings.Contains(text, "hidden") {
 		t.Errorf("the other host was told %s", text)
 	}
 }

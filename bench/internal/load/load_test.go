@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestPodIsOfTheSizeThatTheFiguresAreFor(t *testing.T) {
+func TestPodSize(t *testing.T) {
 	pod := WithManagedFields(newPod(7, 1)).(*corev1.Pod)
 	if fields := pod.ManagedFields[0].FieldsV1.GetRawBytes(); !json.Valid(fields) {
 		t.Errorf("managedFields are not JSON: %s", fields)
@@ -21,7 +21,7 @@ func TestPodIsOfTheSizeThatTheFiguresAreFor(t *testing.T) {
 	}
 }
 
-func TestObjectsSayTheirRevision(t *testing.T) {
+func TestRevision(t *testing.T) {
 	for _, kind := range Kinds {
 		if revision, _ := Revision(kind.New(1, 42)); revision != 42 {
 			t.Errorf("%s: revision %d, want 42", kind.Name, revision)

@@ -205,8 +205,8 @@ func TestCommandOfGrowth(t *testing.T) {
 	}
 }
 
-// TestRunsThatWereNotAskedFor checks that a median of fewer or more runs than the command's names its number of runs.
-func TestRunsThatWereNotAskedFor(t *testing.T) {
+// TestUnexpectedNumberOfRuns checks that a median of fewer or more runs than the command's names its number of runs.
+func TestUnexpectedNumberOfRuns(t *testing.T) {
 	r := Row{Metric: scenario.Metric{Unit: scenario.Seconds, Against: "raw"}, asked: 5}
 	for _, c := range []struct {
 		s    Summary

@@ -43,7 +43,7 @@ func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (s
 			return nil, err
 		}
 	}
-	if err := cluster.Settle(ctx, h.cluster); err != nil {
+	if err := cluster.Quiesce(ctx, h.cluster); err != nil {
 		return nil, err
 	}
 	before, counted := h.cluster.CPU()

@@ -46,10 +46,10 @@ func (b *Bench) witness() *subject.Witness {
 // markerKey returns the key of the object that changes last.
 func (b *Bench) markerKey() string { return b.Kind.Key(b.Case.Marker) }
 
-// await waits until told is closed. what describes the wait in errors.
-func await(ctx context.Context, what string, told <-chan struct{}) error {
+// await waits until done is closed. what describes the wait in errors.
+func await(ctx context.Context, what string, done <-chan struct{}) error {
 	select {
-	case <-told:
+	case <-done:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", what, ctx.Err())

@@ -35,11 +35,11 @@ func (w writes) addTo(result Result, earlier writes, suffix string, events int) 
 
 // tally counts the updates of a handler. If the handler is far behind, Larder merges several updates of an object into
 // one call. A rate counts calls only, because merged updates are no work.
-type tally struct{ told, merged int }
+type tally struct{ delivered, merged int }
 
 // tallyOf returns the tally so far. The informer must be running: afterwards the number of merged updates is unknown.
 func tallyOf(r *subject.Running, w *subject.Witness) tally {
-	t := tally{told: w.Updates()}
+	t := tally{delivered: w.Updates()}
 	if r.Larder != nil {
 		for _, h := range r.Larder.Status().Handlers {
 			t.merged += h.Merged
@@ -50,14 +50,14 @@ func tallyOf(r *subject.Running, w *subject.Witness) tally {
 
 // since returns the difference to an earlier tally.
 func (t tally) since(earlier tally) tally {
-	return tally{told: t.told - earlier.told, merged: t.merged - earlier.merged}
+	return tally{delivered: t.delivered - earlier.delivered, merged: t.merged - earlier.merged}
 }
 
 // check returns an error unless the handler received each of the updates, alone or merged.
 func (t tally) check(made int) error {
-	if t.told+t.merged != made {
+	if t.delivered+t.merged != made {
 		return fmt.Errorf("%d updates were made, but the handler was told of %d, and %d were merged into those",
-			made, t.told, t.merged)
+			made, t.delivered, t.merged)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (t tally) check(made int) error {
 // rate returns the figures for updates in this time.
 func (t tally) rate(took time.Duration) Result {
 	return Result{
-		"rate": float64(t.told) / took.Seconds(), "told": float64(t.told), "told" + Reference: float64(t.told + t.merged),
+		"rate": float64(t.delivered) / took.Seconds(), "told": float64(t.delivered), "told" + Reference: float64(t.delivered + t.merged),
 	}
 }
 
@@ -84,7 +84,7 @@ type followed struct {
 func (b *Bench) follow(
 	ctx context.Context, r *subject.Running, w *subject.Witness, hold func(*subject.Network),
 ) (f followed, err error) {
-	if err := r.AwaitTold(ctx); err != nil {
+	if err := r.AwaitDelivered(ctx); err != nil {
 		return f, err
 	}
 	hold(r.Network)
@@ -115,8 +115,8 @@ func runUpdates(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// runUnheard is runUpdates without a handler: it polls for the last change.
-func runUnheard(ctx context.Context, b *Bench) (Result, error) {
+// runWithoutHandler is runUpdates without a handler: it polls for the last change.
+func runWithoutHandler(ctx context.Context, b *Bench) (Result, error) {
 	return b.run(ctx, nil, func(r *subject.Running) (Result, error) {
 		if _, err := r.AwaitSync(ctx); err != nil {
 			return nil, err
@@ -150,12 +150,12 @@ func (b *Bench) addDurable(ctx context.Context, r *subject.Running, result Resul
 	if r.Larder == nil {
 		return nil
 	}
-	told := time.Now()
+	delivered := time.Now()
 	commit, err := r.AwaitCommit(ctx)
 	if err != nil {
 		return err
 	}
-	result["durable"], result["durable"+Reference] = time.Since(told).Seconds(), (commitInterval + commit).Seconds()
+	result["durable"], result["durable"+Reference] = time.Since(delivered).Seconds(), (commitInterval + commit).Seconds()
 	kindCodec, err := codec.For(b.Kind.Example)
 	if err != nil {
 		return err

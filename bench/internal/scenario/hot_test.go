@@ -26,9 +26,9 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// TestHotObjectsAreAllOverTheKeys checks that hot objects are spread over the keys, which are ordered by number.
+// TestHotObjectsAreSpread checks that hot objects are spread over the keys, which are ordered by number.
 // Otherwise they would share pages of the file.
-func TestHotObjectsAreAllOverTheKeys(t *testing.T) {
+func TestHotObjectsAreSpread(t *testing.T) {
 	const n = 10_000
 	i := slices.IndexFunc(All(), func(s Scenario) bool { return s.Name == "flash" })
 	hot := All()[i].Changes(Case{N: n}).Numbers
@@ -46,9 +46,9 @@ func TestHotObjectsAreAllOverTheKeys(t *testing.T) {
 	}
 }
 
-// TestGoalsAreOfTheKindsOfTheirScenarios checks that each goal is for a kind of its scenario. Otherwise it would never
+// TestKindsOfGoals checks that each goal is for a kind of its scenario. Otherwise it would never
 // be compared with a figure.
-func TestGoalsAreOfTheKindsOfTheirScenarios(t *testing.T) {
+func TestKindsOfGoals(t *testing.T) {
 	for _, s := range All() {
 		for _, m := range s.Metrics {
 			for _, g := range m.Goals {

@@ -27,7 +27,7 @@ func runColdHandler(ctx context.Context, b *Bench) (Result, error) {
 			return nil, err
 		}
 		result := b.addMemory(Result{"told": w.AddedAt.Sub(r.Started).Seconds()})
-		return result, errors.Join(r.AwaitTold(ctx), b.complete(r))
+		return result, errors.Join(r.AwaitDelivered(ctx), b.complete(r))
 	})
 }
 
@@ -57,7 +57,7 @@ func runRestartHandler(ctx context.Context, b *Bench) (Result, error) {
 			return nil, err
 		}
 		result := b.addMemory(Result{"told": w.AddedAt.Sub(r.Started).Seconds()})
-		return result, errors.Join(r.AwaitTold(ctx), b.resumed(r))
+		return result, errors.Join(r.AwaitDelivered(ctx), b.resumed(r))
 	})
 }
 

@@ -29,7 +29,7 @@ var (
 	pods      = []string{"pods"}
 	rssAnon   = metric("rss_anon", "peak RssAnon", Bytes)
 	rssFile   = metric("rss_file", "peak of mapped pages", Bytes)
-	told      = metric("told", "calls of the handler", Count).against("updates made")
+	delivered = metric("told", "calls of the handler", Count).against("updates made")
 	durable   = metric("durable", "the last update, from handler to disk", Seconds,
 		atMost(1.0, secondAndCommit)).against(secondAndCommit)
 )
@@ -173,13 +173,13 @@ var updates = []Scenario{
 		Metrics: []Metric{
 			// The rate counts calls of the handler; told has the share of updates that were delivered alone.
 			metric("rate", "rate", PerSecond, atLeast(1.0, "1.0×", all), atLeast(1.3, "1.3×", none)),
-			told, durable,
+			delivered, durable,
 		},
 	},
 	{
 		Name: "updates-unheard", Title: "updates of hot keys, no handler", Kinds: pods, Embedded: true, Stored: true,
 		Changes:  func(c Case) Changes { return Changes{Numbers: every(10, c.N), Rounds: hotRounds} },
-		Subjects: func(load.Kind) []subject.Spec { return larders(subject.Spec{}) }, Run: runUnheard,
+		Subjects: func(load.Kind) []subject.Spec { return larders(subject.Spec{}) }, Run: runWithoutHandler,
 		Metrics: []Metric{metric("rate", "rate", PerSecond, atLeast(50_000, "50,000/s").value()).against(Nothing)},
 	},
 	{
@@ -189,7 +189,7 @@ var updates = []Scenario{
 		Subjects: updated, Run: runUpdates, Raw: rawWrites,
 		Metrics: []Metric{
 			metric("rate", "rate", PerSecond),
-			told, durable,
+			delivered, durable,
 			metric("rate", "rate", PerSecond).against("raw bbolt, 4 MiB a transaction"),
 		},
 	},

@@ -203,7 +203,7 @@ func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
 		return m, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(c.Dir)) }()
-	if err := cluster.Settle(ctx, b.cluster); err != nil {
+	if err := cluster.Quiesce(ctx, b.cluster); err != nil {
 		return m, err
 	}
 	if _, err := b.cluster.Asked(ctx, b.pods); err != nil {
@@ -230,7 +230,7 @@ func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
 
 // idle returns the part of a core that the server uses without requests.
 func (b *bench) idle(ctx context.Context, last time.Duration) (share float64, err error) {
-	if err := cluster.Settle(ctx, b.cluster); err != nil {
+	if err := cluster.Quiesce(ctx, b.cluster); err != nil {
 		return 0, err
 	}
 	start := time.Now()

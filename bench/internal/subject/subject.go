@@ -116,8 +116,8 @@ func (r *Running) AwaitSync(ctx context.Context) (time.Duration, error) {
 	return time.Since(r.Started), err
 }
 
-// AwaitTold waits until the handler has received all objects.
-func (r *Running) AwaitTold(ctx context.Context) error {
+// AwaitDelivered waits until the handler has received all objects.
+func (r *Running) AwaitDelivered(ctx context.Context) error {
 	return r.await(ctx, r.handler.HasSyncedChecker())
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// TestWitnessCountsWhatWasMade checks that the cluster's own objects, which arrive at any time, are not counted.
-func TestWitnessCountsWhatWasMade(t *testing.T) {
+// TestWitnessIgnoresForeignObjects checks that the cluster's own objects, which arrive at any time, are not counted.
+func TestWitnessIgnoresForeignObjects(t *testing.T) {
 	kind := load.KindOf("configmaps")
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "kube-system", Name: "extension-apiserver-authentication",

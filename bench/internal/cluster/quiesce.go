@@ -13,9 +13,9 @@ const (
 	quietAfter  = 15 * time.Second
 )
 
-// Settle makes the server collect its garbage and waits until it is quiet. Otherwise a case would pay for its
+// Quiesce makes the server collect its garbage and waits until it is quiet. Otherwise a case would pay for its
 // predecessor: a collection with 100,000 pods takes seconds, and the Go runtime starts one every two minutes.
-func Settle(ctx context.Context, c Cluster) error {
+func Quiesce(ctx context.Context, c Cluster) error {
 	if err := c.Collect(ctx); err != nil {
 		return err
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/larder-dev/larder/bench/internal/cluster"
 )
 
-// TestSettleCollectsGarbageOfTheEmbeddedServer checks that Settle runs a garbage collection in the embedded server, so
+// TestQuiesceCollectsGarbage checks that Quiesce runs a garbage collection in the embedded server, so
 // that the next case does not share the processor with it.
-func TestSettleCollectsGarbageOfTheEmbeddedServer(t *testing.T) {
+func TestQuiesceCollectsGarbage(t *testing.T) {
 	c, err := cluster.StartEmbedded(1)
 	if err != nil {
 		t.Fatal(err)
@@ -21,7 +21,7 @@ func TestSettleCollectsGarbageOfTheEmbeddedServer(t *testing.T) {
 	}()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := cluster.Settle(t.Context(), c); err != nil {
+	if err := cluster.Quiesce(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	if runtime.ReadMemStats(&after); after.NumForcedGC == before.NumForcedGC {
