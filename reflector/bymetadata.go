@@ -17,16 +17,16 @@ import (
 )
 
 // lackingShare is 4: if the sink lacks more than a quarter of the objects of a page by metadata, the page is requested
-// again whole, because each object that is fetched by itself costs a request.
+// again whole, because each fetched object costs a request.
 const lackingShare = 4
 
-// errOtherObject is the error if the answer for one object has another one.
+// errOtherObject is the error if the answer to a fetch has another object.
 var errOtherObject = errors.New(
 	"the field selector of the requests is overwritten on the way, or the server ignores it, so single objects cannot " +
 		"be fetched")
 
-// byMetadata reports whether the list is made by metadata (Options.ListMetadata). It is not if the held bodies may be
-// wrong or of another history: then all bodies are needed.
+// byMetadata reports whether the list is made by metadata (Options.ListMetadata). It returns false if the stored bodies
+// may be wrong or of another history: then all bodies are needed.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
 	case s.o.ListMetadata == nil || s.lists.noMetadata || s.guards.noLookups || !s.cur.Comparable():
@@ -41,7 +41,7 @@ func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	return s.o.MetadataPays == nil || s.o.MetadataPays(ctx)
 }
 
-// metadataLister returns the requests to use for lists by metadata. If they are not possible, it returns the ordinary
+// metadataLister returns the requests for lists by metadata. If these are not possible, it returns the ordinary
 // requests and false.
 func (s *session) metadataLister() (lw request.Requests, possible bool) {
 	if s.o.ListMetadata == nil || s.lists.noMetadata {
@@ -77,7 +77,7 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	if key := l.rewound(refs); key != "" {
 		return l.listForRewound(ctx, key)
 	}
-	taken := l.s.conn.listing.lend()
+	taken := l.s.conn.listing.releaseIfSlow()
 	lacking, err := l.s.sink.Known(ctx, refs)
 	taken()
 	if err != nil {
@@ -99,7 +99,7 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 		}
 	}
 	l.pages.lacking, l.pages.after = lacking, p.token
-	return l.goOn(ctx)
+	return l.fetchNext(ctx)
 }
 
 // refsOf returns references to the items of a page by metadata, without objects of other shards. It fails if an object
@@ -131,8 +131,8 @@ func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	return outcome{}
 }
 
-// takeOne delivers an object that was fetched by itself. If it has changed or was deleted since the page, the folded
-// watch has the event. Without a watch, only the listed state is part of the list.
+// takeOne delivers a fetched object. If it was changed or deleted after the page, the folded watch delivers the event.
+// Without a watch, only the listed state is part of the list.
 func (l *list) takeOne(ctx context.Context, p page) outcome {
 	asListed := false
 	for _, obj := range p.items {
@@ -152,11 +152,11 @@ func (l *list) takeOne(ctx context.Context, p page) outcome {
 		return l.s.sinkClosed(err)
 	}
 	l.pages.lacking = l.pages.lacking[1:]
-	return l.goOn(ctx)
+	return l.fetchNext(ctx)
 }
 
-// goOn requests the next lacking object, or else the next page by metadata.
-func (l *list) goOn(ctx context.Context) outcome {
+// fetchNext requests the next lacking object, or otherwise the next page by metadata.
+func (l *list) fetchNext(ctx context.Context) outcome {
 	switch {
 	case len(l.pages.lacking) > 0:
 		l.pages.fetchOne(ctx, l.pages.lacking[0].Key)
@@ -164,7 +164,7 @@ func (l *list) goOn(ctx context.Context) outcome {
 		l.pages.fetch(ctx, l.pages.after)
 	default:
 		if l.pages.done = true; !l.complete() {
-			l.tail.hurry(ctx)
+			l.tail.drain(ctx)
 		}
 	}
 	return outcome{}

@@ -18,13 +18,13 @@ import (
 
 // Comparison is the result of Options.Compare.
 type Comparison struct {
-	// ResourceVersion is that of the list.
+	// ResourceVersion is the list's resourceVersion.
 	ResourceVersion string
 	// Differences lists the objects that only one side has, or that have another UID or resourceVersion.
 	Differences []Difference
 }
 
-// Difference is an object that differs: as the sink holds it, and as the server has it. The side that lacks it is zero.
+// Difference is an object that differs: its states in the sink and on the server. The side that lacks it is zero.
 type Difference struct {
 	Held, Listed entry.ObjectRef
 }
@@ -37,7 +37,7 @@ func (d Difference) key() string {
 	return d.Listed.Key
 }
 
-// explainedBy reports whether an event about the object brings the server's state of it, or a later one.
+// explainedBy reports whether an event about the object has the server's state of it, or a later one.
 func (d Difference) explainedBy(t watch.EventType, ref entry.ObjectRef) bool {
 	if d.Listed.Key == "" {
 		return t == watch.Deleted
@@ -45,11 +45,12 @@ func (d Difference) explainedBy(t watch.EventType, ref entry.ObjectRef) bool {
 	return !entry.ComparableRV(ref.ResourceVersion) || !history.Below(ref.ResourceVersion, d.Listed.ResourceVersion)
 }
 
-// awaited are the objects, by key, that the server has changed since our state: an event about each must come.
+// awaited maps keys to the objects that the server has changed since the stored state: the watch must deliver an event
+// for each.
 type awaited map[string]Difference
 
-// explain removes the object of an event, if the event explains its change. An object that is deleted is not held any
-// more, although another one is awaited under its key.
+// explain removes the object of an event, if the event explains its change. A deletion empties Held even if another
+// object is awaited under its key.
 func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
 	d, ok := a[ref.Key]
 	switch {
@@ -65,12 +66,12 @@ func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
 // ErrIncomparable is returned by Options.Compare if the objects cannot be compared in this run.
 var ErrIncomparable = errors.New("what is held cannot be compared with what the server has")
 
-// explainTime is how long a watch may be silent while an event is awaited that the comparison has announced. Then a
-// watch with the short time-out of a drain follows, whose bookmark shows whether the event comes at all.
+// explainTime is how long a watch may be silent while it owes an event that the comparison has announced. Then a watch
+// with the short time-out of a drain replaces it; its bookmark shows whether the event arrives at all.
 const explainTime = 10 * time.Second
 
-// compares reports whether Options.Compare is to be called after the next watch is accepted. After a watch that ended
-// at its time-out one look-up does. A seed is not compared: it spares a list, and its metadata would be one.
+// compares reports whether Options.Compare is called after the next watch is accepted. After a watch that ended at its
+// time-out one look-up suffices. A seed is not compared: it replaces a list, and the comparison would be a list.
 func (g *guards) compares(ctx context.Context) bool {
 	if !g.s.served && !g.s.seeding.taken.IsZero() {
 		return false
@@ -82,9 +83,9 @@ func (g *guards) compares(ctx context.Context) bool {
 }
 
 // compare calls Options.Compare in place of the probe and the look-ups, once the watch has been accepted. As with the
-// look-ups, the answer comes from the server that accepted the watch, or from a later one, and then the watch breaks.
-// What differs must have changed since our state, and is awaited from the watch: once it has come, nothing has been
-// missed. done is false if the objects cannot be compared; the look-ups follow then.
+// look-ups, the answer comes from the server that accepted the watch, or from a successor, which breaks the watch. A
+// difference must be a change since the stored state, so the watch has to deliver an event for it: once all have
+// arrived, nothing was missed. done is false if the objects cannot be compared; the look-ups follow then.
 func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 	g.comparing = false
 	c, err := g.askCompare(ctx)
@@ -125,8 +126,8 @@ func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 	return true, outcome{}
 }
 
-// compareTime bounds a comparison, from when its request has been sent: a start should not wait for metadata that come
-// over a thin link if the bookmark of a drain takes a second.
+// compareTime bounds a comparison, from when its request has been sent. Metadata may take minutes over a thin link,
+// while the bookmark of a drain takes a second.
 const compareTime = 10 * time.Second
 
 // askCompare calls Options.Compare. While the client's rate limiter holds the request, its time does not count.
@@ -148,8 +149,8 @@ func (g *guards) askCompare(ctx context.Context) (Comparison, error) {
 	return c, err
 }
 
-// probeInstead makes the probe, after a watch was opened in the belief that a comparison would follow. If the server is
-// ahead, that watch is replaced by one with the short time-out of a drain.
+// probeInstead makes the probe after the comparison, for which the watch was opened, has failed. If the server is
+// ahead, a watch with the short time-out of a drain replaces that watch.
 func (g *guards) probeInstead(ctx context.Context) outcome {
 	rv, err := g.probe(ctx)
 	if err != nil {
@@ -170,9 +171,9 @@ func (g *guards) probeInstead(ctx context.Context) outcome {
 	}
 }
 
-// doubt gives up the wait for the events that the comparison has announced: a watch with the short time-out of a drain
-// follows, and its look-ups and its bookmark.
-func (g *guards) doubt(ctx context.Context) outcome {
+// recheck gives up the wait for the events that the comparison has announced. A watch with the short time-out of a
+// drain follows, and its look-ups and its bookmark.
+func (g *guards) recheck(ctx context.Context) outcome {
 	klog.FromContext(ctx).V(2).Info("An object that has changed at the server has not come; looking it up", "objects",
 		len(g.awaited))
 	g.exact, g.pending = false, true
@@ -180,8 +181,8 @@ func (g *guards) doubt(ctx context.Context) outcome {
 	return outcome{Kind: behind}
 }
 
-// caughtUp reports whether the drain is over: the awaited objects have come, and, unless the comparison has named all
-// that differs, the target is reached.
+// caughtUp reports whether the drain is over: the awaited events have arrived, and the target is reached. If the
+// comparison has named every difference, the events suffice.
 func (g *guards) caughtUp() bool {
 	return len(g.awaited) == 0 && (g.exact || g.s.cur.Reached(g.target))
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// connection is a session's connection with the server: what the Status and the callbacks of Options say of it, its
-// slots of Options.Limiter, and its back-off. Only the session's goroutine uses it, but for describe, open and
-// openWith.
+// connection is a session's connection with the server: its part of the Status, its callbacks (OnError, OnLive,
+// OnContact), its slots of Options.Limiter, and its back-off. Only the session's goroutine uses it, except describe,
+// open and openWith.
 type connection struct {
 	o     Options
 	board *board
@@ -25,7 +25,7 @@ type connection struct {
 
 	// live is Status.Live.
 	live bool
-	// connecting is the slot to connect, and listing the one to list.
+	// connecting is the slot to connect, listing the slot to list.
 	connecting, listing slot
 	backoff             pace.Backoff
 	// lastErr is the error that the next Backoff or Degraded waits for.
@@ -51,8 +51,8 @@ func (c *connection) setLive(live bool) {
 	}
 }
 
-// report sets Status.Err, clears Status.Live and calls Options.OnError. It is called for an overdue request too, which
-// may be the one that checks whether the connection works.
+// report sets Status.Err, clears Status.Live and calls Options.OnError. An overdue request is reported too, since it
+// may be the request that checks the connection.
 func (c *connection) report(ctx context.Context, err error) {
 	rv := ""
 	c.board.update(func(st *Status) { st.Err, rv = err, st.ResourceVersion })
@@ -65,11 +65,11 @@ func (c *connection) report(ctx context.Context, err error) {
 	}
 }
 
-// heard tells Options.Limiter that the server has answered or sent something. That says nothing about the objects held:
-// see contact.
+// heard tells Options.Limiter that the server has answered or sent something. That says nothing about the contents: see
+// contact.
 func (c *connection) heard() { c.o.Limiter.Heard() }
 
-// contact records that the objects held were the server's state at that time: the server has confirmed them, or moves
+// contact records that the contents were the server's state at that time: the server has confirmed them, or has moved
 // them on. It is called before the sink receives the change, so that the time is stored with it.
 func (c *connection) contact(at time.Time) {
 	c.board.update(func(st *Status) {
@@ -82,16 +82,17 @@ func (c *connection) contact(at time.Time) {
 	}
 }
 
-// tells returns the callback for an overdue call that the session's goroutine waits for. It reports the error and gives
-// back the limiter slots, so that the call does not hold up other reflectors.
-func (c *connection) tells(ctx context.Context, what string) func(error) {
+// overdueReporter returns the callback for an overdue call that the session's goroutine waits for. It reports the error
+// and releases both slots, so that the call does not block other reflectors.
+func (c *connection) overdueReporter(ctx context.Context, what string) func(error) {
 	return func(err error) {
 		c.report(ctx, c.describe(what, err))
 		c.yield()
 	}
 }
 
-// describe wraps err with the operation and the type, and tells an error of the server without a message by its code.
+// describe wraps err with the operation and the type. For a server's error without a message it adds the code and
+// reason.
 func (c *connection) describe(what string, err error) error {
 	var answer apierrors.APIStatus
 	if err.Error() == "" && errors.As(err, &answer) {
@@ -145,14 +146,14 @@ func (c *connection) startOpening(ctx context.Context, rv string, timeout time.D
 	return o
 }
 
-// showDown sets Status.Err to the error for which this session waits while another one tries to connect.
+// showDown sets Status.Err to the error of the link while this session waits for another one to connect.
 func (c *connection) showDown(err error) {
 	c.board.update(func(st *Status) { st.Err = c.describe("wait to connect for", err) })
 }
 
-// connected gives back the slot to connect: the server has answered, or this session backs off.
+// connected releases the slot to connect: the server has answered, or this session backs off.
 func (c *connection) connected() {
-	c.connecting.give()
+	c.connecting.release()
 }
 
 // Await implements request.Awaiter. The slots do not count while a server does not answer.
@@ -168,20 +169,20 @@ func (c *connection) Await() (answered func()) {
 // GotConn implements request.Awaiter.
 func (c *connection) GotConn() { c.connecting.current().Connected() }
 
-// works is called when everything has been delivered: the next take waits in no line of those that failed.
+// works is called when everything has been delivered: the next acquire does not wait behind other sessions.
 func (c *connection) works() {
 	c.connecting.fails(false)
 	c.listing.fails(false)
 }
 
-// yield gives back both slots while a call is overdue, since that call may never return.
+// yield releases both slots while a call is overdue, since that call may never return.
 func (c *connection) yield() {
 	c.connected()
-	c.listing.give()
+	c.listing.release()
 }
 
-// tellLimiter reports err to Options.Limiter: the server has answered, or the connection has failed.
-func (c *connection) tellLimiter(err error) {
+// reportToLimiter reports err to Options.Limiter: the server has answered, or the connection has failed.
+func (c *connection) reportToLimiter(err error) {
 	switch {
 	case limiter.Answered(err), errors.Is(err, ErrPutOff):
 		c.o.Limiter.Heard()
@@ -195,15 +196,15 @@ func (c *connection) tellLimiter(err error) {
 	}
 }
 
-// isUnanswered reports whether err says that no API server has answered. A silent watch does not: if the link is down,
-// the next request shows that.
+// isUnanswered reports whether err says that no API server has answered. A silent watch is no such error: if the link
+// is down, the next request shows that.
 func isUnanswered(err error) bool {
 	return !errors.Is(err, ErrPutOff) && limiter.Unanswered(err)
 }
 
 // backOff returns how long to wait after lastErr, and a channel that ends the wait early (nil for none). While the link
 // is down, the limiter's back-off applies to all sessions. After a first failure, and if only this resource fails, the
-// session's own applies: then a fleet does not return at once, and another resource's answers do not end the wait.
+// session's own applies. Then a fleet does not return at once, and another resource's answers do not end the wait.
 func (c *connection) backOff() (time.Duration, <-chan struct{}) {
 	asked := request.RetryAfter(c.lastErr)
 	wait := c.backoff.Next(asked)

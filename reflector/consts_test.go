@@ -15,7 +15,7 @@ const (
 	silenceLimit   = 150 * time.Second // without a word on a watch
 	maxSilence     = 10 * time.Minute  // where servers are known to be silent
 	streamTime     = 6 * time.Hour     // for a list by a watch
-	lendAfter      = 10 * time.Second  // of waiting for the sink a place is lent
+	slowSinkAfter  = 10 * time.Second  // of waiting for the sink a place is lent
 	health         = 2 * time.Minute   // of a watch, after which a failure is the first
 	newestSize     = 16                // objects that are compared after a lost connection
 )

@@ -7,17 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// deliver gives an event or bookmark of the open stream to the sink. An error is the sink's.
+// deliver passes an event or bookmark of the open stream to the sink. An error is the sink's.
 func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
 		return s.deliverBookmark(ctx, ev)
 	}
 	s.forgetLeftOut(ev.Object)
 	if s.gate.LeaveOut(ctx, ev.Object) {
-		// newest and awaited are unchanged: an object that is held under this key is another one.
+		// The stored object of this key, if any, has another UID: newest and awaited keep it.
 		s.conn.contact(s.o.Clock.Now())
 		cur := s.cur
-		s.untold = cur.Advance(eventRV(ev)) != "" || s.untold
+		s.unreported = cur.Advance(eventRV(ev)) != "" || s.unreported
 		s.moveTo(cur)
 		return nil
 	}
@@ -34,7 +34,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 		return err
 	}
 	s.moveTo(cur)
-	s.untold = s.untold && rv == ""
+	s.unreported = s.unreported && rv == ""
 	s.guards.awaited.explain(ev.Type, ref)
 	if ev.Type == watch.Deleted {
 		s.newest.Remove(ref.Key)
@@ -44,8 +44,8 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// deliverBookmark moves the stream to the bookmark's resourceVersion. The sink gets neither a bookmark that is behind
-// the stream nor one whose resourceVersion cannot be compared.
+// deliverBookmark moves the stream to the bookmark's resourceVersion. The sink receives no bookmark that is behind the
+// stream, or whose resourceVersion cannot be compared.
 func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	s.watching.bookmarks = true
 	s.watching.stream.bookmarks++
@@ -60,12 +60,12 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	if at == "" {
 		return nil
 	}
-	return s.tellPlace(ctx)
+	return s.reportPosition(ctx)
 }
 
-// tellPlace gives the sink a bookmark at the stream's resourceVersion, unless that is not resumable.
-func (s *session) tellPlace(ctx context.Context) error {
-	s.untold = false
+// reportPosition delivers a bookmark at the stream's resourceVersion, unless that is not resumable.
+func (s *session) reportPosition(ctx context.Context) error {
+	s.unreported = false
 	if !s.cur.Comparable() || s.gate.Resumable(s.cur.RV) == "" {
 		return nil
 	}

@@ -15,17 +15,17 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// maxCutLookups is how often the look-up of an object that was left out is repeated after its answer was cut off.
+// maxCutLookups is how often the look-up of a left-out object is repeated after its answer was cut off.
 const maxCutLookups = 2
 
-// fetchLeftOut delivers the objects of Checkpoint.LeftOut again, while a watch is open that has come as far as the
-// server was when it was accepted: whoever was told of the sink's contents, by an earlier process too, was told of no
-// later state, and did not learn of these objects. It skips objects that have changed or were deleted since: the watch
-// brings their events, or has brought them. It asks for a list if look-ups are refused or impossible, if the watch
-// cannot show how far it has come, or if the server was rewound. The outcome is empty if nothing is left to deliver.
+// fetchLeftOut delivers the objects of Checkpoint.LeftOut again. It runs while a watch is open that has reached the
+// server's state at its start. Readers of the sink's contents, also of an earlier process, have seen no later state, so
+// they receive these objects after everything that they know. It skips objects that have changed or were deleted since:
+// the watch delivers their events. It requests a list if look-ups are refused or impossible, if the watch cannot show
+// how far it has advanced, or if the server was rewound. The outcome is empty if nothing is left to deliver.
 func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	if !s.lists.ended.IsZero() {
-		s.leftOut = nil // a list has brought them
+		s.leftOut = nil // a list has delivered them
 	}
 	if len(s.leftOut) == 0 {
 		return outcome{}
@@ -33,8 +33,8 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	if !s.cur.Reached(s.guards.target) {
 		return s.listFor(ReasonLeftOut)
 	}
-	if s.untold {
-		if err := s.tellPlace(ctx); err != nil {
+	if s.unreported {
+		if err := s.reportPosition(ctx); err != nil {
 			return s.sinkClosed(err)
 		}
 	}
@@ -49,7 +49,7 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
 		case errors.Is(err, errTooLong), s.cuts == maxCutLookups && request.Cut(err):
-			// The sink's Checkpoint still has it at the next start; the others go on.
+			// The sink's Checkpoint still has it at the next start; the run continues with the others.
 			s.cuts = 0
 			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
 				held.Key, "err", err)
@@ -80,7 +80,7 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	return outcome{}
 }
 
-// forgetLeftOut notes that the watch brings what has become of an object.
+// forgetLeftOut removes the object of an event from leftOut: the watch has its later state.
 func (s *session) forgetLeftOut(obj runtime.Object) {
 	if len(s.leftOut) == 0 {
 		return
@@ -90,7 +90,7 @@ func (s *session) forgetLeftOut(obj runtime.Object) {
 	}
 }
 
-// deliverAgain delivers an object without advancing the resourceVersion, which has passed the object's.
+// deliverAgain delivers an object without advancing the stream, which has passed the object's resourceVersion.
 func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
 	if s.gate.LeaveOut(ctx, obj) {
 		return nil

@@ -125,7 +125,7 @@ func TestAPlaceIsLentWhileTheSinkIsFull(t *testing.T) {
 				done := make(chan error)
 				ctx, cancel := context.WithCancel(context.Background())
 				go func() { done <- g.r.Run(ctx) }()
-				g.sleep(lendAfter + time.Second)
+				g.sleep(slowSinkAfter + time.Second)
 				if st := g.r.Status(); st.State != reflector.Relist {
 					t.Errorf("status %+v: the test tests nothing", st)
 				}

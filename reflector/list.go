@@ -21,7 +21,7 @@ import (
 //	page 1 (R1) ── page 2 (R1) ── … ── page n (R1, or later if its token had to be exchanged)
 //	     └─ watch from R1 ── events ── bookmarks ──►  ends once it has reached every page's resourceVersion
 //
-// The result has for each key the last event, or else the item: that is the state at the watch's resourceVersion.
+// The result has for each key the last event, or otherwise the item: that is the state at the watch's resourceVersion.
 type list struct {
 	s      *session
 	reason Reason
@@ -31,13 +31,13 @@ type list struct {
 	begun bool
 	// delivered is true if Page or Event was called with an object. before is the gate's count at BeginReplace.
 	delivered bool
-	before    gate.PassedBy
-	// fold is how far the folded watch has come. It starts at the first page's resourceVersion.
+	before    gate.DropCount
+	// fold is the resourceVersion that the folded watch has reached. It starts at the first page's resourceVersion.
 	fold history.Progress
 	// target is the resourceVersion that fold must reach: the highest one of the answers.
 	target string
 	// at is a time at which the server had the state of fold: when the first page was requested, or when the folded watch
-	// has last brought something.
+	// last sent an event or bookmark.
 	at     time.Time
 	newest *history.ListNewest
 	pages  *pager
@@ -83,7 +83,7 @@ func newList(s *session, reason Reason) *list {
 // abort calls AbortReplace if the list has begun. It returns o, or stop if the sink fails.
 func (l *list) abort(ctx context.Context, o outcome) outcome {
 	if l.begun {
-		defer l.s.conn.listing.lend()()
+		defer l.s.conn.listing.releaseIfSlow()()
 		if err := l.s.sink.AbortReplace(ctx); err != nil && o.Kind != stop {
 			return l.s.sinkClosed(err)
 		}
@@ -91,7 +91,7 @@ func (l *list) abort(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// run fetches and folds until the list is complete (listed) or has to be given up.
+// run fetches pages and folds events until the list is complete (listed) or must be aborted.
 func (l *list) run(ctx context.Context) outcome {
 	l.pages.fetch(ctx, "")
 	for {
@@ -128,13 +128,14 @@ func (l *list) complete() bool {
 	return l.begun && l.pages.done && !l.ahead()
 }
 
-// ahead reports whether the fold has not reached the target yet, so that the list cannot end without the watch.
+// ahead reports whether a page or a fetched object is newer than the fold, so that the list cannot end without the
+// watch.
 func (l *list) ahead() bool {
 	return l.begun && l.fold.Comparable() && !l.fold.Reached(l.target)
 }
 
-// judge returns listed, or an error outcome if the list had only strays or is of another shard. Such a list is of
-// another collection and must not replace the sink's contents.
+// judge returns listed, or an error outcome if the list had only strays or is of another shard. That list is of another
+// collection and must not replace the sink's contents.
 func (l *list) judge(ctx context.Context) outcome {
 	if err := l.s.gate.Judge(l.s.gate.Since(l.before), l.delivered); err != nil {
 		return l.s.lose(ctx, l.s.conn.describe("failed to list", err))
@@ -163,7 +164,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	l.pages.backoff.Reset()
 	if !l.begun {
 		l.at = p.begun
-		if l.unsure() && history.Below(p.rv, l.s.cur.RV) {
+		if l.comparesIdentities() && history.Below(p.rv, l.s.cur.RV) {
 			return l.s.guards.ahead(ctx, p.rv)
 		}
 		if err := l.begin(ctx, p.rv); err != nil {
@@ -202,19 +203,19 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 		return l.s.sinkClosed(err)
 	}
 	if l.pages.done && !l.complete() {
-		l.tail.hurry(ctx)
+		l.tail.drain(ctx)
 	}
 	return outcome{}
 }
 
-// unsure reports whether the list takes an object of equal UID and resourceVersion for unchanged. That is true only
-// within one history, and the rewind check has not run since the connection was lost.
-func (l *list) unsure() bool { return !l.reason.Rewrites() && l.s.cur.Comparable() }
+// comparesIdentities reports whether the list treats an object with equal UID and resourceVersion as unchanged. That is
+// correct only within one history, and the rewind check has not run since the connection was lost.
+func (l *list) comparesIdentities() bool { return !l.reason.Rewrites() && l.s.cur.Comparable() }
 
 // rewound returns the key of an object of session.newest that the list has in another state, at a resourceVersion that
 // the stream has passed: the server was rewound. It returns "" if there is none.
 func (l *list) rewound(items []entry.ObjectRef) string {
-	if !l.unsure() || len(l.s.newest.Refs) == 0 {
+	if !l.comparesIdentities() || len(l.s.newest.Refs) == 0 {
 		return ""
 	}
 	for _, got := range items {
@@ -227,7 +228,7 @@ func (l *list) rewound(items []entry.ObjectRef) string {
 	return ""
 }
 
-// listForRewound gives up the list and requests one that rewrites the bodies.
+// listForRewound aborts the list and requests another one that rewrites the bodies.
 func (l *list) listForRewound(ctx context.Context, key string) outcome {
 	klog.FromContext(ctx).Info("An object of the list is in another state than the one that we hold of it: "+rewound,
 		"key", key,
@@ -243,7 +244,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 	}
 	klog.FromContext(ctx).V(level).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
 	l.fold = history.At(rv)
-	l.before = l.s.gate.PassedBy
+	l.before = l.s.gate.DropCount
 	l.s.watching.fresh = true
 	if l.reason != ReasonCold {
 		l.s.r.board.update(func(st *Status) {
@@ -255,11 +256,11 @@ func (l *list) begin(ctx context.Context, rv string) error {
 		})
 	}
 	l.begun = true
-	defer l.s.conn.listing.lend()()
+	defer l.s.conn.listing.releaseIfSlow()()
 	return l.s.sink.BeginReplace(ctx, l.reason)
 }
 
-// deliver gives the items to the sink, in pages of at most Options.PageSize even if the server ignores the limit.
+// deliver passes the items to the sink, in pages of at most Options.PageSize even if the server ignores the limit.
 func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {
@@ -279,7 +280,7 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	}
 	l.delivered = l.delivered || len(good) > 0
 	for chunk := range slices.Chunk(good, int(l.s.o.PageSize)) {
-		taken := l.s.conn.listing.lend()
+		taken := l.s.conn.listing.releaseIfSlow()
 		err := l.s.sink.Page(ctx, chunk)
 		taken()
 		if err != nil {
@@ -289,7 +290,7 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	return nil
 }
 
-// foldIn gives the sink an event that is newer than any page's item of its key. An error is the sink's.
+// foldIn delivers an event that is newer than the pages' item of its key. An error is the sink's.
 func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	s := l.s
 	if s.gate.LeaveOut(ctx, ev.Object) {
@@ -301,7 +302,7 @@ func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 		l.newest.Remove(ref.Key)
 		return nil
 	}
-	defer s.conn.listing.lend()()
+	defer s.conn.listing.releaseIfSlow()()
 	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.gate.Resumable(l.fold.Advance(ref.ResourceVersion))); err != nil {
 		return err
 	}
@@ -314,7 +315,7 @@ func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// pageFailed handles an error of a page request. If no page has come yet, the list fails. Otherwise the same page is
+// pageFailed handles an error of a page request. If the list has no page yet, it fails. Otherwise the same page is
 // requested again, with the limit that the pager has learned, unless its token has expired or the request is refused.
 func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	if ctx.Err() != nil {
@@ -339,7 +340,7 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	refused := request.Rejected(err) && l.pages.refusals.again(l.pages.token, l.s.o.Clock.Now())
 	noOther := request.Exchanged(err) == "" || l.unwatched()
 	if l.pages.token != "" && noOther && (request.Expired(err) || apierrors.IsBadRequest(err) || refused) {
-		// As client-go's pager does. A list in pages might meet the same again.
+		// As client-go's pager does: a list in pages could fail in the same way again.
 		klog.FromContext(ctx).Info("The server refuses its continue token and offers no other; listing in one answer", "err",
 			err)
 		l.s.lists.unpaged = true
@@ -355,7 +356,7 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	return outcome{}
 }
 
-// showErr sets Status.Err to the error of the pages, or else to that of the watch.
+// showErr sets Status.Err to the error of the pages, or otherwise to the error of the folded watch.
 func (l *list) showErr() {
 	err := l.pages.err
 	if err == nil {
@@ -364,7 +365,7 @@ func (l *list) showErr() {
 	l.s.r.board.update(func(st *Status) { st.Err = err })
 }
 
-// again gives up the list; another one begins after a wait.
+// again aborts the list; another one begins after a back-off.
 func (l *list) again(err error) outcome {
 	l.s.conn.lastErr = err
 	return outcome{Kind: mustList, Reason: l.reason, Wait: true}
@@ -377,7 +378,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	if l.fold.Comparable() {
 		rv = l.fold.RV
 	}
-	defer s.conn.listing.lend()()
+	defer s.conn.listing.releaseIfSlow()()
 	s.conn.contact(l.at)
 	if err := s.sink.EndReplace(ctx, s.gate.Resumable(rv)); err != nil {
 		return s.sinkClosed(err)
@@ -386,7 +387,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.newest, s.guards.awaited, s.guards.target = l.newest.Result(), nil, ""
 	s.watching.end, s.announced, s.guards.pending = lost, false, false
 	s.lists.ended, s.lists.unpaged, s.watching.refusals = s.o.Clock.Now(), false, refusals{}
-	if l.reason != ReasonListOnly { // it shows that the server is well, and not that the resource can be watched
+	if l.reason != ReasonListOnly { // a list does not show that the resource can be watched
 		s.conn.backoff.Reset()
 	}
 	if l.reason.Rewrites() {

@@ -10,7 +10,7 @@ import (
 type opened struct {
 	st  *stream
 	err error
-	// overdue is set if this is not an answer yet: the request is overdue, and its goroutine still waits for it.
+	// overdue is set if this is a note and not the answer: the request is overdue, and its goroutine still waits for it.
 	overdue error
 }
 
@@ -29,7 +29,7 @@ func (o *opening) answer() <-chan opened {
 	return o.answers
 }
 
-// wait waits for the answer, and returns what took does. It calls overdue while the request is overdue.
+// wait waits for the answer, and returns the result of took. It calls overdue while the request is overdue.
 func (o *opening) wait(overdue func(error)) (*stream, error) {
 	for {
 		a := <-o.answers
@@ -40,7 +40,7 @@ func (o *opening) wait(overdue func(error)) (*stream, error) {
 	}
 }
 
-// took returns the stream of an answer, which owns the request's context from then on, or the error.
+// took returns the stream of an answer, or the error. The stream owns the request's context from then on.
 func (o *opening) took(a opened) (*stream, error) {
 	if a.err != nil {
 		o.cancel()

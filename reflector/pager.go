@@ -16,27 +16,27 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// lists is what a run has learned of how lists have to be requested.
+// lists is a run's knowledge of the list requests that its ListerWatcher and server support.
 type lists struct {
-	// limit is the limit of the next page, metadataLimit that of the next page by metadata.
+	// limit is the limit of the next page of whole objects, metadataLimit the limit of the next page by metadata.
 	limit, metadataLimit pace.Limit
-	// noMetadata is true once the server has refused lists by metadata. busy is true once such a list could not end,
-	// because objects changed during it and there was no watch.
+	// noMetadata is true once the server has refused lists by metadata. busy is true once a list by metadata could not
+	// end, because objects changed during it and there was no watch.
 	noMetadata, busy bool
-	// watchLists is false once it is known that the ListerWatcher or the server cannot send a list as a watch.
+	// watchLists is false once the ListerWatcher or the server has turned out not to support a list as a watch.
 	watchLists bool
-	// unpaged requests the next list in one answer, without a limit, because the server has refused a continue token and
+	// unpaged requests the next list as one answer without a limit, because the server has refused a continue token and
 	// offered no other.
 	unpaged bool
-	// unlimited requests the next list as a watch of hours, because the server cuts off the smallest page. hopeless
-	// counts the pages in a row that were cut off so.
+	// unlimited requests the next list as a watch of hours, because the server cuts off the smallest page. cutPages counts
+	// the smallest pages in a row that were cut off so.
 	unlimited bool
-	hopeless  int
+	cutPages  int
 	// patience adapts the time-out of the smallest request to a thin link.
 	patience pace.Patience
 	// ended is when the last list ended; zero before.
 	ended time.Time
-	// backoff counts the lists in a row that each followed the last one within pace.Health.
+	// backoff counts the lists in a row that each followed the previous one within pace.Health.
 	backoff pace.Backoff
 }
 
@@ -51,25 +51,25 @@ type page struct {
 	rv    string
 	token string // of the next page; empty at the end
 	err   error
-	// begun is when the request began, by Options.Clock: the server had the state at rv then, or later.
+	// begun is when the request began, by Options.Clock: the server reached the state at rv then, or later.
 	begun time.Time
-	// meanSize is the mean size of the items. took is how long the request took, also if it failed. Both set the limit of
-	// the next page.
+	// meanSize is the mean size of the items. took is the duration of the request, also if it failed. Both set the limit
+	// of the next page.
 	meanSize int64
 	took     time.Duration
-	// overdue is set if this is not an answer yet: the request is overdue, and the pager still waits for it.
+	// overdue is set if this is a note and not the answer: the request is overdue, and the pager still waits for it.
 	overdue error
 }
 
 // pager fetches one page at a time, on a goroutine that it owns.
 type pager struct {
 	s *session
-	// token and limit are those of the page that was requested last.
+	// token and limit are the parameters of the page that was requested last.
 	token string
 	limit int64
-	// metadata is true while pages come by metadata (see takeRefs). lacking lists the objects of the last such page that
-	// are still to be fetched, and after is the token of the page after it. one is the key of the object that is being
-	// fetched; "" for a page.
+	// metadata is true while pages are requested by metadata (see takeRefs). lacking lists the objects of the last page by
+	// metadata that are still to be fetched, and after is the token of the page after it. one is the key of the object
+	// that is being fetched; "" for a page.
 	metadata bool
 	lacking  []entry.ObjectRef
 	after    string
@@ -80,11 +80,11 @@ type pager struct {
 	fetching bool
 	// done is true once the last page has been taken.
 	done bool
-	// retry is the wait before a failed page is requested again; nil if there is none.
+	// retry is the timer for the retry of a failed page; nil if none is due.
 	retry clock.Timer
 	// refusals counts the refusals of the continue token.
 	refusals refusals
-	// err is the error of the last page; nil if it came.
+	// err is the error of the last page; nil if it succeeded.
 	err     error
 	backoff pace.Backoff
 	cancel  context.CancelFunc
@@ -128,7 +128,7 @@ func (p *pager) ask(ctx context.Context) {
 		lw, _ = p.s.metadataLister()
 	}
 	go func() {
-		if err := p.s.conn.listing.take(ctx); err != nil {
+		if err := p.s.conn.listing.acquire(ctx); err != nil {
 			p.answers <- page{err: err}
 			return
 		}
@@ -152,7 +152,7 @@ func (p *pager) count(o metav1.ListOptions) {
 	})
 }
 
-// limits returns the limit of pages by metadata or of whole objects, whichever are requested.
+// limits returns the limit of pages by metadata, or of pages of whole objects, whichever are requested.
 func (p *pager) limits() *pace.Limit {
 	if p.metadata {
 		return &p.s.lists.metadataLimit
@@ -173,7 +173,7 @@ func (p *pager) request(ctx context.Context, lw request.Requests, within time.Du
 	if err != nil {
 		return page{err: p.s.conn.describe("failed to list", err), took: took}
 	}
-	// The items are copied from the list: else one object that is kept would keep the whole page in memory.
+	// The items are copied from the list. Otherwise one retained object would keep the whole page in memory.
 	items, err := meta.ExtractListWithAlloc(list)
 	if err != nil {
 		return page{err: p.s.conn.describe("read the list of", err)}
@@ -192,9 +192,9 @@ func (p *pager) learn(ctx context.Context, got page) {
 	switch {
 	case p.one != "":
 	case p.limit == 0:
-		p.s.lists.unpaged = got.err == nil || !request.Cut(got.err) // else pages are better after all
+		p.s.lists.unpaged = got.err == nil || !request.Cut(got.err) // after a cut, pages are better after all
 	case got.err == nil:
-		p.limits().Came(p.limit, len(got.items), got.meanSize, got.took)
+		p.limits().Arrived(p.limit, len(got.items), got.meanSize, got.took)
 	case request.Cut(got.err):
 		p.limits().Cut(p.limit, got.took)
 		klog.FromContext(ctx).V(2).Info("A page was too large for the link or its time", "limit", p.limit, "next",
@@ -203,25 +203,25 @@ func (p *pager) learn(ctx context.Context, got page) {
 }
 
 // learnSmallest requests the next list as a watch, which servers do not cut off, if the smallest page was cut off twice
-// in a row. Once is not enough, since a connection that broke by itself looks the same.
+// in a row. Once is not enough, since a broken connection looks the same.
 func (p *pager) learnSmallest(got page) {
 	if !p.s.lists.patience.Learn(got.took, got.err) {
-		p.s.lists.hopeless = 0
+		p.s.lists.cutPages = 0
 		return
 	}
-	if p.s.lists.hopeless++; p.s.lists.hopeless == 2 {
-		p.s.lists.hopeless, p.s.lists.unlimited = 0, p.s.lists.watchLists
+	if p.s.lists.cutPages++; p.s.lists.cutPages == 2 {
+		p.s.lists.cutPages, p.s.lists.unlimited = 0, p.s.lists.watchLists
 	}
 }
 
-// retryLater starts the wait before the same page is requested again, and gives the slot to list back.
+// retryLater starts the back-off before the same page is requested again, and releases the slot to list.
 func (p *pager) retryLater(err error) {
 	p.err = err
 	p.retry = p.s.o.Clock.NewTimer(p.backoff.Next(request.RetryAfter(err)))
-	p.s.conn.listing.give()
+	p.s.conn.listing.release()
 }
 
-// retryC returns the channel that fires when the wait is over; nil if there is none.
+// retryC returns the channel that fires when the retry is due; nil if none is.
 func (p *pager) retryC() <-chan time.Time {
 	if p.retry == nil {
 		return nil
@@ -229,7 +229,7 @@ func (p *pager) retryC() <-chan time.Time {
 	return p.retry.C()
 }
 
-// again makes the same request again.
+// again repeats the last request.
 func (p *pager) again(ctx context.Context) {
 	p.retry = nil
 	p.ask(ctx)

@@ -17,12 +17,12 @@ type Reflector struct {
 	o     Options
 	board board
 
-	mu      sync.Mutex
-	asked   Reason        // guarded by mu; reason of the list that Relist requested; "" if none
-	rewound bool          // guarded by mu; Contradicted has requested a list
-	spent   bool          // guarded by mu; a contradiction has led to a list since the connection was last lost
-	running bool          // guarded by mu; Run was called
-	wake    chan struct{} // gets a token, at most one, when a list is requested
+	mu           sync.Mutex
+	asked        Reason        // guarded by mu; reason of the list that Relist requested; "" if none
+	rewound      bool          // guarded by mu; Contradicted has requested a list
+	contradicted bool          // guarded by mu; a contradiction was reported since the connection was last lost
+	running      bool          // guarded by mu; Run was called
+	wake         chan struct{} // receives a token, at most one, when a list is requested
 }
 
 // New returns a Reflector. It starts no goroutine.
@@ -65,20 +65,20 @@ func (r *Reflector) Relist(reason Reason) {
 	}
 }
 
-// Contradicted reports an event that cannot follow the sink's contents: its object has another UID than the one held
-// under that key, or it is a MODIFIED or DELETED for a key that is not held. That shows that the server was rewound.
-// Contradicted returns at once, with whether a list for ReasonRewound follows. There is at most one such list per
-// connection, so that an inconsistent server does not cause endless lists.
+// Contradicted reports an event that cannot follow the sink's contents: its object has another UID than the stored
+// object of that key, or it is a MODIFIED or DELETED for a key without an object. That shows that the server was
+// rewound. Contradicted returns at once, with whether a list for ReasonRewound follows. At most one such list follows
+// per connection, so an inconsistent server does not cause endless lists.
 //
-// The sink calls it only for events that came with a resourceVersion, and not for events between BeginReplace and
-// EndReplace.
+// The sink calls it only for events that it received with a resourceVersion, and not for events between BeginReplace
+// and EndReplace.
 func (r *Reflector) Contradicted() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.spent {
+	if r.contradicted {
 		return r.rewound
 	}
-	r.spent, r.rewound = true, true
+	r.contradicted, r.rewound = true, true
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -86,29 +86,29 @@ func (r *Reflector) Contradicted() bool {
 	return true
 }
 
-// HeedsContradiction reports whether Contradicted would lead to a list now. A sink calls it before it stores events:
-// if one of them contradicts the contents, the sink can record in the same transaction that a list is due.
+// HeedsContradiction reports whether Contradicted would lead to a list now. A sink calls it before it stores events: if
+// one of them contradicts the contents, the sink can record in the same transaction that a list is due.
 func (r *Reflector) HeedsContradiction() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.spent || r.rewound
+	return !r.contradicted || r.rewound
 }
 
-// spend returns true for the first contradiction after lost: only that may cause a list.
-func (r *Reflector) spend() bool {
+// firstContradiction returns true for the first contradiction since lost was called. Only that one may cause a list.
+func (r *Reflector) firstContradiction() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.spent {
+	if r.contradicted {
 		return false
 	}
-	r.spent = true
+	r.contradicted = true
 	return true
 }
 
 // lost is called when the connection is lost: the next contradiction may lead to a list again.
 func (r *Reflector) lost() {
 	r.mu.Lock()
-	r.spent = false
+	r.contradicted = false
 	r.mu.Unlock()
 }
 
@@ -137,7 +137,7 @@ func (r *Reflector) takeAsked() Reason {
 	return reason
 }
 
-// Status returns a snapshot. Safe at any time.
+// Status returns a copy of the current status. Safe at any time.
 func (r *Reflector) Status() Status { return r.board.snapshot() }
 
 // Live returns Status.Live. Safe at any time.

@@ -16,11 +16,11 @@ import (
 // long, without Options.RelistSpread. client-go lists as often.
 const listOnlyWait = 30 * time.Second
 
-// errListOnly is the error of a list that needs a watch to become the state at one resourceVersion, of a resource that
-// cannot be watched.
+// errListOnly is the error of a list that needs a watch to complete the state at one resourceVersion, of a resource
+// that cannot be watched.
 var errListOnly = errors.New("the objects changed during the list, and the resource cannot be watched")
 
-// refusals is what a run knows of watches that the server has refused since the last list, or since a watch has held.
+// refusals counts the watches that the server has refused since the last list, or since a watch has held.
 type refusals struct {
 	// listAt is when a list is due because watches are denied; zero if none was.
 	listAt time.Time
@@ -32,8 +32,8 @@ type refusals struct {
 }
 
 const (
-	// enoughRefusals and refusedTime are how many watches from one resourceVersion must be refused, over what time,
-	// before a list may follow: a server that is started or repaired answers oddly, too.
+	// enoughRefusals and refusedTime are how many watches from one resourceVersion must be refused, over what time, before
+	// a list may follow. A server that is starting or being repaired gives odd answers too, but not for long.
 	enoughRefusals = 3
 	refusedTime    = 10 * time.Second
 )
@@ -47,7 +47,7 @@ func (r *refusals) again(rv string, now time.Time) bool {
 	return r.n >= enoughRefusals && now.Sub(r.first) >= refusedTime
 }
 
-// watchLost returns the outcome of a watch that failed with err and may be tried again from the same resourceVersion.
+// watchLost returns the outcome of a watch that failed with err and may be retried from the same resourceVersion.
 func (s *session) watchLost(ctx context.Context, err error) outcome {
 	if o := s.lose(ctx, err); o.Kind != failed {
 		return o
@@ -58,9 +58,9 @@ func (s *session) watchLost(ctx context.Context, err error) outcome {
 	return outcome{Kind: failed}
 }
 
-// ifMovedOn is the state Refused. Servers that keep no history in a watch cache (kine, dqlite) answer a compacted
-// resourceVersion with 500 and other codes. So a watch that is refused again and again, while the probe shows that
-// something has changed, or before anything is confirmed in this run, will never be served.
+// ifMovedOn is the state Refused. Servers without a watch cache (kine, dqlite) answer a compacted resourceVersion with
+// 500 and other codes. So it lists if the probe shows a change, or if nothing was confirmed in this run yet: that watch
+// will never be served.
 func (s *session) ifMovedOn(ctx context.Context) outcome {
 	if !s.connect(ctx) {
 		return outcome{Kind: stop}
@@ -83,9 +83,9 @@ func (s *session) ifMovedOn(ctx context.Context) outcome {
 }
 
 // watchDenied handles a watch that is answered with 403, 404 or 405. Permissions and CRDs are often applied a moment
-// later, so the watch is tried again after the back-off. The state must not freeze meanwhile, so from a time on the
-// outcome is a list, and another try after it. A list is due at once if nothing has confirmed the state in this run.
-// If lists are denied too, as those of a deleted custom resource are, the connection counts as lost.
+// later, so the watch is retried after the back-off. The contents must not grow stale meanwhile, so after some time the
+// outcome is a list, and then another retry. The list is due at once if nothing has confirmed the contents in this run.
+// If lists are denied too, as for a deleted custom resource, the connection counts as lost.
 func (s *session) watchDenied(ctx context.Context, err error) outcome {
 	if s.guards.comparing && !s.r.Status().ListOnly { // otherwise a probe or a list has been answered
 		if _, err := s.guards.probe(ctx); err != nil {
@@ -104,18 +104,18 @@ func (s *session) watchDenied(ctx context.Context, err error) outcome {
 		return outcome{Kind: mustList, Reason: ReasonListOnly}
 	}
 	if s.cur.RV == "" || s.cur.RV == "0" {
-		return outcome{Kind: denied, Reason: ReasonListOnly} // there is no resourceVersion to try again from
+		return outcome{Kind: denied, Reason: ReasonListOnly} // without a resourceVersion the watch cannot be retried
 	}
 	return outcome{Kind: denied}
 }
 
-// unwatched reports whether there is no folded watch because the server does not serve it.
+// unwatched reports whether the list has no folded watch because the server does not serve it.
 func (l *list) unwatched() bool {
 	return l.reason == ReasonListOnly || request.Denied(l.tail.dead) || request.Rejected(l.tail.dead)
 }
 
-// unfinished gives up a list that cannot end without a watch. If it was by metadata and the resource cannot be watched,
-// one of whole objects follows at once.
+// unfinished aborts a list that cannot end without a watch. If it was by metadata and the resource cannot be watched, a
+// list of whole objects follows at once.
 func (l *list) unfinished(ctx context.Context) outcome {
 	if l.unwatched() && l.byMetadata && !l.s.lists.busy {
 		l.s.lists.busy = true
@@ -129,7 +129,7 @@ func (l *list) unfinished(ctx context.Context) outcome {
 	return l.again(err)
 }
 
-// holds records that the watch has sent something, or proved to be level with the server.
+// holds records that the watch has sent something, or that the server is at its resourceVersion.
 func (s *session) holds(st *stream) {
 	st.holds(&s.r.board)
 	s.watching.refusals = refusals{}
@@ -138,8 +138,8 @@ func (s *session) holds(st *stream) {
 // showListOnly sets Status.ListOnly.
 func (s *session) showListOnly(is bool) { s.r.board.update(func(st *Status) { st.ListOnly = is }) }
 
-// untilList returns the wait d in the state Degraded, no longer than until the list that is due because watches are
-// denied. Without a resourceVersion to try again from, it is the time until then.
+// untilList returns the wait d in the state Degraded, but not beyond the list that is due because watches are denied.
+// Without a resourceVersion to retry from, it returns the time until that list.
 func (s *session) untilList(d time.Duration) time.Duration {
 	rest := s.watching.refusals.listAt.Sub(s.o.Clock.Now())
 	switch {

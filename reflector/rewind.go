@@ -25,12 +25,12 @@ type verdict struct {
 	rewound bool
 	// awaited has the objects whose change an event must explain.
 	awaited awaited
-	// at is the highest resourceVersion of the server, by the answers; "" if none had one that can be compared.
+	// at is the highest resourceVersion of the answers; "" if none could be compared.
 	at string
 }
 
-// lookUp is the rewind check: it looks up n of the newest objects that we hold, to notice a server that was rewound and
-// has overtaken us.
+// lookUp is the rewind check: it looks up n of the newest stored objects, to detect a server that was rewound and has
+// overtaken the stream.
 func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	v := verdict{awaited: awaited{}}
 	for _, held := range g.toLookUp(n) {
@@ -48,7 +48,7 @@ func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 			v.at = history.Max(v.at, got.at)
 		}
 		if got.obj != nil && !g.ours(got.obj) {
-			got = answer{at: got.at} // ours is gone
+			got = answer{at: got.at} // the object of this shard was deleted
 		}
 		switch history.Check(held, g.s.cur.RV, got.ref, got.obj != nil) {
 		case history.Contradicts:
@@ -66,14 +66,14 @@ func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	return v, nil
 }
 
-// ours reports whether an object is of the shard that is requested.
+// ours reports whether an object is of the requested shard.
 func (g *guards) ours(obj runtime.Object) bool {
 	ours, err := g.s.o.Shard.Matches(obj)
 	return ours || err != nil
 }
 
-// toLookUp returns up to n objects to look up: first those still awaited from the last connection, which events of
-// another history may have pushed out of the newest; then the newest.
+// toLookUp returns up to n objects to look up. The objects that are still awaited since the last connection come first:
+// events of another history may have displaced them from the newest. The newest follow.
 func (g *guards) toLookUp(n int) []entry.ObjectRef {
 	var refs []entry.ObjectRef
 	for _, d := range g.awaited {
@@ -89,7 +89,7 @@ func (g *guards) toLookUp(n int) []entry.ObjectRef {
 	return refs[:min(n, len(refs))]
 }
 
-// errNoLookups is the error of a look-up if this ListerWatcher, or the server, does not serve look-ups.
+// errNoLookups is the error of a look-up if this ListerWatcher, or the server, does not support look-ups.
 var errNoLookups = errors.New("objects cannot be looked up one by one")
 
 // answer is the answer to the look-up of one object: obj is nil if the server does not have it. at is the server's
@@ -100,7 +100,7 @@ type answer struct {
 	at  string
 }
 
-// lookUpOne reads one object: the whole object, or, if its identity will do, its metadata where possible. The error
+// lookUpOne reads one object: the whole object, or, if its identity suffices, its metadata where possible. The error
 // wraps errTooLong if the object is too large for the link.
 func (g *guards) lookUpOne(ctx context.Context, key string, whole bool) (answer, error) {
 	if g.noLookups {

@@ -16,23 +16,23 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
-// ErrSeedLater is returned by Options.Seed before the server has been verified: it is called again after that.
+// ErrSeedLater is returned by Options.Seed if it needs a verified server: it is called again after that.
 var ErrSeedLater = errors.New("what the seed has to be is not known yet")
 
-// seedSpread is the maximum of the random wait before a newer seed is asked for: a fleet that has begun with the same
-// seed finds at the same time that it is too old.
+// seedSpread is the maximum of the random wait before a newer seed is requested. A fleet that has begun with one seed
+// finds out at one time that it is too old.
 const seedSpread = 10 * time.Second
 
-// maxSeeds is how many seeds a run asks for: one, and a newer one if that was too old.
+// maxSeeds is how many seeds a run requests: one, and a newer one if that was too old.
 const maxSeeds = 2
 
-// seeding is what a run has had of Options.Seed.
+// seeding is the use of Options.Seed in a run.
 type seeding struct {
 	asked int       // answers of Options.Seed
-	taken time.Time // of the seed that the sink has; zero if it has none
+	taken time.Time // when the sink's seed was taken; zero if it has none
 }
 
-// seed gives a seed to the sink in place of the list that is due for a reason. The outcome is empty if there is none.
+// seed replaces the list that is due for a reason by a seed. The outcome is empty if there is none.
 func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	again := reason == ReasonExpired && !s.seeding.taken.IsZero() && !s.served
 	if s.o.Seed == nil || s.seeding.asked == maxSeeds || reason != ReasonCold && !again {
@@ -42,12 +42,12 @@ func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	if again && patient.Sleep(ctx, s.o.Clock, rand.N(seedSpread)) != nil {
 		return outcome{Kind: stop}
 	}
-	defer s.conn.listing.lend()()
+	defer s.conn.listing.releaseIfSlow()()
 	sd, err := s.o.Seed(ctx, s.seeding.taken)
 	switch {
 	case ctx.Err() != nil:
 		if err == nil {
-			_ = sd.Close() // nobody reads it
+			_ = sd.Close() // ctx has ended
 		}
 		return outcome{Kind: stop}
 	case errors.Is(err, ErrSeedLater):
@@ -57,26 +57,26 @@ func (s *session) seed(ctx context.Context, reason Reason) outcome {
 		return outcome{}
 	}
 	s.seeding.asked++
-	o := s.plant(ctx, sd, reason)
+	o := s.replaceFromSeed(ctx, sd, reason)
 	if err := sd.Close(); err != nil {
 		klog.FromContext(ctx).V(2).Info("A seed was not closed", "seed", sd.Source, "err", err)
 	}
 	return o
 }
 
-// noSeed says why everything is listed.
+// noSeed logs and shows why everything is listed.
 func (s *session) noSeed(ctx context.Context, err error) {
 	klog.FromContext(ctx).Error(err, "There is no seed to begin with; listing")
 	s.seeding.asked = maxSeeds
 	s.r.board.update(func(st *Status) { st.SeedErr = err })
 }
 
-// plant gives the objects of a seed to the sink. The outcome is empty if they cannot be read.
-func (s *session) plant(ctx context.Context, sd *seed.Seed, reason Reason) outcome {
+// replaceFromSeed delivers the objects of a seed to the sink. The outcome is empty if they cannot be read.
+func (s *session) replaceFromSeed(ctx context.Context, sd *seed.Seed, reason Reason) outcome {
 	klog.FromContext(ctx).V(2).Info("Beginning with a seed", "seed", sd.Source, "taken", sd.Taken, "resourceVersion",
 		sd.ResourceVersion)
 	l := newList(s, reason)
-	l.before, l.begun = s.gate.PassedBy, true
+	l.before, l.begun = s.gate.DropCount, true
 	if err := s.sink.BeginReplace(ctx, reason); err != nil {
 		return s.sinkClosed(err)
 	}
@@ -120,5 +120,5 @@ func (s *session) plant(ctx context.Context, sd *seed.Seed, reason Reason) outco
 	return outcome{Kind: resumable}
 }
 
-// seedPage is about how many bytes of a seed are given to the sink at a time.
+// seedPage is about how many bytes of a seed are delivered in one page.
 const seedPage = 16 << 20

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/pace"
 )
 
-// session is the state of one Run. Only Run's goroutine touches it, and only that goroutine calls the sink.
+// session is the state of one Run. Only Run's goroutine uses it, and only that goroutine calls the sink.
 type session struct {
 	r    *Reflector
 	sink Sink
@@ -25,15 +25,15 @@ type session struct {
 
 	// conn is the connection with the server.
 	conn *connection
-	// watching is the state of the watch, and of how the last one ended.
+	// watching is the state of the watch, and how the last one ended.
 	watching watching
-	// lists is what is known of how lists have to be requested.
+	// lists is the run's knowledge of the list requests that work.
 	lists lists
 	// leftOut lists the objects of Checkpoint.LeftOut that have not been looked up yet. cuts counts how often in a row the
-	// answer about the first was cut off.
+	// answer for the first of them was cut off.
 	leftOut []entry.ObjectRef
 	cuts    int
-	// seeding is what Options.Seed has come to.
+	// seeding counts the calls of Options.Seed, and keeps the age of the seed that was applied.
 	seeding seeding
 	// guards compare the server with the sink's contents at every connect.
 	guards *guards
@@ -46,12 +46,11 @@ type session struct {
 	announced bool
 	// served is true if Synced has been called in this run.
 	served bool
-	// spread is the window over which the next wait is spread at random; 0 if the next wait is the back-off for the last
-	// error.
+	// spread is the upper bound of the next wait, which is random; 0 if the next wait is the back-off for the last error.
 	spread time.Duration
-	// untold is true if the stream has passed an object of another shard and the sink has not been given that
-	// resourceVersion yet. The next bookmark or event brings it.
-	untold bool
+	// unreported is true if the stream has passed an object of another shard and the sink has not received that
+	// resourceVersion yet. The next bookmark or event delivers it.
+	unreported bool
 	// sinkErr is the error with which the sink ended the run.
 	sinkErr error
 }
@@ -60,14 +59,14 @@ func newSession(r *Reflector) *session {
 	s := &session{
 		r: r, sink: r.sink, o: r.o, pos: position{State: Restore}, conn: newConnection(r), lists: newLists(r),
 		gate: gate.New(gate.Options{
-			ExpectedType: r.o.ExpectedType, Admit: r.o.Admit, Shard: r.o.Shard, Clock: r.o.Clock, Say: r.board.passedBy,
+			ExpectedType: r.o.ExpectedType, Admit: r.o.Admit, Shard: r.o.Shard, Clock: r.o.Clock, OnDrop: r.board.setDropped,
 		}),
 	}
 	s.guards = newGuards(s)
 	return s
 }
 
-// run drives the state machine until it is Stopped. It returns nil if ctx ended, and else the sink's error.
+// run drives the state machine until it is Stopped. It returns nil if ctx ended, and otherwise the sink's error.
 func (s *session) run(ctx context.Context) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "reflector", s.o.Name)
 	ctx = klog.NewContext(ctx, logger)
@@ -117,8 +116,8 @@ func (s *session) enter(ctx context.Context) outcome {
 	case Restore:
 		o := s.restore(ctx)
 		if o.Kind == mustList {
-			if planted := s.seed(ctx, o.Reason); planted.Kind != "" {
-				return planted
+			if seeded := s.seed(ctx, o.Reason); seeded.Kind != "" {
+				return seeded
 			}
 		}
 		return o
@@ -141,7 +140,7 @@ func (s *session) enter(ctx context.Context) outcome {
 }
 
 // asked returns the outcome for a list that Relist or Contradicted requested; it is empty if neither did. A server may
-// send contradicting events again and again, so a list for them may have to wait, unless a list or wait is due anyway.
+// send contradicting events repeatedly, so a list for them may have to wait, unless a list or a back-off is due anyway.
 func (s *session) asked() outcome {
 	reason := s.r.takeAsked()
 	waits := s.pos.Reason != "" || s.pos.State == Backoff || s.pos.State == Degraded
@@ -155,12 +154,12 @@ func (s *session) asked() outcome {
 	return outcome{Kind: mustList, Reason: reason}
 }
 
-// outOfTouch reports whether events may have been missed in this state. Verify is not such a state: it also follows a
+// outOfTouch reports whether events may have been missed in this state. That is not so in Verify: it also follows a
 // watch that ended in order.
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {
 	case Backoff:
-		return s.spread == 0 || s.pos.Reason != "" // else it is the short wait after a watch that ended without an error
+		return s.spread == 0 || s.pos.Reason != "" // false in the short wait after a watch that ended without an error
 	case Refused, Degraded, Relist, Stopped:
 		return true
 	case Drain:
@@ -206,7 +205,7 @@ func (s *session) wait(ctx context.Context) outcome {
 			d += s.lists.backoff.Next(0)
 		}
 	} else if s.pos.Reason != "" && s.conn.lastErr == nil {
-		d = s.lists.backoff.Next(0) // the list waits for the last one, and not for errors
+		d = s.lists.backoff.Next(0) // the back-off of lists; no error has to be waited for
 	} else {
 		d, recovered = s.conn.backOff()
 		d = s.untilList(d)
@@ -219,7 +218,7 @@ func (s *session) wait(ctx context.Context) outcome {
 	case <-timer.C():
 	case <-recovered:
 	case <-asked:
-		return s.asked() // after a shorter wait
+		return s.asked() // a shorter wait may follow
 	}
 	return outcome{Kind: waited}
 }
@@ -230,7 +229,7 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 	case !s.disconnect(ctx, err):
 		return outcome{Kind: stop}
 	case isDenied(err):
-		s.showListOnly(false) // the resource cannot be listed either
+		s.showListOnly(false) // lists are denied too
 		return outcome{Kind: denied}
 	}
 	return outcome{Kind: failed}
@@ -242,7 +241,7 @@ func (s *session) disconnect(ctx context.Context, err error) bool {
 		return false
 	}
 	s.conn.report(ctx, err)
-	s.conn.tellLimiter(err)
+	s.conn.reportToLimiter(err)
 	s.conn.lastErr, s.watching.end = err, lost
 	s.watching.endedAt, s.watching.brokeAt = s.o.Clock.Now(), time.Now()
 	s.r.lost()
@@ -263,7 +262,8 @@ func (s *session) healthy() {
 	}
 }
 
-// answered records an answer of the server at a resourceVersion: contact, if that is the one held.
+// answered records an answer with the server's resourceVersion. It is a contact if that is the stream's
+// resourceVersion.
 func (s *session) answered(rv string) {
 	s.conn.heard()
 	if rv != "" && rv == s.cur.RV {
@@ -282,7 +282,7 @@ func (s *session) synced(ctx context.Context) error {
 	s.guards.target, s.watching.quiet = "", 0
 	s.conn.works()
 	if s.announced {
-		s.conn.setLive(true) // it is false after an overdue request, and between a list and its watch
+		s.conn.setLive(true) // not live after an overdue request, and between a list and its watch
 		return nil
 	}
 	if s.resumes != "" && s.lists.ended.IsZero() {
@@ -293,14 +293,14 @@ func (s *session) synced(ctx context.Context) error {
 		return err
 	}
 	s.announced, s.served = true, true
-	if s.pos.State != Relist { // else the watch is not open yet
+	if s.pos.State != Relist { // in Relist the watch is not open yet
 		s.conn.setLive(true)
 	}
 	return nil
 }
 
-// listFor returns mustList. The list has to wait if the last one was a moment ago, so that a server whose history is
-// always too short does not cause one list after another.
+// listFor returns mustList for reason. The list has to wait if the last one was recent, so that a server whose history
+// is always too short is not listed endlessly.
 func (s *session) listFor(reason Reason) outcome {
 	s.conn.lastErr, s.watching.brokeAt = nil, time.Now()
 	if !s.listedRecently() {
@@ -321,19 +321,19 @@ func (s *session) listedRecently() bool {
 func (s *session) connect(ctx context.Context) bool {
 	s.conn.connecting.down = func(err error) {
 		s.conn.showDown(err)
-		// Even if our own watch ended in order: the next one may come much later, and from another server.
+		// Even if our own watch ended in order: the next one may be accepted much later, by another server.
 		s.watching.end = lost
 		s.conn.setLive(false)
 	}
-	return s.conn.connecting.take(ctx) == nil
+	return s.conn.connecting.acquire(ctx) == nil
 }
 
-// relistInSlot is the state Relist, with a slot to list and one to connect. It takes the slot to list first, so that a
-// session that waits for it does not hold a slot to connect.
+// relistInSlot is the state Relist, with a slot to list and one to connect. It acquires the slot to list first, so that
+// a session that waits for it does not hold a slot to connect.
 func (s *session) relistInSlot(ctx context.Context) outcome {
 	s.conn.connected()
-	defer s.conn.listing.give()
-	if s.conn.listing.take(ctx) != nil || !s.connect(ctx) {
+	defer s.conn.listing.release()
+	if s.conn.listing.acquire(ctx) != nil || !s.connect(ctx) {
 		return outcome{Kind: stop}
 	}
 	return s.relist(ctx)

@@ -13,13 +13,13 @@ import (
 type Checkpoint struct {
 	// ResourceVersion is where the watch resumes; "" if it cannot resume.
 	ResourceVersion string
-	// Relist is why the contents must be listed anew before HasSynced, although they can be served; "" if the watch can
-	// resume.
+	// Relist is the reason why the contents must be listed before HasSynced, although they can be served; "" if the watch
+	// can resume.
 	Relist Reason
-	// Newest lists a few stored objects of the highest resourceVersion, for the rewind check. May be empty.
+	// Newest lists a few stored objects with the highest resourceVersions, for the rewind check. May be empty.
 	Newest []entry.ObjectRef
-	// LeftOut lists objects that the sink was given in this state but could not store. The reflector looks them up once
-	// the watch has caught up, and delivers them again before Synced.
+	// LeftOut lists objects that were delivered to the sink in this state, and that it could not store. The reflector
+	// looks them up once the watch has caught up, and delivers them again before Synced.
 	LeftOut []entry.ObjectRef
 }
 
@@ -33,33 +33,35 @@ type Sink interface {
 	// Event delivers Added, Modified or Deleted, and the resourceVersion of the stream after it: the highest so far. It is
 	// "" if that cannot be compared, or if an object of Checkpoint.LeftOut is delivered again, which does not move the
 	// stream.
-	// Between BeginReplace and EndReplace it is an event that happened during the list: it replaces any page's item of
-	// that key, whichever comes first.
+	//
+	// Between BeginReplace and EndReplace it is an event that happened during the list. It replaces the pages' item of
+	// that key, whichever arrives first.
 	Event(ctx context.Context, t watch.EventType, obj runtime.Object, resourceVersion string) error
-	// Bookmark says that everything up to resourceVersion has been delivered. It never comes
-	// between BeginReplace and EndReplace.
+	// Bookmark reports that everything up to resourceVersion has been delivered. It is never called between BeginReplace
+	// and EndReplace.
 	Bookmark(ctx context.Context, resourceVersion string) error
 
 	// BeginReplace starts a list.
 	BeginReplace(ctx context.Context, reason Reason) error
-	// Page delivers the next items of the list. At most one more page is fetched meanwhile: so a list needs bounded memory
+	// Page delivers the next items of the list. At most one more page is fetched meanwhile, so a list needs bounded memory
 	// if Page returns only once the items are stored.
 	Page(ctx context.Context, items []runtime.Object) error
 	// Known delivers a page of the list by reference. An object that the sink holds in exactly that state (same UID and
-	// resourceVersion) counts as listed, as if Page had delivered it. Known returns the others: Page delivers them later,
-	// unless they have been deleted since or the list is aborted. It is called only with Options.ListMetadata.
+	// resourceVersion) counts as listed, as if Page had delivered it. Known returns the other references. Page delivers
+	// their objects later, unless they have been deleted since or the list is aborted. It is called only with
+	// Options.ListMetadata.
 	Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error)
-	// EndReplace ends the list: the pages and events since BeginReplace are the state at resourceVersion. That is "" if
-	// the server's cannot be compared: then the state cannot be resumed.
+	// EndReplace ends the list: the pages and events since BeginReplace are the state at resourceVersion. It is "" if the
+	// server's resourceVersion cannot be compared: then the state cannot be resumed.
 	EndReplace(ctx context.Context, resourceVersion string) error
-	// AbortReplace drops the list: another one follows, or the reflector stops (then ctx has ended).
+	// AbortReplace drops the list. Another list follows, or the reflector stops because ctx has ended.
 	AbortReplace(ctx context.Context) error
 
-	// MustList says that the contents cannot be resumed, for a reason that Lasts: a list follows. If Run ends before that
-	// list, the next Checkpoint has to request one. It never comes between BeginReplace and EndReplace.
+	// MustList reports that the contents cannot be resumed, for a reason that Lasts: a list follows. If Run ends before
+	// that list, the next Checkpoint has to request one. It is never called between BeginReplace and EndReplace.
 	MustList(ctx context.Context, reason Reason) error
 
-	// Synced says that everything the server had when it was last contacted has been delivered. It is called after each
-	// list, and after each resume once it has drained.
+	// Synced reports that the server's state at the last connect has been delivered. It is called after each list, and
+	// after each resume once the drain is over.
 	Synced(ctx context.Context) error
 }

@@ -3,35 +3,34 @@ package reflector
 // State is a state of the state machine; doc.go draws the transitions.
 type State string
 
-// The states. Each names what the reflector is doing, not whether the contents are current. Status.Err tells whether
-// the connection works.
+// The states. Each names the reflector's activity, not whether the contents are current. Status.Err shows whether the
+// connection works.
 const (
 	// Restore reads the sink's Checkpoint.
 	Restore State = "Restore"
 	// Verify contacts the server before a watch: Options.Verify, and the probe of the server's resourceVersion. The
 	// look-ups of the newest objects follow once a watch has been accepted; see guards.guard.
 	Verify State = "Verify"
-	// Drain watches with a short time-out until everything up to the probe's resourceVersion has been delivered.
+	// Drain watches with a short time-out until the stream has reached the probe's resourceVersion.
 	Drain State = "Drain"
-	// Watch is the healthy state: a watch is being opened or is open, and nothing is known to be missing.
+	// Watch is the healthy state: a watch is being opened or is open, and the stream has caught up with the server.
 	Watch State = "Watch"
-	// Relist receives a list: in pages, with a watch folded in if there is more than one; or from a watch that begins
-	// with the list.
+	// Relist receives a list: in pages, with a watch folded in if there is more than one; or from a watch that begins with
+	// all objects.
 	Relist State = "Relist"
-	// Refused probes the server after it has refused a watch from the held resourceVersion again and again (see
-	// refusals.again). If it has moved on, that resourceVersion will never be served, and Relist follows; otherwise
-	// Backoff.
+	// Refused probes the server after it has refused several watches from the stored resourceVersion (see refusals.again).
+	// If the server has moved on, it will never serve that resourceVersion, and Relist follows; otherwise Backoff.
 	Refused State = "Refused"
 	// Backoff waits after an error. Verify follows, or Relist if a list is due.
 	Backoff State = "Backoff"
-	// Degraded is Backoff for an answer that waiting alone does not fix: forbidden, not found, no such verb. Its waits
-	// are the same, since RBAC rules and CRDs are often applied seconds after a controller.
+	// Degraded is Backoff after an answer that waiting alone does not repair: forbidden, not found, no such verb. Its
+	// waits are the same, since RBAC rules and CRDs are often applied seconds after a controller.
 	Degraded State = "Degraded"
 	// Stopped is the final state: the context has ended or the sink is closed.
 	Stopped State = "Stopped"
 )
 
-// position is the whole state of the machine: its State, and the reason of the list that is due ("" if none is).
+// position is the complete state of the machine: its State, and the reason of the list that is due ("" if none is).
 type position struct {
 	State  State
 	Reason Reason
@@ -43,14 +42,14 @@ type outcomeKind string
 const (
 	resumable outcomeKind = "resumable" // Restore, Relist: the sink has a resourceVersion to watch from
 	level     outcomeKind = "level"     // Verify: nothing to drain
-	behind    outcomeKind = "behind"    // Verify, Watch: the server has, or may have, a newer resourceVersion: drain
-	drained   outcomeKind = "drained"   // Drain: everything up to the probe's resourceVersion is delivered
+	behind    outcomeKind = "behind"    // Verify, Watch: the server's resourceVersion is, or may be, newer: drain
+	drained   outcomeKind = "drained"   // Drain: the stream has reached the probe's resourceVersion
 	ended     outcomeKind = "ended"     // Drain, Watch: the watch ended without an error
 	listed    outcomeKind = "listed"    // Relist: the list is delivered
 	failed    outcomeKind = "failed"    // transport or server error
 	denied    outcomeKind = "denied"    // 403, 404, 405
-	refused   outcomeKind = "refused"   // Drain, Watch: the watch was refused once too often: probe
-	waited    outcomeKind = "waited"    // Backoff, Degraded: the time is up
+	refused   outcomeKind = "refused"   // Drain, Watch: the last of several refusals of the watch: probe
+	waited    outcomeKind = "waited"    // Backoff, Degraded: the back-off is over
 	mustList  outcomeKind = "mustList"  // a list is due, for outcome.Reason
 	stop      outcomeKind = "stop"      // the context ended or the sink is closed
 )
@@ -58,13 +57,14 @@ const (
 // outcome is an outcomeKind with its arguments.
 type outcome struct {
 	Kind outcomeKind
-	// Reason is the reason of the list; set if Kind is mustList, or denied and a list has to follow the wait.
+	// Reason is the reason of the list. It is set if Kind is mustList, or denied and a list must follow the back-off.
 	Reason Reason
-	// Wait says that a back-off precedes the list, because the last list was a moment ago.
+	// Wait is true if a back-off precedes the list, because the last list was recent.
 	Wait bool
 }
 
-// next is the transition function. It is total: an outcome that a state cannot have leaves the position unchanged.
+// next is the transition function. It is total: an outcome that does not belong to a state leaves the position
+// unchanged.
 func next(p position, o outcome) position {
 	switch o.Kind {
 	case stop:
@@ -111,8 +111,8 @@ func listDue(p position, o outcome) position {
 	return position{Relist, reason}
 }
 
-// stronger returns the reason of one list that is due for two reasons: due, unless only also rewrites the stored
-// bodies. ReasonCold stays, since nothing is stored before the first list.
+// stronger returns the reason of one list that is due for two reasons. That is due, unless only also rewrites the
+// stored bodies. ReasonCold stays, since nothing is stored before the first list.
 func stronger(due, also Reason) Reason {
 	switch {
 	case due == "":

@@ -8,57 +8,57 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/gate"
 )
 
-// Status is a snapshot of a reflector.
+// Status is the state of a reflector at one moment.
 type Status struct {
 	State State
-	// ResourceVersion is that of the last event, bookmark or list: delivered to the sink, or of another shard's object.
+	// ResourceVersion is the resourceVersion of the last event, bookmark or list: delivered to the sink, or of another
+	// shard's object.
 	ResourceVersion string
 	// NotResumable is true if the server's resourceVersions cannot be compared (some aggregated APIs). Then
-	// ResourceVersion only resumes watches of this run: the sink never gets it, so every start lists.
+	// ResourceVersion only resumes watches of this run: the sink never receives it, so every start lists.
 	NotResumable bool
-	// ListOnly is true while the server lists the resource and refuses to watch it (403, 404, 405): the state is that of
-	// the last list, and another follows every 30 to 60 seconds. Err is the answer to the watch.
+	// ListOnly is true while the server lists the resource and refuses to watch it (403, 404, 405). The contents are those
+	// of the last list, and another list follows every 30 to 60 seconds. Err is the answer to the watch.
 	ListOnly bool
-	// Live is true if everything that the server had at the last connect has been delivered, a watch was open then, and
-	// the connection has not been lost since. It stays true when a watch ends at its own time-out and another follows.
+	// Live is true if the server's state at the last connect has been delivered, a watch was open then, and the connection
+	// has not been lost since. It stays true when a watch ends at its own time-out and another follows.
 	Live bool
-	// LastContact is when the server last confirmed the objects held as its present state, or moved them on by an event,
-	// a bookmark or a list; zero if never in this run. An answer that shows a higher resourceVersion does not count. A
-	// list without a watch beside it counts as of the request for its first page.
+	// LastContact is when the server last confirmed the contents as its present state, or moved them on by an event, a
+	// bookmark or a list; zero if never in this run. An answer that shows a higher resourceVersion does not count. A list
+	// without a watch beside it counts as of the request for its first page.
 	LastContact time.Time
 	// Lists counts the lists that were begun in this run, Pages their page requests, and Watches the watch requests.
-	// Requests with limit=1 are counted as Probes instead: those for the server's resourceVersion, the Fetches and the
-	// Lookups.
+	// Probes counts all requests with limit=1: the requests for the server's resourceVersion, the Fetches and the Lookups.
 	Lists   int
 	Pages   int
 	Watches int
 	Probes  int
 	// Comparisons counts the calls of Options.Compare.
 	Comparisons int
-	// Fetches counts the objects that a list by metadata has fetched one by one; Probes counts them too.
+	// Fetches counts the objects that lists by metadata have fetched one by one; Probes counts them too.
 	Fetches int
 	// Lookups counts the look-ups of single objects.
 	Lookups int
-	// Resumes counts watches that the server resumed at a resourceVersion we held, without the first watch after a list.
-	// An accepted watch may still get a 410 as its first event. So it counts only once its first event or bookmark has
-	// come, it has ended in order, the server was at that resourceVersion itself, or Options.Compare has found nothing
-	// that differs.
+	// Resumes counts watches that the server resumed at the stored resourceVersion; the first watch after a list is no
+	// resume. An accepted watch may still receive a 410 as its first event. So it counts only once its first event or
+	// bookmark has arrived, it has ended in order, the server was at that resourceVersion itself, or Options.Compare has
+	// found no difference.
 	Resumes int
-	// SeedErr is why Options.Seed has not spared the first list; nil if it has, or has not been called.
+	// SeedErr is why Options.Seed has not replaced the first list; nil if it has, or has not been called.
 	SeedErr error
-	// Relists counts lists by reason, without ReasonCold. A list that was given up and begun again counts twice.
+	// Relists counts lists by reason, without ReasonCold. A list that was aborted and begun again counts twice.
 	Relists map[Reason]int
-	// LastRelist is the reason of the last of them.
+	// LastRelist is the reason of the newest of the Relists.
 	LastRelist Reason
-	// NoLookups is why objects cannot be looked up one by one: a server that was rewound and has overtaken us would not be
-	// noticed. Empty unless a look-up has shown that.
+	// NoLookups is why objects cannot be looked up one by one; "" while they can. Without look-ups a server that was
+	// rewound and has overtaken the stream goes unnoticed.
 	NoLookups string
-	// Skipped counts events and items that were not delivered: strays, and objects or events that are malformed.
+	// Skipped counts events and items that were not delivered: strays, and malformed objects or events.
 	Skipped int
 	// Stray is the error of the newest stray; see Options.Admit. It stays until a list has no strays.
 	Stray error
-	// Unsharded is why the server sends objects of other shards than Options.Shard, which are left out; empty if it sent
-	// none. It stays until a list has none.
+	// Unsharded explains why the server sends objects of other shards than Options.Shard, which are dropped. It is set by
+	// the first of these objects, and cleared by a list without any.
 	Unsharded string
 	// Err is why the connection is down or degraded, or which call is overdue (ErrOverdue); nil while it is healthy.
 	Err error
@@ -86,7 +86,7 @@ func (b *board) snapshot() Status {
 	return s
 }
 
-// passedBy sets the fields that describe the objects that were not delivered.
-func (b *board) passedBy(s gate.Said) {
+// setDropped sets the fields that describe the objects that were not delivered.
+func (b *board) setDropped(s gate.Dropped) {
 	b.update(func(st *Status) { st.Skipped, st.Stray, st.Unsharded = s.Skipped, s.Stray, s.Unsharded })
 }

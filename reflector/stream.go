@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// livelyWatch is how old a watch must be if it ends before its time-out: a younger one counts as an error.
+	// livelyWatch is the minimum age of a watch that ends before its time-out without counting as an error.
 	livelyWatch = 10 * time.Second
 	// closeWait bounds the wait for a ListerWatcher's watch to end, its Stop included.
 	closeWait = 5 * time.Second
 )
 
-// stream is an open watch. It owns the context that the watch lives in.
+// stream is an open watch. It owns the watch's context.
 type stream struct {
 	w       watch.Interface
 	cancel  context.CancelFunc
@@ -29,8 +29,9 @@ type stream struct {
 	begun, heard time.Time
 	// messages counts events and bookmarks; bookmarks counts only bookmarks.
 	messages, bookmarks int
-	// slow is true if the guards of the previous watch, or this watch's look-ups of what was left out, took longer than
-	// the time-out: then an end of this watch after its time-out counts as in order, whenever it is seen.
+	// slow is true if the guards of the previous watch, or the look-ups of left-out objects during this one, took longer
+	// than the time-out. Then an end of this watch after its time-out counts as in order, even if the session notices it
+	// late.
 	slow bool
 	// resume is true if the watch resumes and has not been counted in Status.Resumes yet.
 	resume bool
@@ -39,7 +40,7 @@ type stream struct {
 // draining reports whether the watch has the short time-out of a drain.
 func (st *stream) draining() bool { return st.timeout == pace.DrainTimeout }
 
-// watchTimeout returns the time-out of a watch that does not drain: random, so that a fleet's watches do not end
+// watchTimeout returns the time-out of a watch that does not drain. It is random, so that a fleet's watches do not end
 // together.
 func watchTimeout() time.Duration {
 	return 5*time.Minute + rand.N(5*time.Minute)
@@ -49,7 +50,7 @@ func watchTimeout() time.Duration {
 func (s *session) accepted(st *stream) {
 	s.conn.heard()
 	s.showListOnly(false)
-	if !s.guards.pending { // else the slot and the status stay until the guards have run
+	if !s.guards.pending { // while the guards run, the slot and the status stay
 		s.conn.connected()
 		s.healthy()
 	}
@@ -67,8 +68,8 @@ func (s *session) message(st *stream) {
 	s.holds(st)
 }
 
-// close stops the watch and waits until its result channel is closed and Stop has returned, which means that its
-// goroutines have ended. It gives up after closeWait.
+// close stops the watch and waits until its result channel is closed and Stop has returned, so its goroutines have
+// ended. It gives up after closeWait.
 func (st *stream) close(ctx context.Context, clk clock.Clock) {
 	defer st.cancel()
 	stopped := make(chan struct{})
@@ -97,7 +98,7 @@ func (st *stream) close(ctx context.Context, clk clock.Clock) {
 	}
 }
 
-// closeStream closes the session's stream, and the one that is being opened. It resets the back-offs if the stream
+// closeStream closes the session's stream, and the watch that is being opened. It resets the back-offs if the stream
 // lived for pace.Health.
 func (s *session) closeStream() {
 	s.watching.opening.giveUp(context.Background())
@@ -116,15 +117,16 @@ func (s *session) closeStream() {
 
 // end classifies the end of a watch without an error. A broken connection looks the same as an end by the server; only
 // the time tells them apart. full is true if the server ended the watch at its time-out: the session was waiting for an
-// event at that time, and the end came after it. lively is true if full, or if the watch lived for livelyWatch.
+// event when the time-out passed, and the end came after it. lively is true if full, or if the watch lived for
+// livelyWatch.
 func (st *stream) end(now time.Time) (full, lively bool) {
 	due := st.begun.Add(st.timeout)
 	full = !now.Before(due) && (!st.heard.After(due) || st.slow)
 	return full, full || now.Sub(st.begun) >= livelyWatch
 }
 
-// holds counts st in Status.Resumes, once, if it resumes. An accepted watch need not: API servers answer 200 and send a
-// 410 as the first event.
+// holds counts st in Status.Resumes, once, if it resumes. An accepted watch is no proof: API servers answer 200 and
+// send a 410 as the first event.
 func (st *stream) holds(b *board) {
 	if st.resume {
 		st.resume = false

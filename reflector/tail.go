@@ -11,23 +11,24 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// tail is the watch that is folded into a list of several pages. It is opened again from the fold's resourceVersion
-// whenever it ends, until it is released or its history is gone.
+// tail is the watch that is folded into a list of several pages. Whenever it ends it is opened again from the fold's
+// resourceVersion, until it is released or the server has lost the history.
 type tail struct {
 	l *list
 	// st is the open watch; nil if there is none.
 	st *stream
 	// opening is the watch request in progress; nil if there is none.
 	opening *opening
-	// timer bounds the silence of an open watch, or is the wait before the next watch.
+	// timer bounds the silence of an open watch, or delays the next watch.
 	timer   clock.Timer
 	backoff pace.Backoff
-	// draining is true once all pages have come and the fold only has to reach the target. quiet counts silent drains.
+	// draining is true once all pages have been taken and the fold only has to reach the target. quiet counts silent
+	// drains.
 	draining bool
 	quiet    int
 	// err is why there is no watch at the moment; nil if there is one.
 	err error
-	// dead is the error after which no watch is opened any more, because the history is gone or watches are refused; nil
+	// dead is the error after which no watch is opened any more, because the history is lost or watches are refused; nil
 	// before.
 	dead error
 }
@@ -97,7 +98,7 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	return outcome{}
 }
 
-// fold gives an event to the sink as part of the Replace. A bookmark only advances the fold.
+// fold delivers an event to the sink as part of the Replace. A bookmark only advances the fold.
 func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	s, l := t.l.s, t.l
 	l.at = s.o.Clock.Now()
@@ -135,8 +136,8 @@ func (t *tail) ended(ctx context.Context) {
 }
 
 // lost handles a watch that failed or was not accepted. It reports the error even if the list does not need the watch,
-// since watch error handlers expect every failure. Another watch follows after a wait, unless the history is gone or
-// the watch was refused once too often.
+// since watch error handlers expect every failure. Another watch follows after a back-off, unless the history is lost
+// or the watch was refused several times.
 func (t *tail) lost(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -153,17 +154,17 @@ func (t *tail) lost(ctx context.Context, err error) {
 	t.setTimer(t.backoff.Next(request.RetryAfter(err)))
 }
 
-// hurry is called once all pages have come. It opens a watch with a short time-out, whose bookmark comes soon.
-func (t *tail) hurry(ctx context.Context) {
+// drain is called once all pages have been taken. It opens a watch with a short time-out, whose bookmark arrives soon.
+func (t *tail) drain(ctx context.Context) {
 	t.draining = true
 	if t.dead != nil || (t.st == nil && t.opening == nil && t.timer != nil) {
-		return // given up, or waiting for the next try
+		return // dead, or waiting for the next attempt
 	}
 	t.close(ctx)
 	t.start(ctx)
 }
 
-// alarm is called when the timer has fired: it opens the next watch, and closes the current one if that is silent.
+// alarm is called when the timer has fired: it opens the next watch, and replaces the current one if that is silent.
 func (t *tail) alarm(ctx context.Context) {
 	t.timer = nil
 	if t.st == nil {
@@ -225,7 +226,7 @@ func (t *tail) close(ctx context.Context) {
 	t.opening = nil
 }
 
-// release returns the open watch and the one that is being opened, which the caller owns then, and stops the timer.
+// release returns the open watch and the watch request in progress, and stops the timer. The caller owns them.
 func (t *tail) release() (*stream, *opening) {
 	st, o := t.st, t.opening
 	t.st, t.opening = nil, nil

@@ -17,25 +17,26 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// guards check at every connect whether the server has the history whose stream we hold, and how far it has advanced.
+// guards check at every connect whether the server still has the history of the stream, and how far it has advanced.
 // See doc.go, "Verify and the guards".
 type guards struct {
 	s *session
-	// target is the resourceVersion to drain to; empty if drained.
+	// target is the resourceVersion at which the drain ends; empty if drained.
 	target string
-	// awaited has the objects that the server has changed since our state, by the look-ups: each needs an event before
-	// target is reached. Those that remain when the connection is lost are looked up again at the next connect.
+	// awaited has the objects that the server has changed since the stored state: each needs an event before target is
+	// reached. The remaining ones are looked up again at the next connect if the connection is lost.
 	awaited awaited
 	// pending is true if the guards have to run once the next watch is accepted.
 	pending bool
 	// comparing is true if Options.Compare will be called once the next watch is accepted. incomparable is true once it
-	// is known that it cannot compare.
+	// has failed with ErrIncomparable or a similar error.
 	comparing, incomparable bool
-	// exact is true if awaited has everything that differs: the drain is over once that has come.
+	// exact is true if awaited has every difference: the drain ends when its events have arrived.
 	exact bool
-	// even is true if the last probe found the server at our resourceVersion: a watch from there needs no history.
+	// even is true if the last probe found the server at the stream's resourceVersion: a watch from there needs no
+	// history.
 	even bool
-	// noLookups is true once it is known that look-ups by list do not work.
+	// noLookups is true once look-ups by list have turned out not to work.
 	noLookups bool
 	// slow is true if the last guards took longer than their watch's time-out.
 	slow bool
@@ -55,8 +56,8 @@ func newGuards(s *session) *guards {
 	}
 }
 
-// verify is the state Verify: it calls Options.Verify and compares the server's resourceVersion with ours. The look-ups
-// follow once the watch has been accepted (see guard).
+// verify is the state Verify: it calls Options.Verify and compares the server's resourceVersion with the stream's. The
+// look-ups follow once the watch has been accepted (see guard).
 func (g *guards) verify(ctx context.Context) outcome {
 	g.even, g.exact = false, false
 	if g.comparing = g.compares(ctx); !g.comparing {
@@ -75,7 +76,7 @@ func (g *guards) verify(ctx context.Context) outcome {
 		g.target = ""
 	}
 	if g.comparing {
-		return outcome{Kind: behind} // assumed: guard finds out, once the watch is accepted
+		return outcome{Kind: behind} // assumed: guard finds out once the watch is accepted
 	}
 	rv, err := g.probe(ctx)
 	if err != nil {
@@ -85,8 +86,8 @@ func (g *guards) verify(ctx context.Context) outcome {
 }
 
 // lookUpsAfter returns how many objects to look up at a connect: one after a watch that ended at its time-out, none
-// after a drain, since its look-ups were a moment ago. If the next watch was not accepted at once, the server may have
-// been replaced meanwhile: then it is history.MaxLookups, as after a lost connection.
+// after a drain, whose look-ups are recent. If the next watch was not accepted at once, the server may have been
+// replaced meanwhile. Then, and after a lost connection, it is history.MaxLookups.
 func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	switch {
 	case e == lost || accepted.Sub(g.s.watching.endedAt) > swiftly:
@@ -97,13 +98,13 @@ func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	return 0
 }
 
-// swiftly is less than an API server takes to be stopped, restored and started.
+// swiftly is less time than an API server needs to be stopped, restored and started.
 const swiftly = time.Second
 
-// guard runs once a watch has been accepted, before any of its events is delivered: it checks whether the newest
-// objects that we hold are the server's. The answers come from the server that accepted the watch, or from a later one,
-// and then the watch breaks. So an answer that agrees with us is as current as the watch, however often the requests
-// were retried or waited for a connection.
+// guard runs once a watch has been accepted, before any of its events is delivered. It checks whether the newest stored
+// objects are the server's. The server that accepted the watch answers, or its successor, and a
+// successor breaks the watch. So an answer that agrees is as current as the watch, however often requests were retried
+// or waited for a connection.
 func (g *guards) guard(ctx context.Context) outcome {
 	if !g.pending || !g.s.cur.Comparable() {
 		g.pending = false
@@ -139,21 +140,21 @@ func (g *guards) guard(ctx context.Context) outcome {
 		g.awaited = v.awaited
 	}
 	if n == history.MaxLookups || len(g.awaited) > 0 && n > 0 {
-		if o := g.placeOfServer(ctx, v.at); o.Kind != "" {
+		if o := g.serverPosition(ctx, v.at); o.Kind != "" {
 			return o
 		}
 	}
 	g.pending, g.s.watching.stream.heard = false, g.s.o.Clock.Now()
-	g.s.watching.stream.slow = g.slow // else, over a thin link, every watch would seem lost and need all look-ups again
+	g.s.watching.stream.slow = g.slow // otherwise every watch over a thin link would count as lost
 	g.slow = !g.s.watching.stream.heard.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
 	g.s.healthy() // a request may have been overdue
 	return outcome{}
 }
 
-// placeOfServer finds out how far the server was when the look-ups were answered: the events that explain them must
-// come before the watch has passed that. at is the highest resourceVersion of the answers; without one the server is
-// probed.
-func (g *guards) placeOfServer(ctx context.Context, at string) outcome {
+// serverPosition sets the target: the events that explain the look-ups must arrive before the watch has passed the
+// server's resourceVersion at the look-ups. at is the highest resourceVersion of their answers; if it is "", the server
+// is probed.
+func (g *guards) serverPosition(ctx context.Context, at string) outcome {
 	if at == "" {
 		rv, err := g.probe(ctx)
 		if err != nil {
@@ -171,13 +172,13 @@ func (g *guards) placeOfServer(ctx context.Context, at string) outcome {
 	}
 	g.target = history.Max(g.target, at)
 	if g.s.pos.State == Watch {
-		g.s.closeStream() // a watch with a short time-out brings the bookmark sooner
+		g.s.closeStream() // a watch with a short time-out receives the bookmark sooner
 		return outcome{Kind: behind}
 	}
 	return outcome{}
 }
 
-// ahead requests a list because the server's resourceVersion is below ours.
+// ahead requests a list because the server's resourceVersion is below the stream's.
 func (g *guards) ahead(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info(
 		"Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
@@ -185,7 +186,7 @@ func (g *guards) ahead(ctx context.Context, server string) outcome {
 	return g.s.listFor(ReasonAhead)
 }
 
-// judge compares our resourceVersion with the server's and sets the target of the drain.
+// judge compares the server's resourceVersion with the stream's and sets the target of the drain.
 func (g *guards) judge(ctx context.Context, server string) outcome {
 	g.even = entry.ComparableRV(server) && server == g.s.cur.RV
 	switch {
@@ -197,7 +198,7 @@ func (g *guards) judge(ctx context.Context, server string) outcome {
 	case g.s.watching.end == drainedOut && g.target == "", g.s.watching.end == timedOut && len(g.awaited) == 0:
 		return outcome{Kind: level}
 	case g.s.watching.end == drainedOut:
-		// The drain goes on with its target, or a busy server would never be reached.
+		// The drain keeps its target: the newest resourceVersion of a busy server would never be reached.
 		if history.Below(server, g.target) {
 			g.target = server
 		}
@@ -213,16 +214,16 @@ func (g *guards) judge(ctx context.Context, server string) outcome {
 	return outcome{Kind: level}
 }
 
-// unexplainedAt requests a list: objects differ although the server's resourceVersion is ours, so no event can explain
-// it.
+// unexplainedAt requests a list: objects differ although the server is at the stream's resourceVersion, so no event can
+// explain them.
 func (g *guards) unexplainedAt(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info("Objects that we hold differ at the server although its resourceVersion is ours: "+rewound,
 		"objects", len(g.awaited), "resourceVersion", server)
 	return g.s.listFor(ReasonRewound)
 }
 
-// verifyOpaque is for servers whose resourceVersions cannot be compared: nothing can be checked. If there is none, it
-// requests a list, because a watch would miss deletes.
+// verifyOpaque is for servers whose resourceVersions cannot be compared: nothing can be checked. If the list had none
+// at all, it requests a list, because a watch would miss deletions.
 func (g *guards) verifyOpaque() outcome {
 	if g.s.cur.RV == "" || g.s.cur.RV == "0" {
 		return g.s.listFor(ReasonNotResumable)
@@ -253,7 +254,7 @@ func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome 
 	return g.s.listFor(reason)
 }
 
-// verifyHook calls Options.Verify. Success does not count as contact: it need not have called the server.
+// verifyHook calls Options.Verify. Success is no contact: Options.Verify need not have called the server.
 func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error) {
 	if g.s.o.Verify == nil {
 		return "", nil
@@ -271,11 +272,10 @@ func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error)
 	return reason, nil
 }
 
-// nobody is the name of an object that does not exist. A list with that field selector has the server's resourceVersion
-// too.
-const nobody = "larder-probe-of-the-resourceversion"
+// noSuchObject is the name of an object that does not exist. A list of it returns the server's resourceVersion too.
+const noSuchObject = "larder-probe-of-the-resourceversion"
 
-// errTooLong is the error of a request for one object that would time out again.
+// errTooLong is the error of a request for one object whose retry would time out again.
 var errTooLong = errors.New("one object takes longer to come than its request may last")
 
 // probe returns the server's resourceVersion, by a list with limit=1.
@@ -283,7 +283,7 @@ func (g *guards) probe(ctx context.Context) (string, error) {
 	g.s.r.board.update(func(st *Status) { st.Probes++ })
 	_, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: g.probed}, "probe", false)
 	if errors.Is(err, errTooLong) && g.probed == "" {
-		g.probed = keySelector(nobody)
+		g.probed = keySelector(noSuchObject)
 		return g.probe(ctx)
 	}
 	if request.Refused(err) {
@@ -297,7 +297,7 @@ func (g *guards) probe(ctx context.Context) (string, error) {
 }
 
 // listOne makes a list request for one object: for its identity, by metadata if possible, or for the whole object. Its
-// time-out is patience.Time. The error is errTooLong if another try would time out again.
+// time-out is patience.Time. The error is errTooLong if a retry would time out again.
 func (g *guards) listOne(
 	ctx context.Context, o metav1.ListOptions, what string, whole bool,
 ) (runtime.Object, metav1.ListInterface, error) {
@@ -306,11 +306,11 @@ func (g *guards) listOne(
 		lw, byMetadata = g.s.metadataLister()
 	}
 	begun := time.Now()
-	list, m, err := lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.tells(ctx, what))
+	list, m, err := lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.overdueReporter(ctx, what))
 	if byMetadata && request.RefusesMetadata(err) {
-		lw, g.s.lists.noMetadata = g.s.conn.lw, !isDenied(err) // a denial may pass
+		lw, g.s.lists.noMetadata = g.s.conn.lw, !isDenied(err) // a denial may be temporary
 		g.s.r.board.update(func(st *Status) { st.Probes++ })
-		list, m, err = lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.tells(ctx, what))
+		list, m, err = lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.overdueReporter(ctx, what))
 	}
 	if g.s.lists.patience.Learn(time.Since(begun), err) {
 		err = fmt.Errorf("%w: %w", errTooLong, err)

@@ -21,17 +21,17 @@ type watching struct {
 	stream *stream
 	// opening is a watch that a list has begun to open; it becomes the stream. nil if there is none.
 	opening *opening
-	// fresh is true between a list and the next watch, which is not a resume then.
+	// fresh is true between a list and the next watch, which does not count as a resume.
 	fresh bool
 	// bookmarks is true if the server has sent a bookmark in this run.
 	bookmarks bool
 	// quiet counts drains in a row that ended in order and without a message; see drainedQuietly.
 	quiet int
-	// silence bounds how long a watch may be silent.
+	// silence bounds the time without a message on a watch.
 	silence pace.Silence
-	// refusals are the watches that the server has refused.
+	// refusals counts the watches that the server has refused.
 	refusals refusals
-	// badAt is the resourceVersion at which a watch has met an event that cannot be decoded; "" if the last one has not.
+	// badAt is the resourceVersion at which the last watch met an event that cannot be decoded; "" if it met none.
 	badAt string
 	// end is how the last watch ended, and endedAt when.
 	end     ending
@@ -40,11 +40,12 @@ type watching struct {
 	brokeAt time.Time
 }
 
-// ending is how a watch ended. It tells how likely the next server is the same one, with the same history.
+// ending is how a watch ended. It determines how many objects the guards look up at the next connect.
 type ending string
 
 const (
-	// lost: with an error, or before its time-out, or there was no watch yet. The server may be another one, or restored.
+	// lost: with an error, or before its time-out, or there was no watch yet. The next server may be another one, or
+	// restored.
 	lost ending = ""
 	// timedOut: without an error, at its own time-out.
 	timedOut ending = "timedOut"
@@ -81,7 +82,7 @@ func (s *session) watch(ctx context.Context) outcome {
 	return s.consume(ctx)
 }
 
-// openStream opens a watch, or waits for the one that the list began to open.
+// openStream opens a watch, or waits for the watch that the list began to open.
 func (s *session) openStream(ctx context.Context) (*stream, error) {
 	if o := s.watching.opening; o != nil {
 		s.watching.opening = nil
@@ -91,7 +92,7 @@ func (s *session) openStream(ctx context.Context) (*stream, error) {
 	if s.pos.State == Drain && !s.guards.comparing {
 		timeout = pace.DrainTimeout
 	}
-	return s.conn.open(ctx, s.cur.RV, timeout, s.conn.tells(ctx, "watch"))
+	return s.conn.open(ctx, s.cur.RV, timeout, s.conn.overdueReporter(ctx, "watch"))
 }
 
 // consume reads the stream until the machine leaves the state.
@@ -120,7 +121,7 @@ func (s *session) consume(ctx context.Context) outcome {
 			limit := s.silenceLimit()
 			rest := limit - s.o.Clock.Since(st.heard)
 			if rest <= 0 && s.guards.exact && s.pos.State == Drain {
-				return s.guards.doubt(ctx)
+				return s.guards.recheck(ctx)
 			}
 			if rest <= 0 {
 				if o := s.silent(ctx); o.Kind != "" {
@@ -165,8 +166,8 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	return s.drained(ctx)
 }
 
-// unexplained reports whether ev shows that the watch has passed the target although events are still awaited. Then it
-// is not delivered, so that no resourceVersion of another history is stored. An event at the target itself proves
+// unexplained reports whether ev shows that the watch has passed the target although events are still awaited. That
+// event is not delivered, so that no resourceVersion of another history is stored. An event at the target itself proves
 // nothing, since another event may have the same resourceVersion.
 func (s *session) unexplained(ev watch.Event) bool {
 	rv := eventRV(ev)
@@ -176,8 +177,8 @@ func (s *session) unexplained(ev watch.Event) bool {
 	return history.Below(s.guards.target, rv) || ev.Type == watch.Bookmark && rv == s.guards.target
 }
 
-// contradicts reports whether ev contradicts one of the newest objects that we hold: its object has another UID, but
-// the delete of the held object has not come. Objects of other shards, and strays, are not held, so they do not count.
+// contradicts reports whether ev contradicts one of the newest stored objects: its object has another UID, but no event
+// has deleted the stored object. Objects of other shards, and strays, are not stored, so they do not count.
 func (s *session) contradicts(ev watch.Event) bool {
 	if ev.Type == watch.Bookmark {
 		return false
@@ -193,7 +194,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 	if ours, err := s.o.Shard.Matches(ev.Object); !ours || err != nil || s.o.Admit != nil && s.o.Admit(ev.Object) != nil {
 		return false
 	}
-	return s.r.spend()
+	return s.r.firstContradiction()
 }
 
 // identityOf returns the reference to an event's object, as complete as possible.
@@ -202,7 +203,7 @@ func identityOf(ev watch.Event) entry.ObjectRef {
 	return ref
 }
 
-// drained ends the drain. If objects are still awaited, the server was rewound.
+// drained ends the drain. If events are still awaited, the server was rewound.
 func (s *session) drained(ctx context.Context) outcome {
 	if len(s.guards.awaited) > 0 {
 		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects",
@@ -211,7 +212,7 @@ func (s *session) drained(ctx context.Context) outcome {
 		return s.listFor(ReasonRewound)
 	}
 	if s.guards.exact {
-		s.guards.target = "" // the objects that were awaited have come, whether the watch has passed that place or not
+		s.guards.target = "" // the awaited events have arrived, whether or not the watch has reached the target
 	}
 	if o := s.fetchLeftOut(ctx); o.Kind != "" {
 		return o
@@ -223,8 +224,9 @@ func (s *session) drained(ctx context.Context) outcome {
 	return outcome{Kind: drained}
 }
 
-// watchFailed returns the outcome of an error of a watch: a list if the history is gone or behind, if an event cannot
-// be decoded, or in time if the resource cannot be watched or its watches are refused; otherwise a back-off.
+// watchFailed returns the outcome of an error of a watch. It is a list if the server has lost the history or is behind,
+// or if an event cannot be decoded. If the resource cannot be watched, or its watches are refused, a list follows
+// later. Otherwise it is a back-off.
 func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	reason := Reason("")
 	switch {
@@ -245,8 +247,8 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	return s.listFor(reason)
 }
 
-// isBadEventAt reports whether err says that the next event after a resourceVersion cannot be decoded, for the second
-// time: the first time the answer may have been garbled on its way.
+// isBadEventAt reports whether err says that the next event after rv cannot be decoded, for the second time. The first
+// time the answer may have been garbled on its way.
 func (s *session) isBadEventAt(err error, rv string) bool {
 	if !request.Undecodable(err) {
 		return false
@@ -292,7 +294,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 const quietDrains = 4
 
 // drainedQuietly is for servers that send no bookmarks and whose resourceVersion changes with other resources: nothing
-// can prove that the target is reached. It returns true after quietDrains watches that lived their whole time and sent
+// can prove that the target is reached. It returns true after quietDrains watches that lived to their time-out and sent
 // nothing.
 func (s *session) drainedQuietly() bool {
 	if s.watching.bookmarks || s.watching.stream.messages > 0 {
@@ -303,8 +305,8 @@ func (s *session) drainedQuietly() bool {
 	return s.watching.quiet >= quietDrains
 }
 
-// silent probes the server because the watch is silent. If the resourceVersion is still ours, nothing has been missed.
-// Otherwise the watch counts as dead, or, if it never sent a bookmark, it is opened again without an error.
+// silent probes the server because the watch is silent. If the server is still at the stream's resourceVersion, nothing
+// was missed. Otherwise the watch counts as dead, or, if it never sent a bookmark, it is opened again without an error.
 func (s *session) silent(ctx context.Context) outcome {
 	if s.pos.State == Drain {
 		return s.lose(ctx, s.conn.describe("watch", ErrSilent))

@@ -21,26 +21,27 @@ var errEarlyEnd = errors.New("the watch ended before its initial events had")
 const (
 	// streamTime is the time-out of a list by a watch: 56 kbit/s carry 150 MB in it.
 	streamTime = 6 * time.Hour
-	// streamPage is how many objects of such a list make a page: they are large, since two of them took a minute.
+	// streamPage is how many objects of a list by a watch make a page. The objects are large, since two of them took a
+	// minute.
 	streamPage = 16
 )
 
-// streamed is a list that comes as a watch (sendInitialEvents, KEP-3157). It is for servers that cut off the smallest
-// page: they do not cut off a watch.
+// streamed is a list that is requested as a watch (sendInitialEvents, KEP-3157). It is for servers that cut off the
+// smallest page: they do not cut off a watch.
 //
 //	ADDED … ADDED ── (events that happen meanwhile) ── BOOKMARK k8s.io/initial-events-end (R) ── events
 //	└─ pages ───────┘└─ Event ─────────────────────┘   └─ EndReplace(R)                         └─ the live watch
 type streamed struct {
 	*list
 	st *stream
-	// page is how many items Sink.Page gets at a time.
+	// page is how many items Sink.Page receives at a time.
 	page int
 	// items collects the next page.
 	items []runtime.Object
-	// moving is true once an event has come that is not ADDED. A later ADDED may recreate an object that was deleted
-	// meanwhile: then it is newer than the delete, so it is an Event and not an item of a page.
+	// moving is true after the first event that is not ADDED. A later ADDED may recreate an object that was deleted
+	// meanwhile. It is newer than that deletion, so it is delivered by Event and not in a page.
 	moving bool
-	// complete is true once the bookmark at the end of the initial events has come.
+	// complete is true once the bookmark at the end of the initial events has arrived.
 	complete bool
 }
 
@@ -51,7 +52,7 @@ func (s *session) streamList(ctx context.Context, reason Reason) outcome {
 	yes := true
 	st, err := s.conn.openWith(ctx, metav1.ListOptions{
 		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
-	}, streamTime, s.conn.tells(ctx, "watch"))
+	}, streamTime, s.conn.overdueReporter(ctx, "watch"))
 	if err != nil {
 		return l.failed(ctx, err)
 	}
@@ -68,7 +69,7 @@ func (s *session) streamList(ctx context.Context, reason Reason) outcome {
 	return l.abort(ctx, o)
 }
 
-// failed handles an error of the watch. The next list comes in pages, and so do all others of the run if the server
+// failed handles an error of the watch. The next list is requested in pages. So are all others of the run if the server
 // refuses or ignores the parameters.
 func (l *streamed) failed(ctx context.Context, err error) outcome {
 	if request.Refused(err) || errors.Is(err, ErrNoInitialEvents) || errors.Is(err, ErrSlowInitialEvents) {
@@ -161,7 +162,8 @@ func (l *streamed) ended() error {
 	return ErrShortWatch
 }
 
-// initialEventsEnd reports whether ev is the bookmark that ends the initial events. Servers send no other one before.
+// initialEventsEnd reports whether ev is the bookmark that ends the initial events. Servers send no other bookmark
+// before.
 func initialEventsEnd(ev watch.Event) bool {
 	acc, err := meta.Accessor(ev.Object)
 	return ev.Type == watch.Bookmark && err == nil && acc.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"

@@ -132,7 +132,7 @@ var reflectorMutants = []mutant{
 		name:   "reflector/list-behind-us-trusted",
 		breaks: "A list from a server that is behind us compares bodies.",
 		file:   "reflector/list.go",
-		old: `		if l.unsure() && history.Below(p.rv, l.s.cur.RV) {
+		old: `		if l.comparesIdentities() && history.Below(p.rv, l.s.cur.RV) {
 			return l.s.guards.ahead(ctx, p.rv)
 		}
 `,
@@ -211,7 +211,7 @@ var reflectorMutants = []mutant{
 		file:   "reflector/event.go",
 		old: `		return nil
 	}
-	return s.tellPlace(ctx)
+	return s.reportPosition(ctx)
 `,
 		new: `		return nil
 	}
@@ -221,7 +221,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/bookmark-goes-back",
-		breaks: "The place in the stream never goes back.",
+		breaks: "The resourceVersion of the stream never goes back.",
 		file:   "reflector/event.go",
 		old: `	at := cur.Advance(rv)
 	if cur.RV != rv {
@@ -238,9 +238,9 @@ var reflectorMutants = []mutant{
 		breaks: "A watch resumes from the newest delivered resourceVersion.",
 		file:   "reflector/event.go",
 		old: `	s.moveTo(cur)
-	s.untold = s.untold && rv == ""
+	s.unreported = s.unreported && rv == ""
 `,
-		new: `	s.untold = s.untold && rv == ""
+		new: `	s.unreported = s.unreported && rv == ""
 `,
 		test: "TestResumeDrains",
 	},
@@ -293,9 +293,9 @@ var reflectorMutants = []mutant{
 		name:   "reflector/list-of-another-shard-replaces",
 		breaks: "A list of another shard's objects is thrown away.",
 		file:   "reflector/internal/gate/gate.go",
-		old: `	case !delivered && g.asksForAnother(by.foreign):
+		old: `	case !delivered && g.isOtherShard(by.foreign):
 `,
-		new: `	case !delivered && g.asksForAnother(by.foreign) && by.Strays > 0:
+		new: `	case !delivered && g.isOtherShard(by.foreign) && by.Strays > 0:
 `,
 		test: "TestListOfAnotherShard",
 		dir:  "reflector",

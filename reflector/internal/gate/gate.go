@@ -22,13 +22,13 @@ import (
 // ErrStrays is exported as reflector.ErrStrays.
 var ErrStrays = errors.New("something else is listed than was asked for")
 
-// Gate decides which of the server's objects are delivered: those of the type, scope and shard that were requested. It
+// Gate decides which of the server's objects are delivered: by the requested type, scope and shard. It
 // counts the others.
 type Gate struct {
 	o Options
-	PassedBy
-	said Said
-	// astray is true if there was a stray, for another reason than its Go type, since the last list without strays.
+	DropCount
+	dropped Dropped
+	// astray is true if there was a stray, by another criterion than its Go type, since the last list without strays.
 	astray bool
 	// skippedCount is the number of objects that were skipped since skippedSince; it limits the log.
 	skippedSince time.Time
@@ -41,13 +41,13 @@ type Options struct {
 	ExpectedType runtime.Object
 	Admit        func(runtime.Object) error
 	Shard        sharding.Selector
-	// Say is called with the new values when Said has changed. Required.
-	Say   func(Said)
-	Clock clock.PassiveClock
+	// OnDrop is called with the new value when Dropped has changed. Required.
+	OnDrop func(Dropped)
+	Clock  clock.PassiveClock
 }
 
-// Said has the fields of reflector.Status, by the same names, that describe the objects that were not delivered.
-type Said struct {
+// Dropped describes the objects that were not delivered, in the fields of reflector.Status of the same names.
+type Dropped struct {
 	Skipped   int
 	Stray     error
 	Unsharded string
@@ -56,14 +56,14 @@ type Said struct {
 // New returns a Gate.
 func New(o Options) *Gate { return &Gate{o: o} }
 
-// say applies change to said and passes the result to Options.Say.
-func (g *Gate) say(change func(*Said)) {
-	change(&g.said)
-	g.o.Say(g.said)
+// update applies change to dropped and passes the result to Options.OnDrop.
+func (g *Gate) update(change func(*Dropped)) {
+	change(&g.dropped)
+	g.o.OnDrop(g.dropped)
 }
 
-// PassedBy counts the objects that were not delivered.
-type PassedBy struct {
+// DropCount counts the objects that were not delivered.
+type DropCount struct {
 	// Strays counts the objects of another type or scope than requested.
 	Strays int
 	// foreign counts the objects of other shards.
@@ -71,22 +71,22 @@ type PassedBy struct {
 }
 
 // Since returns the difference between p and an earlier count.
-func (p PassedBy) Since(then PassedBy) PassedBy {
-	return PassedBy{p.Strays - then.Strays, p.foreign.since(then.foreign)}
+func (p DropCount) Since(then DropCount) DropCount {
+	return DropCount{p.Strays - then.Strays, p.foreign.since(then.foreign)}
 }
 
-// Judge is called at the end of a list. by counts the objects of the list that were not delivered, and delivered says
-// whether others were. It returns an error if the list is of another collection, so that it must not replace the stored
+// Judge is called at the end of a list. by counts the dropped objects of the list; delivered is true if other objects
+// were delivered. It returns an error if the list is of another collection, so that it must not replace the stored
 // objects.
-func (g *Gate) Judge(by PassedBy, delivered bool) error {
+func (g *Gate) Judge(by DropCount, delivered bool) error {
 	switch {
 	case by.Strays > 0 && !delivered:
-		return fmt.Errorf("%w (all %d objects of the list): %w", ErrStrays, by.Strays, g.said.Stray)
-	case !delivered && g.asksForAnother(by.foreign):
+		return fmt.Errorf("%w (all %d objects of the list): %w", ErrStrays, by.Strays, g.dropped.Stray)
+	case !delivered && g.isOtherShard(by.foreign):
 		return g.errAnotherShard(by.foreign)
 	case by.Strays == 0:
 		g.astray = false
-		g.say(func(s *Said) { s.Stray = nil })
+		g.update(func(s *Dropped) { s.Stray = nil })
 	}
 	if by.foreign.sent == 0 {
 		g.setUnsharded("")
@@ -94,8 +94,8 @@ func (g *Gate) Judge(by PassedBy, delivered bool) error {
 	return nil
 }
 
-// Check returns the object that an event is about, and whether the event can be delivered. An event that cannot is
-// logged and counted; it does not advance the resourceVersion of the stream.
+// Check returns the object of an event, and whether the event can be delivered. Otherwise the event is logged and
+// counted; it does not advance the stream.
 func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool) {
 	ref, err := g.RefOf(ev.Object)
 	if err == nil && ev.Type != watch.Deleted {
@@ -124,7 +124,7 @@ func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 		g.Strays++
 		g.astray = g.astray || !st.goType
 	}
-	g.say(func(s *Said) {
+	g.update(func(s *Dropped) {
 		s.Skipped++
 		if isStray {
 			s.Stray = err
@@ -154,14 +154,14 @@ func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
 // stray is the error for an object of another type or scope than requested.
 type stray struct {
 	error
-	// goType says that the object has another Go type than expected. Such a stray does not set astray: a program that
-	// expects this Go type does not resume from what this program has stored.
+	// goType is true if the object has another Go type than expected. That stray does not set astray: a program that
+	// expects this Go type does not resume from the contents that this program has stored.
 	goType bool
 }
 
 func (e stray) Unwrap() error { return e.error }
 
-// Is makes errors.Is(err, ErrStrays) true for a single stray too, not only for a list that has nothing else.
+// Is makes errors.Is(err, ErrStrays) true for a single stray too, not only for a list with nothing but strays.
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
 // Admit returns a stray error if Options.Admit refuses the object.
@@ -175,8 +175,8 @@ func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 	return nil
 }
 
-// Resumable returns the resourceVersion to give to the sink: rv, or "" while astray is true. The sink then has nothing
-// to resume from, because objects that should be stored may be missing.
+// Resumable returns the resourceVersion for the sink: rv, or "" while astray is true. The sink then has nothing to
+// resume from, because objects of its collection may be missing.
 func (g *Gate) Resumable(rv string) string {
 	if g.astray {
 		return ""
@@ -184,8 +184,8 @@ func (g *Gate) Resumable(rv string) string {
 	return rv
 }
 
-// RefOf returns the reference to an object. It fails if the object has not the expected type; the reference is then as
-// complete as possible.
+// RefOf returns the reference to an object. If the object does not have the expected type, it returns an error and as
+// complete a reference as possible.
 func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
 	ref, err := Identify(obj)
 	if err != nil {
@@ -231,7 +231,7 @@ func checkType(want, got runtime.Object) error {
 	return nil
 }
 
-// typeOf is the Go type of an object, or that which it will be decoded to.
+// typeOf returns the Go type of an object, or of its decoded form if it is undecoded.
 func typeOf(obj runtime.Object) reflect.Type {
 	if u, ok := obj.(*entry.Undecoded); ok {
 		return u.Type()
@@ -239,5 +239,5 @@ func typeOf(obj runtime.Object) reflect.Type {
 	return reflect.TypeOf(obj)
 }
 
-// typeName is the name of typeOf.
+// typeName returns the name of typeOf.
 func typeName(obj runtime.Object) string { return fmt.Sprint(typeOf(obj)) }

@@ -13,8 +13,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestAsksForAnother: where the hashes are not spread, nothing can be told.
-func TestAsksForAnother(t *testing.T) {
+// TestIsOtherShard checks that a list of other shards' objects is recognized by the number of its objects and the size
+// of the shard, and never for a selector by namespace, whose hashes are not spread evenly.
+func TestIsOtherShard(t *testing.T) {
 	of := func(key, start, end string) sharding.Selector {
 		return sharding.NewSelector(sharding.ShardRangeRequirement{Key: key, Start: start, End: end})
 	}
@@ -37,7 +38,7 @@ func TestAsksForAnother(t *testing.T) {
 			false},
 	} {
 		s := New(Options{Shard: tt.shard})
-		if got := s.asksForAnother(foreigners{sent: 10_000, distinct: tt.distinct}); got != tt.want {
+		if got := s.isOtherShard(foreigners{sent: 10_000, distinct: tt.distinct}); got != tt.want {
 			t.Errorf("%d objects, none of %s: %v", tt.distinct, tt.shard, got)
 		}
 	}

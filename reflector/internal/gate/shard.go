@@ -13,33 +13,33 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// notHeeded is Status.Unsharded.
-const notHeeded = "the server, or the ListerWatcher, does not heed the shard selector " +
+// shardIgnored is the text of Status.Unsharded.
+const shardIgnored = "the server, or the ListerWatcher, does not heed the shard selector " +
 	"(feature gate ShardedListAndWatch, off by default): " +
 	"what comes of other shards is left out here; if everything comes, the contents are right and only the traffic is " +
 	"that of the whole"
 
 // foreigners counts the objects of other shards that the server sent. A server that does not know the selector, or
-// whose feature gate is off, ignores it and sends everything. A missing metav1.ShardInfo does not show that: watches,
+// whose feature gate is off, ignores it and sends every shard. A missing metav1.ShardInfo does not show that: watches,
 // and lists of custom resources and of metadata, never have it. So each object is checked.
 type foreigners struct {
-	// sent counts all of them. distinct counts only items of lists, and an item with the UID of the one before (last)
-	// does not count: events may be about few objects, again and again.
+	// sent counts all of them. distinct counts only items of lists, without an item that has the UID of the previous one
+	// (last): events may be about a few objects only.
 	sent, distinct int
 	last           types.UID
 }
 
-// LeaveOut reports whether obj is of another shard, and counts it if so. Such an object is not a stray: it shows that
-// the server sends everything, not that something may be missing. An object keeps its UID and namespace, and so its
-// shard: it was never delivered before, and its DELETED event is left out too.
+// LeaveOut reports whether obj is of another shard, and counts it if so. The object is no stray: it shows that the
+// server sends every shard, not that objects may be missing. An object keeps its UID and namespace, and so its shard.
+// It was never delivered before, so its DELETED event is dropped too.
 func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
 	if ours, err := g.o.Shard.Matches(obj); ours || err != nil { // RefOf refuses an object without metadata
 		return false
 	}
 	g.foreign.sent++
-	if g.said.Unsharded == "" {
-		klog.FromContext(ctx).Info("Objects of other shards come too: "+notHeeded, "shard", g.o.Shard.String())
-		g.setUnsharded(notHeeded)
+	if g.dropped.Unsharded == "" {
+		klog.FromContext(ctx).Info("Objects of other shards come too: "+shardIgnored, "shard", g.o.Shard.String())
+		g.setUnsharded(shardIgnored)
 	}
 	return true
 }
@@ -56,24 +56,24 @@ func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
 	return true
 }
 
-func (g *Gate) setUnsharded(why string) { g.say(func(s *Said) { s.Unsharded = why }) }
+func (g *Gate) setUnsharded(why string) { g.update(func(s *Dropped) { s.Unsharded = why }) }
 
-// chanceOfNone is the natural logarithm of a probability, about 1e-13. If a list of everything would have no object of
-// the shard only with less than that, the list is of another shard.
+// chanceOfNone is the natural logarithm of a probability, about 1e-13. If a list of every shard would lack objects of
+// this shard with a smaller probability than that, the list is of another shard.
 const chanceOfNone = -30
 
-// asksForAnother reports whether a list that has only objects of other shards cannot be a list of everything, which
+// isOtherShard reports whether a list with nothing but objects of other shards cannot be a list of every shard, which
 // would have some of ours. Then the ListerWatcher requests another shard, and the list must not replace the contents.
-// It can be known only if hashes are spread evenly, as those of UIDs are.
-func (g *Gate) asksForAnother(sent foreigners) bool {
+// That can be known only if hashes are spread evenly, as the hashes of UIDs are.
+func (g *Gate) isOtherShard(sent foreigners) bool {
 	return float64(sent.distinct)*math.Log1p(-shareOfUIDs(g.o.Shard)) < chanceOfNone
 }
 
 // shareOfUIDs returns the share of all UIDs that a selector by UID selects; 0 for other selectors.
 func shareOfUIDs(s sharding.Selector) (share float64) {
 	for _, r := range s.Requirements() {
-		start, err := hashPlace(r.Start)
-		end, err2 := hashPlace(r.End)
+		start, err := hashFraction(r.Start)
+		end, err2 := hashFraction(r.End)
 		if r.Key != "object.metadata.uid" || err != nil || err2 != nil {
 			return 0
 		}
@@ -82,8 +82,8 @@ func shareOfUIDs(s sharding.Selector) (share float64) {
 	return min(share, 1)
 }
 
-// hashPlace returns the position of a hash in the space of hashes, from 0 to 1.
-func hashPlace(hash string) (float64, error) {
+// hashFraction returns the position of a hash in the space of hashes, from 0 to 1.
+func hashFraction(hash string) (float64, error) {
 	if hash == "0x10000000000000000" {
 		return 1, nil
 	}

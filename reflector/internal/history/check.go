@@ -4,21 +4,21 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Finding is what one look-up says about the server's history.
+// Finding is the result of one look-up.
 type Finding string
 
 const (
-	// Agrees means that the server has the object in the state that we hold.
+	// Agrees means that the server has the object in the stored state.
 	Agrees Finding = "agrees"
-	// Changed means that the server has changed or deleted the object since our state. An event must come.
+	// Changed means that the server has changed or deleted the object since the stored state. An event must follow.
 	Changed Finding = "changed"
-	// Contradicts means that the server has another object, or another state of it, at a resourceVersion that we have
-	// passed. No stream leads from our state to the server's.
+	// Contradicts means that the server has another object, or another state of it, at a resourceVersion that the stream
+	// has passed. No stream leads from the stored state to the server's.
 	Contradicts Finding = "contradicts"
 )
 
-// Check judges one look-up. held is the object by the stream, which has been delivered up to the resourceVersion at;
-// got is the server's answer, if found.
+// Check judges one look-up. held is the stored object, from a stream that has been delivered up to the resourceVersion
+// at. got is the server's answer; found is false if the server does not have the object.
 func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Finding {
 	switch {
 	case !found:
@@ -26,7 +26,7 @@ func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Fin
 	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
 		return Agrees
 	case !entry.ComparableRV(got.ResourceVersion):
-		return Agrees // not known
+		return Agrees // unknown
 	case Below(at, got.ResourceVersion):
 		return Changed
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // newestSize is the maximum length of Newest. MaxLookups is how many of its objects are looked up at a connect. Newest
-// holds more than MaxLookups so that enough are left after deletions.
+// holds more than MaxLookups so that enough remain after deletions.
 const (
 	newestSize = 16
 	MaxLookups = 5

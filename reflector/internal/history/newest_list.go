@@ -5,9 +5,8 @@ import "github.com/larder-dev/larder/entry"
 // touchedMax bounds the keys that ListNewest remembers.
 const touchedMax = 10_000
 
-// ListNewest finds the newest objects of a list with folded events. An event for a key is
-// newer than the list's item, whichever comes first; in particular an item whose
-// deletion has been seen must not come back.
+// ListNewest finds the newest objects of a list with folded events. An event for a key is newer than the list's item of
+// that key, whichever arrives first. In particular, an item that was deleted by an event must not reappear.
 type ListNewest struct {
 	items   Newest
 	events  Newest

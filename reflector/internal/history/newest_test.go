@@ -18,8 +18,8 @@ func keys(n Newest) []string {
 	return k
 }
 
-// TestNewest compares with the obvious: keep everything, sort, take the first. What has been pushed out and
-// would come back by deletions is the only thing that may differ.
+// TestNewest checks Newest against a map of all objects. Newest may lack an object only if newer ones have displaced it
+// before they were deleted.
 func TestNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var n Newest
@@ -75,8 +75,8 @@ func TestListNewest(t *testing.T) {
 	l := NewListNewest()
 	l.Item(ref("a", "1"))
 	l.Item(ref("b", "2"))
-	l.Remove("c") // deleted before its page comes
-	l.Remove("a") // and after
+	l.Remove("c") // deleted before its page arrives
+	l.Remove("a") // deleted after its page
 	l.Put(ref("d", "11"))
 	l.Item(ref("c", "3"))
 	l.Item(ref("d", "4"))

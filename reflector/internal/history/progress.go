@@ -6,9 +6,8 @@ import "github.com/larder-dev/larder/entry"
 type Progress struct {
 	// RV is the resourceVersion from which a watch resumes.
 	RV string
-	// comparable is false if the resourceVersion of the list, or of an event since, could not be compared. Then RV is
-	// that of the list or of the last event since: a token to resume from in this run, even if it looks like a
-	// number.
+	// comparable is false if the resourceVersion of the list, or of a later event, could not be compared. Then RV is that
+	// of the list or of the last event: a token to resume from in this run, even if it looks like a number.
 	comparable bool
 }
 
@@ -32,11 +31,13 @@ func Max(a, b string) string {
 // Reached reports whether everything up to rv has been delivered.
 func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV, rv) }
 
-// Advance moves on to the resourceVersion of an event or bookmark: to a higher one, or to any if they cannot be
-// compared. Once an event has one that cannot be compared, none that follows is: otherwise each reconnect would replay
-// everything since the list. A watch from "" or "0" begins with the objects in no order, so their resourceVersions are
-// no places to resume from. "0" means any state and names none, so it counts as no resourceVersion: kine sends
-// bookmarks with it (k3s-io/kine#568). Advance returns the new RV for the sink, or "" if the sink must not store it.
+// Advance moves to the resourceVersion of an event or bookmark: to a higher one, or to any if they cannot be compared.
+// It returns the new RV for the sink, or "" if the sink must not store it.
+//
+// After one event whose resourceVersion cannot be compared, none counts as comparable. Otherwise each reconnect would
+// replay everything since the list. A watch from "" or "0" begins with the objects in no order, so their
+// resourceVersions are no points to resume from. "0" means any state and names none, so it counts as no
+// resourceVersion: kine sends bookmarks with it (k3s-io/kine#568).
 func (c *Progress) Advance(rv string) string {
 	if rv == "0" {
 		rv = ""

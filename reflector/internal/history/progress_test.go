@@ -36,8 +36,8 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
-// TestAdvanceBeyondNumbers checks that a stream whose events cannot be compared with its list resumes from the last of
-// them, also if some of them look like numbers. Issue 37.
+// TestAdvanceBeyondNumbers checks that a stream whose events cannot be compared with its list resumes from the last
+// event, also if some resourceVersions look like numbers. Issue 37.
 func TestAdvanceBeyondNumbers(t *testing.T) {
 	p := history.At("100")
 	for _, rv := range []string{"v101", "v99", "7"} {

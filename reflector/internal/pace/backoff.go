@@ -15,13 +15,13 @@ type Backoff struct {
 	failures int
 }
 
-// Next returns how long to wait: full jitter below an exponential ceiling, on top of
-// what the server asked for (a fleet told "1 s" should not return as one).
+// Next returns how long to wait: full jitter below an exponential ceiling, on top of the server's Retry-After. The
+// jitter keeps a fleet with the same Retry-After from returning together.
 func (b *Backoff) Next(retryAfter time.Duration) time.Duration {
 	d := limiter.Ceiling(b.failures)
 	b.failures++
 	return retryAfter + rand.N(d+1)
 }
 
-// Reset forgets the failures: the next wait is short again.
+// Reset resets the count: the next wait is short again.
 func (b *Backoff) Reset() { b.failures = 0 }

@@ -1,7 +1,7 @@
-// Package pace adapts a reflector's requests to the link and the server: how many objects a page may have (Limit), how
-// long an answer that cannot be smaller may take (Patience), how long a watch may be silent (Silence), and how long to
+// Package pace adapts a reflector's requests to the link and the server: the number of objects in a page (Limit), the
+// time-out of a request that cannot be made smaller (Patience), the permitted silence of a watch (Silence), and the
 // wait after an error (Backoff).
 //
-// Each is a value that one goroutine owns. None makes a request, waits, or has a clock: it is told the result of a
-// request and how long that took, and returns the bounds of the next one. Sizes are bytes as they are sent.
+// Each is a value that one goroutine owns. None makes a request, waits, or has a clock. The caller passes in the result
+// and duration of a request, and receives the bounds of the next one. Sizes are encoded bytes.
 package pace

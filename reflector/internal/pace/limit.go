@@ -8,32 +8,31 @@ import (
 )
 
 const (
-	// firstLimit is the limit of a run's first page, whose objects may be large: 500 objects of 100 KB come over a link
-	// where 2,000 do not. Each additional page of a list of 100,000 pods costs the server 37 ms of CPU, so the two small
+	// firstLimit is the limit of a run's first page, whose objects may be large: a link may carry 500 objects of 100 KB in
+	// time, but not 2,000. Each additional page of a list of 100,000 pods costs the server 37 ms of CPU, so the two small
 	// pages at the start are 2 % of the list's cost.
 	firstLimit = 500
 	// leastLimit is the lowest limit. It is not 1, because requests with limit=1 count as probes.
 	leastLimit = 2
 	// pageBytes is the target size of a page. 2,000 pods are half of it.
 	pageBytes = 16 << 20
-	// PromptPage is the time within which a page must come for the limit to be doubled. API servers cut off answers that
-	// take a minute.
+	// PromptPage is the duration below which a page doubles the limit. API servers cut off answers that take a minute.
 	PromptPage = 20 * time.Second
-	// maxPenalty is the maximum number of pages before a larger one is tried again.
+	// maxPenalty is the maximum number of pages before a larger one is requested again.
 	maxPenalty = 32
 )
 
 // Limit is the number of objects to request in a page. It is kept for the run, so that the next list need not adapt to
 // the link and the objects again.
 type Limit struct {
-	// Next is the limit of the next page. It is not below Least, nor above most.
+	// Next is the limit of the next page. It is neither below Least nor above most.
 	Next, Least, most int64
-	// cutAt is the last limit whose answer was cut off; 0 if a page as large has come since.
+	// cutAt is the last limit whose answer was cut off; 0 if a page as large has arrived since.
 	cutAt int64
-	// hold is how many more pages must come before a larger one is tried. penalty is the value of hold after the last
-	// cut. It doubles: else, on a link that cuts off every long answer, each page would be requested twice.
+	// hold is how many more pages must arrive before a larger one is requested. penalty is the value of hold after the
+	// last cut. It doubles: otherwise, on a link that cuts off every long answer, each page would be requested twice.
 	hold, penalty int
-	// settled is true if a page has come since the last cut. Cuts in a row raise the penalty only once.
+	// settled is true if a page has arrived since the last cut. Cuts in a row raise the penalty only once.
 	settled bool
 	// slow counts the cuts in a row that took at least PromptPage.
 	slow int
@@ -44,23 +43,23 @@ func NewLimit(most int64) Limit {
 	return Limit{Next: min(firstLimit, most), Least: min(leastLimit, most), most: most, settled: true}
 }
 
-// Cut lowers the limit after a request for asked objects whose answer did not come in time, or broke off, after took.
+// Cut lowers the limit after a request for asked objects whose answer timed out, or broke off, after took.
 func (l *Limit) Cut(asked int64, took time.Duration) {
 	if l.settled {
 		l.penalty, l.slow = min(max(2*l.penalty, 1), maxPenalty), 0
 	}
 	by := 1
 	if took >= PromptPage {
-		// By halves alone it would take seven time-outs from 500 objects of 100 KB to the six that come over 56 kbit/s.
+		// Halving alone would take seven time-outs from 500 objects of 100 KB to the six that 56 kbit/s carry in time.
 		l.slow++
 		by = l.slow
 	}
 	l.Next, l.cutAt, l.hold, l.settled = max(asked>>by, l.Least), asked, l.penalty, false
 }
 
-// Came sets the limit after a page of n objects, with limit asked, that took so long. meanSize is the mean size of the
-// objects; 0 if that is not known.
-func (l *Limit) Came(asked int64, n int, meanSize int64, took time.Duration) {
+// Arrived sets the limit after a page of n objects, with limit asked, that took the given time. meanSize is the mean
+// size of the objects; 0 if unknown.
+func (l *Limit) Arrived(asked int64, n int, meanSize int64, took time.Duration) {
 	l.Next, l.settled = asked, true
 	if int64(n) >= l.cutAt {
 		l.cutAt, l.penalty, l.hold = 0, 0, 0
@@ -101,7 +100,7 @@ func MeanSize(items []runtime.Object) int64 {
 	return total / int64(n)
 }
 
-// encodedSize returns about the size of obj as it was sent.
+// encodedSize returns about the size of obj as the server sent it.
 func encodedSize(obj runtime.Object) int64 {
 	switch o := obj.(type) {
 	case interface{ Size() int }: // generated with the protobuf code

@@ -40,13 +40,13 @@ func TestBackoffJitter(t *testing.T) {
 		d := b.Next(time.Second)
 		lowest, highest = min(lowest, d), max(highest, d)
 	}
-	// Full jitter: anything from nothing to the ceiling, after what the server asked for.
+	// Full jitter: anything from nothing to the ceiling, after the server's Retry-After.
 	if lowest < time.Second || lowest > 2*time.Second || highest > 7400*time.Millisecond || highest < 6*time.Second {
 		t.Errorf("waits from %s to %s", lowest, highest)
 	}
 }
 
-// TestPageOfOne: the least limit is not more than what is asked for.
+// TestPageOfOne checks that the least limit does not exceed the requested page size.
 func TestPageOfOne(t *testing.T) {
 	l := NewLimit(1)
 	if l.Cut(l.Next, time.Minute); l.Next != 1 {
@@ -54,7 +54,8 @@ func TestPageOfOne(t *testing.T) {
 	}
 }
 
-// TestMeanSize: of the kinds of objects that there are, and without looking at all of them.
+// TestMeanSize checks the estimate for objects in protobuf, JSON and unstructured form, and that only a sample is
+// measured.
 func TestMeanSize(t *testing.T) {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": "b"}},
 		Data: map[string]string{"k": strings.Repeat("y", 1000)}}
@@ -85,7 +86,7 @@ func TestMeanSize(t *testing.T) {
 	}
 }
 
-// TestPutOffIsNoPatience: what a server puts off is not given more time, which is for what is long to come.
+// TestPutOffIsNoPatience checks that ErrPutOff does not lengthen the time-out, which grows only for slow answers.
 func TestPutOffIsNoPatience(t *testing.T) {
 	var p Patience
 	for range 3 {
@@ -95,15 +96,15 @@ func TestPutOffIsNoPatience(t *testing.T) {
 	}
 }
 
-// TestPatience: it grows where it was what ended a request, and has an end.
+// TestPatience checks that the time-out doubles after a request that reached it, up to a maximum.
 func TestPatience(t *testing.T) {
 	var p Patience
 	late := context.DeadlineExceeded
 	for _, tt := range []struct {
-		took     time.Duration
-		err      error
-		want     time.Duration
-		hopeless bool
+		took      time.Duration
+		err       error
+		want      time.Duration
+		exhausted bool
 	}{
 		{10 * time.Second, late, RequestTimeout, false}, {60 * time.Second, late, RequestTimeout, true}, {60 * time.Second,
 			errors.New("refused"), RequestTimeout, false},
@@ -112,13 +113,14 @@ func TestPatience(t *testing.T) {
 		{6 * time.Minute, late, maxPatience, false}, {maxPatience, late, maxPatience, true}, {maxPatience, late, maxPatience,
 			true},
 	} {
-		if hopeless := p.Learn(tt.took, tt.err); p.Time() != tt.want || hopeless != tt.hopeless {
-			t.Errorf("after %v, %v: %v, hopeless %t; want %v, %t", tt.took, tt.err, p.Time(), hopeless, tt.want, tt.hopeless)
+		if exhausted := p.Learn(tt.took, tt.err); p.Time() != tt.want || exhausted != tt.exhausted {
+			t.Errorf("after %v, %v: %v, exhausted %t; want %v, %t", tt.took, tt.err, p.Time(), exhausted, tt.want, tt.exhausted)
 		}
 	}
 }
 
-// TestSilenceLimit: it doubles where watches are closed for it, and has an end; elsewhere it is as ever.
+// TestSilenceLimit checks that the limit doubles, up to a maximum, at the resourceVersion where watches are closed for
+// silence. At any other resourceVersion it stays.
 func TestSilenceLimit(t *testing.T) {
 	var q Silence
 	want := func(rv string, forLive, forDrain time.Duration) {

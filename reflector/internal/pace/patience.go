@@ -15,7 +15,7 @@ const RequestTimeout = 90 * time.Second
 // of it over 56 kbit/s.
 const maxPatience = 12 * time.Minute
 
-// Patience is how long a request may take that cannot be made smaller: a probe, a look-up, a page of the least limit.
+// Patience is the time-out of a request that cannot be made smaller: a probe, a look-up, a page of the least limit.
 // Over a thin link one large object takes longer than RequestTimeout, and would be cut off again and again. The zero
 // value allows RequestTimeout. It only grows in a run: between two attempts at a large object, quick answers about
 // other objects say nothing about it.
@@ -28,9 +28,10 @@ func (p *Patience) Time() time.Duration {
 	return min(RequestTimeout<<p.doublings, maxPatience)
 }
 
-// Learn is told the result of such a request and how long it took. hopeless is true if more time would not help: an API
-// server or gateway cut off the answer, as they do after a minute, or maxPatience was not enough.
-func (p *Patience) Learn(took time.Duration, err error) (hopeless bool) {
+// Learn adapts to the result and the duration of a request that cannot be made smaller. exhausted is true if more time
+// would not help: an API server or gateway cut off the answer, as they do after a minute, or maxPatience was not
+// enough.
+func (p *Patience) Learn(took time.Duration, err error) (exhausted bool) {
 	if err == nil || errors.Is(err, request.ErrPutOff) {
 		return false
 	}

@@ -3,10 +3,10 @@ package pace
 import "time"
 
 const (
-	// silenceLimit is how long a watch may be silent until a probe checks it: bookmarks come once a minute.
+	// silenceLimit is how long a watch may be silent until a probe checks it: bookmarks arrive once a minute.
 	silenceLimit = 150 * time.Second
 	// DrainTimeout is the timeoutSeconds of a watch that drains. The server sends a bookmark about two seconds before the
-	// time-out, so almost at once.
+	// time-out, so after one second.
 	DrainTimeout = 3 * time.Second
 	// drainGrace is added to DrainTimeout for a server that ignores it.
 	drainGrace = 30 * time.Second
@@ -14,7 +14,7 @@ const (
 	MaxSilence = 10 * time.Minute
 )
 
-// Silence is how long watches may be silent. A large event on a thin link looks like a dead connection, since an event
+// Silence limits the silence of watches. A large event on a thin link looks like a dead connection, since an event
 // arrives only as a whole. If the watch is closed, the server sends the event to the next watch from its first byte. So
 // the next watch from the same resourceVersion may be silent for longer.
 type Silence struct {
@@ -24,7 +24,7 @@ type Silence struct {
 	doublings int
 }
 
-// Limit returns how long a watch at rv may be silent. draining says that its time-out is DrainTimeout.
+// Limit returns how long a watch at rv may be silent. draining is true if its time-out is DrainTimeout.
 func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	switch {
 	case q.doublings > 0 && rv == q.at:

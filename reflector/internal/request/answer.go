@@ -18,11 +18,13 @@ import (
 // ErrPutOff is exported as reflector.ErrPutOff.
 var ErrPutOff = errors.New("the server puts the request off")
 
-// noPrevious is what an API server that has no watch cache of a resource, as of events, says of a watch if etcd was
-// compacted at exactly its first event: the object before that is gone, and the watch never gets past it.
+// noPrevious is part of the error of a watch from an API server without a watch cache for the resource (events, for
+// example), if etcd was compacted at exactly the next event. The previous state of that event's object is gone, so
+// every watch from there fails in the same way.
 const noPrevious = "etcd event received with PrevKv=nil"
 
-// Expired reports whether err is a 410, or says the same: the history, or the continue token, is gone.
+// Expired reports whether err is a 410 or an equivalent: the server has lost the history, or the continue token has
+// expired.
 func Expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.IsInternalError(err) && strings.Contains(err.Error(), noPrevious)
@@ -37,14 +39,14 @@ func TooLarge(err error) bool {
 	return apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
 }
 
-// Denied reports whether err goes away only if the server changes: no permission, or a resource that is not served.
+// Denied reports whether err persists until the server changes: no permission, or a resource that is not served.
 func Denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// Rejected reports whether the server has answered a watch with a refusal whose remedy is not known. It is false for
-// what Expired, TooLarge and Denied report; for 401, 429, 502 and 503, which pass; for a connection that is lost; and
-// for an event that cannot be decoded.
+// Rejected reports whether the server has refused a watch in a way without a known remedy. It is false for the errors
+// of Expired, TooLarge and Denied; for 401, 429, 502 and 503, which are temporary; for a lost connection; and for an
+// event that cannot be decoded.
 func Rejected(err error) bool {
 	var odd *apierrors.UnexpectedObjectError
 	if errors.As(err, &odd) {
@@ -72,9 +74,9 @@ func RefusesMetadata(err error) bool {
 // was. There is no error value for that.
 const inTheBody = "reading response body"
 
-// Cut reports whether the answer did not come in time or broke off, so that a smaller one might come. A 504 of the
-// server or a gateway means the same. A connection that could not be made, or was lost before the answer, says nothing
-// about its size; nor does a server that puts the request off.
+// Cut reports whether the answer timed out or broke off, so that a smaller one might arrive. A 504 of the server or a
+// gateway means the same. It is false for a connection that could not be made or was lost before the answer, which says
+// nothing about the answer's size, and for ErrPutOff.
 func Cut(err error) bool {
 	if errors.Is(err, ErrPutOff) {
 		return false
@@ -91,7 +93,7 @@ func Cut(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), inTheBody)
 }
 
-// RetryAfter returns how long the server asked us to wait; 0 if it did not.
+// RetryAfter returns how long the server asked the client to wait; 0 if it did not.
 func RetryAfter(err error) time.Duration {
 	if s, ok := apierrors.SuggestsClientDelay(err); ok {
 		return time.Duration(s) * time.Second
@@ -109,14 +111,14 @@ func Exchanged(err error) string {
 	return status.Continue
 }
 
-// watchDecoding is the cause that client-go gives the error of an event that it cannot decode. Package wire does, too.
+// watchDecoding is the cause in client-go's error for an event that it cannot decode. Package wire uses it too.
 const watchDecoding = "ClientWatchDecoding"
 
 // inTheStream begins the message of that error, before the reason.
 const inTheStream = "unable to decode an event from the watch stream: "
 
-// lostConnections begin the reasons that are a transport's: a connection was lost, in a way that client-go does not
-// know, and nothing is wrong with the event.
+// lostConnections are the beginnings of reasons that come from the transport. client-go reports some lost connections
+// as events that cannot be decoded, though nothing is wrong with the event.
 var lostConnections = []string{"http2: ", "stream error: ", "read tcp ", "read unix ", "tls: ", "local error: tls: ",
 	"remote error: tls: "}
 

@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// Awaiter is told of HTTP requests.
+// Awaiter receives the progress of HTTP requests.
 type Awaiter interface {
-	// Await is called when a request begins, and answered when the first byte of its answer has come or it has ended.
+	// Await is called when a request begins. answered is called when the first byte of its answer has arrived or it has
+	// ended.
 	Await() (answered func())
 	// GotConn is called when a request has got a network connection.
 	GotConn()
@@ -23,19 +24,19 @@ type awaiting struct {
 	answered func() // guarded by mu; nil while no answer is awaited
 }
 
-// Await returns the context for a call that makes HTTP requests, which it reports to by. A request begins when the
-// client's rate limiter has let it pass. The caller must call ended when the call has returned.
+// Await returns the context for a call that makes HTTP requests, and reports these requests to by. A request begins
+// when the client's rate limiter has admitted it. The caller must call ended when the call has returned.
 func Await(ctx context.Context, by Awaiter) (_ context.Context, ended func()) {
 	a := &awaiting{by: by}
 	trace := &httptrace.ClientTrace{
 		GetConn:              func(string) { a.begin() },
 		GotConn:              func(httptrace.GotConnInfo) { by.GotConn() },
-		GotFirstResponseByte: a.came,
+		GotFirstResponseByte: a.firstByte,
 	}
 	return httptrace.WithClientTrace(ctx, trace), a.end
 }
 
-// begin awaits an answer, unless that is so.
+// begin calls Awaiter.Await, unless an answer is awaited already.
 func (a *awaiting) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -44,8 +45,8 @@ func (a *awaiting) begin() {
 	}
 }
 
-// came is called when the first byte of an answer has come.
-func (a *awaiting) came() {
+// firstByte is called when the first byte of an answer has arrived.
+func (a *awaiting) firstByte() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.answered != nil {
@@ -54,9 +55,9 @@ func (a *awaiting) came() {
 	}
 }
 
-// end is called when the call has returned. A watch goes on with the context, and awaits nothing any more.
+// end is called when the call has returned. A watch keeps using the context, but awaits no further answer.
 func (a *awaiting) end() {
-	a.came()
+	a.firstByte()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true

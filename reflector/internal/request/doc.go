@@ -1,7 +1,6 @@
 // Package request makes the calls to a user's ListerWatcher and classifies their errors.
 //
-// A call ends in time, or is reported as overdue and waited for as long as its context lasts; it never panics
-// (Requests). Expired, TooLarge, Denied, Refused and Cut classify errors by their remedy: a list, a list that rewrites,
-// an administrator, other parameters, a smaller request. ErrPutOff means that the server only answers "later". Gather
-// reads a watch's events in pages.
+// A call ends in time, or is reported as overdue and waited for until its context ends; it never panics (Requests).
+// Expired, TooLarge, Denied, Refused and Cut classify errors by their remedy: a list, a list that rewrites, an
+// administrator, other parameters, a smaller request. ErrPutOff means that the server's only answer was to retry later.
 package request

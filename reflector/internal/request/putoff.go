@@ -11,7 +11,8 @@ import (
 )
 
 // answers counts the responses to a request, redirections and refusals included. client-go's REST client repeats a
-// request that is refused with Retry-After up to ten times, and its error does not say so if the time ends meanwhile.
+// request that is refused with Retry-After, up to ten times. If the request times out meanwhile, the error does not
+// mention these refusals.
 type answers struct{ n atomic.Int32 }
 
 // count returns a context for the request that counts its responses.
@@ -19,10 +20,10 @@ func (a *answers) count(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { a.n.Add(1) }})
 }
 
-// explain wraps ErrPutOff around the error of a request whose time ended while it waited to be repeated. Then there was
-// a response, and the last request had none, for which net/http returns a url.Error. While client-go's rate limiter
-// holds the request, the error is the context's alone; but so it is if the time ends while a body is read. Several
-// responses tell the first case from the second.
+// explain wraps ErrPutOff around err if the request timed out while client-go was waiting to repeat it. There are two
+// signs of that. Several responses are one. A single response and a url.Error are the other: net/http returns that
+// error if the repetition had no response. After a single response the context's error alone is no sign: the time may
+// have ended while a body was read.
 func (a *answers) explain(err error) error {
 	var unanswered *url.Error
 	n := a.n.Load()

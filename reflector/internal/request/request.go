@@ -19,18 +19,18 @@ import (
 // CallWait is how long a call may go on after its context has ended.
 const CallWait = 5 * time.Second
 
-// Of returns the Requests to lw, whose HTTP requests are reported to by.
+// Of returns the Requests to lw. Their HTTP requests are reported to by.
 func Of(lw cache.ListerWatcherWithContext, by Awaiter) Requests { return Requests{lw, by} }
 
-// Requests makes the calls to the user's ListerWatcher. Some ignore their context (a cache.ListWatch with a ListFunc
-// does not get it), and some panic; neither may keep a run from ending. A call that goes on after its time-out is
-// reported to overdue and waited for until ctx ends, because further calls would only pile up.
+// Requests makes the calls to the user's ListerWatcher. Some ListerWatchers ignore their context (a cache.ListWatch
+// with a ListFunc does not receive it), and some panic; neither may keep a run from ending. A call that goes on after
+// its time-out is reported to overdue and waited for until ctx ends, because further calls would only pile up.
 type Requests struct {
 	lw cache.ListerWatcherWithContext
 	by Awaiter
 }
 
-// List makes one list request with the time-out within. It may run on any goroutine, which also calls overdue.
+// List makes one list request, whose time-out is within. It may run on any goroutine, which also calls overdue.
 func (l Requests) List(
 	ctx context.Context, within time.Duration, o metav1.ListOptions, overdue func(error),
 ) (runtime.Object, metav1.ListInterface, error) {
@@ -58,9 +58,9 @@ func (l Requests) List(
 
 var errNoList = errors.New("the answer to a list request is no list: it has no items")
 
-// isList reports whether the API server has sent a list. The dynamic client makes an empty list of any other object,
-// such as a Table of a proxy (kubernetes#132926), and the store would be emptied for it. It does not tell whether the
-// answer had items; package wire does.
+// isList reports whether the answer was a list. The dynamic client makes an empty list of any other object, such as a
+// Table from a proxy (kubernetes#132926), and the store would delete every object for it. isList does not know whether
+// the answer had items; package wire does.
 func isList(l *unstructured.UnstructuredList) bool {
 	if len(l.Items) > 0 {
 		return true
