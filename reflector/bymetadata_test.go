@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// metadata is Options.ListMetadata of a server. It counts the lists; refuse, if set, is their answer, and refuseOne
-// that of requests for one object.
+// metadata is Options.ListMetadata of a server. It counts the lists. refuse, if set, is the error of every list, and
+// refuseOne the error of requests for one object.
 type metadata struct {
 	s                 *server
 	lists             int
@@ -51,20 +51,20 @@ func (m *metadata) list(ctx context.Context, o metav1.ListOptions) (*metav1.Part
 	return out, nil
 }
 
-// missed makes the next start list: the history of what happened is lost.
+// missed restarts the reflector after change and a compaction, so that the start lists.
 func (g *rig) missed(change func(), o reflector.Options) {
 	g.t.Helper()
 	g.restart(func() { change(); g.s.compact() }, o)
 }
 
-// change changes the objects with these numbers.
+// change updates the objects with these numbers.
 func (g *rig) change(numbers ...int) {
 	for _, n := range numbers {
 		g.s.put(fmt.Sprintf("a/%02d", n), "2")
 	}
 }
 
-// wantWhole wants so many objects to have come whole, fetched of them by themselves.
+// wantWhole checks that n whole objects were delivered in pages, fetched of them one by one.
 func (g *rig) wantWhole(n, fetched int) {
 	g.t.Helper()
 	got := 0
@@ -75,12 +75,12 @@ func (g *rig) wantWhole(n, fetched int) {
 		}
 	}
 	if st := g.r.Status(); got != n || st.Fetches != fetched {
-		g.t.Errorf("%d objects came whole, %d of them by themselves; want %d and %d; told %q", got, st.Fetches, n, fetched,
+		g.t.Errorf("%d whole objects, %d of them fetched alone; want %d and %d; calls %q", got, st.Fetches, n, fetched,
 			g.m.lines())
 	}
 }
 
-// TestListByMetadata: of a list after a 410 only what has changed comes whole.
+// TestListByMetadata checks that a list after a 410 fetches only the objects that have changed.
 func TestListByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}
@@ -109,8 +109,8 @@ func TestListByMetadata(t *testing.T) {
 	})
 }
 
-// TestListByMetadataOfTheSame: where nothing has changed nothing is fetched, and nothing is watched before the end of
-// the list.
+// TestListByMetadataOfTheSame checks that a list by metadata fetches nothing if nothing has changed, and does not wait
+// for the watch.
 func TestListByMetadataOfTheSame(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
@@ -121,13 +121,14 @@ func TestListByMetadataOfTheSame(t *testing.T) {
 		g.converged()
 		g.wantWhole(0, 0)
 		if l := g.m.lines(); count(l, "END 135") != 1 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.stop()
 	})
 }
 
-// TestMuchHasChanged: then the rest comes in pages.
+// TestMuchHasChanged checks that a list by metadata continues with whole objects once more than a quarter of a page has
+// changed.
 func TestMuchHasChanged(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}
@@ -145,11 +146,11 @@ func TestMuchHasChanged(t *testing.T) {
 	})
 }
 
-// onFetch runs f before each answer to a request for one object, with how many there were.
+// onFetch runs f before each answer to a request for one object. n counts these requests.
 func (g *rig) onFetch(f func(n int, key string) error) {
 	n := 0
 	g.s.onList = func(r request) (runtime.Object, error) {
-		if r.Limit != 1 || r.FieldSelector == "" || g.m.beginning() {
+		if r.Limit != 1 || r.FieldSelector == "" || g.m.betweenLists() {
 			return nil, nil
 		}
 		n++
@@ -159,15 +160,16 @@ func (g *rig) onFetch(f func(n int, key string) error) {
 	}
 }
 
-// beginning reports that no list is being taken in.
-func (m *memory) beginning() bool {
+// betweenLists reports whether no list is in progress.
+func (m *memory) betweenLists() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.replace == nil
 }
 
-// TestObjectsMoveOnWhileTheyAreFetched: an object that is newer than the list, gone, or gone and back when it is
-// fetched; and others, known or not, that change meanwhile. The list ends where the watch has told all of that.
+// TestObjectsMoveOnWhileTheyAreFetched checks a list by metadata whose objects change, disappear or are recreated
+// before they are fetched, or whose other objects change meanwhile. The list ends where the watch has delivered all of
+// that.
 func TestObjectsMoveOnWhileTheyAreFetched(t *testing.T) {
 	for name, change := range map[string]func(g *rig, key string){
 		"changed":   func(g *rig, key string) { g.s.put(key, "3") },
@@ -202,8 +204,8 @@ func TestObjectsMoveOnWhileTheyAreFetched(t *testing.T) {
 	}
 }
 
-// TestListByMetadataEndsWhereTheWatchIs: an object that is fetched is newer than the list, or gone, and the watch is
-// behind: it is stuck. The list must not end before the watch has come to where that object was seen.
+// TestListByMetadataEndsWhereTheWatchIs checks that the list does not end before the watch has reached the
+// resourceVersion of a fetch. The watch is stuck, and the fetched object is newer than the list, or deleted.
 func TestListByMetadataEndsWhereTheWatchIs(t *testing.T) {
 	for name, change := range map[string]func(g *rig, key string){
 		"changed": func(g *rig, key string) { g.s.put(key, "3") },
@@ -244,7 +246,8 @@ func TestListByMetadataEndsWhereTheWatchIs(t *testing.T) {
 	}
 }
 
-// TestHistoryEndsWhileObjectsAreFetched: the watch is there from the beginning, so the list does not need it.
+// TestHistoryEndsWhileObjectsAreFetched checks that a list by metadata survives a compaction: its watch was opened at
+// the first page.
 func TestHistoryEndsWhileObjectsAreFetched(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
@@ -263,13 +266,13 @@ func TestHistoryEndsWhileObjectsAreFetched(t *testing.T) {
 		g.sleep(time.Minute)
 		g.converged()
 		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.stop()
 	})
 }
 
-// TestFetchFails: an object that cannot be fetched for a while is neither lost nor forgotten.
+// TestFetchFails checks that an object whose fetch fails for a while is fetched in the same list.
 func TestFetchFails(t *testing.T) {
 	for name, fault := range map[string]error{
 		"refused": errRefused, "500": apierrors.NewInternalError(errors.New("boom")), "cut": context.DeadlineExceeded,
@@ -290,7 +293,7 @@ func TestFetchFails(t *testing.T) {
 				g.converged()
 				g.wantWhole(3, 6)
 				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 {
-					t.Errorf("told %q", l)
+					t.Errorf("sink calls %q", l)
 				}
 				g.stop()
 			})
@@ -298,7 +301,8 @@ func TestFetchFails(t *testing.T) {
 	}
 }
 
-// TestMetadataRefused: whole objects come instead; what does not pass is not tried again.
+// TestMetadataRefused checks that whole objects are listed if metadata are refused, and that only temporary refusals
+// are retried.
 func TestMetadataRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refuse, refuseOne error
@@ -346,8 +350,8 @@ func TestMetadataRefused(t *testing.T) {
 	}
 }
 
-// TestFetchOfAnother: a ListerWatcher that overwrites the field selector cannot fetch one object. It is asked for
-// whole lists.
+// TestFetchOfAnother checks that whole objects are listed if the ListerWatcher overwrites the field selector, so that
+// no single object can be fetched.
 func TestFetchOfAnother(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list}
@@ -356,13 +360,14 @@ func TestFetchOfAnother(t *testing.T) {
 		g.missed(func() { g.change(14); g.s.fixedSelector = "metadata.namespace=a"; g.m.relist = reflector.ReasonStore }, o)
 		g.sleep(time.Minute)
 		if l := g.m.lines(); count(l, "BEGIN") != 2 || count(l, "ABORT") != 1 || count(l, "END") != 1 || !g.m.equal(g.s) {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.stop()
 	})
 }
 
-// TestWhenMetadataDoNot: what is held may be of another history, or is to be written anew; or it does not pay.
+// TestWhenMetadataDoNot checks that a list is not made by metadata if it has to rewrite the bodies, or if MetadataPays
+// returns false.
 func TestWhenMetadataDoNot(t *testing.T) {
 	for _, reason := range []reflector.Reason{reflector.ReasonAhead, reflector.ReasonRewound, reflector.ReasonCluster,
 		reflector.ReasonCodec, reflector.ReasonTransform, reflector.ReasonOpenAPI, reflector.ReasonExpired} {

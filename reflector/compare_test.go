@@ -25,7 +25,7 @@ import (
 var gr = schema.GroupResource{Resource: "configmaps"}
 
 // compared returns options whose Compare compares the sink with the server, as an informer does. look, if set, is
-// called before that, and change with the result; either may fail.
+// called before the comparison, and change with its result; either may return an error.
 func (g *rig) compared(look func() error, change func(c *reflector.Comparison) error) reflector.Options {
 	return reflector.Options{Compare: func(ctx context.Context) (c reflector.Comparison, err error) {
 		g.barrier()
@@ -74,8 +74,8 @@ func (g *rig) comparison() reflector.Comparison {
 	return c
 }
 
-// TestCompare: a start asks for a watch and a comparison, whatever has changed, and has synced once the events have
-// come that the comparison has announced. No bookmark is waited for, and nothing else is requested.
+// TestCompare checks that a start makes one watch and one comparison after any change. It has synced once the
+// watch has delivered the announced events, without a bookmark or any other request.
 func TestCompare(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(g *rig)
@@ -113,8 +113,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareAfterTheWatch: an answer from before the watch was accepted may be another server's than the one that has
-// the history.
+// TestCompareAfterTheWatch checks that the comparison follows the accepted watch. An earlier answer may come from
+// another server than the watch.
 func TestCompareAfterTheWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -143,8 +143,8 @@ func TestCompareAfterTheWatch(t *testing.T) {
 	})
 }
 
-// TestCompareAfterACut: a lost connection is followed by a watch and a comparison, too; a watch that ended at its
-// time-out by a probe and a look-up.
+// TestCompareAfterACut checks that a watch and a comparison follow a lost connection, and a probe and a look-up a watch
+// that ended at its time-out.
 func TestCompareAfterACut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -166,7 +166,7 @@ func TestCompareAfterACut(t *testing.T) {
 	})
 }
 
-// TestEventsWaitForTheComparison: nothing is delivered before the server has been found to be the one that was listed.
+// TestEventsWaitForTheComparison checks that no event is delivered before the comparison has ended.
 func TestEventsWaitForTheComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -182,8 +182,8 @@ func TestEventsWaitForTheComparison(t *testing.T) {
 	})
 }
 
-// TestAwaitedEventDoesNotCome: where the watch does not bring what the comparison has announced, the bookmark of
-// another one shows that the server was rewound.
+// TestAwaitedEventDoesNotCome checks that the server counts as rewound if the watch does not deliver an event that the
+// comparison has announced, and the bookmark of another watch passes it.
 func TestAwaitedEventDoesNotCome(t *testing.T) {
 	for name, change := range map[string]func(s *server){
 		"an update": func(s *server) { s.put("a/x", "2") },
@@ -208,7 +208,7 @@ func TestAwaitedEventDoesNotCome(t *testing.T) {
 	}
 }
 
-// silently lets change run without a trace in the history.
+// silently runs change without recording it in the history.
 func (s *server) silently(change func()) {
 	s.mu.Lock()
 	history, ledger := s.history, s.ledger
@@ -219,8 +219,8 @@ func (s *server) silently(change func()) {
 	s.mu.Unlock()
 }
 
-// TestEventBehindTheComparison: an event that is newer than the comparison, before the one that it has announced, shows
-// a rewind at once, and is not delivered.
+// TestEventBehindTheComparison checks that an event that is newer than the comparison, and precedes the announced one,
+// shows a rewind at once and is not delivered.
 func TestEventBehindTheComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -229,7 +229,7 @@ func TestEventBehindTheComparison(t *testing.T) {
 		g.s.put("a/z", "1")
 		g.sleep(0)
 		if log := g.m.lines(); len(log) == 0 || log[0] != "MUSTLIST Rewound" {
-			t.Errorf("told %q", log)
+			t.Errorf("sink calls %q", log)
 		}
 		g.sleep(time.Minute)
 		g.wantRelist(reflector.ReasonRewound)
@@ -238,8 +238,8 @@ func TestEventBehindTheComparison(t *testing.T) {
 	})
 }
 
-// TestComparisonContradicts: an object in another state, or under another UID, or a new one, at a resourceVersion that
-// the stream has passed.
+// TestComparisonContradicts checks that a difference at a resourceVersion that the stream has passed is a rewind:
+// another state, another UID, or an object that is not stored.
 func TestComparisonContradicts(t *testing.T) {
 	for name, d := range map[string]reflector.Difference{
 		"another state": {Held: entry.ObjectRef{Key: "a/x", UID: "uid-1", ResourceVersion: "101"},
@@ -264,7 +264,7 @@ func TestComparisonContradicts(t *testing.T) {
 	}
 }
 
-// TestComparisonDoesNotPay: ComparisonPays is told whether a run begins, and decides.
+// TestComparisonDoesNotPay checks that ComparisonPays receives whether a run begins, and decides on the comparison.
 func TestComparisonDoesNotPay(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -283,7 +283,8 @@ func TestComparisonDoesNotPay(t *testing.T) {
 	})
 }
 
-// TestFailedComparison: an error of the connection is a lost connection; all of it starts again.
+// TestFailedComparison checks that an error of the comparison counts as a lost connection, after which everything
+// starts again.
 func TestFailedComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -304,7 +305,7 @@ func TestFailedComparison(t *testing.T) {
 	})
 }
 
-// TestCompareWithLeftOut: an object that was left out is fetched once what differs has come.
+// TestCompareWithLeftOut checks that an object that was left out is fetched after the awaited events.
 func TestCompareWithLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -321,7 +322,8 @@ func TestCompareWithLeftOut(t *testing.T) {
 	})
 }
 
-// TestIncomparable: where Compare cannot compare, probe, look-ups and drain follow, and it is not called again.
+// TestIncomparable checks that probe, look-ups and drain replace a comparison that fails with ErrIncomparable or is
+// refused, and that it is not called again.
 func TestIncomparable(t *testing.T) {
 	fails := func(err error) func(*reflector.Comparison) error {
 		return func(*reflector.Comparison) error { return err }
@@ -359,7 +361,7 @@ func TestIncomparable(t *testing.T) {
 	}
 }
 
-// TestSlowComparison: its time counts from when the request was sent. Metadata that take too long to come over the link
+// TestSlowComparison checks that the time of a comparison counts from when its request was sent, and that slow metadata
 // are not waited for.
 func TestSlowComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
@@ -382,7 +384,7 @@ func TestSlowComparison(t *testing.T) {
 	})
 }
 
-// TestCompareAndARewind: a server whose resourceVersion is below ours.
+// TestCompareAndARewind checks that a comparison detects a server that is behind.
 func TestCompareAndARewind(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(5)
@@ -394,7 +396,7 @@ func TestCompareAndARewind(t *testing.T) {
 	})
 }
 
-// TestStopWhileItIsCompared: Run returns with nothing running.
+// TestStopWhileItIsCompared checks that Run returns during a comparison and leaves no goroutine.
 func TestStopWhileItIsCompared(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -407,15 +409,15 @@ func TestStopWhileItIsCompared(t *testing.T) {
 	})
 }
 
-// TestVerifyBesideCompare: Options.Verify is called at once with Compare, of the server that has accepted the watch. A
-// reason to list, of either, comes before an error, and an error is told once.
+// TestVerifyBesideCompare checks that Options.Verify runs at the same time as Compare, after the watch was accepted. A
+// reason to list from either takes precedence over an error, and an error is reported once.
 func TestVerifyBesideCompare(t *testing.T) {
 	boom, gone := errors.New("from the test"), errors.New("no connection")
 	for name, c := range map[string]struct {
 		rewind  bool
-		compare error // at first
+		compare error // of the first call
 		reason  reflector.Reason
-		err     error // of Verify, at first
+		err     error // of Verify's first call
 		log     []string
 		errs    []error
 		want    reflector.Reason
@@ -461,7 +463,7 @@ func TestVerifyBesideCompare(t *testing.T) {
 					g.s.onWatch = func(context.Context, request) (watch.Interface, error) { accepted = true; return nil, nil }
 				}, o)
 				if l := g.m.lines(); !slices.Equal(l[:min(len(l), len(c.log))], c.log) || len(c.log) == 0 && len(l) > 0 {
-					t.Errorf("told %q, want %q first", l, c.log)
+					t.Errorf("sink calls %q, want %q first", l, c.log)
 				}
 				if len(g.errs) != len(c.errs) || len(g.errs) > 0 && !errors.Is(g.errs[0], c.errs[0]) {
 					t.Errorf("errors %v, want %v", g.errs, c.errs)
@@ -481,7 +483,8 @@ func TestVerifyBesideCompare(t *testing.T) {
 	}
 }
 
-// TestVerifyIsToldOfTheLoss: an answer from before the connection was lost may be another server's.
+// TestVerifyIsToldOfTheLoss checks that Verify receives the time at which the connection was lost. An earlier answer
+// may be from another server.
 func TestVerifyIsToldOfTheLoss(t *testing.T) {
 	bubble(t, func(g *rig) {
 		var told []time.Time

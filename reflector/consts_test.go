@@ -8,22 +8,22 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// What a reflector promises, in figures.
+// The documented time-outs and limits of a reflector.
 const (
-	callWait       = 5 * time.Second   // for a call that does not heed its context
-	requestTimeout = 90 * time.Second  // of a request at first
-	silenceLimit   = 150 * time.Second // without a word on a watch
-	maxSilence     = 10 * time.Minute  // where servers are known to be silent
-	streamTime     = 6 * time.Hour     // for a list by a watch
-	slowSinkAfter  = 10 * time.Second  // of waiting for the sink a place is lent
-	health         = 2 * time.Minute   // of a watch, after which a failure is the first
-	newestSize     = 16                // objects that are compared after a lost connection
+	callWait       = 5 * time.Second   // for a call that ignores its context
+	requestTimeout = 90 * time.Second  // of a request's first attempt
+	silenceLimit   = 150 * time.Second // of a watch without a message
+	maxSilence     = 10 * time.Minute  // of a watch, at most
+	streamTime     = 6 * time.Hour     // of a list by a watch
+	slowSinkAfter  = 10 * time.Second  // of a sink's call, until the slot to list is released
+	health         = 2 * time.Minute   // a watch's age that resets the back-off
+	newestSize     = 16                // objects in history.Newest
 )
 
-// below compares two resourceVersions that can be.
+// below reports whether a is lower than b. Both must be comparable.
 func below(a, b string) bool { return entry.NewerRV(b, a) }
 
-// maxRV returns the larger one; one that cannot be compared loses.
+// maxRV returns the higher resourceVersion, or b if a is not comparable.
 func maxRV(a, b string) string {
 	if !entry.ComparableRV(a) || below(a, b) {
 		return b

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestAgeOfTheState checks that LastContact is when the held state was last known to be the server's. Otherwise an
-// answered probe makes data look fresh that is hours old. Issue 37.
+// TestAgeOfTheState checks that LastContact is when the contents were last known to be the server's state. Otherwise an
+// answered probe makes hours-old data look fresh. Issue 37.
 func TestAgeOfTheState(t *testing.T) {
 	away := func(context.Context, request) (watch.Interface, error) {
 		return nil, apierrors.NewServiceUnavailable("away")
@@ -24,7 +24,7 @@ func TestAgeOfTheState(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before func(g *rig) // before the restart
 		o      reflector.Options
-		after  func(g *rig) // after it, with the watch refused
+		after  func(g *rig) // after the restart, with the watch refused
 		fresh  bool
 	}{
 		"the server has moved on":       {before: func(g *rig) { g.s.put("a/x", "2") }},
@@ -98,7 +98,7 @@ func TestAgeOfTheState(t *testing.T) {
 	}
 }
 
-// TestAgeWithAnOldBookmark checks that a bookmark from behind the held state leaves LastContact as it is.
+// TestAgeWithAnOldBookmark checks that a bookmark from behind the stream leaves LastContact unchanged.
 func TestAgeWithAnOldBookmark(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true

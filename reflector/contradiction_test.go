@@ -13,26 +13,27 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// untold puts an object of which no event tells.
-func (g *rig) untold(key string) { g.s.untold(func() { g.s.put(key, "1") }) }
+// putWithoutEvent puts an object without an event for it.
+func (g *rig) putWithoutEvent(key string) { g.s.withoutEvents(func() { g.s.put(key, "1") }) }
 
-// TestContradicted: the sink's word leads to one list, and to another after the connection was lost. (Issue 16, A13.)
+// TestContradicted checks that the sink's call of Contradicted leads to one list, and to another one after the
+// connection was lost. (Issue 16, A13.)
 func TestContradicted(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		g.untold("a/healed")
-		g.untold("a/lost")
+		g.putWithoutEvent("a/healed")
+		g.putWithoutEvent("a/lost")
 		g.s.remove("a/lost")
 		g.sleep(10 * time.Second)
 		g.wantRelist(reflector.ReasonRewound)
-		g.untold("a/odd")
+		g.putWithoutEvent("a/odd")
 		g.s.put("a/odd", "2")
 		if g.r.HeedsContradiction() || g.r.Contradicted() {
 			t.Error("another list on this connection")
 		}
-		g.s.cut(nil) // in order: it is no other server
-		g.untold("a/odder")
+		g.s.cut(nil) // in order: the server stays the same
+		g.putWithoutEvent("a/odder")
 		g.s.remove("a/odder")
 		g.sleep(10 * time.Second)
 		g.wantRelist(reflector.ReasonRewound)
@@ -42,7 +43,7 @@ func TestContradicted(t *testing.T) {
 		if !g.r.HeedsContradiction() {
 			t.Error("no list on another connection")
 		}
-		g.untold("a/again")
+		g.putWithoutEvent("a/again")
 		g.s.remove("a/again")
 		g.sleep(time.Minute)
 		if st := g.r.Status(); st.Relists[reflector.ReasonRewound] != 2 || len(st.Relists) != 1 || !st.Live {
@@ -53,8 +54,8 @@ func TestContradicted(t *testing.T) {
 	})
 }
 
-// TestContradictedBeforeAList: the sink finds it out when a list has begun. One that compares bodies heals it, and one
-// that compares identities does not.
+// TestContradictedBeforeAList checks a contradiction that the sink reports during a list. A list that compares bodies
+// repairs it; after any other list one for ReasonRewound follows.
 func TestContradictedBeforeAList(t *testing.T) {
 	for reason, lists := range map[reflector.Reason]int{reflector.ReasonAudit: 1, reflector.ReasonOpenAPI: 1,
 		reflector.ReasonExpired: 2} {
@@ -82,7 +83,8 @@ func TestContradictedBeforeAList(t *testing.T) {
 	}
 }
 
-// TestStraysContradictNothing: what was not admitted is not held, and its DELETED is delivered all the same.
+// TestStraysContradictNothing checks that events about objects that Admit has refused are no contradictions, and that
+// their deletion is delivered.
 func TestStraysContradictNothing(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -109,7 +111,8 @@ func TestStraysContradictNothing(t *testing.T) {
 	})
 }
 
-// TestListsOfAnOddServerAreSpaced: soon after a list the next one waits, and that it is due is stored.
+// TestListsOfAnOddServerAreSpaced checks that a list for a contradiction waits if the last list was recent, and that
+// MustList is called before the wait.
 func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -123,7 +126,7 @@ func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 			g.sleep(30 * time.Second)
 			g.m.forget()
 			key := fmt.Sprintf("a/%d", n)
-			g.untold(key)
+			g.putWithoutEvent(key)
 			g.s.put(key, "2")
 			g.sleep(0)
 			if st := g.r.Status(); c.waits != (st.State == reflector.Backoff) ||
@@ -131,7 +134,7 @@ func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 				t.Errorf("%d: %v, relists %v", n, st.State, st.Relists)
 			}
 			if l := g.m.lines(); len(l) < 2 || l[1] != "MUSTLIST Rewound" {
-				t.Errorf("%d: told %q", n, l)
+				t.Errorf("%d: sink calls %q", n, l)
 			}
 			g.sleep(20 * time.Second)
 			if st := g.r.Status(); st.Relists[reflector.ReasonRewound] != n+1 || !st.Live {
@@ -143,18 +146,19 @@ func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 	})
 }
 
-// TestOddServerIsNotListedInACircle: it contradicts what is held on every connection, and breaks it.
+// TestOddServerIsNotListedInACircle checks that lists stay rare if a server contradicts the contents on every
+// connection, and breaks each.
 func TestOddServerIsNotListedInACircle(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		for n := range 600 {
 			key := fmt.Sprintf("a/%d", n)
-			g.untold(key)
+			g.putWithoutEvent(key)
 			if n%5 < 4 {
 				g.s.put(key, "2")
 			} else {
-				g.s.untold(func() { g.s.put(key, "2") })
+				g.s.withoutEvents(func() { g.s.put(key, "2") })
 				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 			}
 			g.sleep(time.Second)

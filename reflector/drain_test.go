@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestDrainByBookmark: other resources have moved the resourceVersion, so only a bookmark can tell.
+// TestDrainByBookmark checks that a bookmark ends the drain if other resources have advanced the resourceVersion.
 func TestDrainByBookmark(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -32,7 +32,8 @@ func TestDrainByBookmark(t *testing.T) {
 	})
 }
 
-// TestDrainTakesSeveralWatches: the bookmark comes late, the target stays, and nothing is announced before.
+// TestDrainTakesSeveralWatches checks a drain whose bookmark is late: the target stays over several watches, and Synced
+// is not called early.
 func TestDrainTakesSeveralWatches(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -53,7 +54,8 @@ func TestDrainTakesSeveralWatches(t *testing.T) {
 	})
 }
 
-// TestDrainWhileBusy: the target of the first probe is kept, or a busy server would never be reached.
+// TestDrainWhileBusy checks that the target of the first probe is kept: a busy server's newest resourceVersion would
+// never be reached.
 func TestDrainWhileBusy(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -62,8 +64,8 @@ func TestDrainWhileBusy(t *testing.T) {
 		calls := 0
 		o := reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 			if calls++; calls == 2 {
-				g.s.put("a/y", "1") // above the first probe's
-				g.s.other(100)      // and below the second's
+				g.s.put("a/y", "1") // above the first probe's resourceVersion
+				g.s.other(100)      // and below the second probe's
 			}
 			return "", nil
 		}}
@@ -80,7 +82,8 @@ func TestDrainWhileBusy(t *testing.T) {
 	})
 }
 
-// TestQuietDrainsNeedAServerWithoutBookmarks: one that has sent bookmarks will send another, however long it takes.
+// TestQuietDrainsNeedAServerWithoutBookmarks checks that silent watches do not end a drain if the server has sent a
+// bookmark before.
 func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -104,7 +107,8 @@ func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestDrainWithoutBookmarks: a server that never sends any gets there too, and not before four silent watches.
+// TestDrainWithoutBookmarks checks that four silent watches, and no fewer, end the drain of a server that never sends
+// bookmarks.
 func TestDrainWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
@@ -123,7 +127,7 @@ func TestDrainWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestSyncedIsNotEarly: the drain watch ends in the middle of what it has to deliver.
+// TestSyncedIsNotEarly checks that Synced is not called if the draining watch ends before the last event.
 func TestSyncedIsNotEarly(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

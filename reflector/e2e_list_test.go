@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// lists returns what was asked for in order to list: the queries of lists and of watches with initial events.
+// lists returns the queries of the requests that list: of lists, and of watches with initial events.
 func (l *live) lists() (queries []string) {
 	for _, r := range l.s.Log() {
 		switch {
@@ -23,7 +23,7 @@ func (l *live) lists() (queries []string) {
 	return queries
 }
 
-// relist makes the reflector miss history.
+// relist makes the reflector list after a compaction.
 func (l *live) relist() {
 	l.t.Helper()
 	l.stop()
@@ -40,8 +40,8 @@ func (l *live) relist() {
 	l.wait("counted by both", l.counted)
 }
 
-// counted: the server has counted what the reflector has. A watch beside a list may still be on its way when the list
-// ends.
+// counted reports whether the server has counted as many requests as the reflector. The request for a watch beside a
+// list may arrive after the list has ended.
 func (l *live) counted() bool {
 	st, c := l.r.Status(), l.s.Counts(configMaps)
 	return st.Pages == c.Lists && st.Probes == c.Probes && st.Watches == c.Watches
@@ -55,7 +55,7 @@ func versioned(v string) func(l *live) {
 	}
 }
 
-// TestLiveLists: how lists are asked for, cold and after a 410, by version of the server.
+// TestLiveLists checks the requests of lists, cold and after a 410, by version of the server.
 func TestLiveLists(t *testing.T) {
 	const page, watchList = "limit=20", "watch NotOlderThan"
 	for _, tt := range []struct {
@@ -82,8 +82,8 @@ func TestLiveLists(t *testing.T) {
 	}
 }
 
-// TestLiveWatchListBreaks: the connection breaks in the middle, in several ways; then it is asked for again, and the
-// sink has seen nothing but an aborted list.
+// TestLiveWatchListBreaks checks that a list by a watch whose connection breaks is requested again, and that the sink
+// sees an aborted list and nothing else.
 func TestLiveWatchListBreaks(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
 		"reset": {Verb: "watch", Times: 1, Break: fakeapi.BreakReset, AfterEvents: 30},
@@ -98,7 +98,7 @@ func TestLiveWatchListBreaks(t *testing.T) {
 			}
 			lines := l.m.lines()
 			if n := count(lines, "ABORT"); n != count(lines, "BEGIN")-1 || name != "429" && n != 1 {
-				t.Errorf("told %q", lines)
+				t.Errorf("sink calls %q", lines)
 			}
 			l.wait("counted by both", l.counted)
 			l.put("cm-001", "2")
@@ -107,15 +107,14 @@ func TestLiveWatchListBreaks(t *testing.T) {
 	}
 }
 
-// TestLivePagesCut: a link that loses the end of every long answer, in several ways; with the first page, and with a
-// later one.
+// TestLivePagesCut checks that pages shrink if every long answer is cut off, from the first page on or later.
 func TestLivePagesCut(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
 		"reset": {Break: fakeapi.BreakReset}, "EOF": {Break: fakeapi.BreakEOF}, "reset later": {Break: fakeapi.BreakReset, After: 2},
 		"EOF later": {Break: fakeapi.BreakEOF, After: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// 20 objects are less, 40 are more.
+			// 20 objects are less than 5,000 bytes, 40 are more.
 			fault.Verb, fault.AfterBytes = "list", 5000
 			l := newLive(t, 200, func(l *live) {
 				l.o.PageSize = 40
@@ -124,7 +123,7 @@ func TestLivePagesCut(t *testing.T) {
 			lines := l.m.lines()
 			if n := count(lines, "BEGIN"); n != 1 || count(lines, "PAGE 20") != 10-2*fault.After ||
 				count(lines, "PAGE 40") != fault.After {
-				t.Errorf("told %q", lines)
+				t.Errorf("sink calls %q", lines)
 			}
 			if got := l.lists(); len(got) > 13 || slices.Contains(got, "limit=10") {
 				t.Errorf("asked for %q", got)

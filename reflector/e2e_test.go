@@ -18,8 +18,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// live is a reflector on real HTTP. Unlike the other tests these wait for real things to happen, without sleeping for a
-// given time.
+// live is a reflector on real HTTP. Its tests run in real time: they poll for a result, without fixed sleeps.
 type live struct {
 	t      *testing.T
 	s      *fakeapi.Server
@@ -51,7 +50,7 @@ func newLive(t *testing.T, objects int, before ...func(l *live)) *live {
 	return l
 }
 
-// start runs a reflector with a client of its own.
+// start runs a reflector with its own client.
 func (l *live) start() {
 	client := kubernetes.NewForConfigOrDie(l.s.Config())
 	lw := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default",
@@ -110,7 +109,7 @@ func (l *live) equal() bool {
 	return maps.Equal(want, l.m.state())
 }
 
-// wait polls until ok.
+// wait polls until ok returns true.
 func (l *live) wait(what string, ok func() bool) {
 	l.t.Helper()
 	deadline := time.NewTimer(time.Minute)
@@ -126,7 +125,7 @@ func (l *live) wait(what string, ok func() bool) {
 	}
 }
 
-// countersAgree compares Status with the server's counts.
+// countersAgree compares the Status with the server's counts.
 func (l *live) countersAgree() {
 	l.t.Helper()
 	st, c := l.r.Status(), l.s.Counts(configMaps)
@@ -157,7 +156,7 @@ func TestLiveColdAndResume(t *testing.T) {
 		t.Errorf("status %+v, requests %q", st, l.s.Requests())
 	}
 	if n := len(l.m.lines()); n != 4 {
-		t.Errorf("told %q", l.m.lines())
+		t.Errorf("sink calls %q", l.m.lines())
 	}
 }
 

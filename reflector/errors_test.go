@@ -23,7 +23,7 @@ import (
 
 var things = schema.GroupResource{Resource: "configmaps"}
 
-// transportErrors are those after which a watch goes on where it was.
+// transportErrors returns the errors after which a watch continues at the same resourceVersion.
 func transportErrors() map[string]error {
 	return map[string]error{
 		"EOF":            io.EOF,
@@ -51,7 +51,7 @@ func deniedErrors() map[string]error {
 	}
 }
 
-// TestErrorWithoutAMessage checks that an error of the server without a message is told by its code and reason.
+// TestErrorWithoutAMessage checks that a server's error without a message is shown with its code and reason.
 func TestErrorWithoutAMessage(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -65,7 +65,7 @@ func TestErrorWithoutAMessage(t *testing.T) {
 	})
 }
 
-// TestErrorsOfTheWatchRequest: the request fails three times, then works.
+// TestErrorsOfTheWatchRequest checks that no list follows a watch request that fails three times and then succeeds.
 func TestErrorsOfTheWatchRequest(t *testing.T) {
 	for name, fault := range transportErrors() {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestErrorsOfTheWatchRequest(t *testing.T) {
 	}
 }
 
-// TestErrorsInTheStream: an ERROR event of any code but 410, after events.
+// TestErrorsInTheStream checks that no list follows an ERROR event with any other code than 410.
 func TestErrorsInTheStream(t *testing.T) {
 	for name, fault := range transportErrors() {
 		var status *apierrors.StatusError
@@ -138,7 +138,7 @@ func TestErrorsInTheStream(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheProbe: they are errors of the connection too.
+// TestErrorsOfTheProbe checks that errors of the probe are errors of the connection too, and cause no list.
 func TestErrorsOfTheProbe(t *testing.T) {
 	faults := transportErrors()
 	faults["410"] = apierrors.NewResourceExpired("odd")
@@ -187,7 +187,7 @@ func TestDenied(t *testing.T) {
 					t.Errorf("status %+v", st)
 				}
 				g.sleep(10 * time.Minute)
-				// Slowly: every 15 s on average, after the first few.
+				// Slowly: every 15 s on average, after the first attempts.
 				st := g.r.Status()
 				if st.Watches < 20 || st.Watches > 80 {
 					t.Errorf("%d watches in ten minutes", st.Watches)
@@ -312,7 +312,8 @@ func TestHangingRequests(t *testing.T) {
 	})
 }
 
-// TestErrorAfterATimeOut: the server that answers after an error may be another one, however the last watch ended.
+// TestErrorAfterATimeOut checks that all look-ups follow an error, even if the last watch ended at its time-out: the
+// next server may be another one.
 func TestErrorAfterATimeOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(3)

@@ -37,14 +37,14 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// gone is how servers before 1.17 said that the history is lost.
+// gone is the 410 of servers before 1.17.
 func gone() *apierrors.StatusError {
 	err := apierrors.NewResourceExpired("too old resource version")
 	err.ErrStatus.Reason = metav1.StatusReasonGone
 	return err
 }
 
-// uncached is what an API server without a watch cache says if etcd was compacted at exactly the next event.
+// uncached is the error of an API server without a watch cache if etcd was compacted at exactly the next event.
 func uncached() *apierrors.StatusError {
 	return apierrors.NewInternalError(errors.New("etcd event received with PrevKv=nil " +
 		"(key=\"/registry/events/a/x\", modRevision=30846, type=PUT)"))
@@ -65,7 +65,8 @@ func TestGoneIsExpired(t *testing.T) {
 	}
 }
 
-// TestResumeThatExpiresLater was one: the server sent what had happened since.
+// TestResumeThatExpiresLater checks that a watch that has delivered events counts as a resume, although a 410 ends it
+// later.
 func TestResumeThatExpiresLater(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -81,8 +82,8 @@ func TestResumeThatExpiresLater(t *testing.T) {
 	})
 }
 
-// TestResumesNeverGoBack: API servers answer 200 and send the 410 after it. Until something else has come it is not
-// known whether a watch is a resume, and Prometheus takes a counter that goes back for a restart. (issue 3)
+// TestResumesNeverGoBack checks that an accepted watch is not counted as a resume before its first message. API servers
+// answer 200 and send the 410 after it, and Prometheus takes a counter that decreases for a restart. (issue 3)
 func TestResumesNeverGoBack(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -112,18 +113,19 @@ func TestResumesNeverGoBack(t *testing.T) {
 	})
 }
 
-// TestResumesThatHold: what shows that the server took the resourceVersion.
+// TestResumesThatHold checks the three proofs of a resume: an equal resourceVersion at the probe, an end in order, an
+// event.
 func TestResumesThatHold(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		// The server stands where we stand: there is no history that it could lack.
+		// The server is at the stream's resourceVersion: it needs no history.
 		g.restart(func() {}, reflector.Options{})
 		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 1 {
 			t.Errorf("level: %+v", st)
 		}
-		// Its end in order, since no message comes.
+		// Its end in order is the proof, since no message arrives.
 		g.restart(func() { g.s.other(1) }, reflector.Options{})
 		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 0 {
 			t.Errorf("silent: %+v", st)
@@ -132,7 +134,7 @@ func TestResumesThatHold(t *testing.T) {
 		if st := g.r.Status(); st.Watches != 2 || st.Resumes != 1 {
 			t.Errorf("ended: %+v", st)
 		}
-		// An event.
+		// An event is the proof.
 		g.s.put("a/x", "2")
 		g.sleep(100 * time.Millisecond)
 		if st := g.r.Status(); st.Watches != 2 || st.Resumes != 2 {
@@ -147,7 +149,7 @@ func TestResumesThatHold(t *testing.T) {
 	})
 }
 
-// TestRetryAfterIsForOnce: an earlier Retry-After has nothing to do with the wait before a second list.
+// TestRetryAfterIsForOnce checks that an earlier Retry-After does not delay a second list.
 func TestRetryAfterIsForOnce(t *testing.T) {
 	bubble(t, func(g *rig) {
 		n := 0
@@ -194,7 +196,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestExpiredInACircle: a server whose history is always too short is not listed without a pause.
+// TestExpiredInACircle checks that lists of a server whose history is always too short are spaced.
 func TestExpiredInACircle(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -210,8 +212,8 @@ func TestExpiredInACircle(t *testing.T) {
 	})
 }
 
-// TestFetchesInVain: the watch is gone for good and has not come to what was fetched, so the list cannot end, whatever
-// else is fetched.
+// TestFetchesInVain checks that a list by metadata stops fetching once its watch has expired below a fetched
+// resourceVersion: it cannot end any more.
 func TestFetchesInVain(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
@@ -230,26 +232,26 @@ func TestFetchesInVain(t *testing.T) {
 		g.missed(func() { g.change(3, 14, 29, 30, 31, 32, 33, 34, 35, 36) }, o)
 		g.sleep(5 * time.Second)
 		if l := g.m.lines(); count(l, "ABORT") != 1 || g.r.Status().Fetches > 5 {
-			t.Errorf("%d were fetched; told %q", g.r.Status().Fetches, l)
+			t.Errorf("%d were fetched; sink calls %q", g.r.Status().Fetches, l)
 		}
 		g.sleep(5 * time.Minute)
 		g.converged()
 		if l := g.m.lines(); count(l, "BEGIN") != 2 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.stop()
 	})
 }
 
-// TestBackoffEndsWithAList checks that errors before a 410 do not put off the list for it, nor those before a list the
-// watch after it. A CRD whose version is not served for some seconds is such a case. Issue 38.
+// TestBackoffEndsWithAList checks that errors before a 410 do not delay its list, and that errors before a list do not
+// delay the next watch. A CRD whose version is not served for some seconds is an example. Issue 38.
 func TestBackoffEndsWithAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		times := g.listTimes()
 		for range 20 {
-			g.r.Relist(reflector.ReasonStore) // so that the last list is a moment ago
+			g.r.Relist(reflector.ReasonStore) // so that the last list is recent
 			g.sleep(time.Second)
 			g.denyWatches(apierrors.NewNotFound(things, ""))
 			g.sleep(20 * time.Second)

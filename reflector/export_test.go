@@ -1,9 +1,9 @@
 package reflector
 
-// What tests of this package reach of its inside, all of it, each with what needs it.
+// The tests' access to unexported parts of this package.
 
-// WithStreams returns o for a reflector that lists by a watch from the beginning: what it does otherwise where a server
-// cuts the smallest page.
+// WithStreams returns o for a reflector that lists by a watch from the beginning, as otherwise after a server has cut
+// off the smallest page.
 func WithStreams(o Options) Options {
 	o.streams = true
 	return o

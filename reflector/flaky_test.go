@@ -20,15 +20,15 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// flakyLink is a proxy whose connections are cut. While it is down new ones are taken and wait, so that no request
-// fails of itself: client-go does not see the outage.
+// flakyLink is a proxy that can cut its connections. While it is down it accepts new connections and holds them, so
+// that no request fails by itself: client-go does not see the outage.
 type flakyLink struct {
 	l      net.Listener
 	target string
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // guarded by mu
-	up    chan struct{}     // guarded by mu; closed while connections are passed on
+	up    chan struct{}     // guarded by mu; closed while connections are forwarded
 }
 
 func newFlakyLink(t *testing.T, target string) *flakyLink {
@@ -70,7 +70,7 @@ func (f *flakyLink) serve(in net.Conn) {
 	_, _ = io.Copy(in, out)
 }
 
-// cut ends every connection that is passed on; new ones wait.
+// cut closes every connection; new connections wait.
 func (f *flakyLink) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,8 +96,9 @@ func (f *flakyLink) pass() {
 	}
 }
 
-// TestOvertakenRewindThroughAFlakyLink: the server is restored, and written past us, while the connection is cut, at
-// random moments of the guards and the drains. None is missed. (Issue 16, A13.) LARDER_SOAK=1 makes 300 rounds.
+// TestOvertakenRewindThroughAFlakyLink checks that every rewind is detected if the server is restored, and overtakes
+// the stream, while the connection is cut at random moments of the guards and the drains. (Issue 16, A13.)
+// LARDER_SOAK=1 makes 300 rounds.
 func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 	rounds := 20
 	if os.Getenv("LARDER_SOAK") != "" {
@@ -105,12 +106,12 @@ func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	places := make(chan struct{}, 10)
+	slots := make(chan struct{}, 10)
 	for n := range rounds {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			places <- struct{}{}
-			defer func() { <-places }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			flakyRound(t, rand.New(rand.NewPCG(seed, uint64(n))))
 		})
 	}
@@ -148,8 +149,8 @@ func flakyRound(t *testing.T, r *rand.Rand) {
 	l.wait("equal after the rewind", l.equal)
 }
 
-// TestOvertakenRewindWhileItIsCompared: the server is restored, and written past us, at a random moment of a start that
-// compares what is held with the server's. None is missed.
+// TestOvertakenRewindWhileItIsCompared checks that every rewind is detected if the server is restored, and overtakes
+// the stream, at a random moment of a start with a comparison.
 func TestOvertakenRewindWhileItIsCompared(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -207,7 +208,7 @@ func (l *live) compare(ctx context.Context) (c reflector.Comparison, err error) 
 	return c, nil
 }
 
-// through starts the reflector with a client whose connections go through the link.
+// through starts the reflector with a client whose connections use the link.
 func (l *live) through(link *flakyLink) {
 	cfg := rest.CopyConfig(l.s.Config())
 	cfg.Host = "http://" + link.l.Addr().String()

@@ -17,7 +17,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestFold: what happens while the list is paged comes as events, on either side of where the pages are.
+// TestFold checks that changes during a list are delivered as events, whether their objects are on earlier or later
+// pages.
 func TestFold(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -39,7 +40,7 @@ func TestFold(t *testing.T) {
 		log := g.m.lines()
 		if end := slices.Index(log, "END 137"); end < 0 ||
 			count(log[:end], "ADDED")+count(log[:end], "MODIFIED")+count(log[:end], "DELETED") != 7 {
-			t.Errorf("told %q", log)
+			t.Errorf("sink calls %q", log)
 		}
 		if st := g.r.Status(); st.Pages != 3 || st.Watches != 1 || st.ResourceVersion != "137" {
 			t.Errorf("status %+v", st)
@@ -54,14 +55,15 @@ func TestFold(t *testing.T) {
 	})
 }
 
-// TestTokenExpires: the server offers a newer token; the list ends when the watch has reached it.
+// TestTokenExpires checks that a list continues with the newer token that the server offers, and ends when the watch
+// has reached it.
 func TestTokenExpires(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
 		g.atPage(2, func() error {
 			time.Sleep(100 * time.Millisecond)
 			g.s.mu.Lock()
-			g.s.snapshots = map[int][]*corev1.ConfigMap{} // tokens only: the watch's history is still there
+			g.s.snapshots = map[int][]*corev1.ConfigMap{} // tokens only: the watch's history remains
 			g.s.mu.Unlock()
 			g.s.put("a/05", "2")
 			g.s.remove("a/06")
@@ -77,13 +79,14 @@ func TestTokenExpires(t *testing.T) {
 			t.Errorf("status %+v, errors %v", st, g.errs)
 		}
 		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.stop()
 	})
 }
 
-// TestTokenExpiresAndTheWatchLags: the pages are newer than the folded watch. It must reach them before the end.
+// TestTokenExpiresAndTheWatchLags checks that a list with pages that are newer than the folded watch ends only when the
+// watch has reached them.
 func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 	for _, byBookmark := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by bookmark %v", byBookmark), func(t *testing.T) {
@@ -110,12 +113,12 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 				g.start(reflector.Options{PageSize: 10})
 				g.sleep(2 * time.Second)
 				if l := g.m.lines(); count(l, "PAGE") < 3 || count(l, "END") != 0 {
-					t.Errorf("told %q", l)
+					t.Errorf("sink calls %q", l)
 				}
 				g.sleep(60 * time.Second)
 				g.converged()
 				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "END 1") != 1 || slices.Contains(l, "END 130") {
-					t.Errorf("told %q", l)
+					t.Errorf("sink calls %q", l)
 				}
 				g.s.onWatch = nil
 				g.sleep(60 * time.Second)
@@ -125,7 +128,7 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 	}
 }
 
-// TestFoldedWatchBreaks: it goes on where it was, and the list does not mind.
+// TestFoldedWatchBreaks checks that a folded watch continues at its resourceVersion, and that the list survives.
 func TestFoldedWatchBreaks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -144,7 +147,7 @@ func TestFoldedWatchBreaks(t *testing.T) {
 		g.sleep(20 * time.Second)
 		g.converged()
 		if l := g.m.lines(); !slices.Contains(l, "END 133") || count(l, "BEGIN") != 1 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		var at []string
 		for _, r := range g.s.seen() {
@@ -162,7 +165,8 @@ func TestFoldedWatchBreaks(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchExpires: consistent pages still make a state, from which the watch then expires.
+// TestFoldedWatchExpires checks that consistent pages complete the list without the watch; the next watch expires and
+// causes a list.
 func TestFoldedWatchExpires(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -170,7 +174,7 @@ func TestFoldedWatchExpires(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			g.s.put("a/00", "2")
 			time.Sleep(100 * time.Millisecond)
-			g.s.untold(func() { g.s.put("a/01", "2") })
+			g.s.withoutEvents(func() { g.s.put("a/01", "2") })
 			g.s.cut(apierrors.NewResourceExpired("too old"))
 			g.s.mu.Lock()
 			g.s.floor = g.s.rv
@@ -184,14 +188,15 @@ func TestFoldedWatchExpires(t *testing.T) {
 		g.converged()
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 1 || count(l, "END") != 2 || count(l, "BEGIN Expired") != 1 ||
 			count(l, "ABORT") != 0 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
-		g.wantErrs("too old", "too old resource version: 131 (132)") // the folded watch, and the one after the list
+		g.wantErrs("too old", "too old resource version: 131 (132)") // of the folded watch, and of the watch after the list
 		g.stop()
 	})
 }
 
-// TestFoldedWatchAndTokenExpire: then there is no consistent state to be had.
+// TestFoldedWatchAndTokenExpire checks that the list is made again if both its watch and its token expire: no
+// consistent state remains.
 func TestFoldedWatchAndTokenExpire(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -207,7 +212,7 @@ func TestFoldedWatchAndTokenExpire(t *testing.T) {
 		g.sleep(20 * time.Second)
 		g.converged()
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 || st.Pages != 2+3 || st.Err != nil {
 			t.Errorf("status %+v", st)
@@ -217,7 +222,8 @@ func TestFoldedWatchAndTokenExpire(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchExpiresAfterTheToken: some pages are newer than the watch can ever get.
+// TestFoldedWatchExpiresAfterTheToken checks that the list is made again if some pages are newer than the expired watch
+// can ever reach.
 func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -241,14 +247,15 @@ func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
 		g.sleep(10 * time.Minute)
 		g.converged()
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.wantErrs("too old resource version: 130 (131)")
 		g.stop()
 	})
 }
 
-// TestFoldedWatchExpiredIsInTheStatus: the pages go on without it, but there is no watch, and Status says why.
+// TestFoldedWatchExpiredIsInTheStatus checks that the pages continue without the expired watch, and that Status.Err
+// shows its error.
 func TestFoldedWatchExpiredIsInTheStatus(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -273,21 +280,21 @@ func TestFoldedWatchExpiredIsInTheStatus(t *testing.T) {
 	})
 }
 
-// wantErrs compares what OnError was told: each error has to contain its text.
+// wantErrs checks the errors that OnError received: each must contain its text.
 func (g *rig) wantErrs(texts ...string) {
 	g.t.Helper()
 	if len(g.errs) != len(texts) {
-		g.t.Errorf("OnError was told %v, want %q", g.errs, texts)
+		g.t.Errorf("OnError received %v, want %q", g.errs, texts)
 		return
 	}
 	for n, text := range texts {
 		if !strings.Contains(g.errs[n].Error(), text) {
-			g.t.Errorf("OnError was told %v, want %q", g.errs[n], text)
+			g.t.Errorf("OnError received %v, want %q", g.errs[n], text)
 		}
 	}
 }
 
-// TestResumeOfTheFoldedWatchIsTakenBack: 200 and then 410 is no resume.
+// TestResumeOfTheFoldedWatchIsTakenBack checks that a 200 that a 410 follows is no resume.
 func TestResumeOfTheFoldedWatchIsTakenBack(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -323,7 +330,7 @@ func (g *rig) stuck(d time.Duration) {
 	}
 }
 
-// TestFoldedWatchIsDead: a half-open watch is replaced while the pages take their time.
+// TestFoldedWatchIsDead checks that a half-open watch is replaced while the pages are slow.
 func TestFoldedWatchIsDead(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -334,7 +341,7 @@ func TestFoldedWatchIsDead(t *testing.T) {
 		g.s.put("a/00", "2")
 		g.sleep(3 * time.Minute)
 		if l := g.m.lines(); count(l, "MODIFIED a/00") != 1 || count(l, "END") != 0 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.sleep(5 * time.Minute)
 		g.converged()
@@ -342,7 +349,7 @@ func TestFoldedWatchIsDead(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchIsShort: one that ends at once is not opened again without a pause.
+// TestFoldedWatchIsShort checks that a watch that ends at once is not opened again without a back-off.
 func TestFoldedWatchIsShort(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -364,7 +371,8 @@ func TestFoldedWatchIsShort(t *testing.T) {
 	})
 }
 
-// TestTokenExpiresWithoutBookmarks: what cannot be proven must not take for ever.
+// TestTokenExpiresWithoutBookmarks checks that a list ends after several silent watches if no bookmark can prove that
+// the watch has reached the last page.
 func TestTokenExpiresWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
@@ -384,7 +392,7 @@ func TestTokenExpiresWithoutBookmarks(t *testing.T) {
 		g.sleep(5 * time.Second)
 		g.converged()
 		if l := g.m.lines(); count(l, "END 130") != 1 || count(l, "BEGIN") != 1 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.stop()
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// wantRelist fails unless exactly one relist was made, for that reason, and the sink has what the server has.
+// wantRelist fails unless exactly one relist was made, for that reason, and the sink has the server's objects.
 func (g *rig) wantRelist(reason reflector.Reason) {
 	g.t.Helper()
 	st := g.r.Status()
@@ -45,7 +45,7 @@ func TestAheadOfServer(t *testing.T) {
 }
 
 func TestRewoundServerHasOvertakenUs(t *testing.T) {
-	// What the server did before the backup, in the lost part of history, and after it.
+	// The server's changes in the lost part of history, and after the restore.
 	tests := []struct {
 		name         string
 		lost, after  func(s *server)
@@ -89,7 +89,7 @@ func TestRewoundWhileRunning(t *testing.T) {
 		g.s.put("a/x", "1")
 		b := g.s.backup()
 		g.start(reflector.Options{})
-		g.s.put("a/y", "1") // comes as an event: the guard must know events too
+		g.s.put("a/y", "1") // arrives as an event: the guard must know events too
 		g.sleep(time.Second)
 		g.s.restore(b)
 		g.s.other(50)
@@ -145,7 +145,8 @@ func TestChangesSinceAreNoRewind(t *testing.T) {
 	}
 }
 
-// TestGuardRaces changes the looked-up object in every gap between two requests of a connect.
+// TestGuardRaces checks that a change of the looked-up object in any gap between two requests of a connect is no
+// rewind.
 func TestGuardRaces(t *testing.T) {
 	changes := map[string]func(s *server){
 		"update":   func(s *server) { s.put("a/x", "2") },
@@ -179,7 +180,7 @@ func TestGuardRaces(t *testing.T) {
 	}
 }
 
-// TestNoFalseRewindUnderLoad writes all the time while the connection is lost again and again.
+// TestNoFalseRewindUnderLoad checks that constant writes and lost connections never look like a rewind.
 func TestNoFalseRewindUnderLoad(t *testing.T) {
 	bubble(t, func(g *rig) {
 		for i := range 20 {
@@ -216,9 +217,9 @@ func TestNoFalseRewindUnderLoad(t *testing.T) {
 	})
 }
 
-// TestDoubtsSurviveALostConnection: the new history's events push the proof out of the newest before
-// the drain is over. The next connect must ask for it all the same.
-func TestDoubtsSurviveALostConnection(t *testing.T) {
+// TestAwaitedObjectsSurviveALostConnection checks that the next connect looks up the objects whose event was still
+// awaited, although events of the new history have displaced them from the newest objects.
+func TestAwaitedObjectsSurviveALostConnection(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		b := g.s.backup()
@@ -252,8 +253,8 @@ func TestDoubtsSurviveALostConnection(t *testing.T) {
 	})
 }
 
-// TestNothingOfAnotherHistoryIsStored: the event or bookmark that proves the rewind is not delivered, so a crash
-// right then leaves a resourceVersion at which the guard finds it again.
+// TestNothingOfAnotherHistoryIsStored checks that the event or bookmark that proves a rewind is not delivered. After a
+// crash at that moment the stored resourceVersion lets the guard detect it again.
 func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
 	for _, bookmark := range []bool{true, false} {
 		bubble(t, func(g *rig) {
@@ -272,14 +273,15 @@ func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
 			}
 			g.sleep(10 * time.Second)
 			if l := g.m.lines(); len(l) < 2 || l[0] != "MUSTLIST Rewound" || l[1] != "BEGIN Rewound" {
-				t.Errorf("told %q", l)
+				t.Errorf("sink calls %q", l)
 			}
 			g.stop()
 		})
 	}
 }
 
-// TestSeveralChangesAtOneVersion: kube-apiserver never does it, others may: the first of them is not the last.
+// TestSeveralChangesAtOneVersion checks that all events at one resourceVersion are delivered. kube-apiserver never
+// sends two; others may.
 func TestSeveralChangesAtOneVersion(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -11,16 +11,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestHangingResourcesDoNotHurtOthers cites kubernetes#101078 and issue 38: of 60 resources half have a conversion
-// webhook that does not answer, so that their requests fail after 30 s. The others are live nearly as soon as they
-// would be without them: after a start, after a lost connection, and after a restart of the API server. Before, two
+// TestHangingResourcesDoNotHurtOthers cites kubernetes#101078 and issue 38: the conversion webhook of half of 60
+// resources does not answer, so that their requests fail after 30 s. The test checks that the others are live nearly as
+// soon as without them: after a start, after a lost connection, and after a restart of the API server. Before, two
 // lists that hung stopped every resource that had not synced, for minutes.
 func TestHangingResourcesDoNotHurtOthers(t *testing.T) {
 	broken := apierrors.NewInternalError(errors.New("conversion webhook failed: context deadline exceeded"))
 	const all, hanging = 60, 30
 	run := func(t *testing.T, what string, hangs bool) (took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			hang := func(m *ganger) {
+			hang := func(m *member) {
 				m.answers(func(ctx context.Context) error {
 					trace := httptrace.ContextClientTrace(ctx) // as net/http does
 					trace.GetConn("")
@@ -33,7 +33,7 @@ func TestHangingResourcesDoNotHurtOthers(t *testing.T) {
 					}
 				})
 			}
-			g := newGang(t, all, func(i int, m *ganger) {
+			g := newFleet(t, all, func(i int, m *member) {
 				if hangs && what == "start" && i < hanging {
 					hang(m)
 				}

@@ -16,9 +16,9 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// hook is code of the user that misbehaves at its first calls.
+// hook is a user's function that hangs or panics at its first calls.
 type hook struct {
-	bad      atomic.Int32 // how many calls still misbehave
+	bad      atomic.Int32 // how many calls still hang or panic
 	panics   bool         // otherwise they hang
 	calls    atomic.Int32
 	released chan struct{}
@@ -41,7 +41,7 @@ func (h *hook) call() {
 	<-h.released
 }
 
-// options has the hook as the function that is asked at a connect.
+// options returns options with the hook as Verify.
 func (h *hook) options() reflector.Options {
 	return reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 		h.call()
@@ -49,7 +49,7 @@ func (h *hook) options() reflector.Options {
 	}}
 }
 
-// end ends the run, and wants that to take no longer than a function of the user may.
+// end ends the run, and checks that this takes no longer than callWait.
 func (g *rig) end() {
 	g.t.Helper()
 	begun := time.Now()
@@ -62,8 +62,8 @@ func (g *rig) end() {
 	}
 }
 
-// TestHooksThatHang: a call of Verify that never returns is an error like any other after its time, and does
-// not keep Run from ending. (issue 3)
+// TestHooksThatHang checks that a call of Verify that never returns is an error after its time-out, and does not keep
+// Run from ending. (issue 3)
 func TestHooksThatHang(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -89,7 +89,7 @@ func TestHooksThatHang(t *testing.T) {
 	})
 }
 
-// TestHookThatNeverReturns: calls that were left to themselves do not pile up.
+// TestHookThatNeverReturns checks that abandoned calls do not pile up.
 func TestHookThatNeverReturns(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -110,7 +110,7 @@ func TestHookThatNeverReturns(t *testing.T) {
 	})
 }
 
-// TestHooksThatPanic: with ReallyCrash off, that is an error like any other.
+// TestHooksThatPanic checks that a panic is an error like any other, with ReallyCrash off.
 func TestHooksThatPanic(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -139,7 +139,7 @@ func (b badStop) Stop() {
 	b.Interface.Stop()
 }
 
-// TestStop: a Stop that never returns, or panics, holds up neither the next watch nor the end of Run.
+// TestStop checks that a Stop that never returns, or panics, delays neither the next watch nor the end of Run.
 func TestStop(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -173,7 +173,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopOfALateWatch: the watch of a request that was left to itself is stopped without any harm.
+// TestStopOfALateWatch checks that the watch of an abandoned request is stopped, and that a panic of its Stop is
+// harmless.
 func TestStopOfALateWatch(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestLeftOutComesLast: clients of an earlier process may know each state that the server had until now, and none of
-// them has the object. So it comes after the last of them, and before Synced.
+// TestLeftOutComesLast checks that an object that was left out is delivered after the server's present state and before
+// Synced. Clients of an earlier process may know any state so far, without the object.
 func TestLeftOutComesLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(s *server)
@@ -44,13 +44,14 @@ func TestLeftOutComesLast(t *testing.T) {
 	}
 }
 
-// leftOut returns the checkpoint of a reflector that has left out the first state of an object.
+// leftOut returns the checkpoint of a sink that has left out the first state of an object.
 func leftOut(key string) *reflector.Checkpoint {
 	return &reflector.Checkpoint{ResourceVersion: "101", LeftOut: []entry.ObjectRef{{Key: key, UID: "uid-1",
 		ResourceVersion: "101"}}}
 }
 
-// TestManyLeftOut: look-ups that take longer than the watch lasts whose end they are at are no lost connection.
+// TestManyLeftOut checks that the watch does not count as lost if the look-ups of left-out objects take longer than its
+// time-out.
 func TestManyLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(100)
@@ -79,7 +80,7 @@ func TestManyLeftOut(t *testing.T) {
 	})
 }
 
-// TestLeftOutOverdue: once a look-up has returned, nothing is overdue.
+// TestLeftOutOverdue checks that ErrOverdue is cleared once the look-up has returned.
 func TestLeftOutOverdue(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -90,7 +91,7 @@ func TestLeftOutOverdue(t *testing.T) {
 		g.stop()
 		g.errs = nil
 		g.m.cp = leftOut("a/x")
-		d := newDeaf(g.s, func(r request) bool { return r.FieldSelector != "" })
+		d := newStuckLister(g.s, func(r request) bool { return r.FieldSelector != "" })
 		g.startOn(d, reflector.Options{TypeDescription: "*v1.ConfigMap"})
 		g.sleep(requestTimeout + callWait + time.Minute)
 		if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrOverdue) {

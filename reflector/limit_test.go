@@ -22,7 +22,7 @@ import (
 	requests "github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// link is a ListerWatcher whose answers take their time; those that take longer than a request has do not come.
+// link is a ListerWatcher with slow answers; an answer that is slower than its request's time-out is lost.
 type link struct {
 	*server
 	perObject func() time.Duration
@@ -41,7 +41,7 @@ func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtim
 	}
 }
 
-// limits are those of the pages that were asked for.
+// limits returns the limits of the requested pages.
 func (g *rig) limits() (limits []int64) {
 	for _, r := range g.s.seen() {
 		if !r.Watch && !r.probe() {
@@ -58,7 +58,7 @@ func (g *rig) wantLimits(want ...int64) {
 	}
 }
 
-// TestFirstPages: little is asked for while nothing is known; the next list begins with what the last one came to.
+// TestFirstPages checks that the first pages of a run are small, and that the next list starts with the last limit.
 func TestFirstPages(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(6000)
@@ -73,8 +73,8 @@ func TestFirstPages(t *testing.T) {
 	})
 }
 
-// TestPagesTooSlow: the first page does not come in its time until there is less of it; what did come is not doubled,
-// as that would not. When the link is better, pages grow again.
+// TestPagesTooSlow checks that the first page shrinks until it arrives in time, that a slow page does not double the
+// limit, and that pages grow again on a better link.
 func TestPagesTooSlow(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(2000)
@@ -83,7 +83,7 @@ func TestPagesTooSlow(t *testing.T) {
 		g.sleep(4 * time.Minute) // 90 s of 500, back-off, 90 s of 250, back-off, 25 s of 62
 		g.wantLimits(500, 250, 62, 62, 62)
 		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 || len(g.errs) != 2 {
-			t.Errorf("told %q, errors %v", l, g.errs)
+			t.Errorf("sink calls %q, errors %v", l, g.errs)
 		}
 		g.s.mu.Lock()
 		perObject = time.Millisecond
@@ -98,7 +98,7 @@ func TestPagesTooSlow(t *testing.T) {
 	})
 }
 
-// cutErrors are what clients see of answers that did not come in time, or not to their end.
+// cutErrors returns the errors of answers that timed out or broke off, as clients see them.
 func cutErrors() map[string]error {
 	body := "unexpected error when reading response body. Please retry. Original error: %w"
 	return map[string]error{
@@ -115,7 +115,7 @@ func cutErrors() map[string]error {
 	}
 }
 
-// refusals are what says nothing about the size of the answer.
+// refusals returns errors that say nothing about the size of the answer.
 func refusals() map[string]error {
 	all := transportErrors()
 	for _, cut := range []string{"timeout", "unexpected EOF", "504", "400"} { // 400 begins the list anew
@@ -128,7 +128,7 @@ func refusals() map[string]error {
 	return all
 }
 
-// TestIsCut: what says that less might come.
+// TestIsCut checks which errors mean that a smaller answer might arrive.
 func TestIsCut(t *testing.T) {
 	for name, err := range cutErrors() {
 		if !requests.Cut(fmt.Errorf("list things: %w", err)) {
@@ -144,7 +144,8 @@ func TestIsCut(t *testing.T) {
 	}
 }
 
-// TestPagesCut: a page in the middle of a list is asked for again, with half the limit if its answer was cut.
+// TestPagesCut checks that a page in the middle of a list is requested again, with half the limit if its answer was cut
+// off.
 func TestPagesCut(t *testing.T) {
 	try := func(want []int64, faults map[string]error) {
 		for name, fault := range faults {
@@ -164,7 +165,7 @@ func TestPagesCut(t *testing.T) {
 					g.converged()
 					g.wantLimits(want...)
 					if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 || len(g.errs) != 2 {
-						t.Errorf("told %q, errors %v", l, g.errs)
+						t.Errorf("sink calls %q, errors %v", l, g.errs)
 					}
 					g.stop()
 				})
@@ -175,7 +176,7 @@ func TestPagesCut(t *testing.T) {
 	try([]int64{100, 100, 100, 100, 100}, refusals())
 }
 
-// TestFirstPageCut: the limit outlives the attempt, and has an end.
+// TestFirstPageCut checks that a lower limit survives a failed list, and has a minimum.
 func TestFirstPageCut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(10)
@@ -195,7 +196,7 @@ func TestFirstPageCut(t *testing.T) {
 	})
 }
 
-// TestPagesAlwaysCut: a link that cuts every long answer at once has few of them to cut.
+// TestPagesAlwaysCut checks that a link that cuts off every long answer cuts off only a few.
 func TestPagesAlwaysCut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(2000)
@@ -227,7 +228,7 @@ func TestPagesAlwaysCut(t *testing.T) {
 	})
 }
 
-// TestPagesOfLargeObjects: a page aims at pageBytes, whatever the number of objects.
+// TestPagesOfLargeObjects checks that a page aims at 16 MiB, not at a number of objects.
 func TestPagesOfLargeObjects(t *testing.T) {
 	bubble(t, func(g *rig) {
 		large := strings.Repeat("x", 100<<10)
@@ -241,7 +242,7 @@ func TestPagesOfLargeObjects(t *testing.T) {
 		g.start(reflector.Options{})
 		g.sleep(time.Second)
 		g.converged()
-		// 163 are 16 MiB. The last of them reach into the small ones, and then pages grow again.
+		// 163 objects are 16 MiB. The last page of them reaches into the small ones; then pages grow again.
 		g.wantLimits(500, 163, 163, 163, 163, 326, 652)
 		g.stop()
 	})

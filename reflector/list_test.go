@@ -19,14 +19,14 @@ import (
 	requests "github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// fill creates n objects, a/00 and on.
+// fill creates n objects, from a/00 on.
 func (g *rig) fill(n int) {
 	for i := range n {
 		g.s.put(fmt.Sprintf("a/%02d", i), "1")
 	}
 }
 
-// atPage runs f before the n-th page (from 1) is answered; f may answer in its place.
+// atPage runs f before the n-th page (from 1) is answered; f may return an error as its answer.
 func (g *rig) atPage(n int, f func() error) {
 	seen := 0
 	g.s.onList = func(r request) (runtime.Object, error) {
@@ -69,7 +69,7 @@ func TestPages(t *testing.T) {
 				t.Errorf("listed with %s", asJSON(r))
 			}
 		}
-		// The same watch goes on.
+		// The same watch continues.
 		g.s.put("a/00", "2")
 		g.sleep(0)
 		g.converged()
@@ -77,7 +77,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestOnePageAhead: the next page is fetched while the sink takes the last, and never more.
+// TestOnePageAhead checks that the next page, and no further one, is fetched while the sink takes a page.
 func TestOnePageAhead(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(50)
@@ -112,7 +112,8 @@ func TestServerIgnoresLimit(t *testing.T) {
 	})
 }
 
-// TestErrorsOfPages: the same page again, or less of it, nothing begins anew.
+// TestErrorsOfPages checks that a failed page is requested again, or a smaller one, and that the list does not start
+// anew.
 func TestErrorsOfPages(t *testing.T) {
 	for name, fault := range transportErrors() {
 		if apierrors.IsBadRequest(fault) {
@@ -143,7 +144,7 @@ func TestErrorsOfPages(t *testing.T) {
 					t.Errorf("status %+v, errors %v", st, g.errs)
 				}
 				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 || count(l, "PAGE") != pages {
-					t.Errorf("told %q", l)
+					t.Errorf("sink calls %q", l)
 				}
 				g.stop()
 			})
@@ -151,7 +152,7 @@ func TestErrorsOfPages(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheFirstPage: nothing has begun, so the sink hears of nothing.
+// TestErrorsOfTheFirstPage checks that the sink is not called for a list whose first page fails.
 func TestErrorsOfTheFirstPage(t *testing.T) {
 	faults := transportErrors()
 	for k, v := range deniedErrors() {
@@ -174,7 +175,7 @@ func TestErrorsOfTheFirstPage(t *testing.T) {
 				g.wantLog()
 				g.sleep(2 * time.Minute)
 				if l := g.m.lines(); !slices.Equal(l[:4], []string{"BEGIN Cold", "PAGE 5", "END 105", "SYNCED"}) {
-					t.Errorf("told %q", l)
+					t.Errorf("sink calls %q", l)
 				}
 				if st := g.r.Status(); st.Lists != 4 || st.Err != nil || len(g.errs) != 3 {
 					t.Errorf("status %+v, errors %v", st, g.errs)
@@ -185,7 +186,7 @@ func TestErrorsOfTheFirstPage(t *testing.T) {
 	}
 }
 
-// TestTokenIsNoGood: without another token, the list begins again.
+// TestTokenIsNoGood checks that the list begins again if its token is refused and no other one is offered.
 func TestTokenIsNoGood(t *testing.T) {
 	faults := map[string]error{
 		"410 without a token": apierrors.NewResourceExpired("no"),
@@ -203,7 +204,7 @@ func TestTokenIsNoGood(t *testing.T) {
 				g.sleep(10 * time.Second)
 				g.converged()
 				if l := g.m.lines(); count(l, "BEGIN StoreIncomplete") != 2 || count(l, "ABORT") != 1 || count(l, "END") != 1 {
-					t.Errorf("told %q", l)
+					t.Errorf("sink calls %q", l)
 				}
 				if st := g.r.Status(); st.Relists[reflector.ReasonStore] != 2 || len(st.Relists) != 1 || st.Err != nil {
 					t.Errorf("status %+v", st)
@@ -214,7 +215,7 @@ func TestTokenIsNoGood(t *testing.T) {
 	}
 }
 
-// TestRelistDuringAList: another follows, and does not wait for a watch that is still being opened.
+// TestRelistDuringAList checks that another list follows, without waiting for a watch that is still being opened.
 func TestRelistDuringAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(15)
@@ -235,7 +236,7 @@ func TestRelistDuringAList(t *testing.T) {
 	})
 }
 
-// TestStopWhileListing: Run returns with nothing running, whatever is under way.
+// TestStopWhileListing checks that Run returns during a page, a retry and a watch request, and leaves no goroutine.
 func TestStopWhileListing(t *testing.T) {
 	for name, setup := range map[string]func(g *rig){
 		"a page hangs": func(g *rig) {
@@ -258,14 +259,14 @@ func TestStopWhileListing(t *testing.T) {
 				g.start(reflector.Options{PageSize: 10})
 				g.stop()
 				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 1 || count(l, "END") != 0 {
-					t.Errorf("told %q", l)
+					t.Errorf("sink calls %q", l)
 				}
 			})
 		})
 	}
 }
 
-// TestVersionsOfItemsDoNotCount: the state is at the list's resourceVersion, not at an item's.
+// TestVersionsOfItemsDoNotCount checks that the state is at the list's resourceVersion, not at an item's.
 func TestVersionsOfItemsDoNotCount(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -278,7 +279,7 @@ func TestVersionsOfItemsDoNotCount(t *testing.T) {
 	})
 }
 
-// TestListOfStraysOnly: it is thrown away and tried again, and says so.
+// TestListOfStraysOnly checks that a list with nothing but strays is aborted, retried, and shown in the Status.
 func TestListOfStraysOnly(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.onList = func(r request) (runtime.Object, error) {
@@ -302,7 +303,8 @@ func TestListOfStraysOnly(t *testing.T) {
 	})
 }
 
-// TestStraysOfAList: the rest is delivered, and nothing can be resumed from until a list has none.
+// TestStraysOfAList checks that the other objects are delivered, and that the sink receives no resourceVersion until a
+// list has no strays.
 func TestStraysOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -351,7 +353,7 @@ func TestRetryAfterOfABrokenList(t *testing.T) {
 
 // TestTokenIsAlwaysRefused checks that a server that refuses every continue token, and offers no other, is listed in
 // one answer, as by client-go's pager. Before, the same pages were requested again and again. Servers that keep their
-// history in a database answer a token whose revision was compacted with another code than 410. Issue 38.
+// history in a database answer a token of a compacted revision with another code than 410. Issue 38.
 func TestTokenIsAlwaysRefused(t *testing.T) {
 	for name, fault := range map[string]error{
 		"410": apierrors.NewResourceExpired("no"),

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// denyWatches makes the server refuse watches from now on, and cuts the open ones.
+// denyWatches makes the server refuse watches with err from now on, and cuts the open ones.
 func (g *rig) denyWatches(err error) {
 	g.s.mu.Lock()
 	g.s.onWatch = func(context.Context, request) (watch.Interface, error) { return nil, err }
@@ -32,7 +32,7 @@ func (g *rig) allowWatches() {
 	g.s.onWatch = nil
 }
 
-// listTimes records when lists begin, from their first page.
+// listTimes records when lists begin, by their first page.
 func (g *rig) listTimes() *[]time.Time {
 	var times []time.Time
 	g.s.onList = func(r request) (runtime.Object, error) {
@@ -115,8 +115,8 @@ func TestListOnlyAge(t *testing.T) {
 	})
 }
 
-// TestListsAreDeniedToo checks that a resource of which lists are denied as well, such as that of a deleted custom
-// resource, does not count as listed, and is resumed once it is served again. Issue 38, G.
+// TestListsAreDeniedToo checks a resource whose lists are denied as well, such as a deleted custom resource: it does
+// not count as listed, and is resumed once it is served again. Issue 38, G.
 func TestListsAreDeniedToo(t *testing.T) {
 	for name, fault := range deniedErrors() {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestListOnlyAfterARestart(t *testing.T) {
 	})
 }
 
-// TestNeitherListedNorWatched checks that a denied list is no list-only resource.
+// TestNeitherListedNorWatched checks that a resource whose lists are denied does not count as list-only.
 func TestNeitherListedNorWatched(t *testing.T) {
 	bubble(t, func(g *rig) {
 		denied := apierrors.NewForbidden(things, "", errors.New("no"))
@@ -205,7 +205,7 @@ func TestNeitherListedNorWatched(t *testing.T) {
 		n := 0
 		g.s.onList = func(request) (runtime.Object, error) {
 			if n++; n > 1000 {
-				time.Sleep(time.Minute) // so that time passes, whatever the reflector does
+				time.Sleep(time.Minute) // so that time passes even in a busy loop
 			}
 			return nil, denied
 		}
@@ -236,8 +236,8 @@ func TestListOnlyIsSpread(t *testing.T) {
 	})
 }
 
-// TestListOnlyWithoutResourceVersion checks the same of a server whose lists have no resourceVersion, such as
-// metrics.k8s.io: the interval is the same, and no watch is tried between two lists.
+// TestListOnlyWithoutResourceVersion checks a server whose lists have no resourceVersion, such as metrics.k8s.io: lists
+// follow at the same interval, and no watch is tried between two of them.
 func TestListOnlyWithoutResourceVersion(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noListRV = true
@@ -261,9 +261,9 @@ func TestListOnlyWithoutResourceVersion(t *testing.T) {
 	})
 }
 
-// TestListOnlyByMetadata checks that these lists are made by metadata where that pays: only changed objects are
-// fetched. Without a watch a list is the state at one resourceVersion only if no fetched object has changed meanwhile;
-// otherwise whole objects are listed.
+// TestListOnlyByMetadata checks that lists of a resource that cannot be watched are made by metadata where that pays:
+// only changed objects are fetched. Without a watch the list is the state at one resourceVersion only if no fetched
+// object has changed meanwhile; otherwise whole objects are listed.
 func TestListOnlyByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}
@@ -280,7 +280,7 @@ func TestListOnlyByMetadata(t *testing.T) {
 			t.Errorf("%d lists by metadata, status %+v", meta.lists, st)
 		}
 
-		// The objects change whenever one has been fetched.
+		// The object changes whenever it has been fetched.
 		fetched := 0
 		g.s.mu.Lock()
 		g.s.afterList = func(r request) {

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestLive: what OnLive is told of each way in which a connection may end, and of none that is routine.
+// TestLive checks the calls of OnLive for each way in which a connection may end; routine reconnects cause none.
 func TestLive(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   func(g *rig)
@@ -73,7 +73,7 @@ func TestLive(t *testing.T) {
 				tt.do(g)
 				g.sleep(10 * time.Minute)
 				if !slices.Equal(g.live, tt.want) || !g.r.Live() {
-					t.Errorf("OnLive was told %v, want %v", g.live, tt.want)
+					t.Errorf("OnLive received %v, want %v", g.live, tt.want)
 				}
 				g.converged()
 				g.stop()
@@ -82,7 +82,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLiveAfterSynced: not before the sink has been told that everything precedes, and not while the drain goes on.
+// TestLiveAfterSynced checks that Live is false until Synced has returned, and during the drain.
 func TestLiveAfterSynced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

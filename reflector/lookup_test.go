@@ -62,7 +62,7 @@ func TestAtMostFiveLookups(t *testing.T) {
 	})
 }
 
-// TestLookupsThatCannotWork: the guard is off, and nothing else suffers.
+// TestLookupsThatCannotWork checks that the rewind check is off, and everything else works, if look-ups are impossible.
 func TestLookupsThatCannotWork(t *testing.T) {
 	setups := map[string]func(s *server){
 		"the field selector is overwritten": func(s *server) { s.fixedSelector = "metadata.namespace=a" },
@@ -130,7 +130,7 @@ func TestVerifyHook(t *testing.T) {
 	})
 }
 
-// TestLookupAheadOfTheProbe: reads that are not consistent with each other do not make a rewind.
+// TestLookupAheadOfTheProbe checks that a look-up that is newer than the probe is no rewind.
 func TestLookupAheadOfTheProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -162,7 +162,8 @@ func TestLookupAheadOfTheProbe(t *testing.T) {
 	})
 }
 
-// TestVerifyBeforeAList: its reason replaces a weaker one, since the list is made anyway and may have to rewrite.
+// TestVerifyBeforeAList checks that a reason of Verify replaces the reason of a due list if only Verify's needs a
+// rewrite.
 func TestVerifyBeforeAList(t *testing.T) {
 	tests := []struct {
 		due, verify, want reflector.Reason
@@ -178,7 +179,7 @@ func TestVerifyBeforeAList(t *testing.T) {
 				return tt.verify, nil
 			}})
 			if l := g.m.lines(); l[0] != "BEGIN "+string(tt.want) {
-				t.Errorf("%s due, Verify says %s: told %q", tt.due, tt.verify, l)
+				t.Errorf("%s due, Verify says %s: sink calls %q", tt.due, tt.verify, l)
 			}
 			g.stop()
 		})

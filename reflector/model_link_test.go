@@ -11,13 +11,13 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// drawLink draws whether there is a link, which a neighbour uses too.
+// drawLink draws whether the reflector shares a Limiter with a neighbour.
 func (m *model) drawLink() {
-	m.nobody = errRefused
+	m.dialErr = errRefused
 	if !rapid.Bool().Draw(m.t, "link") {
 		return
 	}
-	m.l, m.nobody = limiter.New(), errNobody
+	m.l, m.dialErr = limiter.New(), errNoListener
 	m.o.Limiter = m.l
 	m.neighbour = &rig{t: m.t, s: newServer(), m: newMemory()}
 	m.neighbour.s.put("a/x", "1")
@@ -32,19 +32,19 @@ func (m *model) cutNeighbour() {
 	m.neighbour.s.cut(m.statusError())
 }
 
-// deafen makes the next requests heed no context.
-func (m *model) deafen() {
+// stick makes the next requests ignore their context.
+func (m *model) stick() {
 	n := rapid.IntRange(1, 2).Draw(m.t, "n")
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	m.deaf, m.deafened = n, true
+	m.stuck, m.wasStuck = n, true
 }
 
-// deafness is how long a request takes that does not heed its context.
-const deafness = 7 * time.Minute
+// stuckTime is how long a request takes that ignores its context.
+const stuckTime = 7 * time.Minute
 
-// neighbourIsWell: whatever befalls one of those on a link, the others have what they should.
-func (m *model) neighbourIsWell() {
+// checkNeighbour checks that the faults of this reflector have not affected the neighbour on the same Limiter.
+func (m *model) checkNeighbour() {
 	n := m.neighbour
 	if n == nil {
 		return
@@ -56,24 +56,24 @@ func (m *model) neighbourIsWell() {
 	n.stop()
 }
 
-// placesAreFree: a run that has ended has given back all that it had of the link.
-func (m *model) placesAreFree() {
+// slotsAreFree checks that a run that has ended has released its slots.
+func (m *model) slotsAreFree() {
 	if m.l == nil {
 		return
 	}
 	m.l.Heard()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for what, places := range map[string]struct {
+	for what, slots := range map[string]struct {
 		n    int
 		take func(context.Context, bool, func(error)) (*limiter.Slot, error)
 	}{"connect": {8, m.l.Connect}, "list": {2, m.l.List}} {
-		for range places.n {
-			turn, err := places.take(ctx, false, nil)
+		for range slots.n {
+			slot, err := slots.take(ctx, false, nil)
 			if err != nil {
-				m.t.Errorf("a turn to %s is lost", what)
+				m.t.Errorf("a slot to %s is lost", what)
 			}
-			defer turn.Done()
+			defer slot.Done()
 		}
 	}
 }

@@ -19,39 +19,39 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// model is a random life of one server and one sink.
+// model is a random history of one server and one sink.
 type model struct {
-	// denied is true once an answer was a 403: if it was that to a watch, lists for ReasonListOnly may follow.
+	// denied is true once an answer was a 403: after a denied watch, lists for ReasonListOnly may follow.
 	denied bool
 	rig
 	t *rapid.T
-	// down: nobody listens. faults are answered to the next requests.
+	// down is true while the server does not listen. faults are the answers to the next requests.
 	down    bool
 	faults  []error
 	o       reflector.Options
-	streams bool // o has them
-	// What a list may be for.
+	streams bool // o has WithStreams
+	// How often a list was allowed: for a lost history, and for a rewind.
 	lostHistory, rewinds int
-	// breaks is how many requests failed and watches were ended: each can break a list by watch, which begins again and
+	// breaks is how many requests failed and watches were ended. Each can break a list by a watch, which begins again and
 	// counts again.
 	breaks int
 	n      int
-	// probed is the lowest resourceVersion that a probe has been told since the last Synced.
+	// probed is the lowest resourceVersion in the answers to probes since the last Synced.
 	probed string
-	// muted: at some time there were no bookmarks, so that a drain cannot be exact.
+	// muted is true if there were times without bookmarks, so that a drain cannot be exact.
 	muted bool
-	// l is Options.Limiter, if there is one; nobody is what a request is told while nobody listens.
-	l      *limiter.Limiter
-	nobody error
-	// deaf is how many of the next requests return after a time that is their own; deafened: there were some.
-	deaf     int
-	deafened bool
-	// neighbour uses the same link, and has a server of its own that is always well.
+	// l is Options.Limiter; nil if there is none. dialErr is the error of requests while the server does not listen.
+	l       *limiter.Limiter
+	dialErr error
+	// stuck is how many of the next requests ignore their context; wasStuck is true if there were any.
+	stuck    int
+	wasStuck bool
+	// neighbour uses the same Limiter, and has its own server, which never fails.
 	neighbour *rig
 }
 
-// TestModel: whatever the server does, the sink holds what the server had at the sink's resourceVersion, ends
-// up with what it has, and is listed only for what cannot be resumed.
+// TestModel checks the invariants under random faults of the server. The sink always holds the server's state at the
+// sink's resourceVersion, ends up with the server's state, and is listed only if it cannot be resumed.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {
@@ -76,7 +76,7 @@ func (m *model) run() {
 	m.m.onSynced = func(rv string) {
 		m.s.mu.Lock()
 		defer m.s.mu.Unlock()
-		if m.s.view != nil { // what is of another shard moves the sink on with the next bookmark only
+		if m.s.view != nil { // objects of other shards move the sink with the next bookmark only
 			rv = maxRV(rv, m.r.Status().ResourceVersion)
 		}
 		if !m.muted && below(rv, m.probed) {
@@ -98,7 +98,7 @@ func (m *model) run() {
 	m.end()
 }
 
-// draw draws what the server and the reflector are like.
+// draw draws the properties of the server and the options of the reflector.
 func (m *model) draw() {
 	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
@@ -109,7 +109,7 @@ func (m *model) draw() {
 		"initial events")
 	if rapid.Bool().Draw(m.t, "shard") {
 		m.o.Shard, m.s.view = half, half
-		m.s.heedsShards = rapid.Bool().Draw(m.t, "heeded")
+		m.s.supportsShards = rapid.Bool().Draw(m.t, "supported")
 	}
 	if rapid.Bool().Draw(m.t, "by metadata") {
 		m.o.ListMetadata = (&metadata{s: m.s}).list
@@ -118,7 +118,7 @@ func (m *model) draw() {
 		m.o.Compare = m.compared(func() error {
 			m.s.mu.Lock()
 			defer m.s.mu.Unlock()
-			m.probed = "" // what differs is named: no resourceVersion of a probe has to be reached
+			m.probed = "" // differences are named: no probe's resourceVersion has to be reached
 			m.s.mu.Unlock()
 			defer m.s.mu.Lock()
 			return m.fault()
@@ -128,7 +128,7 @@ func (m *model) draw() {
 	m.drawLink()
 }
 
-// action is something that happens.
+// action is one random event.
 type action struct {
 	name string
 	f    func()
@@ -153,42 +153,42 @@ func (m *model) actions() []action {
 		{"fast page", func() { m.slow(nil) }},
 		{"our restart", m.again},
 		{"rewind", m.rewind},
-		{"others lose the link", func() { m.l.Lost(errNobody) }},
+		{"others lose the link", func() { m.l.Lost(errNoListener) }},
 		{"others hear", func() { m.l.Heard() }},
-		{"deaf", m.deafen},
+		{"stuck", m.stick},
 		{"the neighbour's watch ends", m.cutNeighbour},
 		{"relist", func() { m.r.Relist(reflector.ReasonOpenAPI) }},
 	}
 }
 
-// end: at last all is well.
+// end repairs all faults and checks the final state.
 func (m *model) end() {
-	m.settle()
+	m.quiesce()
 	m.converged()
 	if st := m.r.Status(); st.Err != nil || st.State != reflector.Watch {
 		m.t.Errorf("status %+v", st)
 	}
 	m.reasons()
 	m.stop()
-	m.neighbourIsWell()
-	m.placesAreFree()
-	time.Sleep(deafness) // what did not heed its context
+	m.checkNeighbour()
+	m.slotsAreFree()
+	time.Sleep(stuckTime) // for the requests that ignore their context
 }
 
-// fault is what the next request gets instead of an answer.
+// fault returns the error of the next request; nil if it is answered.
 func (m *model) fault() error {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	if m.deaf > 0 {
-		m.deaf--
+	if m.stuck > 0 {
+		m.stuck--
 		m.breaks++
 		m.s.mu.Unlock()
-		time.Sleep(deafness)
+		time.Sleep(stuckTime)
 		m.s.mu.Lock()
 	}
 	if m.down {
 		m.breaks++
-		return m.nobody
+		return m.dialErr
 	}
 	if len(m.faults) == 0 {
 		return nil
@@ -205,7 +205,7 @@ func (m *model) cut(err *apierrors.StatusError) {
 	m.s.cut(err)
 }
 
-// mute makes the open watch fall silent, until the reflector gives it up.
+// mute makes the open watch silent, until the reflector replaces it.
 func (m *model) mute() {
 	m.broken()
 	m.s.mute()
@@ -223,7 +223,7 @@ func (m *model) setDown(down bool) {
 	m.down = down
 }
 
-// slow sets what happens between a list and its answer.
+// slow sets the function that runs between a list and its answer.
 func (m *model) slow(f func(request)) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
@@ -277,7 +277,8 @@ func (m *model) statusError() *apierrors.StatusError {
 
 func (m *model) inject() {
 	n := rapid.IntRange(1, 4).Draw(m.t, "n")
-	err := rapid.SampledFrom([]error{errRefused, errNobody, context.DeadlineExceeded, m.statusError()}).Draw(m.t, "error")
+	errs := []error{errRefused, errNoListener, context.DeadlineExceeded, m.statusError()}
+	err := rapid.SampledFrom(errs).Draw(m.t, "error")
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	for range n {
@@ -290,7 +291,7 @@ func (m *model) compact() {
 	m.s.compact()
 }
 
-// again restarts the reflector on the same sink; the counters go on.
+// again restarts the reflector on the same sink; the counters continue.
 func (m *model) again() {
 	m.reasons()
 	m.stop()
@@ -303,10 +304,10 @@ func (m *model) again() {
 	m.start(m.o)
 }
 
-// rewind restores a backup, after the sink has seen something that the backup lacks. Nothing
-// touches that object again, so the guards must notice.
+// rewind restores a backup after the sink has stored an object that the backup lacks. Nothing changes that object
+// again, so the guards must detect it.
 func (m *model) rewind() {
-	m.settle()
+	m.quiesce()
 	m.rewinds++
 	b := m.s.backup()
 	if m.s.view != nil {
@@ -326,20 +327,20 @@ func (m *model) rewind() {
 		m.write()
 		m.write()
 	}
-	m.settle()
+	m.quiesce()
 	m.converged()
 }
 
-// settle lets everything come to rest with a healthy server.
-func (m *model) settle() {
+// quiesce repairs all faults and waits until nothing changes any more.
+func (m *model) quiesce() {
 	m.s.mu.Lock()
-	m.deaf, m.down, m.faults, m.s.noBookmarks, m.s.afterList = 0, false, nil, false, nil
+	m.stuck, m.down, m.faults, m.s.noBookmarks, m.s.afterList = 0, false, nil, false, nil
 	m.s.mu.Unlock()
 	m.s.other(1)
-	m.sleep(12*time.Minute + deafness)
+	m.sleep(12*time.Minute + stuckTime)
 }
 
-// prefix: the sink's state is the server's at the sink's resourceVersion.
+// prefix checks that the sink's state is the server's state at the sink's resourceVersion.
 func (m *model) prefix() {
 	rv, got := m.m.at()
 	if rv == "" {
@@ -350,13 +351,13 @@ func (m *model) prefix() {
 	}
 }
 
-// reasons: no list without one.
+// reasons checks that each list had a cause.
 func (m *model) reasons() {
 	synctest.Wait()
 	st := m.r.Status()
 	for reason, n := range st.Relists {
 		switch {
-		case reason == reflector.ReasonOpenAPI: // asked for
+		case reason == reflector.ReasonOpenAPI: // an action requests it
 		case reason == reflector.ReasonListOnly && m.denied:
 		case reason == reflector.ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && n <= m.rewinds:
@@ -364,7 +365,7 @@ func (m *model) reasons() {
 			(m.muted || n <= m.rewinds+m.breaks):
 		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && m.streams &&
 			m.s.initialEvents == ignoresThem && n <= 2*m.rewinds:
-			// A run's first list by a watch has no end, is given up, and counts; the pages that follow count again.
+			// A run's first list by a watch has no end, is aborted, and counts; the pages that follow count again.
 		default:
 			m.t.Errorf("%d lists for %s, after %d losses of history and %d rewinds", n, reason, m.lostHistory, m.rewinds)
 		}

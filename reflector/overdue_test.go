@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestOverdue: while a request does not return, although its time is up, Status and OnError say so, OnError once for a
-// request; when it returns at last everything goes on. (issue 3)
+// TestOverdue checks that Status and OnError report a request that does not return after its time-out, OnError once per
+// request, and that everything continues when it returns. (issue 3)
 func TestOverdue(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stuck func(r request) bool
@@ -44,7 +44,7 @@ func TestOverdue(t *testing.T) {
 					g.stop()
 					g.errs = nil
 				}
-				d := newDeaf(g.s, tt.stuck)
+				d := newStuckLister(g.s, tt.stuck)
 				g.startOn(d, reflector.Options{PageSize: 10, TypeDescription: "*v1.ConfigMap"})
 				g.sleep(requestTimeout + callWait - time.Second)
 				if st := g.r.Status(); st.Err != nil || len(g.errs) > 0 {
@@ -70,11 +70,11 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// wantOverdue wants OnError to have been told once of each of these calls.
+// wantOverdue checks that OnError received ErrOverdue once for each of these calls.
 func (g *rig) wantOverdue(texts []string) {
 	g.t.Helper()
 	if len(g.errs) != len(texts) {
-		g.t.Errorf("OnError was told %v", g.errs)
+		g.t.Errorf("OnError received %v", g.errs)
 	}
 	for _, text := range texts {
 		n := 0
@@ -86,7 +86,7 @@ func (g *rig) wantOverdue(texts []string) {
 			}
 		}
 		if n != 1 {
-			g.t.Errorf("OnError was told %v, want one of %q", g.errs, text)
+			g.t.Errorf("OnError received %v, want one of %q", g.errs, text)
 		}
 	}
 }
@@ -106,16 +106,16 @@ func (g *rig) startOn(lw cache.ListerWatcherWithContext, o reflector.Options) {
 	synctest.Wait()
 }
 
-// TestOverdueInAQuietWatch: the probe of a silent watch is late, and says then that nothing was missed.
+// TestOverdueInAQuietWatch checks an overdue probe of a silent watch, which finally shows that nothing was missed.
 func TestOverdueInAQuietWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(1)
 		var stuck atomic.Bool
-		d := newDeaf(g.s, func(r request) bool { return stuck.Load() && r.probe() })
+		d := newStuckLister(g.s, func(r request) bool { return stuck.Load() && r.probe() })
 		g.startOn(d, reflector.Options{})
 		stuck.Store(true)
 		g.sleep(silenceLimit + requestTimeout + callWait + time.Second)
-		// it may be the sign that the watch is dead
+		// The overdue probe may mean that the watch is dead.
 		if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrOverdue) || st.State != reflector.Watch || st.Live {
 			t.Errorf("overdue: status %+v", st)
 		}

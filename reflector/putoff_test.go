@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// pipes is a net.Listener whose connections are in memory, so that a bubble can have an HTTP server.
+// pipes is a net.Listener with connections in memory, so that a bubble can have an HTTP server.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -52,11 +52,11 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// served is a ListerWatcher whose pages are asked for by client-go's REST client before the server has them.
+// served is a ListerWatcher that makes a request with client-go's REST client before each page of the server.
 type served struct {
 	*server
 	client rest.Interface
-	raw    bool // the body is read by DoRaw, which has no words of its own for one that breaks off
+	raw    bool // the body is read by DoRaw, whose error for a broken body has no text of its own
 
 	mu     sync.Mutex
 	limits []int64
@@ -74,14 +74,14 @@ func (s *served) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 			_, err = get.Do(ctx).Raw()
 		}
 		if err != nil {
-			s.log(request{ListOptions: o}) // which the server has not been asked
+			s.log(request{ListOptions: o}) // counted here, since the server was not asked
 			return nil, err
 		}
 	}
 	return s.server.ListWithContext(ctx, o)
 }
 
-// restClient is one of the server, and what ends both.
+// restClient returns a client of a server with the handler serve, and a function that ends both.
 func restClient(t *testing.T, qps float32, serve http.HandlerFunc) (client rest.Interface, end func()) {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	api := &http.Server{Handler: serve}
@@ -104,9 +104,9 @@ func restClient(t *testing.T, qps float32, serve http.HandlerFunc) (client rest.
 	}
 }
 
-// TestPutOff: a server with too much to do answers requests with 429 and Retry-After, which client-go's REST client
-// heeds for longer than a request has. That says nothing about the size of a page, so the next is as large. What breaks
-// off, or does not come at all, may be too large.
+// TestPutOff checks that a 429 with Retry-After does not shrink the next page. client-go's REST client waits for it
+// until the request's time-out, and it says nothing about the size of a page. An answer that breaks off or does not
+// arrive may be too large, and does shrink it.
 func TestPutOff(t *testing.T) {
 	putOff := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "20")

@@ -21,7 +21,7 @@ import (
 
 const compacted = "rpc error: code = OutOfRange desc = etcdserver: mvcc: required revision has been compacted"
 
-// refusedErrors are the answers by which servers refuse a compacted resourceVersion, and other answers of no use.
+// refusedErrors returns the answers by which servers refuse a compacted resourceVersion, and other unhelpful answers.
 // Three in a row cause a list.
 func refusedErrors() map[string]*apierrors.StatusError {
 	return map[string]*apierrors.StatusError{
@@ -35,7 +35,7 @@ func refusedErrors() map[string]*apierrors.StatusError {
 	}
 }
 
-// temporaryErrors are the answers after which the watch is tried again for ever.
+// temporaryErrors returns the answers after which the watch is retried without end.
 func temporaryErrors() map[string]error {
 	out := transportErrors()
 	for name := range refusedErrors() {
@@ -45,15 +45,15 @@ func temporaryErrors() map[string]error {
 	return out
 }
 
-// connectionLost is the ERROR event that client-go makes of a connection that is lost in the middle of a watch, if it
-// does not know the transport's error.
+// connectionLost returns the ERROR event that client-go sends for a connection that is lost in the middle of a watch,
+// if it does not recognize the transport's error.
 func connectionLost(text string) *apierrors.StatusError {
 	r := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "ClientWatchDecoding")
 	status := r.AsObject(fmt.Errorf("unable to decode an event from the watch stream: %s", text)).(*metav1.Status)
 	return &apierrors.StatusError{ErrStatus: *status}
 }
 
-// refuseBelow makes the server answer watches from below rv with err: as the answer, or with an ERROR event.
+// refuseBelow makes the server refuse watches from below rv with err: as the answer, or as an ERROR event.
 func (g *rig) refuseBelow(rv int, err error, inBand bool) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -71,9 +71,9 @@ func (g *rig) refuseBelow(rv int, err error, inBand bool) {
 	}
 }
 
-// TestRefusedWatch checks that a watch that is refused otherwise than by 410 does not freeze the state: kine, dqlite
-// and the API servers before them answer a compacted resourceVersion so. Before, the same watch was asked for for
-// ever, over restarts too. k3s-io/k3s#1290, canonical/microk8s#5386, issue 38.
+// TestRefusedWatch checks that a watch that is refused with another code than 410 does not freeze the contents. kine,
+// dqlite and the API servers on them answer a compacted resourceVersion so. Before, the same watch was requested
+// without end, over restarts too. k3s-io/k3s#1290, canonical/microk8s#5386, issue 38.
 func TestRefusedWatch(t *testing.T) {
 	for name, fault := range refusedErrors() {
 		for _, inBand := range []bool{false, true} {
@@ -82,7 +82,7 @@ func TestRefusedWatch(t *testing.T) {
 					g.s.put("a/x", "1")
 					g.start(reflector.Options{})
 					g.refuseBelow(102, fault, inBand)
-					g.s.untold(func() {
+					g.s.withoutEvents(func() {
 						g.s.put("a/x", "2")
 						g.s.put("a/y", "1")
 					})
@@ -103,8 +103,8 @@ func TestRefusedWatch(t *testing.T) {
 	}
 }
 
-// TestRefusedWatchAfterARestart checks that a restart syncs too, whether or not the server has moved on: the program
-// waits for it.
+// TestRefusedWatchAfterARestart checks that a restart whose watch is refused syncs, whether or not the server has moved
+// on: the program waits for it.
 func TestRefusedWatchAfterARestart(t *testing.T) {
 	for name, compares := range map[string]bool{"compares": true, "probes": false} {
 		for _, moved := range []bool{false, true} {
@@ -232,8 +232,8 @@ func TestRefusedForAWhile(t *testing.T) {
 	})
 }
 
-// TestTransportErrorsCauseNoList checks that a cut connection and a server that is away for a time are no refusals,
-// however often they come and however far the server moves on.
+// TestTransportErrorsCauseNoList checks that cut connections and a server that is away for a time cause no list,
+// however often that happens and however far the server moves on.
 func TestTransportErrorsCauseNoList(t *testing.T) {
 	for name, fault := range temporaryErrors() {
 		for _, inBand := range []bool{false, true} {
@@ -261,7 +261,7 @@ func TestTransportErrorsCauseNoList(t *testing.T) {
 	}
 }
 
-// TestCutWatchesCauseNoList checks the same of watches that are accepted and cut at once.
+// TestCutWatchesCauseNoList checks that watches that are accepted and cut at once cause no list.
 func TestCutWatchesCauseNoList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -283,8 +283,8 @@ func TestCutWatchesCauseNoList(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchWithoutAProbe checks that no list is made while the probe is not answered, and that the link is not
-// the reason for one later.
+// TestRefusedWatchWithoutAProbe checks that no list is made while the probe is not answered, and that one follows once
+// it is.
 func TestRefusedWatchWithoutAProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -300,7 +300,7 @@ func TestRefusedWatchWithoutAProbe(t *testing.T) {
 		}
 		g.s.mu.Unlock()
 		g.refuseBelow(102, refusedErrors()["500"], false)
-		g.s.untold(func() { g.s.put("a/x", "2") })
+		g.s.withoutEvents(func() { g.s.put("a/x", "2") })
 		g.s.cut(nil)
 		g.sleep(10 * time.Minute)
 		if st := g.r.Status(); st.Lists != 1 {
@@ -313,8 +313,8 @@ func TestRefusedWatchWithoutAProbe(t *testing.T) {
 	})
 }
 
-// TestWatchIsNeverServed checks that a resource whose watch is refused for ever is listed again and again once it has
-// changed, as client-go lists it, and no more often than every ten seconds.
+// TestWatchIsNeverServed checks that a resource whose watch is always refused is listed again after changes, as by
+// client-go, and no more often than every ten seconds.
 func TestWatchIsNeverServed(t *testing.T) {
 	bubble(t, func(g *rig) {
 		times := g.listTimes()
@@ -335,8 +335,8 @@ func TestWatchIsNeverServed(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchWithOpaqueVersions checks the same where resourceVersions cannot be compared: another one counts as
-// a higher one.
+// TestRefusedWatchWithOpaqueVersions checks a refused watch where resourceVersions cannot be compared: any other one
+// counts as higher.
 func TestRefusedWatchWithOpaqueVersions(t *testing.T) {
 	bubble(t, func(g *rig) {
 		rv := "a"
@@ -369,8 +369,8 @@ func TestRefusedWatchWithOpaqueVersions(t *testing.T) {
 	})
 }
 
-// TestRefusedFold checks that a list by metadata ends although the watch beside it is refused: it fetches objects that
-// have changed, and so cannot end without a watch. Then whole objects are listed.
+// TestRefusedFold checks a list by metadata whose watch is refused. It fetches objects that have changed, so it cannot
+// end without a watch; then whole objects are listed.
 func TestRefusedFold(t *testing.T) {
 	faults := map[string]error{}
 	for name, fault := range refusedErrors() {

@@ -16,34 +16,34 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// deaf is a ListerWatcher without an ear for its context, as a cache.ListWatch with a ListFunc is. The request
-// for which stuck says so goes on until released.
-type deaf struct {
+// stuckLister is a ListerWatcher that ignores its context, as a cache.ListWatch with a ListFunc does. A request for
+// which stuck returns true lasts until released is closed.
+type stuckLister struct {
 	*server
 	stuck    func(r request) bool
 	released chan struct{}
-	// late is what the server answered after the release; held the requests that wait.
+	// late counts the answers after the release, held the requests that have blocked.
 	late, held atomic.Int32
 	watches    chan watch.Interface
 }
 
-func newDeaf(s *server, stuck func(r request) bool) *deaf {
-	return &deaf{server: s, stuck: stuck, released: make(chan struct{}), watches: make(chan watch.Interface, 10)}
+func newStuckLister(s *server, stuck func(r request) bool) *stuckLister {
+	return &stuckLister{server: s, stuck: stuck, released: make(chan struct{}), watches: make(chan watch.Interface, 10)}
 }
 
-func (d *deaf) ListWithContext(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (d *stuckLister) ListWithContext(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	d.wait(request{ListOptions: o})
 	return d.server.ListWithContext(context.Background(), o)
 }
 
-func (d *deaf) WatchWithContext(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (d *stuckLister) WatchWithContext(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	d.wait(request{Watch: true, ListOptions: o})
 	w := watch.NewFake()
 	d.watches <- w
 	return w, nil
 }
 
-func (d *deaf) wait(r request) {
+func (d *stuckLister) wait(r request) {
 	if d.stuck(r) {
 		d.held.Add(1)
 		<-d.released
@@ -51,8 +51,9 @@ func (d *deaf) wait(r request) {
 	}
 }
 
-// TestDeafListerWatcher: Run ends all the same, and what comes too late is thrown away.
-func TestDeafListerWatcher(t *testing.T) {
+// TestStuckListerWatcher checks that Run ends although a request ignores its context, and that its late result is
+// dropped.
+func TestStuckListerWatcher(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stuck func(r request) bool
 		held  bool // the sink has a list already
@@ -73,7 +74,7 @@ func TestDeafListerWatcher(t *testing.T) {
 					g.sleep(time.Minute)
 					g.stop()
 				}
-				d := newDeaf(g.s, tt.stuck)
+				d := newStuckLister(g.s, tt.stuck)
 				ctx, cancel := context.WithCancel(context.Background())
 				done := make(chan error, 1)
 				r := reflector.New(d, g.m, reflector.Options{PageSize: 10})
@@ -107,7 +108,7 @@ func TestDeafListerWatcher(t *testing.T) {
 	}
 }
 
-// TestListerWatcherPanics: with ReallyCrash off, it is an error like any other.
+// TestListerWatcherPanics checks that a panic is an error like any other, with ReallyCrash off.
 func TestListerWatcherPanics(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false

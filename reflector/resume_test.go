@@ -13,24 +13,24 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// tb is what testing and rapid have in common.
+// tb has the methods that testing.T and rapid.T share.
 type tb interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// rig runs a reflector on a server and a sink in a bubble.
+// rig is a reflector on a server and a sink, in a synctest bubble.
 type rig struct {
 	t      tb
 	s      *server
 	m      *memory
 	r      *reflector.Reflector
 	errs   []error
-	live   []bool // what OnLive was told
+	live   []bool // the calls of OnLive
 	cancel context.CancelFunc
 	done   chan error
-	// lwHangs makes every page but the first hang until the request is given up.
+	// lwHangs makes every page but the first hang until the request is cancelled.
 	lwHangs bool
 }
 
@@ -46,7 +46,7 @@ func (h hanging) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	return h.server.ListWithContext(ctx, o)
 }
 
-// start runs a new reflector. Called again after stop, it is a restart on the same sink.
+// start runs a new reflector. After stop, it is a restart on the same sink.
 func (g *rig) start(o reflector.Options) {
 	g.t.Helper()
 	onError := o.OnError
@@ -69,7 +69,7 @@ func (g *rig) start(o reflector.Options) {
 	synctest.Wait()
 }
 
-// noteLive is OnLive: the status says the same, and that nothing is wrong while it is live.
+// noteLive is OnLive: it checks that the Status agrees, and has no error while live.
 func (g *rig) noteLive(live bool) {
 	if st := g.r.Status(); st.Live != live || live &&
 		(st.Err != nil || st.State == reflector.Backoff || st.State == reflector.Degraded || st.State == reflector.Stopped) {
@@ -81,7 +81,7 @@ func (g *rig) noteLive(live bool) {
 	g.live = append(g.live, live)
 }
 
-// stop ends it and checks what must always hold.
+// stop ends the run and checks the invariants of every run.
 func (g *rig) stop() {
 	g.t.Helper()
 	g.barrier()
@@ -93,12 +93,12 @@ func (g *rig) stop() {
 		g.t.Errorf("the sink's contract was broken: %v", b)
 	}
 	if n := len(g.live); n > 0 && g.live[n-1] {
-		g.t.Errorf("OnLive was told %v, and nothing of the end", g.live)
+		g.t.Errorf("OnLive received %v, and nothing of the end", g.live)
 	}
 	g.countersAgree()
 }
 
-// countersAgree compares Status with what the server saw.
+// countersAgree compares the Status with the requests that the server has counted.
 func (g *rig) countersAgree() {
 	g.t.Helper()
 	st := g.r.Status()
@@ -109,7 +109,7 @@ func (g *rig) countersAgree() {
 	}
 }
 
-// restart stops, lets change run, and starts with clean counters.
+// restart stops the reflector, runs change, and starts a new one with clean counters.
 func (g *rig) restart(change func(), o reflector.Options) {
 	g.t.Helper()
 	g.stop()
@@ -122,7 +122,7 @@ func (g *rig) restart(change func(), o reflector.Options) {
 	g.start(o)
 }
 
-// sleep lets fake time pass.
+// sleep advances the fake time.
 func (g *rig) sleep(d time.Duration) {
 	g.barrier()
 	time.Sleep(d)
@@ -130,13 +130,14 @@ func (g *rig) sleep(d time.Duration) {
 	g.barrier()
 }
 
-// barrier lets the race detector see what fake time orders: every request takes this mutex first.
+// barrier orders memory accesses for the race detector as the fake time orders them: every request locks this mutex
+// first.
 func (g *rig) barrier() {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 }
 
-// converged fails unless the sink has what the server has.
+// converged fails unless the sink has the server's objects.
 func (g *rig) converged() {
 	g.t.Helper()
 	if !g.m.equal(g.s) {
@@ -147,7 +148,7 @@ func (g *rig) converged() {
 func (g *rig) wantLog(want ...string) {
 	g.t.Helper()
 	if got := g.m.lines(); !slices.Equal(got, want) {
-		g.t.Errorf("the sink was told\n%q\nwant\n%q", got, want)
+		g.t.Errorf("the calls of the sink were\n%q\nwant\n%q", got, want)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// beforeWatch has do called before the n-th watch from now on is answered. An error of its is the answer.
+// beforeWatch runs do before the n-th watch from now on is answered. An error of do is the answer.
 func (g *rig) beforeWatch(n int, do func() error) {
 	g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
 		if n--; n != 0 {
@@ -21,8 +21,9 @@ func (g *rig) beforeWatch(n int, do func() error) {
 	}
 }
 
-// TestRewoundBetweenWatches: the watch ended in order, at its time-out, and the next one is accepted only after the
-// server had time to become another. The newest object has been written since and proves nothing: another one does.
+// TestRewoundBetweenWatches checks that a rewind is detected between a watch that ended at its time-out and the next
+// one, which is accepted two seconds later. The newest object was written again since and proves nothing: another one
+// does.
 func TestRewoundBetweenWatches(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -50,8 +51,8 @@ func TestRewoundBetweenWatches(t *testing.T) {
 	})
 }
 
-// TestRewoundAndPastUs: the first that the watch tells is of the server's new history, and an object that we hold would
-// have shown that. Nothing of it is delivered.
+// TestRewoundAndPastUs checks that no event of the new history is delivered if the watch sends one before the look-ups
+// have detected the rewind.
 func TestRewoundAndPastUs(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -65,32 +66,33 @@ func TestRewoundAndPastUs(t *testing.T) {
 		}, reflector.Options{})
 		g.sleep(10 * time.Second)
 		if l := g.m.lines(); len(l) == 0 || l[0] != "MUSTLIST Rewound" {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.wantRelist(reflector.ReasonRewound)
 		g.stop()
 	})
 }
 
-// TestEventOfAnotherObjectIsNotDelivered: of the delete of the one that we hold under its name nothing was told.
+// TestEventOfAnotherObjectIsNotDelivered checks an event whose object replaces a stored one without a DELETED event
+// between them.
 func TestEventOfAnotherObjectIsNotDelivered(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		g.m.forget()
-		g.s.untold(func() { g.s.remove("a/x") })
+		g.s.withoutEvents(func() { g.s.remove("a/x") })
 		g.s.put("a/x", "another")
 		g.sleep(10 * time.Second)
 		if l := g.m.lines(); len(l) == 0 || l[0] != "MUSTLIST Rewound" {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.wantRelist(reflector.ReasonRewound)
 		g.stop()
 	})
 }
 
-// TestListOfARewoundServer: the resourceVersion has expired, so nothing can be looked up before the list. That itself
-// shows that the server is not on our timeline, and gives way to one that compares bodies.
+// TestListOfARewoundServer checks a list after a 410 from a server that was rewound meanwhile. Nothing can be looked up
+// before the list, so the list itself detects the rewind, and a list that compares bodies replaces it.
 func TestListOfARewoundServer(t *testing.T) {
 	for name, after := range map[string]struct {
 		change func(s *server)
@@ -124,7 +126,8 @@ func TestListOfARewoundServer(t *testing.T) {
 	}
 }
 
-// TestWatchesLastFiveToTenMinutes: each for another time, so that those of a fleet do not end together.
+// TestWatchesLastFiveToTenMinutes checks that the time-outs of watches are random, so that a fleet's watches do not end
+// together.
 func TestWatchesLastFiveToTenMinutes(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// half is a shard that has about half of all UIDs.
+// half is a shard selector for about half of all UIDs.
 var half = sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: "0x0000000000000000",
 	End: "0x8000000000000000"})
 
-// newUID makes UIDs of s.uid, such as life's if they matter.
+// newUID makes a UID from s.uid: a hash, spread like real UIDs, if the server has shards.
 func (s *server) newUID() types.UID {
 	plain := fmt.Sprintf("uid-%d", s.uid)
 	if s.view == nil {
@@ -23,7 +23,7 @@ func (s *server) newUID() types.UID {
 	return types.UID(fmt.Sprintf("%x", sha256.Sum256([]byte(plain)))[:32])
 }
 
-// viewed reports whether an object is one that the reflector is to hold.
+// viewed reports whether an object is of the reflector's shard.
 func (s *server) viewed(cm *corev1.ConfigMap) bool {
 	if s.view == nil {
 		return true
@@ -32,10 +32,10 @@ func (s *server) viewed(cm *corev1.ConfigMap) bool {
 	return ok && err == nil
 }
 
-// sends reports whether a request is answered with the object.
-func (s *server) sends(cm *corev1.ConfigMap) bool { return !s.heedsShards || s.viewed(cm) }
+// sends reports whether the server sends the object.
+func (s *server) sends(cm *corev1.ConfigMap) bool { return !s.supportsShards || s.viewed(cm) }
 
-// nextIn makes the next object that is created one of the view, or of another shard.
+// nextIn makes the next created object one of the reflector's shard, or of another one.
 func (s *server) nextIn(view bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 type request struct {
 	Watch bool
 	metav1.ListOptions
-	// At is when, for order only.
+	// N is the number of earlier requests.
 	N int
 }
 
@@ -38,51 +38,50 @@ type past struct {
 	obj *corev1.ConfigMap // with rv as its resourceVersion
 }
 
-// server is a scripted API server for ConfigMaps, a ListerWatcher without HTTP. Like the real one
-// it has a history, snapshots for continue tokens, time-outs, and bookmarks.
+// server is a scripted API server for ConfigMaps, a ListerWatcher without HTTP. Like the real one it has a history,
+// snapshots for continue tokens, time-outs, and bookmarks.
 type server struct {
 	mu      sync.Mutex
 	rv      int
 	uid     int
 	objects map[string]*corev1.ConfigMap
 	history []past
-	// ledger is the history that is never forgotten.
+	// ledger is the complete history, which compactions keep.
 	ledger []past
-	// floor: a watch from below it gets 410.
+	// floor is the compacted resourceVersion: a watch from below it receives 410.
 	floor int
-	// snapshots behind continue tokens, by resourceVersion.
+	// snapshots are the states of continue tokens, by resourceVersion.
 	snapshots map[int][]*corev1.ConfigMap
 	watches   []*openWatch
 	requests  []request
 
 	// Behaviour.
-	noBookmarks  bool // send none
+	noBookmarks  bool // never sends bookmarks
 	ignoreLimit  bool
 	expireInBand bool // 410 as an ERROR event after 200, as kube-apiserver does
 	noListRV     bool // lists have no resourceVersion
-	// initialEvents is what the server does with sendInitialEvents.
+	// initialEvents is the server's reaction to sendInitialEvents.
 	initialEvents initialEvents
 	// onList and onWatch may answer in the server's place.
 	onList  func(r request) (runtime.Object, error)
 	onWatch func(ctx context.Context, r request) (watch.Interface, error)
 	// afterList is called after a list was made, before it is answered.
 	afterList func(r request)
-	// view is the shard that the reflector is to hold: state and stateAt tell of it alone. heedsShards: requests are
-	// answered with it, else the server ignores the selector. To be set before objects are put, whose UIDs then are
-	// spread.
-	view        sharding.Selector
-	heedsShards bool
-	// fixedSelector overwrites the field selector, as some tweaks do.
+	// view is the reflector's shard; state and stateAt contain only its objects. With supportsShards the server applies it
+	// to requests, and otherwise ignores it. It must be set before objects are put, since it spreads their UIDs.
+	view           sharding.Selector
+	supportsShards bool
+	// fixedSelector overwrites the field selector, as the tweak function of some ListerWatchers does.
 	fixedSelector string
 }
 
-// initialEvents is what a server does with sendInitialEvents.
+// initialEvents is a server's reaction to sendInitialEvents.
 type initialEvents string
 
 const (
-	sendsThem   initialEvents = ""        // as it should
+	sendsThem   initialEvents = ""        // the documented reaction
 	refusesThem initialEvents = "refuses" // 422, as without the feature
-	ignoresThem initialEvents = "ignores" // it sends them, since there is no resourceVersion, and no end
+	ignoresThem initialEvents = "ignores" // sends them, since there is no resourceVersion, without the bookmark at the end
 )
 
 func newServer() *server {
@@ -130,7 +129,7 @@ func (s *server) remove(key string) {
 	s.recordLocked(past{s.rv, watch.Deleted, last})
 }
 
-// other moves the resourceVersion without touching this resource.
+// other advances the resourceVersion without changing this resource.
 func (s *server) other(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +150,7 @@ func (s *server) recordLocked(p past) {
 	}
 }
 
-// compact forgets the history, and the snapshots of continue tokens.
+// compact drops the history, and the snapshots of continue tokens.
 func (s *server) compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +159,7 @@ func (s *server) compact() {
 	s.snapshots = map[int][]*corev1.ConfigMap{}
 }
 
-// backup and restore are an etcd backup. restore ends every watch; the history since is another one.
+// backup is an etcd backup. restore returns the server to it and ends every watch; later events are another history.
 type backup struct {
 	rv      int
 	objects map[string]*corev1.ConfigMap
@@ -186,12 +185,12 @@ func (s *server) restore(b backup) {
 	for k, v := range b.objects {
 		s.objects[k] = v
 	}
-	s.uid += 1000 // uids are random in life
+	s.uid += 1000 // real UIDs are random
 	s.mu.Unlock()
 	s.cut(nil)
 }
 
-// state is what the server has: key to uid, resourceVersion and value.
+// state returns the server's objects: UID, resourceVersion and value by key.
 func (s *server) state() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +203,7 @@ func (s *server) state() map[string]string {
 	return m
 }
 
-// stateAt is what the server had at rv.
+// stateAt returns the server's objects at rv.
 func (s *server) stateAt(rv string) map[string]string {
 	at, _ := strconv.Atoi(rv)
 	s.mu.Lock()
@@ -229,7 +228,7 @@ func digest(cm *corev1.ConfigMap) string {
 	return fmt.Sprintf("%s %s %s", cm.UID, cm.ResourceVersion, cm.Data["v"])
 }
 
-// counts are lists, probes and watches seen, as Status counts them.
+// counts returns the numbers of lists, probes and watches, as Status counts them.
 func (s *server) counts() (lists, probes, watches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -333,7 +332,7 @@ func (s *server) list(r request) (runtime.Object, error) {
 	return l, nil
 }
 
-// cacheLocked is the watch cache's answer, if it is as new as asked for.
+// cacheLocked returns the watch cache's answer, if it is as new as requested.
 func (s *server) cacheLocked(notOlderThan string) (at int, all []*corev1.ConfigMap, err error) {
 	at = s.rv
 	if wanted, _ := strconv.Atoi(notOlderThan); wanted > at {
@@ -364,14 +363,14 @@ func sorted(objects map[string]*corev1.ConfigMap) []*corev1.ConfigMap {
 	return all
 }
 
-// expiredToken is the 410 of a continue token, with another that goes on inconsistently.
+// expiredToken returns the 410 for a continue token, with a token for an inconsistent continuation.
 func expiredToken(token string) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old")
 	err.ErrStatus.Continue = token
 	return err
 }
 
-// errRefused is what a client sees while nothing listens.
+// errRefused is a client's error while the server does not listen.
 var errRefused = errors.New("dial tcp: connection refused")
 
 func asJSON(v any) string {

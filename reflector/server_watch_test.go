@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// openWatch is one watch: a queue that a goroutine sends from.
+// openWatch is one watch: a queue, and a goroutine that sends from it.
 type openWatch struct {
 	s       *server
 	ctx     context.Context
 	cancel  context.CancelFunc
 	result  chan watch.Event
 	queue   []*watch.Event // guarded by s.mu
-	ended   bool           // guarded by s.mu: no more will come
+	ended   bool           // guarded by s.mu: no more events will follow
 	kick    chan struct{}
 	mute    bool // guarded by s.mu: half-open, nothing is sent
 	bookRV  int  // guarded by s.mu: the newest resourceVersion sent or started from
@@ -31,7 +31,7 @@ func (w *openWatch) Stop() { w.cancel() }
 
 func (w *openWatch) ResultChan() <-chan watch.Event { return w.result }
 
-// run sends what is queued, bookmarks, and ends in time.
+// run sends queued events and bookmarks until the time-out.
 func (w *openWatch) run() {
 	defer close(w.result)
 	defer w.cancel()
@@ -78,7 +78,7 @@ func (w *openWatch) run() {
 	}
 }
 
-// take returns the first event in the queue, or nil; ended if none will come.
+// take returns the first event in the queue, or nil. ended is true if no more events will follow.
 func (w *openWatch) take() (*watch.Event, bool) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -88,7 +88,7 @@ func (w *openWatch) take() (*watch.Event, bool) {
 	return w.queue[0], false
 }
 
-// sent takes ev from the queue, unless that was emptied meanwhile.
+// sent removes ev from the queue, unless the queue was emptied meanwhile.
 func (w *openWatch) sent(ev *watch.Event) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -108,7 +108,7 @@ func (w *openWatch) pushLocked(ev watch.Event) {
 	}
 }
 
-// bookmark sends one if something has happened since the watch's start.
+// bookmark sends a bookmark if the resourceVersion has advanced since the last message or the start of the watch.
 func (s *server) bookmark(w *openWatch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +120,8 @@ func (s *server) bookmark(w *openWatch) {
 		Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}})
 }
 
-// untold makes a change of which no open watch tells.
-func (s *server) untold(change func()) {
+// withoutEvents runs change without sending its events to the open watches.
+func (s *server) withoutEvents(change func()) {
 	s.mu.Lock()
 	watches := s.watches
 	s.watches = nil
@@ -132,8 +132,8 @@ func (s *server) untold(change func()) {
 	s.mu.Unlock()
 }
 
-// cut ends every watch in order (err nil) or with an ERROR event. Queued events are lost, but an event of a put just
-// before may have been delivered: see untold.
+// cut ends every watch in order (err nil) or with an ERROR event. Queued events are lost, but the event of a put just
+// before may have been delivered: see withoutEvents.
 func (s *server) cut(err *apierrors.StatusError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,14 +16,14 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// sharded makes g one of half of the objects.
-func (g *rig) sharded(heeded bool, o reflector.Options) reflector.Options {
-	g.s.view, g.s.heedsShards = half, heeded
+// sharded gives g the shard half, on a server that supports shards or ignores them.
+func (g *rig) sharded(supported bool, o reflector.Options) reflector.Options {
+	g.s.view, g.s.supportsShards = half, supported
 	o.Shard = half
 	return o
 }
 
-// create makes an object of the shard, or of another.
+// create puts a new object of the reflector's shard, or of another one.
 func (g *rig) create(ours bool, key string) {
 	g.s.nextIn(ours)
 	g.s.put(key, "1")
@@ -36,14 +36,15 @@ func (g *rig) wantUnsharded(want bool) {
 	}
 }
 
-// TestShard: whether or not the server heeds the selector, and however a list comes, the sink holds the shard.
+// TestShard checks that the sink holds exactly the shard, whether or not the server supports the selector, and for
+// lists in pages and by a watch.
 func TestShard(t *testing.T) {
-	for _, heeded := range []bool{true, false} {
+	for _, supported := range []bool{true, false} {
 		for name, o := range map[string]reflector.Options{"pages": {PageSize: 10},
 			"watch": reflector.WithStreams(reflector.Options{PageSize: 10})} {
-			t.Run(fmt.Sprintf("%s, heeded %v", name, heeded), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, supported %v", name, supported), func(t *testing.T) {
 				bubble(t, func(g *rig) {
-					o := g.sharded(heeded, o)
+					o := g.sharded(supported, o)
 					g.fill(50)
 					change := func(value string) {
 						for i := range 25 {
@@ -64,18 +65,18 @@ func TestShard(t *testing.T) {
 						t.Errorf("the shard has %d of 50 objects: the test tests nothing", n)
 					}
 					g.converged()
-					g.wantUnsharded(!heeded)
+					g.wantUnsharded(!supported)
 					change("2")
 					g.sleep(time.Second)
 					g.converged()
 					g.restart(func() { change("3") }, o)
 					g.sleep(10 * time.Second)
 					g.wantNoList()
-					g.wantUnsharded(!heeded)
+					g.wantUnsharded(!supported)
 					g.restart(func() { change("4"); g.s.compact() }, o)
 					g.sleep(10 * time.Second)
 					g.wantRelist(reflector.ReasonExpired)
-					g.wantUnsharded(!heeded)
+					g.wantUnsharded(!supported)
 					g.stop()
 				})
 			})
@@ -83,7 +84,8 @@ func TestShard(t *testing.T) {
 	}
 }
 
-// TestForeignEvents: nothing of another shard is told, deletions as little, and the stream moves on.
+// TestForeignEvents checks that no event of another shard is delivered, deletions included, and that the stream
+// advances.
 func TestForeignEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{})
@@ -113,7 +115,7 @@ func TestForeignEvents(t *testing.T) {
 		g.sleep(time.Second)
 		g.wantLog("DELETED a/x 107", "ADDED a/x 111")
 		g.converged()
-		// Lost connections go on after what was left out.
+		// After a lost connection the watch resumes after the dropped events.
 		g.s.put("a/z", "2")
 		g.sleep(time.Second)
 		g.m.forget()
@@ -129,8 +131,8 @@ func TestForeignEvents(t *testing.T) {
 	})
 }
 
-// TestForeignEventsOfAList: they move the fold on, so that the list ends behind them, and what is held under their keys
-// counts by the pages.
+// TestForeignEventsOfAList checks that dropped events advance the folded watch, so that the list ends after them, and
+// that the pages decide on the objects of their keys.
 func TestForeignEventsOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 10})
@@ -153,20 +155,20 @@ func TestForeignEventsOfAList(t *testing.T) {
 		log := g.m.lines()
 		if !slices.Contains(log, "END 137") || count(log, "DELETED a/50") != 1 || count(log, "ADDED a/51") != 1 ||
 			count(log, "ADDED a/5")+count(log, "DELETED a/5") != 2 {
-			t.Errorf("told %q", log)
+			t.Errorf("sink calls %q", log)
 		}
 		g.stop()
 	})
 }
 
-// TestGuardOfAShard: an object that is in another shard by now is gone from ours. If no deletion explains that, the
-// server was rewound.
+// TestGuardOfAShard checks that an object that has moved to another shard counts as deleted in this one. If no DELETED
+// event explains that, the server was rewound.
 func TestGuardOfAShard(t *testing.T) {
-	for _, heeded := range []bool{true, false} {
+	for _, supported := range []bool{true, false} {
 		for _, rewound := range []bool{false, true} {
-			t.Run(fmt.Sprintf("heeded %v, rewound %v", heeded, rewound), func(t *testing.T) {
+			t.Run(fmt.Sprintf("supported %v, rewound %v", supported, rewound), func(t *testing.T) {
 				bubble(t, func(g *rig) {
-					o := g.sharded(heeded, reflector.Options{})
+					o := g.sharded(supported, reflector.Options{})
 					g.create(true, "a/w")
 					b := g.s.backup()
 					g.create(true, "a/x")
@@ -196,7 +198,8 @@ func TestGuardOfAShard(t *testing.T) {
 	}
 }
 
-// TestListOfAnotherShard: a few objects of other shards only are chance, many are not.
+// TestListOfAnotherShard checks that a list with a few objects, all of other shards, counts as an empty shard, and one
+// with many as a list of another shard.
 func TestListOfAnotherShard(t *testing.T) {
 	for _, n := range []int{5, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -224,7 +227,7 @@ func TestListOfAnotherShard(t *testing.T) {
 					t.Errorf("status %+v, the sink holds %v", st, g.m.state())
 				}
 				if l := g.m.lines(); count(l, "ABORT") == 0 || count(l, "END") != 0 {
-					t.Errorf("told %q", l)
+					t.Errorf("sink calls %q", l)
 				}
 				g.create(true, "b/x")
 				g.sleep(10 * time.Minute)
@@ -238,8 +241,8 @@ func TestListOfAnotherShard(t *testing.T) {
 	}
 }
 
-// TestBusyForeigners: the events that come beside a list of a few objects of other shards say nothing about how many
-// there are.
+// TestBusyForeigners checks that many events about a few objects of other shards, beside a list, do not make it a list
+// of another shard.
 func TestBusyForeigners(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 2})
@@ -263,7 +266,7 @@ func TestBusyForeigners(t *testing.T) {
 	})
 }
 
-// TestNoUIDs: objects without a UID have all the same hash, so a list without any of ours is no wonder.
+// TestNoUIDs checks that objects without a UID, which all have the same hash, do not make a list one of another shard.
 func TestNoUIDs(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.onList = func(request) (runtime.Object, error) {
@@ -282,7 +285,7 @@ func TestNoUIDs(t *testing.T) {
 	})
 }
 
-// TestEmptyPages: a server that counts what it has looked at may send pages with nothing of the shard.
+// TestEmptyPages checks pages without objects, which a server may send if it applies the limit before the selector.
 func TestEmptyPages(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(true, reflector.Options{PageSize: 10})
@@ -308,15 +311,15 @@ func TestEmptyPages(t *testing.T) {
 	})
 }
 
-// TestShardIsHeededLater: the first list without another shard's objects ends it.
-func TestShardIsHeededLater(t *testing.T) {
+// TestShardIsSupportedLater checks that Status.Unsharded is cleared by the first list without objects of other shards.
+func TestShardIsSupportedLater(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{})
 		g.fill(20)
 		g.start(o)
 		g.wantUnsharded(true)
 		g.s.mu.Lock()
-		g.s.heedsShards = true
+		g.s.supportsShards = true
 		g.s.mu.Unlock()
 		g.r.Relist(reflector.ReasonStore)
 		g.sleep(time.Minute)

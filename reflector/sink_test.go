@@ -18,26 +18,26 @@ import (
 
 var errSinkClosed = errors.New("the sink is closed")
 
-// memory is a Sink that folds the stream as the contract says, and complains about what breaks it.
+// memory is a Sink that keeps the objects as its contract requires, and records violations of the contract.
 type memory struct {
 	mu      sync.Mutex
 	rv      string
 	objects map[string]*corev1.ConfigMap
-	// replace: the list in progress; nil if none.
+	// replace is the list in progress; nil if there is none.
 	replace map[string]*corev1.ConfigMap
 	touched map[string]bool
 	log     []string
 	synced  int
 	broken  []string
 	closed  bool
-	cp      *reflector.Checkpoint // instead of one made from the objects
+	cp      *reflector.Checkpoint // replaces the checkpoint of the objects, if set
 	relist  reflector.Reason
-	// checkpoints counts the calls.
+	// checkpoints counts the calls of Checkpoint.
 	checkpoints int
 	onPage      func()
 	onSynced    func(rv string)
 	noNewest    bool
-	// contradicted is Reflector.Contradicted; nil if it is not to be called.
+	// contradicted is Reflector.Contradicted; nil if it must not be called.
 	contradicted func() bool
 }
 
@@ -106,7 +106,7 @@ func (m *memory) Event(_ context.Context, t watch.EventType, obj runtime.Object,
 	return nil
 }
 
-// hold calls contradicted for an event that cannot follow what is held.
+// hold calls contradicted for an event that cannot follow the contents.
 func (m *memory) hold(t watch.EventType, key string, cm *corev1.ConfigMap, rv string) {
 	held := m.objects[key]
 	fits := held == nil && t == watch.Added || held != nil && held.UID == cm.UID

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestRelistSpread: after a 410 the list of one that serves something waits for as long as it is told at most; each for
-// another time.
+// TestRelistSpread checks that the list after a 410 waits for a random time up to RelistSpread, if the sink has
+// contents to serve.
 func TestRelistSpread(t *testing.T) {
 	const spread = time.Hour
 	var early, late int
@@ -48,7 +48,7 @@ func TestRelistSpread(t *testing.T) {
 	}
 }
 
-// lose makes the server forget its history, and tell so.
+// lose makes the server lose its history, so that the watch receives 410.
 func (g *rig) lose() {
 	g.s.put("a/y", "1")
 	g.s.compact()
@@ -58,7 +58,8 @@ func (g *rig) lose() {
 	g.sleep(5 * time.Second)
 }
 
-// TestNoSpreadAtTheStart: one that has nothing to serve yet, as its contents are not known to be good, lists at once.
+// TestNoSpreadAtTheStart checks that a list is not delayed before the first Synced, since the contents are not
+// confirmed yet.
 func TestNoSpreadAtTheStart(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -75,7 +76,7 @@ func TestNoSpreadAtTheStart(t *testing.T) {
 	})
 }
 
-// TestSpreadEnds: Relist and the end of the context do not wait for it.
+// TestSpreadEnds checks that Relist and the end of the context end the wait.
 func TestSpreadEnds(t *testing.T) {
 	for _, how := range []string{"Relist", "stop"} {
 		bubble(t, func(g *rig) {
@@ -96,8 +97,8 @@ func TestSpreadEnds(t *testing.T) {
 	}
 }
 
-// TestShortSpread: it is no way around the back-off of lists. A server whose history is always too short is not listed
-// in a circle.
+// TestShortSpread checks that the back-off of lists holds beside a short RelistSpread: a server whose history is always
+// too short is not listed without end.
 func TestShortSpread(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -116,7 +117,7 @@ func TestShortSpread(t *testing.T) {
 	})
 }
 
-// TestSpreadBeforeRelist: what is asked for just before the 410 does not wait for it either.
+// TestSpreadBeforeRelist checks that a Relist just before the 410 is not delayed either.
 func TestSpreadBeforeRelist(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

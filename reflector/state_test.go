@@ -49,11 +49,11 @@ func TestNext(t *testing.T) {
 		{position{Backoff, ReasonExpired}, is(waited), position{Relist, ReasonExpired}},
 		{position{Degraded, ""}, is(waited), position{Verify, ""}},
 		{position{Degraded, ReasonCold}, is(waited), position{Relist, ReasonCold}},
-		// A list that is asked for during a wait does not cut it short.
+		// A list that is requested during a wait does not shorten it.
 		{position{Backoff, ""}, due(ReasonCodec), position{Backoff, ReasonCodec}},
 		{position{Degraded, ReasonExpired}, due(ReasonCodec), position{Degraded, ReasonCodec}},
 
-		// No outcome of one state means anything in another.
+		// An outcome of another state changes nothing.
 		{position{Watch, ""}, is(listed), position{Watch, ""}},
 		{position{Verify, ""}, is(refused), position{Verify, ""}},
 		{position{Refused, ""}, is(waited), position{Refused, ""}},

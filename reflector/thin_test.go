@@ -17,13 +17,13 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// thin is a link of 56 kbit/s: an answer, and an event, comes when all of it has.
+// thin is a link of 56 kbit/s: an answer or an event arrives when its last byte has.
 type thin struct{ *server }
 
-// perMillisecond is what comes over it.
+// perMillisecond is the number of bytes per millisecond.
 const perMillisecond = 7
 
-// carry waits for as long as so many bytes take, or until ctx ends.
+// carry waits for the transfer of size bytes, or until ctx ends.
 func (l thin) carry(ctx context.Context, size int) error {
 	select {
 	case <-ctx.Done():
@@ -51,7 +51,8 @@ func (l thin) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch
 	return thinned, nil
 }
 
-// thinWatch is a watch over it. What the server has begun to send comes also after the watch's time, as with HTTP.
+// thinWatch is a watch over a thin link. An event whose transfer has begun arrives even after the watch's time-out, as
+// with HTTP.
 type thinWatch struct {
 	watch.Interface
 	result chan watch.Event
@@ -77,7 +78,7 @@ func (w *thinWatch) run(ctx context.Context, l thin) {
 	}
 }
 
-// fillLarge creates n objects of so many bytes.
+// fillLarge creates n objects of the given size.
 func (g *rig) fillLarge(n, size int) {
 	body := strings.Repeat("x", size)
 	for i := range n {
@@ -85,7 +86,7 @@ func (g *rig) fillLarge(n, size int) {
 	}
 }
 
-// large is converged, without the contents in its words.
+// large is converged, without the contents in its message.
 func (g *rig) large() {
 	g.t.Helper()
 	if !g.m.equal(g.s) {
@@ -93,8 +94,8 @@ func (g *rig) large() {
 	}
 }
 
-// TestThinList: two objects of 400 KB take longer than a request has. The list comes to its end, in little more than
-// the time that its bytes take.
+// TestThinList checks that a list ends although two objects of 400 KB take longer than a request's time-out. It takes
+// little more than the time that its bytes take.
 func TestThinList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(20, 400<<10)
@@ -102,9 +103,9 @@ func TestThinList(t *testing.T) {
 		g.sleep(5*requestTimeout + 10*2*time.Minute + 2*time.Minute)
 		g.large()
 		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
-		// Four searches for what comes, one for the time that it takes.
+		// Four attempts find the page size, one the time-out.
 		if got, want := g.limits()[:6], []int64{500, 250, 62, 7, 2, 2}; !slices.Equal(got, want) || len(g.errs) != 5 ||
 			len(g.limits()) != 15 {
 			t.Errorf("pages of %d were asked for, want %d first, and 15; errors %v", g.limits(), want, g.errs)
@@ -113,7 +114,7 @@ func TestThinList(t *testing.T) {
 	})
 }
 
-// TestThinListOfSmallerObjects: what comes over the link is found by few requests that time out.
+// TestThinListOfSmallerObjects checks that few requests time out until the page size fits the link.
 func TestThinListOfSmallerObjects(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(80, 100<<10)
@@ -127,7 +128,7 @@ func TestThinListOfSmallerObjects(t *testing.T) {
 	})
 }
 
-// hasty is such a link to a server that ends every answer after a minute, as API servers do.
+// hasty is a thin link to a server that ends every answer after a minute, as API servers do.
 type hasty struct{ thin }
 
 func (l hasty) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -140,7 +141,7 @@ func (l hasty) ListWithContext(ctx context.Context, o metav1.ListOptions) (runti
 	return list, err
 }
 
-// byWatch counts the lists that were asked for as a watch.
+// byWatch counts the lists that were requested as a watch.
 func (g *rig) byWatch() (n int) {
 	for _, r := range g.s.seen() {
 		if r.SendInitialEvents != nil {
@@ -150,8 +151,8 @@ func (g *rig) byWatch() (n int) {
 	return n
 }
 
-// TestThinListCutByTheServer: an object takes longer than the server has for an answer, so it never comes with a page.
-// A watch has no such end.
+// TestThinListCutByTheServer checks that the list is made by a watch if the server ends every answer before one object
+// has arrived.
 func TestThinListCutByTheServer(t *testing.T) {
 	for name, small := range map[string]int{"at once": 0, "in the middle": 10} {
 		t.Run(name, func(t *testing.T) {
@@ -166,12 +167,12 @@ func TestThinListCutByTheServer(t *testing.T) {
 				g.s.put("b/03", "2")
 				g.sleep(time.Minute)
 				g.large()
-				// The first page's objects are thrown away, and no more are held at a time than a small page of them.
+				// The first page's objects are dropped, and no more than a small page of the large ones is held at a time.
 				lines := g.m.lines()
 				begun := 1 + min(small, 1)
 				if g.byWatch() != 1 || count(lines, "BEGIN") != begun || count(lines, "ABORT") != begun-1 ||
 					count(lines, "PAGE 16") == 0 || count(lines, "PAGE 20") != 0 {
-					t.Errorf("%d lists by a watch, told %q", g.byWatch(), lines)
+					t.Errorf("%d lists by a watch, sink calls %q", g.byWatch(), lines)
 				}
 				if st := g.r.Status(); st.State != reflector.Watch || st.Err != nil {
 					t.Errorf("status %+v", st)
@@ -182,7 +183,7 @@ func TestThinListCutByTheServer(t *testing.T) {
 	}
 }
 
-// TestThinListAndNoOther: where the server does not list by a watch it is asked once, and pages go on.
+// TestThinListAndNoOther checks that a server that refuses lists by a watch is asked once, and that pages continue.
 func TestThinListAndNoOther(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.initialEvents = refusesThem
@@ -201,8 +202,8 @@ func TestThinListAndNoOther(t *testing.T) {
 	})
 }
 
-// TestThinWatch: an event that takes longer than a watch may be silent is begun once more, and not for ever; also the
-// look-up of its object takes longer than a request has. What comes after it comes as ever.
+// TestThinWatch checks an event whose transfer takes longer than a watch may be silent: the server sends it twice, but
+// not without end. The look-up of its object also takes longer than a request's time-out. Later events arrive as usual.
 func TestThinWatch(t *testing.T) {
 	for _, drained := range []bool{true, false} {
 		t.Run(fmt.Sprintf("drained %v", drained), func(t *testing.T) {
@@ -222,10 +223,10 @@ func TestThinWatch(t *testing.T) {
 				g.sleep(15 * time.Minute)
 				g.large()
 				if l := g.m.lines(); count(l, "MODIFIED a/05") != 1 || count(l, "BEGIN") != 1 {
-					t.Errorf("told %q", l)
+					t.Errorf("sink calls %q", l)
 				}
 				g.s.put("a/06", "2")
-				g.sleep(4 * time.Minute) // a reconnect looks at the large one, too
+				g.sleep(4 * time.Minute) // a reconnect looks up the large object, too
 				g.large()
 				if st := g.r.Status(); st.Err != nil || len(st.Relists) != 0 || st.Watches > 6 {
 					t.Errorf("status %+v, errors %v", st, g.errs)
@@ -236,7 +237,7 @@ func TestThinWatch(t *testing.T) {
 	}
 }
 
-// TestThinFold: such an event while a list is paged.
+// TestThinFold checks an event whose transfer takes longer than a watch may be silent, during a list in pages.
 func TestThinFold(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -244,7 +245,7 @@ func TestThinFold(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			g.s.put("a/05", strings.Repeat("x", 1200<<10))
 			g.s.mu.Lock()
-			g.s.snapshots = map[int][]*corev1.ConfigMap{} // the fold has to reach what the last page shows
+			g.s.snapshots = map[int][]*corev1.ConfigMap{} // the fold has to reach the last page's resourceVersion
 			g.s.mu.Unlock()
 			return nil
 		})
@@ -252,13 +253,13 @@ func TestThinFold(t *testing.T) {
 		g.sleep(20 * time.Minute)
 		g.large()
 		if l := g.m.lines(); count(l, "MODIFIED a/05") != 1 || count(l, "BEGIN") != 1 || count(l, "END") != 1 {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		g.stop()
 	})
 }
 
-// TestThinResume: the probe's one object, and those that are looked up, take longer than a request has.
+// TestThinResume checks a resume whose probe and look-ups take longer than a request's time-out.
 func TestThinResume(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 1<<20)
@@ -275,8 +276,8 @@ func TestThinResume(t *testing.T) {
 	})
 }
 
-// TestThinResumeCutByTheServer: neither the look-ups nor the probe come before the server ends them. The rewind check
-// is off, and the status says so.
+// TestThinResumeCutByTheServer checks a resume whose probe and look-ups are ended by the server: the rewind check is
+// off, and the status says so.
 func TestThinResumeCutByTheServer(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)
@@ -296,8 +297,8 @@ func TestThinResumeCutByTheServer(t *testing.T) {
 	})
 }
 
-// TestThinResumeByMetadata: with it neither the look-ups nor the probe bring bodies; an object that is too large for
-// the link does not hold up a resume, and the guard sees it.
+// TestThinResumeByMetadata checks that look-ups and the probe by metadata need no bodies: an object that is too large
+// for the link does not delay a resume, and the rewind check works.
 func TestThinResumeByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)
@@ -315,7 +316,7 @@ func TestThinResumeByMetadata(t *testing.T) {
 	})
 }
 
-// TestThinListByMetadata: 50 MB are held, 1 % has changed: the list ends in minutes.
+// TestThinListByMetadata checks that a list of 50 MB of which 1 % has changed takes minutes.
 func TestThinListByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}

@@ -44,8 +44,8 @@ func TestShortWatchesBackOff(t *testing.T) {
 	})
 }
 
-// TestEarlyEndOfAHealthyWatch: another within the first back-off, so that a fleet does not come as one, but with
-// look-ups: the server may have been replaced. However often that happens it is no failure.
+// TestEarlyEndOfAHealthyWatch checks that a watch that ends before its time-out is followed by another within the first
+// back-off, so that a fleet is spread, and with look-ups, since the server may be another one. That is never an error.
 func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -68,7 +68,7 @@ func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 	})
 }
 
-// TestDeadConnection: half-open, with a server that moves on.
+// TestDeadConnection checks that a half-open watch is replaced once the server has moved on.
 func TestDeadConnection(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -91,7 +91,7 @@ func TestDeadConnection(t *testing.T) {
 	})
 }
 
-// TestSilenceIsNotDeath: an idle server sends no bookmarks; its watch stays, and costs a probe.
+// TestSilenceIsNotDeath checks that the silent watch of an idle server stays open, and costs a probe.
 func TestSilenceIsNotDeath(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -104,8 +104,8 @@ func TestSilenceIsNotDeath(t *testing.T) {
 	})
 }
 
-// TestSilenceWithoutBookmarks: a server that sends none and whose resourceVersion moves is watched anew; that is no
-// error.
+// TestSilenceWithoutBookmarks checks that a silent watch is replaced without an error if the server sends no bookmarks
+// and its resourceVersion has changed.
 func TestSilenceWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
@@ -120,7 +120,7 @@ func TestSilenceWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestSlowSink: time in which the sink blocks is not the server's silence.
+// TestSlowSink checks that time in which the sink blocks does not count as the server's silence.
 func TestSlowSink(t *testing.T) {
 	bubble(t, func(g *rig) {
 		slow := &slowSink{memory: g.m}
@@ -159,7 +159,7 @@ func (s *slowSink) Event(ctx context.Context, t watch.EventType, obj runtime.Obj
 	return s.memory.Event(ctx, t, obj, rv)
 }
 
-// TestOddEvents: what is not an object of ours is skipped, and does not move the stream on.
+// TestOddEvents checks that events with other objects or types are skipped, and do not advance the stream.
 func TestOddEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -276,13 +276,14 @@ func TestSinkCloses(t *testing.T) {
 	})
 }
 
-// TestOpaqueVersions: a server without comparable resourceVersions is listed at every start, and nothing else.
+// TestOpaqueVersions checks that a server without comparable resourceVersions is listed at every start, and not
+// otherwise.
 func TestOpaqueVersions(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noListRV = true
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		g.wantLog("BEGIN Cold", "PAGE 1", "END ", "SYNCED", "ADDED a/x ") // a watch from nowhere tells the state
+		g.wantLog("BEGIN Cold", "PAGE 1", "END ", "SYNCED", "ADDED a/x ") // a watch from "" begins with the state
 		if st := g.r.Status(); !st.NotResumable || st.ResourceVersion != "" {
 			t.Errorf("status %+v", st)
 		}
@@ -292,10 +293,10 @@ func TestOpaqueVersions(t *testing.T) {
 		g.converged()
 		for _, l := range g.m.lines() {
 			if strings.HasPrefix(l, "BOOKMARK") {
-				t.Errorf("told %q", l)
+				t.Errorf("sink calls %q", l)
 			}
 		}
-		// Without a resourceVersion deletions would be missed: list.
+		// Without a resourceVersion deletions would be missed, so a list follows.
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.s.remove("a/x")
 		g.sleep(10 * time.Second)

@@ -20,7 +20,7 @@ import (
 
 var byWatch = reflector.WithStreams(reflector.Options{PageSize: 10})
 
-// script makes the first watch one that the test feeds. It has nothing of the server's.
+// script makes the first watch one that feed fills, without the server.
 func (g *rig) script(feed func(w *watch.FakeWatcher)) {
 	first := true
 	g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
@@ -34,14 +34,14 @@ func (g *rig) script(feed func(w *watch.FakeWatcher)) {
 	}
 }
 
-// item is an object as the server has it.
+// item returns the server's object.
 func (g *rig) item(key string) *corev1.ConfigMap {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	return g.s.objects[key].DeepCopy()
 }
 
-// TestWatchList: a cold list comes in pages from the watch that then goes on.
+// TestWatchList checks that a cold list is delivered in pages from a watch, which stays open.
 func TestWatchList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(25)
@@ -71,7 +71,7 @@ func TestWatchList(t *testing.T) {
 	})
 }
 
-// TestWatchListOfNothing: empty is not missing.
+// TestWatchListOfNothing checks that an empty list is delivered.
 func TestWatchListOfNothing(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.start(byWatch)
@@ -80,7 +80,7 @@ func TestWatchListOfNothing(t *testing.T) {
 	})
 }
 
-// TestWatchListWarm: nothing is visible before the end.
+// TestWatchListWarm checks that a relist by a watch is not visible before its end.
 func TestWatchListWarm(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(25)
@@ -104,7 +104,7 @@ func TestWatchListWarm(t *testing.T) {
 		g.wantRelist(reflector.ReasonExpired)
 		if l := g.m.lines(); !slices.Equal(l, []string{"BEGIN Expired", "PAGE 10", "PAGE 10", "PAGE 3", "END 129",
 			"SYNCED"}) {
-			t.Errorf("told %q", l)
+			t.Errorf("sink calls %q", l)
 		}
 		if st := g.r.Status(); len(before) != 25 || st.Lists != 0 {
 			t.Errorf("status %+v", st)
@@ -113,8 +113,8 @@ func TestWatchListWarm(t *testing.T) {
 	})
 }
 
-// TestWatchListMoves: what happens before the end of the initial events counts more than they, also an object that
-// comes back.
+// TestWatchListMoves checks that changes before the end of the initial events are delivered as events, a recreated
+// object included.
 func TestWatchListMoves(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(3)
@@ -141,7 +141,7 @@ func TestWatchListMoves(t *testing.T) {
 	})
 }
 
-// TestWatchListBreaks: an error in the middle throws it away and it is asked for again.
+// TestWatchListBreaks checks that an error during the initial events aborts the list, and that it is requested again.
 func TestWatchListBreaks(t *testing.T) {
 	faults := map[string]func(w *watch.FakeWatcher){
 		"410": func(w *watch.FakeWatcher) { w.Error(&gone().ErrStatus) },
@@ -187,7 +187,8 @@ func TestWatchListBreaks(t *testing.T) {
 	}
 }
 
-// TestWatchListGivenUp: what the server cannot do comes in pages, and it is not asked again in this run.
+// TestWatchListGivenUp checks that pages replace a list by a watch that the server does not support, for the rest of
+// the run.
 func TestWatchListGivenUp(t *testing.T) {
 	badRequest := apierrors.NewBadRequest("unknown parameter")
 	for _, tt := range []struct {
@@ -267,12 +268,12 @@ func (g *rig) refuse(err error) {
 	}
 }
 
-// unable says that it cannot do WatchList, as client-go's fakes do.
+// unable is a ListerWatcher that does not support WatchList, like client-go's fakes.
 type unable struct{ *server }
 
 func (unable) IsWatchListSemanticsUnSupported() bool { return true }
 
-// TestWatchListOfStraysOnly: it is thrown away, as a list is.
+// TestWatchListOfStraysOnly checks that a list by a watch with nothing but strays is aborted.
 func TestWatchListOfStraysOnly(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(3)
@@ -287,13 +288,13 @@ func TestWatchListOfStraysOnly(t *testing.T) {
 	})
 }
 
-// TestWatchListHoldsOnePage: while the sink takes a page nothing else is read.
+// TestWatchListHoldsOnePage checks that nothing is read from the watch while the sink takes a page.
 func TestWatchListHoldsOnePage(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(50)
 		taken := 0
 		g.m.onPage = func() {
-			time.Sleep(time.Second) // everything else has come to rest when this ends
+			time.Sleep(time.Second) // everything else waits when this ends
 			taken += 10
 			g.s.mu.Lock()
 			defer g.s.mu.Unlock()
@@ -311,7 +312,7 @@ func TestWatchListHoldsOnePage(t *testing.T) {
 	})
 }
 
-// TestStopInAWatchList: Run returns with nothing running.
+// TestStopInAWatchList checks that Run returns during a list by a watch, and leaves no goroutine.
 func TestStopInAWatchList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(15)

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
-// TestListOfAnyKind checks that a list is what has items: a custom resource may have a listKind that does not end in
-// List, and an empty list may have null in place of them. Issue 38.
+// TestListOfAnyKind checks that an answer with items is a list, whatever its kind: a custom resource may have a
+// listKind that does not end in List. An empty list may have null as its items. Issue 38.
 func TestListOfAnyKind(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body  string

@@ -35,7 +35,7 @@ func failing(text string) io.Reader {
 	return io.MultiReader(strings.NewReader(text), iotest.ErrReader(errLink))
 }
 
-// recorded is a body that records that it was read to its end, and closed.
+// recorded is a body that records whether it was read to its end, and closed.
 type recorded struct {
 	io.Reader
 	ended, closed bool
@@ -49,8 +49,8 @@ func (r *recorded) Read(p []byte) (int, error) {
 
 func (r *recorded) Close() error { r.closed = true; return nil }
 
-// TestBrokenLists checks that a list whose body fails at any byte is no list, and that its error wraps the cause and
-// reads like client-go's for an answer that broke off.
+// TestBrokenLists checks that a list whose body fails at any byte is an error. That error wraps the cause, and reads
+// like client-go's for an answer that broke off.
 func TestBrokenLists(t *testing.T) {
 	for name, whole := range bodies(t) {
 		for n := range len(whole) + 1 {
@@ -62,7 +62,7 @@ func TestBrokenLists(t *testing.T) {
 	}
 }
 
-// steps is a body of which each read returns the next text; the second one fails, and the others do not.
+// steps is a body that returns one text per read. The second last read also fails.
 type steps []string
 
 func (s *steps) Read(p []byte) (int, error) {
@@ -76,7 +76,7 @@ func (s *steps) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestNothingIsReadBehindAnError checks that a list whose body has failed is not read on, whatever comes next.
+// TestNothingIsReadBehindAnError checks that a body is not read any further after an error.
 func TestNothingIsReadBehindAnError(t *testing.T) {
 	body := &steps{`{"kind":"ThingList",`, `"items":[{"metadata":{"name":"a"}},`, `{"metadata":{"name":"b"}}]}`}
 	if list, err := listBody(t, body); !errors.Is(err, errLink) {
@@ -95,7 +95,7 @@ func TestListFailsEarly(t *testing.T) {
 	}
 }
 
-// TestItemsWithoutAKind checks that a list is refused whose kind does not tell that of its items.
+// TestItemsWithoutAKind checks that a list is refused if neither its items nor the list's kind name the items' kind.
 func TestItemsWithoutAKind(t *testing.T) {
 	for _, body := range []string{
 		`{"kind":"List","apiVersion":"v1","items":[{"metadata":{"name":"a"}}]}`,
@@ -109,8 +109,8 @@ func TestItemsWithoutAKind(t *testing.T) {
 	}
 }
 
-// TestMalformedAndEnded checks that a malformed list whose end arrives with its last byte is not taken for one that
-// broke off: smaller pages would not help.
+// TestMalformedAndEnded checks that a malformed list whose end arrives with its last byte does not count as broken off:
+// smaller pages would not help.
 func TestMalformedAndEnded(t *testing.T) {
 	for _, body := range []string{`{"kind":"PodList","items":[{]]}`, "<html>", "k8s\x00\x0b", `{"kind":"Table"}`} {
 		_, err := listBody(t, iotest.DataErrReader(strings.NewReader(body)))
@@ -139,8 +139,8 @@ func TestListIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// TestStatusIsItsOwnError checks that a Status in place of a list is the error of the list request, as the server words
-// it, also if the answer breaks off behind it.
+// TestStatusIsItsOwnError checks that a Status in place of a list is the error of the list request, in the server's
+// words, also if the answer breaks off behind it.
 func TestStatusIsItsOwnError(t *testing.T) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: 410,
@@ -186,8 +186,8 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestMemoryOfACutOffValue checks that a message which announces 64 MiB, the most, and is cut off does not take 64 MiB:
-// the lengths in a message are the server's word only.
+// TestMemoryOfACutOffValue checks that a truncated message that announces 64 MiB, the maximum, does not allocate 64
+// MiB: the announced lengths are not trusted.
 func TestMemoryOfACutOffValue(t *testing.T) {
 	size := 64 << 20
 	inner := "\x12" + varint(uint64(size))
@@ -213,7 +213,7 @@ func TestLargestValue(t *testing.T) {
 	if err != nil || len(list.Items) != 1 {
 		t.Errorf("JSON: %v, %v", list, err)
 	}
-	// Far more than the bound in all, in values that are small.
+	// Far more than the bound in total, in small values.
 	parts := []io.Reader{strings.NewReader(`{"kind":"ThingList","x":[`)}
 	for n := range 5 {
 		if n > 0 {
@@ -231,8 +231,8 @@ func TestLargestValue(t *testing.T) {
 	}
 }
 
-// TestServerThatOnlySpeaksCBOR checks that a list is asked for once more in JSON only once: a server that answers in
-// CBOR all the same gets one request for each further list.
+// TestServerThatOnlySpeaksCBOR checks that a CBOR answer is requested again in JSON only once. If the server still
+// answers in CBOR, each further list is one request.
 func TestServerThatOnlySpeaksCBOR(t *testing.T) {
 	requests := 0
 	c := (&answer{}).config()
@@ -255,7 +255,7 @@ func TestServerThatOnlySpeaksCBOR(t *testing.T) {
 	}
 }
 
-// TestWatchInCBOR checks that a watch which is answered in CBOR ends with an error that says so, and that the next one
+// TestWatchInCBOR checks that a watch that is answered in CBOR ends with an error that says so, and that the next one
 // asks for JSON.
 func TestWatchInCBOR(t *testing.T) {
 	a := &answer{body: []byte("\xd9\xd9\xf7\xa0")}
@@ -281,7 +281,7 @@ func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
 // TestEndsOfWatches checks which errors of an open watch just end it, as in client-go, and that others are ERROR
-// events. The event before it is sent in any case, and the body is closed although Stop was not called.
+// events. The event before the error is sent in any case, and the body is closed although Stop was not called.
 func TestEndsOfWatches(t *testing.T) {
 	for _, tt := range []struct {
 		err     error
@@ -319,8 +319,8 @@ func TestEndsOfWatches(t *testing.T) {
 	}
 }
 
-// TestLogOfTheEnd checks that a watch whose answer ends after an event logs nothing, and one that breaks off within an
-// event logs that, as client-go does.
+// TestLogOfTheEnd checks that a watch whose answer ends after an event logs nothing, and that a watch that breaks off
+// within an event logs that, as client-go does.
 func TestLogOfTheEnd(t *testing.T) {
 	for name, f := range formats {
 		event := f.frame(f.encode(t, podCalled("a")), watch.Added)
@@ -347,8 +347,8 @@ func podCalled(name string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Annotations: map[string]string{"of": name}}}
 }
 
-// TestBordersOfEvents checks that events are read alike however the answer comes in parts, and that their payloads stay
-// as they are while more is read.
+// TestBordersOfEvents checks that events are read alike however the answer is split, and that their payloads do not
+// change while more is read.
 func TestBordersOfEvents(t *testing.T) {
 	for name, f := range formats {
 		var body string
@@ -388,8 +388,8 @@ func TestBordersOfEvents(t *testing.T) {
 	}
 }
 
-// TestBookmarks checks that the object of a bookmark is decoded, for its annotations, and that one that cannot be
-// decoded is an ERROR event, although its decoder says that something broke off.
+// TestBookmarks checks that the object of a bookmark is decoded, for its annotations. A bookmark that cannot be decoded
+// is an ERROR event, although its decoder reports an unexpected end.
 func TestBookmarks(t *testing.T) {
 	for name, f := range formats {
 		a := &answer{body: f.frame(f.encode(t, podCalled("a")), watch.Bookmark)}
@@ -402,7 +402,7 @@ func TestBookmarks(t *testing.T) {
 			t.Errorf("%s: events %+v", name, events)
 		}
 	}
-	spec := field(2, "\x0a\x05a") // a message that is cut
+	spec := field(2, "\x0a\x05a") // a truncated message
 	for name, body := range map[string]string{
 		"JSON": string(formats["JSON"].frame([]byte(pod("a", `"high"`)), watch.Bookmark)),
 		"protobuf": string(formats["protobuf"].frame([]byte("k8s\x00"+field(1, field(1, "v1")+field(2, "Pod"))+
@@ -419,7 +419,7 @@ func TestBookmarks(t *testing.T) {
 	}
 }
 
-// TestStopIsNoError checks that a watch that is stopped sends no ERROR event, whatever the stop does to its body.
+// TestStopIsNoError checks that a stopped watch sends no ERROR event, even if the stop makes a read fail.
 func TestStopIsNoError(t *testing.T) {
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -436,7 +436,7 @@ func TestStopIsNoError(t *testing.T) {
 	}
 }
 
-// TestStopBeforeTheError checks that Stop ends a watch whose ERROR event has not been taken.
+// TestStopBeforeTheError checks that Stop ends a watch whose ERROR event has not been received.
 func TestStopBeforeTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answer{stream: failing("")}
@@ -453,8 +453,8 @@ func TestStopBeforeTheError(t *testing.T) {
 	})
 }
 
-// TestInitialEventsOff checks that an event whose object cannot be decoded ends a watch with sendInitialEvents=false:
-// no list has had the object.
+// TestInitialEventsOff checks that an undecodable object ends a watch with sendInitialEvents=false: no list has
+// reported that object.
 func TestInitialEventsOff(t *testing.T) {
 	a := &answer{body: formats["JSON"].frame([]byte(pod("b", `"high"`)), watch.Added)}
 	no := false
@@ -467,8 +467,8 @@ func TestInitialEventsOff(t *testing.T) {
 	}
 }
 
-// TestMendedByAnEvent checks that an object which a list has had undecodable, and an event has brought decodable, is no
-// longer known as undecodable: its next undecodable event ends the watch.
+// TestMendedByAnEvent checks that an object that a list reported as undecodable is forgotten once an event has it
+// decodable: its next undecodable event ends the watch.
 func TestMendedByAnEvent(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON, body: podList(pod("b", `"high"`))}
 	lw := a.listWatch(t, &corev1.Pod{})

@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
-// plugin makes this program a credential plugin: see TestMain.
+// plugin is the environment variable that makes this program a credential plugin: see TestMain.
 const plugin = "LARDER_CREDENTIAL_PLUGIN"
 
 func credential() {
@@ -31,12 +31,12 @@ func credential() {
 		os.Getenv(plugin))
 }
 
-// warnings counts what the server warns of.
+// warnings counts the server's warnings.
 type warnings struct{ atomic.Int32 }
 
 func (w *warnings) HandleWarningHeader(int, string, string) { w.Add(1) }
 
-// limiter is a rate limiter that counts, and refuses once it is full.
+// limiter is a rate limiter that counts its calls, and refuses with full if that is set.
 type limiter struct {
 	calls atomic.Int32
 	full  error
@@ -52,7 +52,7 @@ func (l *limiter) Wait(context.Context) error {
 	return l.full
 }
 
-// counted is a transport of the user's own.
+// counted is a transport that counts its requests.
 type counted struct {
 	calls atomic.Int32
 	next  http.RoundTripper
@@ -63,8 +63,8 @@ func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// TestTheClientsRequests: lists and watches are the client's own requests: whatever its configuration says holds for
-// them.
+// TestTheClientsRequests checks that lists and watches follow the client's configuration: credentials, proxies, content
+// types, warnings, throttling.
 func TestTheClientsRequests(t *testing.T) {
 	var seen atomic.Pointer[http.Request]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -180,8 +180,8 @@ func podsOf(t *testing.T, host string, change func(*rest.Config)) cache.ListerWa
 	}, codec.NewSent(c, &corev1.Pod{}, false))
 }
 
-// TestContexts: a list and a watch end with their context, whether the server answers or hangs; so does one that waits
-// for the client's rate limiter.
+// TestContexts checks that a list and a watch end with their context, whether the server answers or hangs, and that a
+// list fails if the client's rate limiter refuses it.
 func TestContexts(t *testing.T) {
 	hang := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -26,7 +26,7 @@ func field(number protowire.Number, value string) string {
 
 func varint(n uint64) string { return string(protowire.AppendVarint(nil, n)) }
 
-// typeMeta is the apiVersion and kind in a runtime.Unknown, as a field of it.
+// typeMeta returns the field of a runtime.Unknown that has the apiVersion and kind.
 func typeMeta(kind string) string { return field(1, field(1, "g/v1")+field(2, kind)) }
 
 // thingList returns a list in protobuf, with the fields of the list.
@@ -45,8 +45,8 @@ func listBody(t *testing.T, body io.Reader) (*wire.List, error) {
 	return list.(*wire.List), nil
 }
 
-// TestGuardsOfLists checks each guard that refuses an answer to a list request. Every malformed answer here would be
-// taken for a list, or for one that broke off, without its guard. Issue 37.
+// TestGuardsOfLists checks each guard that refuses an answer to a list request. Without its guard, each malformed
+// answer here would count as a list, or as an answer that broke off. Issue 37.
 func TestGuardsOfLists(t *testing.T) {
 	const (
 		malformedJSON     = "malformed JSON"
@@ -235,7 +235,7 @@ func TestGuardsOfWatches(t *testing.T) {
 			}
 		})
 	}
-	// Fields of other numbers and types are passed over.
+	// Fields of other numbers and types are skipped.
 	other := "\x08\x05" + field(9, "x") // field 1 as a number
 	events := watchBody(t, []byte(frame(field(1, "ADDED")+field(2, field(1, thing+field(2, field(1, field(1, "a")))+
 		other)+other)+other)))
@@ -251,8 +251,8 @@ func TestGuardsOfWatches(t *testing.T) {
 	}
 }
 
-// TestBordersOfReads checks that an answer is read alike however it comes in parts: with a border of two reads at each
-// byte, also behind a backslash.
+// TestBordersOfReads checks that an answer is read alike however it is split: into two reads at each byte, also behind
+// a backslash.
 func TestBordersOfReads(t *testing.T) {
 	texts := []string{`a\"b`, `\\`, `\\\"`, `\u0022`, `]}`, `\\\\`}
 	var items, want []string
@@ -284,8 +284,8 @@ func TestBordersOfReads(t *testing.T) {
 	}
 }
 
-// TestManyUndecodable checks that after a list with more undecodable objects than are remembered no event about any
-// object ends the watch: each would lead to another list. No more keys are kept.
+// TestManyUndecodable checks a list with more undecodable objects than are remembered. After it no event about any
+// object ends the watch, since each would lead to another list. No more keys are kept.
 func TestManyUndecodable(t *testing.T) {
 	var items []string
 	for n := range 10_001 {
@@ -306,7 +306,7 @@ func TestManyUndecodable(t *testing.T) {
 			t.Errorf("%s: events %+v", name, events)
 		}
 	}
-	// One is mended, so that fewer are known than remembered; the last one was never remembered.
+	// One object becomes decodable, so the limit is no longer reached. The last object was never remembered.
 	a.body = append(formats["JSON"].frame([]byte(pod("p0", "1")), watch.Modified),
 		formats["JSON"].frame([]byte(pod("p10000", `"high"`)), watch.Modified)...)
 	w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})

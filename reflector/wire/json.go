@@ -47,17 +47,17 @@ func listJSON(v *values, sent *codec.Sent) (*List, error) {
 	return l, items.make()
 }
 
-// texts is the JSON of some of the items of a list, of which objects are made on all cores.
+// texts collects the JSON of list items, and decodes them on all cores.
 type texts struct {
 	sent *codec.Sent
 	list *List
 	all  [][]byte
 	size int
-	// waits says that the first of all is an item without a kind, and that the kind of the list has not come yet.
+	// waits is true if the first of all is an item without a kind, and the list's kind has not arrived yet.
 	waits bool
 }
 
-// textsSize is how many bytes of JSON are kept before objects are made of them.
+// textsSize is how many bytes of JSON are collected before they become objects.
 const textsSize = 1 << 20
 
 // add adds the JSON of an item.
@@ -69,8 +69,8 @@ func (t *texts) add(text []byte) error {
 	return t.make()
 }
 
-// make makes objects of what was added, and adds them to the list. Custom resources come before the kind of their list,
-// and say their own. Items that do not are kept until that of the list has come.
+// make makes objects of the collected items, and adds them to the list. The items of custom resources precede their
+// list's kind, but have their own kinds. Items without a kind are kept until the list's kind has arrived.
 func (t *texts) make() error {
 	of := itemOf(t.list.TypeMeta)
 	made, errs := make([]*entry.Undecoded, len(t.all)), make([]error, len(t.all))
@@ -99,7 +99,7 @@ func (l *List) add(u *entry.Undecoded, err error) error {
 }
 
 // opaque returns err without the errors that it wraps. It is for objects that have arrived as a whole: a decoder's
-// io.ErrUnexpectedEOF must not make the answer look like one that broke off.
+// io.ErrUnexpectedEOF must not make the answer look as if it broke off.
 func opaque(err error) error { return errors.New(err.Error()) }
 
 // itemOf returns the apiVersion and kind of the items of a list, as client-go infers them.
@@ -124,9 +124,9 @@ func (v *values) members(fn func(name string) error) error {
 	})
 }
 
-// elements calls fn with each element of an array; null is one without any.
+// elements calls fn with each element of an array; null is an empty array.
 func (v *values) elements(fn func(text []byte) error) error {
-	if c, _ := v.peek(); c == 'n' { // 0 with an error, which take meets again
+	if c, _ := v.peek(); c == 'n' { // 0 with an error, which take returns too
 		var null *struct{}
 		return v.decode(&null)
 	}
@@ -142,7 +142,7 @@ func (v *values) elements(fn func(text []byte) error) error {
 	})
 }
 
-// each calls fn for what is separated by commas, until end, which it takes.
+// each calls fn for each of the elements that are separated by commas, until end, which it takes.
 func (v *values) each(end byte, fn func() error) error {
 	for n := 0; ; n++ {
 		c, err := v.peek()
@@ -225,7 +225,7 @@ func eventJSON(v *values, sent *codec.Sent) (watch.Event, error) {
 
 var errNoObject = errors.New("the server sent an event without an object")
 
-// eventOf returns the event about an object. That of a bookmark is decoded, since its annotations matter.
+// eventOf returns the event about an object. The object of a bookmark is decoded, for its annotations.
 func eventOf(t watch.EventType, u *entry.Undecoded, err error) (watch.Event, error) {
 	if err != nil {
 		return watch.Event{}, opaque(err)

@@ -6,17 +6,17 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// maxKnown is how many objects are remembered that cannot be decoded.
+// maxKnown is the maximum number of undecodable objects that are remembered.
 const maxKnown = 10_000
 
-// undecodable has the keys of the objects that lists had, and that cannot be decoded. Whoever has seen the list knows
-// of them, so another event about one is no reason to list again. It is safe for concurrent use.
+// undecodable has the keys of the listed objects that cannot be decoded. The list has reported them, so another event
+// about one of them is no reason to list again. It is safe for concurrent use.
 type undecodable struct {
 	mu   sync.Mutex
 	keys map[string]struct{} // guarded by mu
 }
 
-// listed takes in the objects of a list.
+// listed records the objects of a list.
 func (k *undecodable) listed(l *List) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -25,11 +25,11 @@ func (k *undecodable) listed(l *List) {
 	}
 }
 
-// noteLocked remembers u if it cannot be decoded, and forgets it if it can.
+// noteLocked remembers u if it cannot be decoded, and forgets it otherwise.
 func (k *undecodable) noteLocked(u *entry.Undecoded) {
 	switch {
 	case u.Err() == nil:
-		delete(k.keys, u.Key) // of none, nearly always
+		delete(k.keys, u.Key) // the map is nearly always nil
 	case len(k.keys) < maxKnown:
 		if k.keys == nil {
 			k.keys = map[string]struct{}{}
@@ -38,7 +38,7 @@ func (k *undecodable) noteLocked(u *entry.Undecoded) {
 	}
 }
 
-// knows reports whether u, which an event has brought, can be decoded, or was listed before.
+// knows reports whether u, the object of an event, can be decoded, or was undecodable in an earlier list.
 func (k *undecodable) knows(u *entry.Undecoded) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,10 +18,10 @@ import (
 	"github.com/larder-dev/larder/codec"
 )
 
-// magic begins what API servers encode in protobuf: a runtime.Unknown follows.
+// magic precedes the protobuf of API servers: a runtime.Unknown follows.
 const magic = "k8s\x00"
 
-// errProtobuf: the answer is no protobuf, or not of the form that API servers give it.
+// errProtobuf: the answer is not valid protobuf, or not of the form that API servers send.
 var errProtobuf = errors.New("the server sent malformed protobuf")
 
 // The fields of messages of apimachinery.
@@ -39,15 +39,15 @@ const (
 	rawExtensionRaw        = 1
 )
 
-// message reads the fields of a message of which left bytes have not been read; negative if it goes on to the end of r.
+// message reads the fields of a message. left is its number of unread bytes; negative if the message ends with r.
 type message struct {
 	r       *bufio.Reader
 	left    int64
-	scratch *[]byte // what field returns
+	scratch *[]byte // the buffer for the result of bytes
 }
 
-// field reads the next field. For one of bytes it returns their number, and the caller reads or skips them; it skips
-// other fields. It returns io.EOF at the end of the message.
+// field reads the next field. It returns the number and size of a field of bytes, and the caller reads or skips its
+// value; it skips other fields. It returns io.EOF at the end of the message.
 func (m *message) field() (number protowire.Number, size int64, err error) {
 	for {
 		if m.left == 0 {
@@ -89,7 +89,7 @@ func (m *message) field() (number protowire.Number, size int64, err error) {
 	}
 }
 
-// varint reads a number. It returns io.EOF if there is nothing more.
+// varint reads a number. It returns io.EOF at the end of the input.
 func (m *message) varint() (n uint64, err error) {
 	for shift := 0; shift < 64; shift += 7 {
 		if m.left == 0 {
@@ -111,7 +111,7 @@ func (m *message) varint() (n uint64, err error) {
 	return 0, errProtobuf
 }
 
-// skip skips bytes.
+// skip skips n bytes.
 func (m *message) skip(n int64) error {
 	if m.left >= 0 && n > m.left {
 		return errProtobuf
@@ -123,8 +123,8 @@ func (m *message) skip(n int64) error {
 	return nil
 }
 
-// bytes reads that many bytes, which field has announced. They are valid until the next call. It allocates no more
-// than what comes.
+// bytes reads the n bytes that field has announced. They are valid until the next call. It allocates no more than
+// arrives.
 func (m *message) bytes(n int64) ([]byte, error) {
 	if n > maxObject {
 		return nil, errTooLarge
@@ -178,7 +178,7 @@ func listProtobuf(r *bufio.Reader, sent *codec.Sent) (*List, error) {
 	}
 }
 
-// raw reads the list that is in a runtime.Unknown.
+// raw reads the list in a runtime.Unknown.
 func (l *List) raw(outer *message, size int64, sent *codec.Sent) error {
 	if l.Kind == "Status" {
 		b, err := outer.bytes(size)
@@ -220,7 +220,7 @@ func (l *List) raw(outer *message, size int64, sent *codec.Sent) error {
 	}
 }
 
-// header reads a field of a runtime.Unknown but its content.
+// header reads a field of a runtime.Unknown other than its content.
 func header(number protowire.Number, b []byte, of *metav1.TypeMeta) error {
 	if number != unknownTypeMeta {
 		if len(b) > 0 && (number == unknownContentEncoding || string(b) != runtime.ContentTypeProtobuf) {
@@ -247,9 +247,9 @@ func header(number protowire.Number, b []byte, of *metav1.TypeMeta) error {
 	return nil
 }
 
-// check returns an error if l is no list: that of the Status that the server sent, if it did. A list is what has items.
-// In JSON an empty list has them too, and any kind, since a custom resource may have any listKind. In protobuf the
-// items of an empty list are not sent, and the kinds, which are Kubernetes' own, end in List.
+// check returns an error if l is no list. If the server sent a Status, that is the error. A list is recognized by its
+// items. An empty JSON list has them too; its kind says nothing, since a custom resource may have any listKind.
+// Protobuf omits the items of an empty list, so there the kind must end in List, as all of Kubernetes' own do.
 func (l *List) check(status metav1.Status, items bool) error {
 	switch {
 	case l.Kind == "Status":
@@ -307,7 +307,7 @@ func eventInside(t watch.EventType, raw []byte, sent *codec.Sent) (watch.Event, 
 	return eventOf(t, u, err)
 }
 
-// cutTwo returns the last values of two fields of a message.
+// cutTwo returns the last values of the fields a and b of a message.
 func cutTwo(msg []byte, a, b protowire.Number) (of, and []byte, err error) {
 	for len(msg) > 0 {
 		number, wire, n := protowire.ConsumeTag(msg)

@@ -25,7 +25,7 @@ import (
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
-// pod returns the JSON of a pod; priority is that of its spec.
+// pod returns the JSON of a pod with the given spec.priority.
 func pod(name, priority string) string {
 	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"n","uid":"u",`+
 		`"resourceVersion":"5"},"spec":{"priority":%s}}`, name, priority)
@@ -36,7 +36,7 @@ func podList(items ...string) []byte {
 		strings.Join(items, ","))
 }
 
-// TestOneUndecodableOfAList: the others are listed, and it says which field does not fit.
+// TestOneUndecodableOfAList checks that the other objects are listed, and that the error names the field.
 func TestOneUndecodableOfAList(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON, body: podList(pod("a", "1"), pod("b", `"secret"`), pod("c", "3"))}
 	list, err := a.listWatch(t, &corev1.Pod{}).ListWithContext(t.Context(), metav1.ListOptions{})
@@ -58,8 +58,8 @@ func TestOneUndecodableOfAList(t *testing.T) {
 	}
 }
 
-// TestUndecodableEvent: an event whose object cannot be decoded ends the watch with client-go's error for that, unless
-// a list has had the object so. Its delete is an event.
+// TestUndecodableEvent checks that an undecodable object ends the watch with client-go's error for that, unless a list
+// has reported the object. Its deletion is delivered.
 func TestUndecodableEvent(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON}
 	lw := a.listWatch(t, &corev1.Pod{})
@@ -116,8 +116,8 @@ func TestUndecodableEvent(t *testing.T) {
 	}
 }
 
-// TestOnlyACutOffListIsCutOff: the error of a list that could be read to its end does not read like that of an answer
-// that broke off, which makes a reflector ask for smaller pages.
+// TestOnlyACutOffListIsCutOff checks that a list that could be read to its end does not have the error of an answer
+// that broke off, for which a reflector asks for smaller pages.
 func TestOnlyACutOffListIsCutOff(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body string
@@ -138,7 +138,7 @@ func TestOnlyACutOffListIsCutOff(t *testing.T) {
 	}
 }
 
-// measure is a part of a body that is empty, and measures the heap when it is read.
+// measure is an empty part of a body that measures the heap when it is read.
 type measure struct{ heap uint64 }
 
 func (m *measure) Read([]byte) (n int, err error) {
@@ -149,12 +149,12 @@ func (m *measure) Read([]byte) (n int, err error) {
 	return 0, io.EOF
 }
 
-// TestListIsNotHeld: the JSON of a list of custom resources, whose kind comes after its items, is not held until the
-// end.
+// TestListIsNotHeld checks that the JSON of a list of custom resources, whose kind comes after its items, is not held
+// until the end.
 func TestListIsNotHeld(t *testing.T) {
 	const items, size = 400, 100 << 10
 	parts := []io.Reader{strings.NewReader(`{"apiVersion":"g/v1","items":[`)}
-	space := bytes.Repeat([]byte(" "), size) // which no payload has
+	space := bytes.Repeat([]byte(" "), size) // no payload contains it
 	for n := range items {
 		parts = append(parts, strings.NewReader(strings.Repeat(",", min(n, 1))+fmt.Sprintf(
 			`{"apiVersion":"g/v1","kind":"Thing","metadata":{"name":"a%d"}`, n)), bytes.NewReader(space), strings.NewReader("}"))
@@ -170,7 +170,7 @@ func TestListIsNotHeld(t *testing.T) {
 	}
 }
 
-// listThings lists what a server answers.
+// listThings lists from a server that answers with body.
 func listThings(t *testing.T, body io.Reader) []runtime.Object {
 	t.Helper()
 	config := (&answer{}).config()
@@ -190,8 +190,8 @@ func listThings(t *testing.T, body io.Reader) []runtime.Object {
 	return list.(*wire.List).Items
 }
 
-// TestItemsWaitForTheirKind: items without a kind get that of their list, however many come before it. Some have one of
-// their own. They stay in order.
+// TestItemsWaitForTheirKind checks that items without a kind get their list's kind, however many precede it. Items with
+// a kind keep it. All stay in order.
 func TestItemsWaitForTheirKind(t *testing.T) {
 	var body strings.Builder
 	body.WriteString(`{"items":[`)
@@ -221,8 +221,8 @@ func TestItemsWaitForTheirKind(t *testing.T) {
 	}
 }
 
-// TestCBOR: a server that answers in CBOR, since the client's configuration accepts it, is asked for JSON, once and for
-// all.
+// TestCBOR checks that a server that answers in CBOR, since the client's configuration accepts it, is asked for JSON
+// from then on.
 func TestCBOR(t *testing.T) {
 	list := map[string]any{"kind": "ThingList", "apiVersion": "g/v1", "metadata": map[string]any{"resourceVersion": "9"},
 		"items": []any{map[string]any{"kind": "Thing", "apiVersion": "g/v1", "metadata": map[string]any{"name": "a"}}}}

@@ -7,22 +7,22 @@ import (
 	"io"
 )
 
-// errMalformed: the answer is no JSON.
+// errMalformed: the answer is not valid JSON.
 var errMalformed = errors.New("the server sent malformed JSON")
 
-// values cuts JSON into values, without looking into them: whoever takes one has to check it.
+// values splits JSON into values, without parsing them: the caller has to check each value.
 type values struct {
 	r *bufio.Reader
-	// buf[at:] has been read and not taken yet.
+	// buf[at:] has been read from r and not been taken yet.
 	buf []byte
 	at  int
-	err error // of r; it comes once buf is used up
+	err error // of r; returned once buf is used up
 }
 
 func newValues(r *bufio.Reader) *values { return &values{r: r} }
 
-// more reads once, and keeps the bytes that have not been taken. It fails after the end, which an earlier call has met,
-// and if too many bytes have not been taken.
+// more reads once, and keeps the bytes that have not been taken. It fails if an earlier read has met the end, and if
+// too many bytes have not been taken.
 func (v *values) more() error {
 	if v.err != nil {
 		return v.err
@@ -104,15 +104,15 @@ func cutOff(err error) error {
 	return err
 }
 
-// scanner finds the end of a value that comes in parts.
+// scanner finds the end of a value that arrives in parts.
 type scanner struct {
 	depth     int
-	bare      bool // a number, true, false or null, which ends where something else begins
+	bare      bool // a number, true, false or null, which ends where another token begins
 	inString  bool
 	isEscaped bool // the last byte was a backslash that escapes the next one
 }
 
-// end returns how much of a part the value takes, or -1 if it goes on after it.
+// end returns the length of the value's bytes in part, or -1 if the value continues after part.
 func (s *scanner) end(part []byte) int {
 	for i := 0; i < len(part); i++ {
 		if s.inString {
@@ -137,7 +137,7 @@ func (s *scanner) end(part []byte) int {
 			}
 			s.depth++
 		case '}', ']':
-			if s.depth == 0 { // the end of what a bare value is in
+			if s.depth == 0 { // the end of the object or array around a bare value
 				return i
 			}
 			if s.depth--; s.depth == 0 {
@@ -154,7 +154,7 @@ func (s *scanner) end(part []byte) int {
 	return -1
 }
 
-// string returns where a string that i is in ends, or -1 if it goes on after part.
+// string returns the position of the closing quote of the string that contains part[i], or -1 if it is not in part.
 func (s *scanner) string(part []byte, i int) int {
 	if s.isEscaped {
 		s.isEscaped = false

@@ -24,7 +24,7 @@ type watcher struct {
 	stop   func()          // ends the request, once
 	events chan watch.Event
 	of     *listWatch
-	lists  bool // it begins with a list
+	lists  bool // the watch begins with a list
 }
 
 func newWatcher(
@@ -38,7 +38,7 @@ func newWatcher(
 	return w
 }
 
-// Stop implements watch.Interface. The channel of results is closed soon after.
+// Stop implements watch.Interface. The result channel is closed soon after.
 func (w *watcher) Stop() { w.stop() }
 
 // ResultChan implements watch.Interface.
@@ -67,8 +67,8 @@ func (w *watcher) read(r *bufio.Reader) {
 	w.end(err)
 }
 
-// refuses returns why an event ends the watch: its object cannot be decoded, and no list has shown that before. The
-// state of a deleted object does not matter that much.
+// refuses returns the error for an event that ends the watch: its object cannot be decoded, and no list has reported
+// that before. A deletion never ends the watch: the deleted object's state is less important.
 func (w *watcher) refuses(ev watch.Event) error {
 	u, ok := ev.Object.(*entry.Undecoded)
 	if !ok || w.of.known.knows(u) || w.lists || ev.Type == watch.Deleted {
@@ -93,8 +93,8 @@ func reader(r *bufio.Reader, sent *codec.Sent) (func() (watch.Event, error), err
 	return func() (watch.Event, error) { return eventProtobuf(r, scratch, sent) }, nil
 }
 
-// end says why the answer ended, as client-go's watch.StreamWatcher does: a connection that is gone just ends the
-// watch, and what cannot be read is an ERROR event.
+// end handles the end of the answer as client-go's watch.StreamWatcher does: after a lost connection the watch just
+// ends, and an answer that cannot be read is an ERROR event.
 func (w *watcher) end(err error) {
 	logger := klog.FromContext(w.ctx)
 	switch {

@@ -19,11 +19,11 @@ import (
 	"github.com/larder-dev/larder/codec"
 )
 
-// maxObject is the largest object, frame or value that is read, in bytes. API servers refuse objects of more than a few
-// MiB; aggregated ones may not.
+// maxObject is the maximum size of an object, a frame or a value, in bytes. API servers refuse objects of more than a
+// few MiB; aggregated ones may not.
 const maxObject = 64 << 20
 
-// bufferSize is the size of the buffer that an answer is read through.
+// bufferSize is the size of the buffer between the connection and the decoder.
 const bufferSize = 64 << 10
 
 // Errors of answers.
@@ -38,7 +38,7 @@ var (
 // Requests makes the request for a list or, with o.Watch, for a watch.
 type Requests func(o metav1.ListOptions) *rest.Request
 
-// New returns a ListerWatcher that makes the requests, and makes the objects with sent.
+// New returns a ListerWatcher that makes its requests with requests, and its objects with sent.
 func New(requests Requests, sent *codec.Sent) cache.ListerWatcherWithContext {
 	return &listWatch{requests: requests, sent: sent}
 }
@@ -48,7 +48,7 @@ type listWatch struct {
 	sent     *codec.Sent
 	known    undecodable
 	// asksForJSON is true once the server has answered in CBOR, which the client's configuration asks for if client-go's
-	// feature ClientsAllowCBOR is on: from then on requests ask for JSON.
+	// feature ClientsAllowCBOR is on. From then on requests ask for JSON.
 	asksForJSON atomic.Bool
 }
 
@@ -61,8 +61,8 @@ func (w *listWatch) request(o metav1.ListOptions) *rest.Request {
 	return r
 }
 
-// notes returns err, the error of reading an answer. If that is in CBOR, the next request asks for JSON, and again is
-// true for the first such answer.
+// notes returns err, the error of reading an answer. If the answer is in CBOR, further requests ask for JSON. again is
+// true for the first such error.
 func (w *listWatch) notes(err error) (again bool, noted error) {
 	if !errors.Is(err, errCBOR) {
 		return false, err
@@ -77,7 +77,7 @@ type List struct {
 	Items []runtime.Object
 }
 
-// DeepCopyObject implements runtime.Object. The objects are shared, since they are immutable.
+// DeepCopyObject implements runtime.Object. The items are shared, since they are immutable.
 func (l *List) DeepCopyObject() runtime.Object {
 	c := *l
 	l.ListMeta.DeepCopyInto(&c.ListMeta)
@@ -109,7 +109,7 @@ func (w *listWatch) listOnce(ctx context.Context, o metav1.ListOptions) (*List, 
 	r := bufio.NewReaderSize(body, bufferSize)
 	l, err := w.list(r)
 	if err == nil {
-		// What follows is read, so that the connection can be used again.
+		// The rest is read, so that the connection can be used again.
 		_, err = io.Copy(io.Discard, r)
 	}
 	if errors.Is(err, errNoList) {
@@ -124,7 +124,7 @@ func (w *listWatch) listOnce(ctx context.Context, o metav1.ListOptions) (*List, 
 // body is the body of an answer.
 type body struct {
 	io.Reader
-	broken bool // reading it has failed
+	broken bool // a read has failed
 }
 
 func (b *body) Read(p []byte) (n int, err error) {
@@ -133,9 +133,9 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// explain returns the error of reading a list. That of an answer that broke off is as client-go's, by which its
-// reflector and ours know it, and ask for smaller pages. No other error is taken for that: a smaller page would not be
-// easier to read.
+// explain returns the error of reading a list. The error of an answer that broke off is worded like client-go's: by it,
+// its reflector and ours request smaller pages. No other error is worded so, because a smaller page would not be easier
+// to read.
 func (b *body) explain(err error) error {
 	var answered apierrors.APIStatus
 	switch {
@@ -158,7 +158,7 @@ func (w *listWatch) list(r *bufio.Reader) (*List, error) {
 	return listProtobuf(r, w.sent)
 }
 
-// isJSON reports whether what comes next is JSON, and not protobuf.
+// isJSON reports whether the answer is JSON, and not protobuf.
 func isJSON(r *bufio.Reader) (bool, error) {
 	first, err := r.Peek(1)
 	switch {
@@ -173,7 +173,7 @@ func isJSON(r *bufio.Reader) (bool, error) {
 	case magic[0], 0: // 0 begins the length of a frame
 		return false, nil
 	}
-	if first[0] >= 0x80 { // an array, a map or a tag of CBOR; no text begins with it
+	if first[0] >= 0x80 { // an array, a map or a tag of CBOR; no JSON begins with it
 		return false, errCBOR
 	}
 	return false, errFormat

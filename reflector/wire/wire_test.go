@@ -52,7 +52,7 @@ var seed = flag.Int64("larder.seed", 0, "seed of the generated objects; 0 takes 
 type answer struct {
 	contentType string
 	body        []byte
-	stream      io.Reader     // if set, in place of body
+	stream      io.Reader     // if set, replaces body
 	seen        *http.Request // the last request
 }
 
@@ -87,7 +87,7 @@ func (a *answer) client(t testing.TB) *rest.RESTClient {
 	return client
 }
 
-// listWatch returns what is tested, for objects like example.
+// listWatch returns the ListerWatcher under test, for objects like example.
 func (a *answer) listWatch(t testing.TB, example runtime.Object) cache.ListerWatcherWithContext {
 	c, err := codec.For(example)
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *answer) listWatch(t testing.TB, example runtime.Object) cache.ListerWat
 	}, codec.NewSent(c, example, true))
 }
 
-// format is one of the two in which a server sends typed objects.
+// format is one of the formats in which a server sends typed objects.
 type format struct {
 	contentType string
 	encode      func(t testing.TB, obj runtime.Object) []byte
@@ -146,8 +146,8 @@ func newFiller() (*rand.Rand, func(any)) {
 	return rand.New(rand.NewSource(s)), f.Fill
 }
 
-// TestAsClientGo: for every kind of k8s.io/api that has a list, lists and events have what client-go's decoders make of
-// the same bytes.
+// TestAsClientGo checks, for every kind of k8s.io/api that has a list, that lists and events decode to the same objects
+// as with client-go.
 func TestAsClientGo(t *testing.T) {
 	_, fill := newFiller()
 	kinds := 0
@@ -293,8 +293,8 @@ func same(t *testing.T, have, want runtime.Object) {
 	}
 }
 
-// TestUnstructuredAsClientGo: the dynamic client's lists and events, of typed lists whose items have no kind, of lists
-// of custom resources, and of odd ones.
+// TestUnstructuredAsClientGo compares lists with the dynamic client's: of built-in kinds whose items have no kind, of
+// custom resources, and of unusual JSON.
 func TestUnstructuredAsClientGo(t *testing.T) {
 	example := &unstructured.Unstructured{}
 	for name, body := range map[string]string{
@@ -342,7 +342,7 @@ func TestUnstructuredAsClientGo(t *testing.T) {
 	}
 }
 
-// bodies has a small list in each format.
+// bodies returns a small list in each format.
 func bodies(t testing.TB) map[string][]byte {
 	out := map[string][]byte{}
 	for name, f := range formats {
@@ -358,14 +358,14 @@ func bodies(t testing.TB) map[string][]byte {
 	return out
 }
 
-// TestCutOff: an answer that breaks off anywhere is an error, of which the reflector knows that the answer broke off.
+// TestCutOff checks that an answer that breaks off at any byte is an error that a reflector recognizes as such.
 func TestCutOff(t *testing.T) {
 	for name, whole := range bodies(t) {
 		for n := range len(whole) {
 			a := &answer{contentType: formats[name].contentType, body: whole[:n]}
 			_, err := a.listWatch(t, &metav1.PartialObjectMetadata{}).ListWithContext(t.Context(), metav1.ListOptions{})
 			switch {
-			case err == nil && name == "protobuf": // no length tells where it ends; HTTP does
+			case err == nil && name == "protobuf": // no length marks its end; HTTP does
 			case err == nil:
 				t.Errorf("%s of %d bytes is a list after %d", name, len(whole), n)
 			case !strings.Contains(err.Error(), "reading response body") && !strings.Contains(err.Error(), "list"):
@@ -375,7 +375,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no list, and what cannot be read, is an error that says so.
+// TestRefused checks that an answer that is no list, or cannot be read, is an error that says so.
 func TestRefused(t *testing.T) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 410, Reason: metav1.StatusReasonExpired,
@@ -413,7 +413,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestWatchOfGarbage: it ends, and says why.
+// TestWatchOfGarbage checks that a watch whose answer cannot be read ends, and with which error.
 func TestWatchOfGarbage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, want string
@@ -448,7 +448,7 @@ func TestWatchOfGarbage(t *testing.T) {
 	}
 }
 
-// endless is a body that is never over.
+// endless is a body that blocks until it is closed.
 type endless struct{ closed chan struct{} }
 
 func (e endless) Read([]byte) (int, error) { <-e.closed; return 0, errors.New("closed") }
@@ -458,7 +458,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestStop: Stop ends a watch that waits for the server, and one whose events nobody takes.
+// TestStop checks that Stop ends a watch that waits for the server, and a watch whose events are not received.
 func TestStop(t *testing.T) {
 	event := formats["JSON"].frame([]byte(`{"kind":"Thing","metadata":{"name":"a"}}`), watch.Added)
 	for name, body := range map[string]func() io.ReadCloser{
@@ -489,7 +489,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// FuzzList: any answer is a list or an error, and what is taken for a list decodes, or fails to.
+// FuzzList checks that any answer is a list or an error, and that the objects of a list decode, or fail to.
 func FuzzList(f *testing.F) {
 	for _, body := range bodies(f) {
 		f.Add(body)
@@ -516,7 +516,7 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// FuzzWatch: any watch ends.
+// FuzzWatch checks that a watch ends after any answer.
 func FuzzWatch(f *testing.F) {
 	obj := &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: metav1.ObjectMeta{Name: "a"},

@@ -167,7 +167,7 @@ var reflectorResumeMutants = []mutant{
 `,
 		new: `	for _, d := range (awaited{}) {
 `,
-		test: "TestDoubtsSurviveALostConnection",
+		test: "TestAwaitedObjectsSurviveALostConnection",
 	},
 	{
 		name:   "reflector/doubts-not-awaited",

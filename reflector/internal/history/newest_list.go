@@ -49,7 +49,7 @@ func (l *ListNewest) touch(key string) {
 }
 
 // Result returns the newest objects of items and events. If there were events for more keys than touchedMax, it returns
-// those of events only.
+// the newest of the events only.
 func (l *ListNewest) Result() Newest {
 	n := l.events
 	if l.touched == nil {

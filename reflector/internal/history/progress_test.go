@@ -9,7 +9,7 @@ import (
 func TestAdvance(t *testing.T) {
 	for _, tt := range []struct {
 		list, event  string
-		rv, resuming string // the resourceVersion for the sink, and that of the next watch
+		rv, resuming string // the resourceVersion for the sink, and the next watch
 	}{
 		{"100", "101", "101", "101"},
 		{"100", "99", "100", "100"},

@@ -23,24 +23,24 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// errNobody is what client-go's client says while nothing listens.
-var errNobody = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+// errNoListener is the error of client-go's client while the server does not listen.
+var errNoListener = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
-// gang is the reflectors of one process, each on a resource of its own.
-type gang struct {
+// fleet has the reflectors of one process, each on its own resource.
+type fleet struct {
 	t       *testing.T
 	l       *limiter.Limiter
-	members []*ganger
+	members []*member
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	away     atomic.Bool // nobody answers
+	away     atomic.Bool // the server does not answer
 	requests atomic.Int32
-	// connecting and listing are how many do so now, and the most that did.
+	// connecting and listing count the reflectors that connect and list now, and their maximum.
 	connecting, listing gauge
 }
 
-// gauge counts what is under way.
+// gauge counts running operations, and their maximum.
 type gauge struct{ now, most atomic.Int32 }
 
 func (g *gauge) up() {
@@ -51,23 +51,23 @@ func (g *gauge) up() {
 
 func (g *gauge) down() { g.now.Add(-1) }
 
-// ganger is one of them: the ListerWatcher and the Sink of its reflector.
-type ganger struct {
+// member is one of a fleet: the ListerWatcher and the Sink of its reflector.
+type member struct {
 	*server
 	*memory
-	g        *gang
+	g        *fleet
 	r        *reflector.Reflector
 	answerMu sync.Mutex
 	// answer, if set, answers every request; guarded by answerMu while the reflector runs.
 	answer func(ctx context.Context) error
 	// before, if set, is called before a list request is answered.
 	before func(o metav1.ListOptions)
-	// onPage, if set, is called before a page is taken in.
+	// onPage, if set, is called before a page is stored.
 	onPage  func(ctx context.Context)
-	listing bool // of the sink
+	listing bool // the sink is inside a Replace
 }
 
-func (m *ganger) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (m *member) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	m.g.requests.Add(1)
 	if o.Limit == 1 {
 		m.g.connecting.up()
@@ -82,7 +82,7 @@ func (m *ganger) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	return m.server.ListWithContext(ctx, o)
 }
 
-func (m *ganger) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (m *member) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	m.g.requests.Add(1)
 	if err := m.ask(ctx); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (m *ganger) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 	return m.server.WatchWithContext(ctx, o)
 }
 
-func (m *ganger) ask(ctx context.Context) error {
+func (m *member) ask(ctx context.Context) error {
 	time.Sleep(10 * time.Millisecond)
 	m.answerMu.Lock()
 	answer := m.answer
@@ -99,55 +99,55 @@ func (m *ganger) ask(ctx context.Context) error {
 	case answer != nil:
 		return answer(ctx)
 	case m.g.away.Load():
-		return errNobody
+		return errNoListener
 	}
 	return nil
 }
 
-// answers sets what answers every request from now on.
-func (m *ganger) answers(answer func(ctx context.Context) error) {
+// answers sets the function that answers every request from now on.
+func (m *member) answers(answer func(ctx context.Context) error) {
 	m.answerMu.Lock()
 	defer m.answerMu.Unlock()
 	m.answer = answer
 }
 
-func (m *ganger) BeginReplace(ctx context.Context, reason reflector.Reason) error {
+func (m *member) BeginReplace(ctx context.Context, reason reflector.Reason) error {
 	m.g.listing.up()
 	m.listing = true
 	return m.memory.BeginReplace(ctx, reason)
 }
 
-func (m *ganger) Page(ctx context.Context, items []runtime.Object) error {
+func (m *member) Page(ctx context.Context, items []runtime.Object) error {
 	if m.onPage != nil {
 		m.onPage(ctx)
 	}
 	return m.memory.Page(ctx, items)
 }
 
-func (m *ganger) EndReplace(ctx context.Context, rv string) error {
+func (m *member) EndReplace(ctx context.Context, rv string) error {
 	m.endList()
 	return m.memory.EndReplace(ctx, rv)
 }
 
-func (m *ganger) AbortReplace(ctx context.Context) error {
+func (m *member) AbortReplace(ctx context.Context) error {
 	m.endList()
 	return m.memory.AbortReplace(ctx)
 }
 
-func (m *ganger) endList() {
+func (m *member) endList() {
 	if m.listing {
 		m.listing = false
 		m.g.listing.down()
 	}
 }
 
-// newGang makes n reflectors on three objects each; change is for each before it runs.
-func newGang(t *testing.T, n int, change func(i int, m *ganger)) *gang {
-	g := &gang{t: t, l: limiter.New()}
+// newFleet runs n reflectors on three objects each; change is called for each before it runs.
+func newFleet(t *testing.T, n int, change func(i int, m *member)) *fleet {
+	g := &fleet{t: t, l: limiter.New()}
 	var ctx context.Context
 	ctx, g.cancel = context.WithCancel(t.Context())
 	for i := range n {
-		m := &ganger{server: newServer(), memory: newMemory(), g: g}
+		m := &member{server: newServer(), memory: newMemory(), g: g}
 		for k := range 3 {
 			m.put(fmt.Sprintf("a/%d", k), "1")
 		}
@@ -165,7 +165,7 @@ func newGang(t *testing.T, n int, change func(i int, m *ganger)) *gang {
 	return g
 }
 
-func (g *gang) end() {
+func (g *fleet) end() {
 	g.cancel()
 	g.wg.Wait()
 	for _, m := range g.members {
@@ -175,8 +175,8 @@ func (g *gang) end() {
 	}
 }
 
-// live counts those that watch and hold what their server has.
-func (g *gang) live() (n int) {
+// live counts the members that watch and hold their server's objects.
+func (g *fleet) live() (n int) {
 	for _, m := range g.members {
 		if m.r.Status().State == reflector.Watch && m.r.Status().Err == nil && m.equal(m.server) {
 			n++
@@ -185,11 +185,11 @@ func (g *gang) live() (n int) {
 	return n
 }
 
-// TestManyComeBack: in an outage of ten minutes all reflectors of a process make as many requests as one would. None
-// lists, and all are live soon after it.
+// TestManyComeBack checks that in an outage of ten minutes all reflectors of a process make as many requests as one.
+// None lists, and all are live soon after it.
 func TestManyComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGang(t, 100, nil)
+		g := newFleet(t, 100, nil)
 		time.Sleep(time.Minute)
 		if g.live() != 100 || g.listing.most.Load() > 2 {
 			t.Fatalf("%d of 100 are live, and %d listed at a time", g.live(), g.listing.most.Load())
@@ -201,12 +201,12 @@ func TestManyComeBack(t *testing.T) {
 		}
 		g.requests.Store(0)
 		time.Sleep(10 * time.Minute)
-		// Eight may have been under way when the link was found down; then one each 15 s in the mean.
+		// Eight may have been under way when the link was found to be down; then one each 15 s on average.
 		if n := g.requests.Load(); n < 15 || n > 100 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
 		for _, m := range g.members {
-			if err := m.r.Status().Err; !errors.Is(err, errNobody) {
+			if err := m.r.Status().Err; !errors.Is(err, errNoListener) {
 				t.Errorf("the status of one that has not tried for long says %v", err)
 			}
 		}
@@ -224,10 +224,10 @@ func TestManyComeBack(t *testing.T) {
 	})
 }
 
-// TestManyRelist: a lost history is two lists at a time, and all come to their end.
+// TestManyRelist checks that after a lost history two reflectors list at a time, and that all lists end.
 func TestManyRelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGang(t, 50, func(_ int, m *ganger) { m.onPage = func(context.Context) { time.Sleep(time.Second) } })
+		g := newFleet(t, 50, func(_ int, m *member) { m.onPage = func(context.Context) { time.Sleep(time.Second) } })
 		time.Sleep(5 * time.Minute)
 		for _, m := range g.members {
 			m.put("a/new", "1")
@@ -247,11 +247,11 @@ func TestManyRelist(t *testing.T) {
 	})
 }
 
-// TestSomeHangForEver: resources that never answer hold the others up for a while, at the first list too, and not for
-// ever.
+// TestSomeHangForEver checks that resources that never answer do not block the others without end, at the first list or
+// later.
 func TestSomeHangForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGang(t, 52, func(i int, m *ganger) {
+		g := newFleet(t, 52, func(i int, m *member) {
 			if i < 2 {
 				m.answer = func(ctx context.Context) error {
 					<-ctx.Done()
@@ -277,12 +277,12 @@ func TestSomeHangForEver(t *testing.T) {
 	})
 }
 
-// TestOneIsRefused: an answer is about one resource; it does not slow the others, and they do not make it try more
-// often.
+// TestOneIsRefused checks that an answered error of one resource does not delay the others, and that their answers do
+// not shorten its back-off.
 func TestOneIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Int32
-		g := newGang(t, 20, func(i int, m *ganger) {
+		g := newFleet(t, 20, func(i int, m *member) {
 			if i == 0 {
 				m.answer = func(context.Context) error {
 					refused.Add(1)
@@ -302,7 +302,8 @@ func TestOneIsRefused(t *testing.T) {
 	})
 }
 
-// TestOneIsRefusedAConnection: what only one resource meets does not make it try as often as the others are heard.
+// TestOneIsRefusedAConnection checks that answers to other resources do not shorten the back-off of a resource that
+// alone has no connection.
 func TestOneIsRefusedAConnection(t *testing.T) {
 	for _, every := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
 		t.Run(every.String(), func(t *testing.T) { oneIsRefusedAConnection(t, every) })
@@ -312,11 +313,11 @@ func TestOneIsRefusedAConnection(t *testing.T) {
 func oneIsRefusedAConnection(t *testing.T, every time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Int32
-		g := newGang(t, 20, func(i int, m *ganger) {
+		g := newFleet(t, 20, func(i int, m *member) {
 			if i == 0 {
 				m.answer = func(context.Context) error {
 					refused.Add(1)
-					return errNobody
+					return errNoListener
 				}
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// fullSink is a sink that takes nothing in where it is told to, until it is released.
+// fullSink is a sink whose method named where blocks until it is released.
 type fullSink struct {
 	*memory
 	where    string
@@ -57,13 +57,14 @@ func (m *fullSink) EndReplace(ctx context.Context, rv string) error {
 	return m.memory.EndReplace(ctx, rv)
 }
 
-// TestAPlaceIsLent: a list that waits to ask for a page again, and a sink that takes none in, hold up no other list.
-func TestAPlaceIsLent(t *testing.T) {
+// TestSlotIsReleased checks that a list that waits to retry a page, and a sink that blocks in a page, do not block
+// other lists.
+func TestSlotIsReleased(t *testing.T) {
 	for _, what := range []string{"retry", "sink"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				full := make(chan struct{})
-				g := newGang(t, 6, func(i int, m *ganger) {
+				g := newFleet(t, 6, func(i int, m *member) {
 					switch {
 					case i >= 2:
 					case what == "sink":
@@ -101,8 +102,8 @@ func TestAPlaceIsLent(t *testing.T) {
 	}
 }
 
-// TestAPlaceIsLentWhileTheSinkIsFull: whatever it does not take in.
-func TestAPlaceIsLentWhileTheSinkIsFull(t *testing.T) {
+// TestSlotIsReleasedWhileTheSinkIsFull checks that the slot to list is released while any of the sink's methods blocks.
+func TestSlotIsReleasedWhileTheSinkIsFull(t *testing.T) {
 	for _, where := range []string{"BeginReplace", "Page", "Known", "Event", "EndReplace"} {
 		t.Run(where, func(t *testing.T) {
 			bubble(t, func(g *rig) {
@@ -129,7 +130,7 @@ func TestAPlaceIsLentWhileTheSinkIsFull(t *testing.T) {
 				if st := g.r.Status(); st.State != reflector.Relist {
 					t.Errorf("status %+v: the test tests nothing", st)
 				}
-				wantBothPlaces(t, l)
+				wantBothSlots(t, l)
 				close(sink.released)
 				g.sleep(time.Minute)
 				g.converged()
@@ -140,22 +141,22 @@ func TestAPlaceIsLentWhileTheSinkIsFull(t *testing.T) {
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
-				wantBothPlaces(t, l)
+				wantBothSlots(t, l)
 			})
 		})
 	}
 }
 
-// wantBothPlaces wants two to be able to list.
-func wantBothPlaces(t *testing.T, l *limiter.Limiter) {
+// wantBothSlots checks that two lists are possible at a time.
+func wantBothSlots(t *testing.T, l *limiter.Limiter) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for range 2 {
-		turn, err := l.List(ctx, false, nil)
+		slot, err := l.List(ctx, false, nil)
 		if err != nil {
 			t.Error(err)
 		}
-		defer turn.Done()
+		defer slot.Done()
 	}
 }

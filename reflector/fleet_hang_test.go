@@ -13,14 +13,13 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestNotLiveInTheQueue: who has no watch and waits for others to make a connection is not live, although its last
-// watch ended in order, at its time-out or before. When there is a connection it is live once all that has happened
-// meanwhile has been delivered, and not before.
+// TestNotLiveInTheQueue checks that a reflector without a watch that waits for its turn to connect is not live,
+// although its last watch ended in order. It is live again once everything has been delivered.
 func TestNotLiveInTheQueue(t *testing.T) {
 	for _, how := range []string{"before", "at its time-out"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGang(t, 100, nil)
+				g := newFleet(t, 100, nil)
 				time.Sleep(time.Minute)
 				g.away.Store(true)
 				for range 10 {
@@ -51,14 +50,14 @@ func TestNotLiveInTheQueue(t *testing.T) {
 	}
 }
 
-// TestSomeDoNotHeedTheirContext: as many as may connect and list at a time make a request that never returns. The
-// others connect and list.
+// TestSomeDoNotHeedTheirContext checks that other reflectors connect and list although as many as there are slots make
+// a request that never returns.
 func TestSomeDoNotHeedTheirContext(t *testing.T) {
 	for _, what := range []string{"probe", "first page", "second page"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				released := make(chan struct{})
-				g := newGang(t, 20, func(i int, m *ganger) {
+				g := newFleet(t, 20, func(i int, m *member) {
 					if i >= 8 {
 						return
 					}
@@ -98,8 +97,8 @@ func TestSomeDoNotHeedTheirContext(t *testing.T) {
 	}
 }
 
-// TestASilentWatchIsNoOutage: the server has just answered that it has moved on, so one dead connection says nothing
-// about the link.
+// TestASilentWatchIsNoOutage checks that one silent watch does not count as an outage of the link: the server has just
+// answered.
 func TestASilentWatchIsNoOutage(t *testing.T) {
 	bubble(t, func(g *rig) {
 		l := limiter.New()
