@@ -1,8 +1,8 @@
 package fifo
 
-// Batch is what one Pop took: a run of the stream.
+// Batch is the result of one Pop: consecutive deltas of the stream.
 type Batch struct {
-	// Deltas in stream order; at least one. The batch owns the slice.
+	// Deltas are in stream order; at least one. The batch owns the slice.
 	Deltas []Delta
 
 	queue *Queue
@@ -11,8 +11,8 @@ type Batch struct {
 	acked bool // guarded by queue.mu
 }
 
-// Ack says that the batch has been processed: it no longer counts towards the bounds, and the next
-// one can be popped. Calling it again does nothing.
+// Ack marks the batch as processed: it no longer counts towards the bounds, and the next batch can be popped. Another
+// call does nothing.
 func (b *Batch) Ack() {
 	q := b.queue
 	q.mu.Lock()

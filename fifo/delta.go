@@ -2,31 +2,31 @@ package fifo
 
 import "k8s.io/client-go/tools/cache"
 
-// Types of deltas that client-go does not have. Its own are used with its meaning: Added,
-// Updated, Deleted, Bookmark, SyncAll, and Replaced, which here carries one page of a list.
+// Types of deltas that client-go does not have. Its types keep their meaning: Added, Updated, Deleted, Bookmark,
+// SyncAll, and Replaced, which here carries one page of a list.
 const (
 	// ReplaceStarted: a list begins.
 	ReplaceStarted cache.DeltaType = "ReplaceStarted"
-	// ReplacedByRef: one page of a list, by the identities of its objects.
+	// ReplacedByRef: one page of a list, by references to its objects.
 	ReplacedByRef cache.DeltaType = "ReplacedByRef"
 	// ReplaceFinished: the pages and changes since ReplaceStarted are the whole state.
 	ReplaceFinished cache.DeltaType = "ReplaceFinished"
 	// ReplaceAborted: the pages since ReplaceStarted are void.
 	ReplaceAborted cache.DeltaType = "ReplaceAborted"
-	// LeftOut: an object that was refused, so that there is nothing to store but that.
+	// LeftOut: an object that was refused. Only the refusal is stored.
 	LeftOut cache.DeltaType = "LeftOut"
-	// Drained: everything that the server had when it was contacted precedes this delta.
+	// Drained: the server's state at the last connect precedes this delta.
 	Drained cache.DeltaType = "Drained"
 )
 
 // Delta is one step of the stream.
 type Delta struct {
 	cache.Delta
-	// ResourceVersion that the stream stands at after this delta; empty if it has none.
+	// ResourceVersion is the stream's resourceVersion after this delta; empty if it has none.
 	ResourceVersion string
-	// Count is the number of objects in it. Default 1.
+	// Count is the number of objects in the delta. Default 1.
 	Count int
-	// Bytes is the memory that it holds, roughly. Default 0.
+	// Bytes is about how much memory the delta holds. Default 0.
 	Bytes int64
 }
 

@@ -9,27 +9,25 @@
 //
 // # Ordering
 //
-// Deltas come out in the order in which they went in. Nothing is merged,
-// replaced or reordered by key, so what has been popped is always a prefix of
-// the stream: the resourceVersion of its last delta covers exactly it.
+// Deltas leave the queue in the order in which they were pushed. Nothing is merged, replaced or reordered by key. So
+// the popped deltas are always a prefix of the stream, and the resourceVersion of the last one covers exactly that
+// prefix.
 //
 // # Batches
 //
-// A batch is a run of changes and bookmarks (see [Batchable]), or exactly one
-// delta of another type. So no batch crosses the start or the end of a list, or [Drained].
-// The consumer takes one batch at a time and acknowledges it before the next.
+// A batch has consecutive changes and bookmarks (see [Batchable]), or exactly one delta of another type. So no batch
+// crosses the start or the end of a list, or [Drained]. The consumer takes one batch at a time and acknowledges it
+// before the next.
 //
 // # Bounds and backpressure
 //
-// The queue is bounded by number of objects and by bytes. A delta stops to
-// count when its batch is acknowledged, not when it is popped: while
-// the consumer retries a batch the queue stays full and the producer blocks, until there is room,
-// its context ends, or the queue is closed. A delta larger than
-// a bound passes when the queue is empty.
+// The queue is bounded by number of objects and by bytes. A delta counts until its batch is acknowledged, not only
+// until it is popped. So while the consumer retries a batch the queue stays full, and the producer blocks until the
+// batch is acknowledged, its context ends, or the queue is closed. An empty queue accepts a delta that is larger than a
+// bound.
 //
 // # Shutdown
 //
-// [Queue.Close] fails every Push at once. Pop still hands out what was
-// accepted before, then fails: a consumer that does not want the rest does not call it. The
-// queue has no goroutines.
+// [Queue.Close] fails every Push at once. Pop still returns the accepted deltas, and then fails; a consumer that does
+// not want them stops calling it. The queue has no goroutines.
 package fifo

@@ -11,15 +11,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// step is one thing that a reflector says. Replaced says several at once.
+// step is one call of a reflector. Replaced is a whole list.
 type step struct {
 	typ  cache.DeltaType
 	objs []*metav1.ObjectMeta
 	rv   string
 }
 
-// TestModelRealFIFO feeds one random stream to ours and to client-go's RealFIFO. What comes out must be the
-// same, in the same order, however it was cut into batches, and the first Drained be where RealFIFO has synced.
+// TestModelRealFIFO pushes one random stream into Queue and into client-go's RealFIFO. It checks that both return the
+// same deltas in the same order, however they are batched, and that the first Drained is where RealFIFO has synced.
 func TestModelRealFIFO(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := genSteps().Draw(t, "steps")
@@ -64,12 +64,12 @@ func genSteps() *rapid.Generator[[]step] {
 	})
 }
 
-// line is how both traces write down a change.
+// line formats a change for both traces.
 func line(t cache.DeltaType, o *metav1.ObjectMeta) string {
 	return fmt.Sprintf("%s %s@%s", t, o.Name, o.ResourceVersion)
 }
 
-// throughQueue pushes from a goroutine into a queue with tight bounds, so that it blocks and wakes all the time.
+// throughQueue pushes from a goroutine into a queue with tight bounds, so that it often blocks and wakes.
 func throughQueue(t *rapid.T, steps []step) (trace []string) {
 	q := New(Options{
 		MaxCount: rapid.IntRange(1, 6).Draw(t, "maxCount"),

@@ -22,8 +22,8 @@ const (
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	// MaxCount is the maximum number of objects in the queue. Default DefaultMaxCount.
-	// An empty queue accepts a delta that exceeds MaxCount or MaxBytes.
+	// MaxCount is the maximum number of objects in the queue. Default DefaultMaxCount. An empty queue accepts a delta that
+	// exceeds MaxCount or MaxBytes.
 	MaxCount int
 	// MaxBytes is the maximum sum of Delta.Bytes in the queue. Default DefaultMaxBytes.
 	MaxBytes int64
@@ -43,7 +43,7 @@ type Queue struct {
 	o Options
 
 	mu     sync.Mutex
-	cond   sync.Cond                        // on mu; Push, Batch.Ack, Close and a waiter's ctx that ends broadcast
+	cond   sync.Cond                        // on mu; broadcast by Push, Batch.Ack, Close and the end of a waiter's ctx
 	items  *buffer.TypedRingGrowing[*Delta] // guarded by mu
 	next   *Delta                           // guarded by mu; taken from items, not yet in a batch
 	out    *Batch                           // guarded by mu; popped, not acknowledged
@@ -87,8 +87,8 @@ func (q *Queue) Push(ctx context.Context, d Delta) error {
 	return nil
 }
 
-// Pop takes the next batch. It blocks while the queue is empty, and returns the cause of ctx when that
-// ends first, cache.ErrFIFOClosed once the queue is closed and empty, or ErrNotAcked.
+// Pop takes the next batch. It blocks while the queue is empty. It returns the cause of ctx if ctx ends first,
+// cache.ErrFIFOClosed once the queue is closed and empty, or ErrNotAcked.
 func (q *Queue) Pop(ctx context.Context, l Limits) (*Batch, error) {
 	if l.Count <= 0 {
 		l.Count = DefaultBatchCount
@@ -129,7 +129,7 @@ func (q *Queue) WaitIdle(ctx context.Context) error {
 	return nil
 }
 
-// Close makes every Push fail, including those that are blocked. Deltas that are in the queue can still be popped.
+// Close makes every Push fail, including blocked ones. Deltas in the queue can still be popped.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,8 +144,8 @@ func (q *Queue) Len() int {
 	return q.count
 }
 
-// waitLocked blocks until ready returns true, and then returns nil, or until ctx ends, and then returns its cause.
-// It calls ready with mu held and releases mu while it waits.
+// waitLocked blocks until ready returns true, and then returns nil, or until ctx ends, and then returns its cause. It
+// calls ready with mu held and releases mu while it waits.
 func (q *Queue) waitLocked(ctx context.Context, ready func() bool) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -154,7 +154,7 @@ func (q *Queue) waitLocked(ctx context.Context, ready func() bool) error {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() {
-		q.mu.Lock() // else the broadcast could come between the check of ctx and the Wait below, and be missed
+		q.mu.Lock() // otherwise the broadcast could precede the Wait below and be missed
 		defer q.mu.Unlock()
 		q.cond.Broadcast()
 	})

@@ -97,7 +97,7 @@ func TestOneBatchAtATime(t *testing.T) {
 	}
 }
 
-// blocked starts push and reports, once nothing moves any more, whether it still waits.
+// blocked starts a Push and reports, once all goroutines are blocked, whether the Push still waits.
 func blocked(t *testing.T, ctx context.Context, q *Queue, d Delta) (result chan error, waits bool) {
 	t.Helper()
 	result = make(chan error, 1)
@@ -136,7 +136,7 @@ func TestProducerBlocksOnBytes(t *testing.T) {
 		q := New(Options{MaxBytes: 100})
 		large, small := delta(cache.Added, 1), delta(cache.Added, 2)
 		large.Bytes, small.Bytes = 1000, 1
-		push(t, q, large) // larger than the bound: passes, since the queue is empty
+		push(t, q, large) // larger than the bound, but the queue is empty
 		result, waits := blocked(t, t.Context(), q, small)
 		if !waits {
 			t.Fatal("Push beyond MaxBytes did not block")
