@@ -2,28 +2,27 @@ package entry
 
 import "strings"
 
-// Attributes describe what a collection's contents depend on besides its identity. They are stored with the contents
-// and compared when the server is contacted. If they differ, a relist rewrites every body; until then the stored
-// objects are still served, so a program that is offline or was upgraded finds its data.
+// Attributes describe everything that a collection's contents depend on besides its identity. They are stored with the
+// contents and compared when the server is contacted. If they differ, a relist rewrites every body. Until then the
+// stored objects are still served, so a program that is offline or was upgraded finds its data.
 type Attributes struct {
 	// ClusterID identifies the cluster: the UID of the namespace kube-system, or the value that the caller sets. Empty
 	// means unknown, and matches every value.
 	ClusterID string `json:"clusterID,omitempty"`
-	// Codec and Schema are the codec's Name and Fingerprint. If every payload is as the server sent it, Schema is
+	// Codec and Schema are the codec's Name and Fingerprint. If the server's payloads are stored unchanged, Schema is
 	// codec.SentFingerprint, and the contents do not depend on Go types.
 	Codec  string `json:"codec,omitempty"`
 	Schema string `json:"schema,omitempty"`
 	// Transform is the caller's version of its transform function.
 	Transform string `json:"transform,omitempty"`
-	// Wire is the encoding that the server was asked for, if the informer chooses it: "protobuf" or "JSON". "JSON 1.39" is
-	// JSON because the server's version, 1.39, is newer than the Go types, whose protobuf would hide fields. Empty means
-	// unknown.
+	// Wire is the encoding that the informer requests, if it chooses it: "protobuf" or "JSON". "JSON 1.39" is JSON because
+	// the server's version, 1.39, is newer than the Go types, whose protobuf would hide fields. Empty means unknown.
 	Wire string `json:"wire,omitempty"`
 	// OpenAPI is the server's hash of the group-version's schema. Empty means unknown, and matches every value.
 	OpenAPI string `json:"openAPI,omitempty"`
 }
 
-// NewerServer reports whether the contents came as JSON because the server is newer than the Go types.
+// NewerServer reports whether the contents were requested as JSON because the server is newer than the Go types.
 func (a Attributes) NewerServer() bool { return strings.HasPrefix(a.Wire, "JSON ") }
 
 // ResourceInfo has the names by which users refer to the resource of a collection. It is stored so that the command
@@ -39,20 +38,20 @@ type ResourceInfo struct {
 	Categories []string `json:"categories,omitempty"`
 	// Columns are the additionalPrinterColumns of a custom resource. Empty for other resources.
 	Columns []Column `json:"columns,omitempty"`
-	// SelectableFields are the fields of a custom resource by which it can be selected, such as spec.color. Empty for
-	// other resources.
+	// SelectableFields are the fields by which a custom resource can be selected, such as spec.color. Empty for other
+	// resources.
 	SelectableFields []string `json:"selectableFields,omitempty"`
 	// Deprecated is the warning that the server sends for this version of a custom resource. Empty for a version that is
 	// not deprecated, and for other resources.
 	Deprecated string `json:"deprecated,omitempty"`
-	// ListKind is the kind of lists of a custom resource whose definition names another one than Kind with "List". Empty
+	// ListKind is the listKind of a custom resource's definition, if that is not Kind with "List" appended. Empty
 	// otherwise.
 	ListKind string `json:"listKind,omitempty"`
-	// Definition is the UID and the generation of the CustomResourceDefinition from which this was read. Empty if there is
-	// none.
+	// Definition is the UID and the generation of the CustomResourceDefinition that these names are from. Empty if there
+	// is none.
 	Definition string `json:"definition,omitempty"`
-	// RequestedAs are the names, in lower case, by which larder sync was asked for the resource. A name that several
-	// resources of a server have means this one, until the server is asked again.
+	// RequestedAs are the names, in lower case, under which larder sync requested the resource. If several resources of a
+	// server share a name, it means this one, until the server is asked again.
 	RequestedAs []string `json:"requestedAs,omitempty"`
 }
 
@@ -65,16 +64,16 @@ type Column struct {
 	Format string `msgpack:"format,omitempty" json:"format,omitempty"`
 	// Priority is 0 for a column that is always printed. Others are printed with -o wide.
 	Priority int32 `msgpack:"priority,omitempty" json:"priority,omitempty"`
-	// JSONPath leads to the value in the object, for example .spec.size.
+	// JSONPath is the path of the value in the object, for example .spec.size.
 	JSONPath string `msgpack:"jsonPath" json:"jsonPath"`
 }
 
-// With returns newer, completed from i: Categories, Columns and SelectableFields that are nil (unknown) are taken from
-// i if both have the same Kind, and Deprecated, ListKind and Definition with the Columns, which are of the same
-// definition.
-// Empty ones that are not nil mean none. RequestedAs that is nil is taken from i. With returns i if newer adds
-// nothing: no ShortNames, Namespaced, Categories, Columns, SelectableFields, Deprecated or RequestedAs, and either the
-// same Kind, or neither Kind nor Singular.
+// With returns newer, completed from i. Categories, Columns and SelectableFields that are nil (unknown) are taken from
+// i if both have the same Kind. Deprecated, ListKind and Definition are taken with the Columns, because they are from
+// the same definition. Empty slices that are not nil mean none. RequestedAs that is nil is taken from i.
+//
+// With returns i if newer adds nothing: no ShortNames, Namespaced, Categories, Columns, SelectableFields, Deprecated or
+// RequestedAs, and either the same Kind, or neither Kind nor Singular.
 func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil &&
 		newer.SelectableFields == nil && newer.Deprecated == "" && newer.RequestedAs == nil
@@ -96,7 +95,7 @@ func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	if newer.RequestedAs == nil {
 		newer.RequestedAs = i.RequestedAs
 	}
-	if len(newer.Categories) == 0 { // a store reads empty back as nil
+	if len(newer.Categories) == 0 { // a store reads an empty slice back as nil
 		newer.Categories = nil
 	}
 	if len(newer.Columns) == 0 {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// OpType is what an Op does.
+// OpType is the effect of an Op.
 type OpType uint8
 
 // The kinds of Op.
@@ -16,7 +16,7 @@ const (
 	Upsert OpType = iota
 	// Delete removes the object with the key of Op.Object.
 	Delete
-	// LeaveOut records that the caller refused the object of Op.LeftOut. An object stored under its key stays.
+	// LeaveOut records that the caller refused the object of Op.LeftOut. A stored object of that key stays.
 	LeaveOut
 )
 
@@ -35,8 +35,9 @@ type Op struct {
 	Type OpType
 	// Object is the object of the event. For Delete it is the last state, or a cache.DeletedFinalStateUnknown.
 	Object any
-	// Event is the type of the watch event, cache.Added, cache.Updated or cache.Deleted, if the watch began at the state
-	// that the collection holds. Change.Contradicts then says whether it contradicts that state. Default: no check.
+	// Event is the type of the watch event (cache.Added, cache.Updated or cache.Deleted), if the watch began at the
+	// collection's stored state. Change.Contradicts then reports whether the event contradicts that state. Default: no
+	// check.
 	Event cache.DeltaType
 	// LeftOut describes the refused object of a LeaveOut, whose Object is not used.
 	LeftOut LeftOut
@@ -45,44 +46,46 @@ type Op struct {
 // Batch is a sequence of events that Apply applies atomically: one transaction commits all of it.
 type Batch struct {
 	Ops []Op
-	// ResourceVersion covers everything up to and including Ops: that of the
-	// last event or bookmark. Empty leaves the stored one.
+	// ResourceVersion covers everything up to and including Ops: the resourceVersion of the last event or bookmark. Empty
+	// leaves the stored one.
 	ResourceVersion string
 	// LastContact is when the server last confirmed the state after the batch, or moved it on. Zero leaves the stored
 	// time.
 	LastContact time.Time
 	// IfContradicted is stored as Info.MustRelist, together with Ops, if any Op contradicts the stored state
-	// (Change.Contradicts). Default: MustRelist stays as it is.
+	// (Change.Contradicts). Default: MustRelist stays unchanged.
 	IfContradicted string
-	// Unpaced makes Apply wait only at the second bound of Collection.Backpressure. It is for a caller that calls that
-	// first, and Apply with a lock held.
+	// Unpaced makes Apply wait only at the second bound of Collection.Backpressure. It is for a caller that has waited in
+	// Collection.Backpressure already, and calls Apply with a lock held.
 	Unpaced bool
 }
 
-// Change is what one Op, or one difference found by a relist, did to the store.
+// Change is the effect of one Op, or of one difference found by a relist, on the store.
 type Change struct {
 	// Type is cache.Added, cache.Updated or cache.Deleted.
 	Type cache.DeltaType
 	Key  string
 	// Old and New may be *Undecoded: see Decoded.
 
-	// Old is the object that was stored; nil for Added. For Deleted it is the last stored state, or nil if there was none
-	// or this program cannot decode it (see ErrIncompatible).
+	// Old is the object that was stored; nil for Added. For Deleted it is the last stored state. It is nil if there was
+	// none, or if this program cannot decode it (see ErrIncompatible).
 	Old runtime.Object
-	// OldRef identifies the stored state that Old was decoded from; zero if there was none. Old is shared, and handlers
-	// may have changed its metadata; OldRef comes from the record.
+	// OldRef identifies the stored state that Old was decoded from; zero if there was none. Handlers may have changed the
+	// metadata of Old, which is shared; OldRef is from the record.
 	OldRef ObjectRef
-	// New is the object now stored. For Deleted it is nil if a relist found the object gone, and else the event's object.
+	// New is the object that is stored now. For Deleted it is the event's object, or nil if a relist found the object
+	// gone.
 	New runtime.Object
-	// Contradicts says that Op.Event cannot follow the stored state in the history of one server: the key had an object
-	// with another UID, or none to modify or delete. The op was applied all the same. Contradicts is false where the
-	// stored state proves nothing: the object was left out, or may have been (Info.LeftOutMore), the collection must be
-	// listed (Info.Complete, Info.MustRelist), or the event is no newer than Info.ResourceVersion. Only Apply sets it.
+	// Contradicts is true if Op.Event cannot follow the stored state in the history of one server: the key had an object
+	// with another UID, or no object to modify or delete. The op was applied nevertheless. Contradicts is false if the
+	// stored state proves nothing. That is so if the object was left out, or may have been (Info.LeftOutMore), if the
+	// collection must be listed (Info.Complete, Info.MustRelist), and if the event is no newer than Info.ResourceVersion.
+	// Only Apply sets it.
 	Contradicts bool
 }
 
-// Skipped is an object that was left out of a batch because it cannot be keyed, encoded or indexed. An object stored
-// under its key stays, and Info.LeftOut names the skipped one.
+// Skipped is an object that was left out of a batch because it cannot be keyed, encoded or indexed. A stored object of
+// its key stays, and Info.LeftOut names the skipped one.
 type Skipped struct {
 	// Key is empty if the object has no key, and truncated if the key is too long to be stored.
 	Key string
@@ -93,8 +96,8 @@ type Skipped struct {
 type Result struct {
 	Changes []Change
 	Skipped []Skipped
-	// Staged says that a Replacement holds the page back. The result of a later call has its changes.
+	// Staged is true if a Replacement holds the page back. The result of a later call has its changes.
 	Staged bool
-	// More says that Replacement.Commit has more to apply and must be called again.
+	// More is true if Replacement.Commit has more to apply and must be called again.
 	More bool
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// A replica's part of the pods, if there are eight of them.
+// The shard of the pods for one of eight replicas.
 func ExampleShardSelector() {
 	shards, err := entry.ShardSelector(2, 8)
 	if err != nil {

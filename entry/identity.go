@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// Representation says in which Go form a collection holds its objects. One
-// resource held in two forms is two collections: their bodies differ.
+// Representation is the Go form of a collection's objects. One resource in two forms is two collections: their bodies
+// differ.
 type Representation string
 
 // The representations.
@@ -29,18 +29,15 @@ const (
 	Metadata Representation = "metadata"
 )
 
-// Identity names a collection: what was listed, and in which form. A
-// resourceVersion from one identity means nothing in another, so each has a
-// bucket of its own in the file.
+// Identity names a collection: the scope of its list, and the form of its objects. A resourceVersion from one identity
+// means nothing in another, so each has its own bucket in the file.
 type Identity struct {
 	schema.GroupVersionResource
 
-	// Namespace is the scope of the list; empty is every namespace, or a
-	// resource that has none.
+	// Namespace is the scope of the list. Empty means every namespace, or a resource without namespaces.
 	Namespace string
-	// LabelSelector, FieldSelector and ShardSelector are those of the
-	// requests; empty selects everything. See ShardSelector for the last, which
-	// takes an API server with the feature gate ShardedListAndWatch (KEP-5866).
+	// LabelSelector, FieldSelector and ShardSelector are the selectors of the requests; empty selects everything.
+	// ShardSelector (see the function) needs an API server with the feature gate ShardedListAndWatch (KEP-5866).
 	LabelSelector string
 	FieldSelector string
 	ShardSelector string
@@ -48,9 +45,8 @@ type Identity struct {
 	Representation Representation
 }
 
-// Canonical returns the identity with its selectors in the canonical form of
-// their String methods and its representation set, or an error that says which
-// field is wrong.
+// Canonical returns the identity with its selectors in the canonical form of their String methods and its
+// representation set. The error names the field that is invalid.
 func (id Identity) Canonical() (Identity, error) {
 	if id.Version == "" || id.Resource == "" {
 		return id, fmt.Errorf("identity %s: version and resource must not be empty", id)
@@ -78,8 +74,8 @@ func (id Identity) Canonical() (Identity, error) {
 	return id, nil
 }
 
-// errEmptySelector: a selector that is not empty but selects everything, as
-// " " is. It is refused because labels.Nothing prints as "".
+// errEmptySelector: the selector is not empty but selects everything, such as " ". It is refused because labels.Nothing
+// prints as "".
 var errEmptySelector = errors.New("it is blank; leave it empty to select everything")
 
 // canonical parses a selector and returns its canonical form.
@@ -100,8 +96,8 @@ func canonical[S interface {
 	return sel.String(), nil
 }
 
-// ID returns the name of the collection's bucket: the first 20 hex digits of
-// a SHA-256 over every field of the canonical form.
+// ID returns the name of the collection's bucket: the first 20 hex digits of a SHA-256 over every field of the
+// canonical form.
 func (id Identity) ID() string {
 	if c, err := id.Canonical(); err == nil {
 		id = c
@@ -118,7 +114,7 @@ func (id Identity) ID() string {
 }
 
 // String describes the identity to people, as in "deployments.v1.apps in namespace web, label selector app=shop
-// (unstructured)". What cannot be printed, as somebody's file may have it, is quoted.
+// (unstructured)". Characters that cannot be printed, which another program's file may have, are quoted.
 func (id Identity) String() string {
 	var b strings.Builder
 	b.WriteString(printable.Text(id.Resource) + "." + printable.Text(id.Version))

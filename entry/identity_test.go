@@ -9,7 +9,7 @@ import (
 )
 
 func TestIdentityIDIsPinned(t *testing.T) {
-	// It names a bucket of the file: it must never change.
+	// The ID names a bucket of the file: it must never change.
 	if got := pods().ID(); got != "6c691bf7459bb04f8ec4" {
 		t.Errorf("got %s", got)
 	}

@@ -7,32 +7,29 @@ type Info struct {
 	Identity   Identity
 	Attributes Attributes
 	Resource   ResourceInfo
-	// ResourceVersion covers every object in the collection. Empty means that
-	// a watch cannot be resumed. A resourceVersion that cannot be compared (see
-	// apimachinery's CompareResourceVersion) is never stored: the field is left
-	// empty and MustRelist is MustRelistOpaque.
+	// ResourceVersion covers every object in the collection. Empty means that a watch cannot be resumed. A resourceVersion
+	// that cannot be compared (see apimachinery's CompareResourceVersion) is never stored: then ResourceVersion is empty
+	// and MustRelist is MustRelistOpaque.
 	ResourceVersion string
-	// Complete is true once a whole list has been stored. A complete collection
-	// without objects was listed, and the list was empty.
+	// Complete is true once a whole list has been stored. A complete collection without objects was listed, and the list
+	// was empty.
 	Complete bool
-	// MustRelist says why the contents can be served but a watch cannot be
-	// resumed from them; empty if it can.
+	// MustRelist is why the contents can be served but a watch cannot be resumed from them; empty if it can.
 	MustRelist string
 	Objects    int
 	// LastContact is when the server last confirmed the objects as its present state, or moved them on.
 	LastContact time.Time
-	// NextSeq is the sequence number that the next written record gets.
+	// NextSeq is the sequence number of the next written record.
 	NextSeq uint64
-	// Newest are a few of the stored objects with the highest resourceVersion,
-	// newest first: the rewind check compares them with the server.
-	// May be empty.
+	// Newest are a few of the stored objects with the highest resourceVersion, newest first: the rewind check compares
+	// them with the server. May be empty.
 	Newest []ObjectRef
-	// LeftOut names objects that were refused and that the next start fetches again: at most MaxLeftOut, in key order. It
-	// must not be modified. LeftOutMore is true if there may be others; only a list brings those.
+	// LeftOut names refused objects that the next start fetches again: at most MaxLeftOut, in key order. It must not be
+	// modified. LeftOutMore is true if there may be more of them, which only a list can deliver.
 	LeftOut     []LeftOut
 	LeftOutMore bool
-	// Sealed is true if new records are sealed (Options.Encryption). PlainText is true if the file still has plain text
-	// from before, in records or in free pages; Rekey removes it.
+	// Sealed is true if new records are sealed (Options.Encryption). PlainText is true if the file still has older plain
+	// text, in records or in free pages; Rekey removes it.
 	Sealed, PlainText bool
 }
 
@@ -46,5 +43,5 @@ func (i Info) Clone() Info {
 // of the server, and each start of an informer lists them.
 const MustRelistOpaque = "the server's resourceVersions cannot be compared"
 
-// MaxLeftOut is how many objects Info.LeftOut names.
+// MaxLeftOut is the maximum number of objects in Info.LeftOut.
 const MaxLeftOut = 100

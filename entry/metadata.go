@@ -12,7 +12,7 @@ import (
 var errNoMetadata = errors.New("it is not a Kubernetes object: it has no metadata")
 
 // ReadMetadata returns the metadata of the object in text, which is JSON. Some aggregated APIs send metadata that do
-// not fit ObjectMeta, such as an empty creationTimestamp (kubernetes#91582): members that do not fit stay empty, and
+// not fit ObjectMeta, such as an empty creationTimestamp (kubernetes#91582). Members that do not fit stay empty, and
 // unfit has their names. It fails if there are no metadata at all; the error quotes nothing of text.
 func ReadMetadata(text []byte) (m *metav1.PartialObjectMetadata, unfit []string, err error) {
 	m = &metav1.PartialObjectMetadata{}

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// NoteKind is what a Note is about. Its values are part of the JSON of larder status, and labels of metrics.
+// NoteKind is the subject of a Note. Its values are part of the JSON of larder status, and labels of metrics.
 type NoteKind string
 
 // Kinds of notes, in the order in which Info.Notes returns them.
 const (
-	// NoteMustRelist: the contents are to be listed again, and may be a mixture of two states.
+	// NoteMustRelist: the contents must be listed again, and may be a mixture of two states.
 	NoteMustRelist NoteKind = "mustRelist"
 	// NoteLeftOut: objects were refused; they are missing, or older than the server's.
 	NoteLeftOut NoteKind = "leftOut"
@@ -28,21 +28,21 @@ const (
 // NoteKinds are all kinds of notes.
 var NoteKinds = []NoteKind{NoteMustRelist, NoteLeftOut, NoteTransform, NoteListOnly, NoteAge}
 
-// OldAfter is the age from which on readers are told when the server was last in contact.
+// OldAfter is the age of the last contact from which on a NoteAge is returned.
 const OldAfter = time.Minute
 
-// Note is a known defect of a collection's contents. Everything that shows or hands out the contents shows its notes.
-// Text names neither the resource nor objects: not every reader may know their names. Brief is Text in a few words, for
-// a table that has the age in another column; the note of the age has none.
+// Note is a known defect of a collection's contents. Everything that shows or returns the contents shows its notes.
+// Text names neither the resource nor objects, because not every reader may know their names. Brief is a shorter Text,
+// for a table with the age in another column; NoteAge has none.
 type Note struct {
 	Kind  NoteKind `json:"kind"`
 	Text  string   `json:"text"`
 	Brief string   `json:"brief,omitempty"`
 }
 
-// Notes returns the known defects of the collection at a time. listOnly is reflector.Status.ListOnly, which only the
-// process that mirrors the collection knows. The texts change only with the defects, so that clients can show a text
-// once.
+// Notes returns the known defects of the collection at the time now. listOnly is reflector.Status.ListOnly, which only
+// the process that mirrors the collection knows. The texts change only with the defects, so that clients can show a
+// text once.
 func (i Info) Notes(now time.Time, listOnly bool) []Note {
 	var all []Note
 	if why := i.MustRelist; why != "" && why != MustRelistOpaque {
@@ -79,7 +79,7 @@ func (i Info) Notes(now time.Time, listOnly bool) []Note {
 	return all
 }
 
-// whyLeftOut says what refused the objects of LeftOut, in parentheses; "" if there are none.
+// whyLeftOut returns the reasons of LeftOut, in parentheses; "" if there are none.
 func (i Info) whyLeftOut() string {
 	var all []string
 	for _, l := range i.LeftOut {
@@ -94,7 +94,7 @@ func (i Info) whyLeftOut() string {
 	return " (" + strings.Join(all, "; ") + ")"
 }
 
-// why says what a program or the store has refused, for people.
+// why describes the reason to people.
 func (r LeftOutReason) why() string {
 	switch r {
 	case LeftOutTransform:

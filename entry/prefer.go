@@ -2,9 +2,8 @@ package entry
 
 import "cmp"
 
-// Prefer orders collections that hold the same objects, for slices.MinFunc and slices.SortFunc: readers get the first
-// one. Complete collections come first, then those with whole objects, then those that need no list, then the one with
-// the latest contact. The id decides among equals.
+// Prefer orders collections of the same objects, for slices.MinFunc and slices.SortFunc: readers use the first one. The
+// criteria are, in this order: complete; whole objects; no list needed; the latest contact; the id.
 func Prefer(a, b Info) int {
 	return cmp.Or(
 		trueFirst(a.Complete, b.Complete),

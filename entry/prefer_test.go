@@ -10,13 +10,13 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestPrefer checks that each criterion decides before the ones that follow it (issue 37).
+// TestPrefer checks that each criterion takes precedence over the following ones (issue 37).
 func TestPrefer(t *testing.T) {
 	pods := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 	metadata := pods
 	metadata.Representation = entry.Metadata
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
-	best := []entry.Info{ // each is better than those after it
+	best := []entry.Info{ // each is better than the following ones
 		{Identity: pods, Complete: true, LastContact: early},
 		{Identity: pods, Complete: true, LastContact: late, MustRelist: "Expired"},
 		{Identity: pods, Complete: true, LastContact: early, MustRelist: "Expired"},

@@ -16,15 +16,15 @@ type ObjectRef struct {
 	ResourceVersion string
 }
 
-// MaxKey is how many bytes the longest key of an object has that can be stored. Kubernetes' names have 253 bytes at
-// most, but for a few kinds, such as those of RBAC.
+// MaxKey is the maximum length of an object's key in the store, in bytes. Kubernetes' names have at most 253 bytes,
+// except for a few kinds, such as RBAC roles.
 const MaxKey = 16 << 10
 
-// refPrefix is how much of a key that is too long is in its RefKey.
+// refPrefix is how many bytes of a key that is too long are in its RefKey.
 const refPrefix = 256
 
-// RefKey returns the key by which an ObjectRef names an object: key itself, or of one that is too long the beginning,
-// the length and a hash.
+// RefKey returns the key by which an ObjectRef names an object: key itself, or, if that is too long, its beginning, its
+// length and a hash.
 func RefKey(key string) string {
 	if len(key) <= MaxKey {
 		return key
@@ -33,7 +33,7 @@ func RefKey(key string) string {
 	return fmt.Sprintf("%s… (%d bytes, %x)", strings.ToValidUTF8(key[:refPrefix], ""), len(key), sum[:8])
 }
 
-// RefOf identifies the state that obj is in.
+// RefOf identifies the state of obj.
 func RefOf(obj metav1.Object) ObjectRef {
 	key := obj.GetName()
 	if ns := obj.GetNamespace(); ns != "" {
@@ -42,7 +42,7 @@ func RefOf(obj metav1.Object) ObjectRef {
 	return ObjectRef{Key: RefKey(key), UID: string(obj.GetUID()), ResourceVersion: obj.GetResourceVersion()}
 }
 
-// LeftOutReason is what refused an object.
+// LeftOutReason is why an object was refused.
 type LeftOutReason string
 
 // The reasons.
@@ -53,19 +53,19 @@ const (
 	LeftOutIndex LeftOutReason = "index"
 	// LeftOutCodec: the codec could not encode or decode the object, or is not for its type.
 	LeftOutCodec LeftOutReason = "codec"
-	// LeftOutKey: the object has no key that can be stored: none, or one of more than MaxKey bytes.
+	// LeftOutKey: the object has no key, or one of more than MaxKey bytes.
 	LeftOutKey LeftOutReason = "key"
 )
 
-// LeftOut is an object that the server has in this state, and that was refused. The collection holds an older state
-// of the object, or nothing. It is recorded in the same transaction as the resourceVersion that covers the object,
-// until the object is stored or deleted.
+// LeftOut is an object in a state that the store or the informer has refused. The collection holds an older state of
+// the object, or none. It is recorded in the same transaction as the resourceVersion that covers the object, until the
+// object is stored or deleted.
 type LeftOut struct {
 	ObjectRef
 	Reason LeftOutReason
 }
 
-// ComparableRV reports whether rv can be compared with others.
+// ComparableRV reports whether rv can be compared with other resourceVersions.
 func ComparableRV(rv string) bool {
 	_, err := resourceversion.CompareResourceVersion(rv, rv)
 	return err == nil

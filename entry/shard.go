@@ -19,12 +19,12 @@ const (
 
 // ShardSelector returns a value for Identity.ShardSelector that selects one of several shards of a resource. The hashes
 // of UIDs are divided into equal ranges, so the shards have about the same size; index is from 0 to of-1. If of is 1
-// the selector is empty, which selects everything. An object stays in its shard as long as it exists; if it is deleted
+// the selector is empty, which selects everything. An object stays in its shard as long as it exists. If it is deleted
 // and created again it has a new UID and may be in another shard.
 //
-// A selector by namespace (object.metadata.namespace) can be written by hand. Its shards may differ much in size, not
-// only because namespaces do: the hash (64-bit FNV-1a) of names that differ only in their last characters starts with
-// the same digits, so web-1 to web-9 are in one shard.
+// A selector by namespace (object.metadata.namespace) can be written by hand. Its shards may differ much in size, even
+// if namespaces do not. Names that differ only in their last characters have hashes (64-bit FNV-1a) that start with the
+// same digits, so web-1 to web-9 are in one shard.
 func ShardSelector(index, of int) (string, error) {
 	if of < 1 || index < 0 || index >= of {
 		return "", fmt.Errorf("shard %d of %d: the index must be from 0 to one less than the number of shards", index, of)
@@ -56,7 +56,7 @@ func (id Identity) Shards() sharding.Selector {
 }
 
 // parseShards parses a selector by the API server's rules: ranges of 16 digits, joined by "||" (KEP-5866). It keeps
-// their order: two ways to write one selection are two collections.
+// their order, so two spellings of one selection are two collections.
 func parseShards(s string) (sharding.Selector, error) {
 	if strings.TrimSpace(s) == "" {
 		return sharding.Everything(), nil

@@ -19,7 +19,8 @@ func withShard(selector string) Identity {
 	return id
 }
 
-// TestShardSelectorCanonical: what selects the same is one collection, and is asked for as the API server takes it.
+// TestShardSelectorCanonical checks that spellings of one selector that differ in spaces and quotes are one collection,
+// in the form that the API server accepts.
 func TestShardSelectorCanonical(t *testing.T) {
 	const (
 		lower = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
@@ -47,7 +48,7 @@ func TestShardSelectorCanonical(t *testing.T) {
 	}
 }
 
-// digits are those of a number that stands for one with all of its digits.
+// digits matches a shortened hash of one digit, which the test extends to its full length.
 var digits = regexp.MustCompile(`'0x([0-9a-f])'`)
 
 func TestShardSelectorRefused(t *testing.T) {
@@ -84,14 +85,15 @@ func matches(t interface{ Fatal(...any) }, s sharding.Selector, o metav1.ObjectM
 	return ok
 }
 
-// TestShardSelectorKeepsItsMeaning: the canonical form is its own, and selects what the ranges did as they were given.
+// TestShardSelectorKeepsItsMeaning checks that the canonical form is its own canonical form, and selects the same
+// objects as the given ranges.
 func TestShardSelectorKeepsItsMeaning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.SampledFrom([]string{shardByUID, shardByNamespace}).Draw(t, "field")
 		var given []sharding.ShardRangeRequirement
 		for range rapid.IntRange(1, 5).Draw(t, "ranges") {
 			r := sharding.ShardRangeRequirement{Key: key}
-			// Few different places, so that ranges meet and overlap.
+			// A few bounds only, so that ranges meet and overlap.
 			start := rapid.IntRange(0, 15).Draw(t, "start")
 			r.Start = fmt.Sprintf("0x%x000000000000000", start)
 			r.End = hashesEnd
@@ -117,7 +119,7 @@ func TestShardSelectorKeepsItsMeaning(t *testing.T) {
 	})
 }
 
-// TestShardsAreAPartition: each object is in one shard, and the shards are of about one size.
+// TestShardsAreAPartition checks that each object is in one shard, and that the shards have about the same size.
 func TestShardsAreAPartition(t *testing.T) {
 	uids := rand.New(rand.NewPCG(1, 2))
 	for _, of := range []int{1, 2, 3, 7, 16, 40} {

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Undecoded is an object as an API server sent it: its payload, and what an informer has to know of every object. It is
-// decoded when somebody asks for the object, and at most once. It is a runtime.Object, so that it can stand for the
+// Undecoded is an object as an API server sent it: its payload, and the metadata that an informer needs of every
+// object. It is decoded at most once, when Object is first called. It is a runtime.Object, so that it can replace the
 // decoded object on its way into a store. Handlers, transforms and readers never see it.
 //
 // It is immutable and safe for concurrent use.
 type Undecoded struct {
 	Entry
-	// Typed is true if the payload was made from the Go type, so it lacks fields that the type lacks. It is set before
-	// the object is shared.
+	// Typed is true if the payload was made from the Go type, so it lacks fields that the type lacks. It is set before the
+	// object is shared.
 	Typed bool
 	kind  *UndecodedKind
 	of    metav1.TypeMeta
@@ -28,11 +28,11 @@ type Undecoded struct {
 	decoded  atomic.Pointer[decoded] // nil until it has been decoded
 }
 
-// UndecodedKind is what the undecoded objects of one source have in common.
+// UndecodedKind has the properties that the undecoded objects of one source share.
 type UndecodedKind struct {
 	// Type is the Go type of the decoded objects, such as *v1.Pod.
 	Type reflect.Type
-	// Kind is the kind that the objects have. Default: not known.
+	// Kind is the kind of the objects. Default: unknown.
 	Kind string
 	// Decode returns a new object from a payload. Its errors wrap ErrDamaged or ErrIncompatible.
 	Decode func(encoding string, payload []byte) (runtime.Object, error)
@@ -45,7 +45,7 @@ var (
 )
 
 // NewUndecoded returns an object. of is its apiVersion and kind. meta has its namespace, name, UID and resourceVersion,
-// and its labels if somebody will want them before the object is decoded.
+// and its labels if they are needed before the object is decoded.
 func NewUndecoded(
 	kind *UndecodedKind, of metav1.TypeMeta, meta metav1.ObjectMeta, encoding string, payload []byte,
 ) *Undecoded {
@@ -65,13 +65,13 @@ func NewUndecodable(kind *UndecodedKind, of metav1.TypeMeta, meta metav1.ObjectM
 	return u
 }
 
-// decoded is what decoding has come to.
+// decoded is the result of decoding.
 type decoded struct {
 	obj runtime.Object
 	err error
 }
 
-// Object returns the decoded object, which all callers share, or why it cannot be decoded.
+// Object returns the decoded object, which all callers share, or the error of decoding it.
 func (u *Undecoded) Object() (runtime.Object, error) {
 	if d := u.decoded.Load(); d != nil {
 		return d.obj, d.err
@@ -87,11 +87,10 @@ func (u *Undecoded) Object() (runtime.Object, error) {
 	return d.obj, d.err
 }
 
-// Keep makes obj the decoded object, for those who have decoded it already. It must be called before anybody else has
-// u.
+// Keep sets the decoded object, for a caller that has decoded it already. It must be called before u is shared.
 func (u *Undecoded) Keep(obj runtime.Object) { u.decoded.Store(&decoded{obj: obj}) }
 
-// Err returns why the object cannot be decoded, if that is known already, and nil otherwise.
+// Err returns the error of decoding the object, if it is known already, and nil otherwise.
 func (u *Undecoded) Err() error {
 	if d := u.decoded.Load(); d != nil {
 		return d.err
@@ -99,15 +98,15 @@ func (u *Undecoded) Err() error {
 	return nil
 }
 
-// Type is the Go type that Object's has.
+// Type returns the Go type of the decoded object.
 func (u *Undecoded) Type() reflect.Type { return u.kind.Type }
 
-// OtherKind reports whether the object says that it is of another kind than the source's.
+// OtherKind reports whether the object has another kind than its source.
 func (u *Undecoded) OtherKind() bool {
 	return u.kind.Kind != "" && u.of.Kind != "" && u.of.Kind != u.kind.Kind
 }
 
-// Size is the length of the payload in bytes.
+// Size returns the length of the payload in bytes.
 func (u *Undecoded) Size() int { return len(u.Payload) }
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor: the namespace, name, UID and resourceVersion of the object, and
@@ -126,7 +125,7 @@ func (u *Undecoded) SetGroupVersionKind(schema.GroupVersionKind) {}
 // DeepCopyObject implements runtime.Object. It returns u.
 func (u *Undecoded) DeepCopyObject() runtime.Object { return u }
 
-// Decoded returns obj, or what it decodes to if it is undecoded.
+// Decoded returns obj, or the decoded object if obj is an *Undecoded.
 func Decoded(obj runtime.Object) (runtime.Object, error) {
 	if u, ok := obj.(*Undecoded); ok {
 		return u.Object()
