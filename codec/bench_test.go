@@ -41,7 +41,7 @@ func benchCodec(b *testing.B, c Codec, obj runtime.Object) {
 	})
 }
 
-// BenchmarkCodec: one 3 KB pod through each codec.
+// BenchmarkCodec encodes and decodes one 3 KB pod with each codec.
 func BenchmarkCodec(b *testing.B) {
 	pod, u := sample.Pod(b)
 	b.Run("protobuf", func(b *testing.B) { benchCodec(b, mustCodec(b, pod), pod) })
@@ -59,9 +59,8 @@ func BenchmarkCodec(b *testing.B) {
 	})
 }
 
-// BenchmarkReference: the same pod through what BenchmarkCodec is to be held
-// against: the generated methods alone, and the serializers of client-go's
-// typed and dynamic clients.
+// BenchmarkReference encodes and decodes the same pod for comparison: with the generated methods alone, and with the
+// serializers of client-go's typed and dynamic clients.
 func BenchmarkReference(b *testing.B) {
 	pod, u := sample.Pod(b)
 	b.Run("protobuf-generated", func(b *testing.B) { benchGenerated(b, pod) })
@@ -154,8 +153,7 @@ func benchJSON(b *testing.B, obj any, into func() any) {
 	})
 }
 
-// BenchmarkUnstructuredParallel: decoding on all cores at once, which the
-// table of names must not slow down.
+// BenchmarkUnstructuredParallel decodes on all cores at once; the table of names must not slow that down.
 func BenchmarkUnstructuredParallel(b *testing.B) {
 	_, u := sample.Pod(b)
 	c := Unstructured()
@@ -174,7 +172,7 @@ func BenchmarkUnstructuredParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkProtobufUnstructured: reading a pod's protobuf as an unstructured object.
+// BenchmarkProtobufUnstructured decodes a pod's protobuf as an unstructured object.
 func BenchmarkProtobufUnstructured(b *testing.B) {
 	pod, _ := sample.Pod(b)
 	raw, err := pod.Marshal()

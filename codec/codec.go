@@ -15,24 +15,22 @@ import (
 
 // Codec turns objects into payloads and back. It is safe for concurrent use.
 //
-// For returns one of the codecs of this package. They keep unstructured objects exactly. Typed objects are equal by
-// apiequality.Semantic afterwards: what protobuf or JSON do not carry, such as the difference between a nil and an
-// empty slice, may be lost.
+// For returns one of the codecs of this package. They preserve unstructured objects exactly. Typed objects are equal by
+// apiequality.Semantic afterwards. Differences that protobuf or JSON do not carry, such as between a nil and an empty
+// slice, may be lost.
 type Codec interface {
 	// Name names the encoding: "protobuf" or "msgpack".
 	Name() string
-	// Fingerprint changes whenever an object written by an older build may
-	// have lost fields that this build knows (see Attributes.Schema). For
-	// payloads as an API server sent them see SentFingerprint.
+	// Fingerprint changes whenever an object written by an older build may have lost fields that this build knows (see
+	// Attributes.Schema). For payloads that are stored as an API server sent them see SentFingerprint.
 	Fingerprint() string
-	// Append encodes obj at the end of dst and returns the extended slice. Equal objects give
-	// equal bytes. On error it returns dst.
+	// Append encodes obj at the end of dst and returns the extended slice. Equal objects give equal bytes. On error it
+	// returns dst.
 	Append(dst []byte, obj runtime.Object) ([]byte, error)
-	// Decode returns a new object that shares no memory with data. Its error
-	// wraps ErrDamaged if data is not what Append wrote, and ErrIncompatible
-	// if it is, but does not fit the type any more.
+	// Decode returns a new object that shares no memory with data. Its error wraps ErrDamaged if Append cannot have
+	// written data, and ErrIncompatible if data no longer fits the type.
 	Decode(data []byte) (runtime.Object, error)
-	// Check returns an error that names the type if obj is not of the type that this codec holds.
+	// Check returns an error that names the type if obj has another type than the codec's.
 	Check(obj runtime.Object) error
 }
 
@@ -42,10 +40,9 @@ const (
 	EncodingMsgpack  = "msgpack"
 )
 
-// For returns the codec for objects of the type of example: msgpack for
-// *unstructured.Unstructured, protobuf for types that generate it (those of
-// k8s.io/api, and *metav1.PartialObjectMetadata), and msgpack for all others.
-// Lists have no codec: a collection holds their items.
+// For returns the codec for objects of the type of example: msgpack for *unstructured.Unstructured, protobuf for types
+// that generate it (those of k8s.io/api, and *metav1.PartialObjectMetadata), and msgpack for all others. Lists have no
+// codec: a collection holds their items.
 func For(example runtime.Object) (Codec, error) {
 	if _, ok := example.(*unstructured.Unstructured); ok {
 		return Unstructured(), nil

@@ -11,10 +11,9 @@ var (
 	errTooDeep = errors.New("nested too deeply")
 )
 
-// fieldError is an error at a field of an object. It names the field and
-// never its value.
+// fieldError is an error at a field of an object. It names the field and never its value.
 type fieldError struct {
-	// path from the field to the root: each caller adds its element at the end.
+	// path leads from the field to the root: each caller appends its element.
 	path []string
 	err  error
 }

@@ -23,12 +23,12 @@ func SentFingerprint(c Codec) string {
 
 const sentPrefix = "sent-"
 
-// AsSent reports whether a fingerprint of typed objects is SentFingerprint.
+// AsSent reports whether a fingerprint is the SentFingerprint of typed objects.
 func AsSent(fingerprint string) bool { return strings.HasPrefix(fingerprint, sentPrefix) }
 
-// typeFingerprint returns a hash of everything that decides which fields a payload of type t keeps: names, json and
-// protobuf tags and types of all exported fields, recursively. The order of the fields, and where a type is declared,
-// do not count. The names of types with JSON methods of their own do.
+// typeFingerprint returns a hash of everything that determines the fields in a payload of type t: names, json and
+// protobuf tags and types of all exported fields, recursively. The order of the fields and the package of a type do not
+// count. The name of a type with its own JSON methods does.
 func typeFingerprint(encoding string, version int, t reflect.Type) string {
 	d := typeDescriber{seen: map[reflect.Type]int{}}
 	fmt.Fprintf(&d.out, "%s %d ", encoding, version)
@@ -39,8 +39,8 @@ func typeFingerprint(encoding string, version int, t reflect.Type) string {
 
 type typeDescriber struct {
 	out strings.Builder
-	// seen numbers the structs in the order in which they were met; a second
-	// meeting, as in a type that contains itself, refers to the number.
+	// seen numbers the structs in the order of their first visit. A later visit, as in a type that contains itself, refers
+	// to the number.
 	seen map[reflect.Type]int
 }
 

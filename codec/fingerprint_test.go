@@ -120,7 +120,7 @@ func TestFingerprintsOfCodecs(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfAnotherProcess runs this test in a process of its own.
+// TestFingerprintOfAnotherProcess checks that another process has the same fingerprint: it runs itself again.
 func TestFingerprintOfAnotherProcess(t *testing.T) {
 	here := mustCodec(t, &corev1.Pod{}).Fingerprint()
 	if os.Getenv("LARDER_TEST_PRINT_FINGERPRINT") != "" {

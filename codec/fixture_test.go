@@ -30,8 +30,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// fewestFixtures is how many kinds k8s.io/api v0.37 ships fixtures for; a
-// test that finds fewer has looked in the wrong place.
+// fewestFixtures is the number of kinds for which k8s.io/api v0.37 has fixtures. A test that finds fewer has looked in
+// the wrong place.
 const fewestFixtures = 190
 
 // allKinds returns a scheme with every kind of k8s.io/api.
@@ -80,8 +80,7 @@ func readFixture(t testing.TB, path string) []byte {
 	return data
 }
 
-// kindOf reads a fixture's kind off its name, group.version.kind: a watch
-// event does not say it inside.
+// kindOf returns the kind in a fixture's file name, group.version.kind: a watch event does not contain its kind.
 func kindOf(path string) *schema.GroupVersionKind {
 	parts := strings.Split(filepath.Base(path), ".")
 	n := len(parts)
@@ -92,8 +91,8 @@ func kindOf(path string) *schema.GroupVersionKind {
 	return &gvk
 }
 
-// compactJSON is a fixture as a server would send it: raw JSON inside an
-// object keeps its white space, and no server sends any.
+// compactJSON returns a fixture in a server's form, without white space. Raw JSON inside an object would keep its white
+// space, which no server sends.
 func compactJSON(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -112,9 +111,8 @@ func parseUnstructured(t testing.TB, data []byte) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: m}
 }
 
-// roundTrip encodes and decodes obj, and checks what holds for every codec:
-// equal objects give equal bytes, Append appends, and the result does not
-// share memory with the bytes.
+// roundTrip encodes and decodes obj, and checks the properties of every codec: equal objects give equal bytes, Append
+// appends, and the result does not share memory with the bytes.
 func roundTrip(t testing.TB, c Codec, obj runtime.Object) runtime.Object {
 	t.Helper()
 	if err := c.Check(obj); err != nil {
@@ -175,7 +173,7 @@ func TestFixturesTyped(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			var last runtime.Object
 			for _, data := range [][]byte{
-				// the YAML is the same, and no server sends any
+				// the YAML is equal, and no server sends YAML
 				compactJSON(t, readFixture(t, path+".json")), readFixture(t, path+".pb"),
 			} {
 				want, gvk, err := decoder.Decode(data, kindOf(path), nil)
@@ -183,7 +181,7 @@ func TestFixturesTyped(t *testing.T) {
 					t.Fatal(err)
 				}
 				if reflect.DeepEqual(want, last) {
-					continue // as from the file before
+					continue // equal to the previous file's object
 				}
 				last = want.DeepCopyObject()
 				requireProtobuf(t, want)
@@ -207,8 +205,8 @@ func requireProtobuf(t testing.TB, obj runtime.Object) {
 	}
 }
 
-// testTypedRoundTrip checks both codecs, and that each reads what the other
-// wrote before a type gained or lost its protobuf.
+// testTypedRoundTrip checks both codecs of a type, and that each decodes the other's payloads: a type may gain or lose
+// its protobuf methods.
 func testTypedRoundTrip(t testing.TB, want runtime.Object) {
 	t.Helper()
 	p, err := For(want)
@@ -248,7 +246,7 @@ func TestFixturesView(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := parseUnstructured(t, text)
-			if want.GetKind() != "" { // a watch event has no place for it
+			if want.GetKind() != "" { // a watch event has no kind
 				setTypeMeta(obj, gvk.GroupVersion().String(), gvk.Kind)
 			}
 			testView(t, obj, want)

@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// Flags of TestGeneratedObjects. It prints its seed; to see a failure again, give it back.
+// Flags of TestGeneratedObjects. The test prints its seed; -larder.seed repeats a failure.
 var (
 	generateSeed   = flag.Int64("larder.seed", 0, "seed of the generated objects; 0 draws one")
 	generateRounds = flag.Int("larder.rounds", 1, "generated objects per kind; make soak has more")
 )
 
-// TestGeneratedObjects runs the fuzzers of apimachinery over every kind of
-// k8s.io/api, through every codec.
+// TestGeneratedObjects encodes and decodes random objects of every kind of k8s.io/api, made by apimachinery's fuzzers,
+// with every codec.
 func TestGeneratedObjects(t *testing.T) {
 	t.Parallel()
 	seed := *generateSeed
@@ -56,8 +56,8 @@ func TestGeneratedObjects(t *testing.T) {
 	}
 }
 
-// newFiller returns a filler with the functions that apimachinery's own round
-// trip tests use. managedFields it leaves empty there; here they get content.
+// newFiller returns a filler with the functions of apimachinery's own round trip tests. Those leave managedFields
+// empty; here they get content.
 func newFiller(scheme *runtime.Scheme, seed int64) *randfill.Filler {
 	funcs := fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, func(serializer.CodecFactory) []any {
 		return []any{
@@ -73,8 +73,7 @@ func newFiller(scheme *runtime.Scheme, seed int64) *randfill.Filler {
 	return fuzzer.FuzzerFor(funcs, rand.NewSource(seed), serializer.NewCodecFactory(scheme))
 }
 
-// isStored reports whether objects of the type can be in a collection: they
-// have metadata of their own and are no list.
+// isStored reports whether objects of the type can be in a collection: they have their own metadata and are no list.
 func isStored(example runtime.Object) bool {
 	_, ok := example.(metav1.Object)
 	return ok

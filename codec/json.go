@@ -14,44 +14,45 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// errUnusual is the error for JSON that transcoder leaves to the decoder: malformed, with a name twice in an object, or
-// with text that is no UTF-8.
+// errUnusual is the error for JSON that transcoder does not handle: malformed, with a name twice in an object, or with
+// text that is not UTF-8. It must be decoded instead.
 var errUnusual = errors.New("JSON that has to be decoded")
 
-// transcoder turns the JSON of an unstructured object into its payload, as decoding and encoding it would, but without
-// making maps: it lists the tokens, and writes them with the names of each object sorted.
+// transcoder turns the JSON of an unstructured object into its payload, with the result of decoding and encoding it but
+// without making maps. It lists the tokens, and writes them with the names of each object sorted.
 type transcoder struct {
 	source []byte
 	in     bytes.Buffer
 	dec    *jsontext.Decoder
 	tokens []token
-	// added is where the tokens begin that add has added to the outermost object.
+	// added is the index of the first token that add has added to the outermost object.
 	added int
-	// members is a stack: for each object that is being written, its names' tokens in order.
+	// members is a stack with the sorted name tokens of each object that is being written.
 	members []int
 	// names has the names that are written with escapes, unescaped.
 	names []byte
-	text  []byte // scratch of a string that is written with escapes
+	text  []byte // buffer for the content of a string with escapes
 }
 
-// token is a value or a name. Those in an object or an array follow it; an object has names and values in turn.
+// token is a value or a name. The contents of an object or an array follow its token; an object has names and values in
+// turn.
 type token struct {
 	kind jsontext.Kind
-	// start and end are where the token, with all that is in it, is in the source.
+	// start and end are the bounds of the token and its contents in the source.
 	start, end int
 	// text is the content of a name, and of a string that add has added.
 	text []byte
 	// n is the number of members of an object, or of elements of an array.
 	n int
-	// next is the token after all that is in this one.
+	// next is the index of the token after the contents of this one.
 	next int
 }
 
-// transcoders are reused, since their slices grow once.
+// transcoders are reused, since their slices grow only once.
 var transcoders = sync.Pool{New: func() any { return &transcoder{dec: jsontext.NewDecoder(&bytes.Buffer{})} }}
 
-// transcode calls fn with the tokens of a source, which must be the JSON of one object. It fails with errUnusual if
-// that has to be decoded.
+// transcode calls fn with the tokens of a source, which must be the JSON of one object. It fails with errUnusual if the
+// source must be decoded.
 func transcode(source []byte, fn func(t *transcoder) error) error {
 	t := transcoders.Get().(*transcoder)
 	defer func() {
@@ -83,7 +84,7 @@ func (t *transcoder) list(source []byte) error {
 	return nil
 }
 
-// add adds a string to the outermost object, which must have none of that name.
+// add adds a string to the outermost object, which must not have a member of that name.
 func (t *transcoder) add(name, value string) {
 	t.tokens = append(t.tokens, token{kind: '"', text: []byte(name)}, token{kind: '"', text: []byte(value)})
 }
@@ -115,7 +116,7 @@ func (t *transcoder) scan() error {
 	return nil
 }
 
-// inside lists what is in an object or an array, and its end, and returns the number of members or elements.
+// inside lists the contents of an object or an array, with its end, and returns the number of members or elements.
 func (t *transcoder) inside(kind jsontext.Kind) (n int, err error) {
 	for ; ; n++ {
 		switch t.dec.PeekKind() {
@@ -158,7 +159,7 @@ func (t *transcoder) name() error {
 	return nil
 }
 
-// value appends the value of a token, and returns the token after it.
+// value appends the value of a token, and returns the index of the token after it.
 func (t *transcoder) value(dst []byte, at int) (out []byte, next int, err error) {
 	tok := t.tokens[at]
 	switch tok.kind {
@@ -181,7 +182,7 @@ func (t *transcoder) value(dst []byte, at int) (out []byte, next int, err error)
 	return out, tok.next, err
 }
 
-// sorted pushes the names of an object, in order, and returns where they begin.
+// sorted pushes the names of an object in sorted order to members, and returns the index of the first one.
 func (t *transcoder) sorted(at int) (start int, err error) {
 	start = len(t.members)
 	name := at + 1
@@ -233,7 +234,7 @@ func (t *transcoder) array(dst []byte, at int) ([]byte, error) {
 	return dst, nil
 }
 
-// tree returns the value of JSON that is one object. It reports false if that has to be decoded.
+// tree returns the value of source, the JSON of one object. It returns false if the source must be decoded.
 func tree(source []byte, texts *textTables) (v any, ok bool) {
 	err := transcode(source, func(t *transcoder) error {
 		return t.tree(0, &v, texts)
@@ -241,7 +242,7 @@ func tree(source []byte, texts *textTables) (v any, ok bool) {
 	return v, err == nil
 }
 
-// tree makes the value of a token.
+// tree sets v to the value of a token.
 func (t *transcoder) tree(at int, v *any, texts *textTables) (err error) {
 	switch tok := t.tokens[at]; tok.kind {
 	case '{':
@@ -280,7 +281,7 @@ func (t *transcoder) tree(at int, v *any, texts *textTables) (err error) {
 	return err
 }
 
-// content returns the content of a string, which is valid until the next call.
+// content returns the content of a string. It is valid until the next call.
 func (t *transcoder) content(at int) ([]byte, error) {
 	if text := t.tokens[at].text; text != nil {
 		return text, nil
@@ -297,7 +298,7 @@ func (t *transcoder) content(at int) ([]byte, error) {
 	return t.text, nil
 }
 
-// appendNumber appends an int64 if the number is one without a decimal point, and a float64 otherwise, as
+// appendNumber appends an int64 if the number is an integer without a decimal point, and a float64 otherwise, as
 // apimachinery's decoder does.
 func appendNumber(dst, text []byte) ([]byte, error) {
 	if !bytes.ContainsAny(text, ".eE") {

@@ -24,7 +24,7 @@ func appendJSON(dst, text []byte) ([]byte, error) {
 	return dst, err
 }
 
-// oddJSON has what a transcoder may get wrong.
+// oddJSON has unusual cases of JSON.
 var oddJSON = []string{
 	`{}`, `{"a":1,"b":[1.0,-0,1e5,null,true],"c":{"z":"\u00e9\n","a":""}}`, `{"a":1,"a":2}`,
 	`{"a":9223372036854775808}`, `{"a":1e999}`, `{"\u0061":"\ud800","b":"\ud83d\ude00"}`, "{\"a\":\"\xff\"}",
@@ -44,13 +44,13 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(testJSON)
 }
 
-// testJSON fails unless what is transcoded is what decoding and encoding make of it.
+// testJSON fails unless transcoding gives the result of decoding and encoding.
 func testJSON(t *testing.T, text []byte) {
 	want, failed := decodedJSON(text)
 	if got, err := appendJSON(nil, text); err == nil && (failed != nil || !bytes.Equal(got, want)) {
 		t.Fatalf("%q: got %x, want %x, %v", text, got, want, failed)
 	}
-	// And so is the object that is made of it.
+	// The decoded object must be the same too.
 	u, err := NewSent(Unstructured(), &unstructured.Unstructured{}, true).JSON(text, metav1.TypeMeta{Kind: "Thing"})
 	if err != nil {
 		return
@@ -105,7 +105,7 @@ func BenchmarkDecodeEncode(b *testing.B) {
 	}
 }
 
-// podJSON is a pod as a server sends it.
+// podJSON returns the JSON of a pod, as a server sends it.
 func podJSON(t testing.TB) []byte {
 	_, u := sample.Pod(t)
 	text, err := u.MarshalJSON()

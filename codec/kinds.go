@@ -12,10 +12,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// kinds has the codecs of the kinds of a scheme that have protobuf. It is safe for concurrent use.
+// kinds has the protobuf codecs of the kinds of a scheme. It is safe for concurrent use.
 type kinds struct {
 	scheme *runtime.Scheme
-	known  sync.Map // apiVersion and kind, a metav1.TypeMeta, to *protobufCodec, which is nil if the kind has none
+	known  sync.Map // from metav1.TypeMeta to *protobufCodec, which is nil if the kind has none
 }
 
 // of returns the codec of a kind; nil if there is none.
@@ -39,7 +39,7 @@ func (k *kinds) of(m metav1.TypeMeta) *protobufCodec {
 	return found.(*protobufCodec)
 }
 
-// ofPayload returns the codec of a payload in protobuf, and the message in it; nil if there is none.
+// ofPayload returns the codec of a payload in protobuf, and its message; nil if there is none.
 func (k *kinds) ofPayload(encoding string, payload []byte) (c *protobufCodec, message []byte) {
 	if k == nil || encoding != EncodingProtobuf {
 		return nil, nil
@@ -51,7 +51,8 @@ func (k *kinds) ofPayload(encoding string, payload []byte) (c *protobufCodec, me
 	return k.of(metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(kind)}), message
 }
 
-// decodeUnstructured decodes a payload of c as an unstructured object. One that is unusual is decoded first.
+// decodeUnstructured decodes a payload of c as an unstructured object. An unusual payload is decoded into the Go type
+// first.
 func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables) (runtime.Object, error) {
 	if apiVersion, kind, msg, ok := cutMessage(payload); ok {
 		m, content := messageOf(c.typ), map[string]any{}
@@ -76,7 +77,7 @@ func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables) (r
 func toUnstructured(obj runtime.Object) (runtime.Object, error) {
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		// The reason may quote what is in the object.
+		// The error may quote the object.
 		return nil, fmt.Errorf("%T cannot be shown as an unstructured object: %w", obj, entry.ErrIncompatible)
 	}
 	return &unstructured.Unstructured{Object: m}, nil

@@ -28,15 +28,15 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// protobufObject is an object that generates protobuf.
+// protobufObject is an object with generated protobuf methods.
 type protobufObject interface {
 	metav1.Object
 	runtime.Object
 	Marshal() ([]byte, error)
 }
 
-// TestProtobufOfUnstructured: for every kind of k8s.io/api, the protobuf that a server sends is read as the same
-// unstructured object as the JSON that it would have sent.
+// TestProtobufOfUnstructured checks, for every kind of k8s.io/api, that a server's protobuf decodes to the same
+// unstructured object as the server's JSON.
 func TestProtobufOfUnstructured(t *testing.T) {
 	fill := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), scheme.Codecs)
 	c := codec.UnstructuredWith(scheme.Scheme)
@@ -71,7 +71,7 @@ func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.Gr
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server's JSON is that of what it has stored, which was protobuf too.
+	// The server's JSON is made from the stored object, which was protobuf too.
 	again := reflect.New(reflect.TypeOf(typed).Elem()).Interface().(protobufObject)
 	if err := again.(interface{ Unmarshal([]byte) error }).Unmarshal(raw); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,8 @@ func testProtobufOf(t *testing.T, c codec.Codec, sent *codec.Sent, gvk schema.Gr
 	testOmitted(t, typed, u, want)
 }
 
-// testOmitted: OmitManagedFields leaves out those of the object, and no others, in either encoding.
+// testOmitted checks that OmitManagedFields removes the managedFields of the object, and nothing else, in either
+// encoding.
 func testOmitted(t *testing.T, typed runtime.Object, u *entry.Undecoded, object map[string]any) {
 	t.Helper()
 	c, err := codec.For(typed)
@@ -133,7 +134,7 @@ func testOmitted(t *testing.T, typed runtime.Object, u *entry.Undecoded, object 
 	}
 }
 
-// TestOmitManagedFields: only those of metadata are left out.
+// TestOmitManagedFields checks that only metadata.managedFields is removed, not other fields of that name.
 func TestOmitManagedFields(t *testing.T) {
 	view, err := codec.View(entry.Unstructured, nil)
 	if err != nil {
@@ -161,8 +162,8 @@ func equalLabels(a, b map[string]string) bool {
 	return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b))
 }
 
-// TestFieldsOfANewerType: the JSON of an older server lacks the fields that it does not know. So do objects that came
-// as its protobuf.
+// TestFieldsOfANewerType checks that fields that an older server does not know are absent in an object from its
+// protobuf, as in its JSON.
 func TestFieldsOfANewerType(t *testing.T) {
 	c := codec.UnstructuredWith(scheme.Scheme)
 	sent := codec.NewSent(c, &unstructured.Unstructured{}, false)
@@ -195,7 +196,7 @@ func TestFieldsOfANewerType(t *testing.T) {
 			t.Errorf("without the field %d: %v", number, without)
 		}
 	}
-	// In the list in the message: spec is 2, its drivers 1, and of a driver nodeID is 2.
+	// In the nested list: spec is field 2, its drivers are field 1, and a driver's nodeID is field 2.
 	spec := fieldOf(raw, 2)
 	inner := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), withoutField(fieldOf(spec, 1), 2))
 	older := append(withoutField(raw, 2),
@@ -231,7 +232,7 @@ func withoutField(msg []byte, number protowire.Number) (out []byte) {
 	return out
 }
 
-// TestProtobufOfNoKind: a kind that the scheme does not know cannot be read, and says so.
+// TestProtobufOfNoKind checks that protobuf of a kind that the scheme does not know is an error.
 func TestProtobufOfNoKind(t *testing.T) {
 	for name, c := range map[string]codec.Codec{
 		"of another kind": codec.UnstructuredWith(scheme.Scheme), "of a codec without a scheme": codec.Unstructured(),
@@ -243,7 +244,7 @@ func TestProtobufOfNoKind(t *testing.T) {
 	}
 }
 
-// FuzzProtobufOfUnstructured: whatever a payload is, it is read as client-go's decoder reads it, or refused as there.
+// FuzzProtobufOfUnstructured checks that any payload decodes to the object of client-go's decoder, or fails as there.
 func FuzzProtobufOfUnstructured(f *testing.F) {
 	for _, pod := range []*corev1.Pod{
 		{},
@@ -272,7 +273,7 @@ func FuzzProtobufOfUnstructured(f *testing.F) {
 		pod := &corev1.Pod{}
 		if theirs := pod.Unmarshal(raw); theirs != nil {
 			if err == nil {
-				return // generated code looks into fields that no one knows; it is stricter
+				return // the generated code is stricter: it also checks unknown fields
 			}
 			if !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("refused with %v", err)
@@ -280,7 +281,7 @@ func FuzzProtobufOfUnstructured(f *testing.F) {
 			return
 		}
 		if err != nil {
-			return // what is unusual is made by the converter, which refuses some values
+			return // the converter handles unusual payloads, and refuses some values
 		}
 		got := obj.(*unstructured.Unstructured)
 		back := &corev1.Pod{}

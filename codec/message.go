@@ -15,19 +15,19 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// message says how the messages of a Go type are read as unstructured content, without making the Go type. The result
-// is what the server's JSON of the same object would be: a field that the server's type lacks is absent, even where
-// this program's type would write its zero value.
+// message describes how to decode a Go type's messages as unstructured content, without making the Go type. The result
+// equals the server's JSON of the object: a field that the server's type lacks is absent, even if this program's type
+// would write its zero value.
 type message struct {
-	fields []*messageField // by number; nil where there is none
-	// nulls are the names of fields that JSON has as null if the message does not have them.
+	fields []*messageField // by number; nil for an unused number
+	// nulls are the names of fields that JSON has as null if the message lacks them.
 	nulls []string
 }
 
 // messageField is a field of a message.
 type messageField struct {
 	name string // in JSON; "" if the field is inlined
-	// kind is that of the value, or of the elements if it is a list or a map.
+	// kind is the kind of the value, or of the elements if it is a list or a map.
 	kind        messageKind
 	list, isMap bool
 	omitEmpty   bool
@@ -36,7 +36,7 @@ type messageField struct {
 	typ         reflect.Type // of leaf
 }
 
-// messageKind is how values are read. Those before timestamp have an empty value, which omitempty leaves out.
+// messageKind is how to decode a value. The kinds before timestamp have an empty value, which omitempty omits.
 type messageKind int
 
 const (
@@ -49,14 +49,14 @@ const (
 	quantity  // resource.Quantity
 	nested    // a message
 	managed   // metav1.FieldsV1, which is JSON
-	leaf      // a type with methods of its own for protobuf, and perhaps JSON
+	leaf      // a type with its own methods for protobuf, and perhaps JSON
 )
 
-// messages has the *message of Go types, which are few; nil for types whose messages have to be decoded into the Go
-// type.
+// messages caches messageOf: from Go types, which are few, to *message; nil for types whose messages must be decoded
+// into the Go type.
 var messages sync.Map
 
-// messageOf returns how the messages of a struct type are read; nil if they have to be decoded into the Go type.
+// messageOf returns the message of a struct type; nil if its messages must be decoded into the Go type.
 func messageOf(t reflect.Type) *message {
 	if m, ok := messages.Load(t); ok {
 		return m.(*message)
@@ -66,7 +66,7 @@ func messageOf(t reflect.Type) *message {
 	return m
 }
 
-// newMessage is messageOf. made has the types met so far, since a type may contain itself.
+// newMessage is messageOf without the cache. made has the types so far, since a type may contain itself.
 func newMessage(t reflect.Type, made map[reflect.Type]*message) *message {
 	if m, ok := made[t]; ok {
 		return m
@@ -119,13 +119,13 @@ func (f *messageField) shape(t reflect.Type) reflect.Type {
 	return t
 }
 
-// isLeaf reports whether values of a type are read with methods of its own.
+// isLeaf reports whether a type has its own methods to decode its values.
 func isLeaf(t reflect.Type) bool {
 	own := reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ Unmarshal(data []byte) error }]())
 	return own && (t.Kind() != reflect.Struct || marshalsItself(t))
 }
 
-// setKind sets kind and what belongs to it. It reports false if values of the type cannot be read.
+// setKind sets kind and the fields that depend on it. It returns false if values of the type cannot be decoded.
 func (f *messageField) setKind(t reflect.Type, made map[reflect.Type]*message) bool {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
@@ -164,7 +164,7 @@ func (f *messageField) setPlain(t reflect.Type, made map[reflect.Type]*message) 
 	return f.kind != 0
 }
 
-// read adds what is in a message to an object. It reports false if the message is malformed or unusual.
+// read adds the fields of a message to an object. It returns false if the message is malformed or unusual.
 func (m *message) read(msg []byte, object map[string]any, texts *textTables) bool {
 	for len(msg) > 0 {
 		number, wire, value, rest, ok := cutEncoded(msg)
@@ -187,7 +187,7 @@ func (m *message) read(msg []byte, object map[string]any, texts *textTables) boo
 	return true
 }
 
-// add adds one value of the field, as it is on the wire.
+// add adds one encoded value of the field.
 func (f *messageField) add(object map[string]any, wire protowire.Type, value []byte, texts *textTables) bool {
 	switch {
 	case f.name == "":
@@ -254,7 +254,7 @@ func content(wire protowire.Type, value []byte) (b []byte, ok bool) {
 	return b, n >= 0
 }
 
-// value returns a value, and whether it is the zero value of its Go type.
+// value decodes a value, and reports whether it is the zero value of its Go type.
 func (f *messageField) value(wire protowire.Type, value []byte, texts *textTables) (v any, zero, ok bool) {
 	switch f.kind {
 	case boolean, integer:
@@ -317,7 +317,7 @@ func (f *messageField) float(wire protowire.Type, value []byte) (v any, zero, ok
 	return n, n == 0, true
 }
 
-// wholeSeconds returns the time in the message of a metav1.Time, if it is after 1970 and of whole seconds.
+// wholeSeconds returns the time in the message of a metav1.Time, if it is after 1970 and has no nanoseconds.
 func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 	for len(msg) > 0 {
 		number, wire, n := protowire.ConsumeTag(msg)
@@ -336,7 +336,7 @@ func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 	return seconds, seconds > 0 && seconds < 1<<37 // before the year 6325
 }
 
-// leaf makes the Go value, and takes its JSON.
+// leaf decodes the Go value, and returns the value of its JSON.
 func (f *messageField) leaf(msg []byte) (v any, zero, ok bool) {
 	made := reflect.New(f.typ)
 	if f.typ.Kind() == reflect.Slice { // as generated code makes the values of a map

@@ -20,10 +20,11 @@ const msgpackVersion = 1
 
 // msgpackCodec encodes typed objects without generated protobuf. The payload is one msgpack bin: the object's JSON.
 //
-// It is not a msgpack map, as the payload of unstructured objects is, because only the type's own JSON methods convert
+// It is not a msgpack map like the payload of an unstructured object, because only the type's own JSON methods convert
 // the object without loss. runtime.DefaultUnstructuredConverter reorders the fields of a managedFields entry and of a
-// RawExtension, which apiequality.Semantic distinguishes; it makes floats of large numbers, panics on unexported fields
-// and turns nil embedded pointers into empty ones. The server sends these objects as JSON, which keeps everything.
+// RawExtension, which apiequality.Semantic distinguishes. It also makes floats of large numbers, panics on unexported
+// fields and turns nil embedded pointers into empty ones. The server sends these objects as JSON, which preserves
+// everything.
 type msgpackCodec struct {
 	typ         reflect.Type
 	fingerprint string
@@ -106,7 +107,7 @@ func unmarshalJSON(t reflect.Type, text []byte) (runtime.Object, error) {
 	})
 }
 
-// decodeTypedLoose reads a payload of msgpackCodec as unstructured.
+// decodeTypedLoose decodes a payload of msgpackCodec as an unstructured object.
 func decodeTypedLoose(data []byte) (runtime.Object, error) {
 	text, err := cutJSON(data)
 	if err != nil {
@@ -127,7 +128,8 @@ func cutJSON(data []byte) ([]byte, error) {
 	return text, r.Err
 }
 
-// isTypedPayload reports whether a msgpack payload is a bin: that of a msgpackCodec, and not of unstructuredCodec.
+// isTypedPayload reports whether a msgpack payload is a bin, so that a msgpackCodec wrote it, and not an
+// unstructuredCodec.
 func isTypedPayload(data []byte) bool {
 	return len(data) > 0 && msgpack.IsBin(data[0])
 }

@@ -15,24 +15,23 @@ const (
 	textChance = 16
 )
 
-// hashSeed is that of all tables.
+// hashSeed is the hash seed of all tables.
 var hashSeed = maphash.MakeSeed()
 
-// textTables keeps the strings that many objects of a collection have in common.
+// textTables keeps strings that many objects of a collection share.
 type textTables struct {
 	names  textTable // of fields
 	values textTable // short strings, such as kinds, phases and images' pull policies
 }
 
 // textTable keeps one copy of frequent strings, so that decoding does not allocate them each time. It is bounded: a
-// string has two slots, and if both are taken it replaces one by chance. So strings of every object stay, although rare
-// ones come, and goroutines that decode at the same time mostly read. It is safe for concurrent use; the zero value is
-// empty.
+// string has two slots, and if both are taken it replaces one by chance. So strings of every object stay in the table
+// despite rare ones, and concurrent decoders mostly read. It is safe for concurrent use; the zero value is empty.
 type textTable struct {
 	slots [textSlots]atomic.Pointer[text]
 }
 
-// text is a string, and the same string in an interface, which would cost an allocation too.
+// text is a string, and the same string in an interface, which would otherwise cost another allocation.
 type text struct {
 	s     string
 	boxed any
@@ -71,7 +70,7 @@ func (t *textTable) value(b []byte) any {
 	return boxed
 }
 
-// find returns the text of b if the table has it, or the slot to put it into, or neither.
+// find returns the text of b if the table has it, or a slot for it, or neither.
 func (t *textTable) find(b []byte) (*text, *atomic.Pointer[text]) {
 	at := maphash.Bytes(hashSeed, b) % textSlots
 	slots := [2]*atomic.Pointer[text]{&t.slots[at], &t.slots[at^1]}

@@ -6,12 +6,12 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// protoManagedFields is the number of the field in a metav1.ObjectMeta message.
+// protoManagedFields is the number of the field managedFields in a metav1.ObjectMeta message.
 const protoManagedFields = 17
 
-// OmitManagedFields returns a payload without metadata.managedFields, which take two fifths of the time that decoding
-// an object takes, and which few printers show. c is a codec that View has returned. JSON of a typed object, and what
-// is malformed, is returned as it is.
+// OmitManagedFields returns a payload without metadata.managedFields. They take two fifths of the time of decoding an
+// object, and few printers show them. c must be a codec of View. JSON of a typed object, and a malformed payload, are
+// returned unchanged.
 func OmitManagedFields(c Codec, encoding string, payload []byte) []byte {
 	v, ok := c.(*viewCodec)
 	switch {
@@ -57,7 +57,7 @@ func omitFromMap(payload []byte) []byte {
 	return payload
 }
 
-// omitFromMessage appends the fields of a message to out, its metadata without managedFields. It reports false if the
+// omitFromMessage appends the fields of a message to out, its metadata without managedFields. It returns false if the
 // message is malformed.
 func omitFromMessage(out, msg []byte, metadata protowire.Number) ([]byte, bool) {
 	for len(msg) > 0 {

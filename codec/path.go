@@ -40,7 +40,7 @@ func NewFieldPath(t reflect.Type, names []string) *FieldPath {
 	return nil
 }
 
-// enter adds the steps to the field of that name in t, and returns the field's type.
+// enter appends the steps to the field of that name in t, and returns the field's type.
 func (p *FieldPath) enter(t reflect.Type, name string) reflect.Type {
 	if t.Kind() != reflect.Struct || marshalsItself(t) {
 		return nil
@@ -77,8 +77,8 @@ func (p *FieldPath) step(f reflect.StructField) reflect.Type {
 	return t
 }
 
-// protobufNumber returns the number of a field in its message, or 0. It ignores "rep" in the tag, which even
-// corev1.PodStatus.QOSClass has, a string.
+// protobufNumber returns the number of a field in its message, or 0. It ignores "rep" in the tag, which even the string
+// corev1.PodStatus.QOSClass has.
 func protobufNumber(f reflect.StructField) protowire.Number {
 	tag := strings.Split(f.Tag.Get("protobuf"), ",")
 	if len(tag) < 2 {
@@ -91,7 +91,7 @@ func protobufNumber(f reflect.StructField) protowire.Number {
 	return protowire.Number(n)
 }
 
-// marshalsItself reports whether t has a JSON method of its own, so that its JSON does not follow from its fields.
+// marshalsItself reports whether t has its own JSON method, so that its fields do not determine its JSON.
 func marshalsItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
 }

@@ -37,7 +37,8 @@ const (
 	protoMapValue = 2
 )
 
-// cutField returns the number of the first field of a message, its value if that is of bytes, and what follows it.
+// cutField splits a message after its first field. It returns the field's number, its value if that is of bytes, and
+// the rest.
 func cutField(msg []byte) (number protowire.Number, value, rest []byte, ok bool) {
 	number, wire, encoded, rest, ok := cutEncoded(msg)
 	if ok && wire == protowire.BytesType {
@@ -46,7 +47,7 @@ func cutField(msg []byte) (number protowire.Number, value, rest []byte, ok bool)
 	return number, value, rest, ok
 }
 
-// cutEncoded returns the number of the first field of a message, its value as it is on the wire, and what follows it.
+// cutEncoded splits a message after its first field. It returns the field's number, its encoded value, and the rest.
 func cutEncoded(msg []byte) (number protowire.Number, wire protowire.Type, value, rest []byte, ok bool) {
 	number, wire, n := protowire.ConsumeTag(msg)
 	if n < 0 {
@@ -109,10 +110,10 @@ func protobufLabels(dst []Label, msg []byte, metadata protowire.Number) (labels 
 	return dst, true
 }
 
-// protobufField is a string in a message: the numbers of the fields that lead to it.
+// protobufField is the path to a string in a message: the field numbers of its steps.
 type protobufField []protowire.Number
 
-// Field implements Peeker. It finds strings: selectors ask for little else, and numbers are encoded in many ways.
+// Field implements Peeker. It supports strings: selectors rarely use other fields, and numbers have several encodings.
 func (c *protobufCodec) Field(path []string) Field {
 	p := NewFieldPath(c.typ, path)
 	if p == nil || p.kind != reflect.String {
@@ -128,7 +129,7 @@ func (c *protobufCodec) Field(path []string) Field {
 	return f
 }
 
-// Is looks into the message. A message without one of the fields has no text.
+// Is implements Field. A message without one of the fields has the text "".
 func (f protobufField) Is(encoding string, payload []byte, want string) (is, known bool) {
 	_, _, msg, ok := cutMessage(payload)
 	if encoding != EncodingProtobuf || !ok {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// comparePeek holds what a payload says against what its object does.
+// comparePeek compares the labels and fields that are read from a payload with those of the decoded object.
 func comparePeek(t testing.TB, c Codec, payload []byte, paths []string, mustKnow bool) {
 	t.Helper()
 	peeker := c.(Peeker)
@@ -40,7 +40,7 @@ func comparePeek(t testing.TB, c Codec, payload []byte, paths []string, mustKnow
 				}
 				continue
 			}
-			is, known := field.Is(c.Name(), payload, value) // must come back whatever the payload is
+			is, known := field.Is(c.Name(), payload, value) // must return for any payload
 			if err == nil && (known && (!has || is != (text == value)) || !known && mustKnow) {
 				t.Fatalf("%s is %q: %v, known %v; the object has %q, %v", path, value, is, known, text, has)
 			}
@@ -63,7 +63,7 @@ func compareLabels(t testing.TB, obj runtime.Object, found []Label, known, mustK
 	}
 }
 
-// fieldText is the text of a field; has is false if objects of that type cannot have it.
+// fieldText returns the text of a field; has is false if objects of that type cannot have it.
 func fieldText(obj runtime.Object, path []string) (text string, has bool) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
@@ -142,7 +142,7 @@ func TestPeekGenerated(t *testing.T) {
 	}
 }
 
-// isText reports whether a path leads to a string of a typed object, or is one of an unstructured object.
+// isText reports whether a path leads to a string of a typed object, or the codec is for unstructured objects.
 func isText(c Codec, path string) bool {
 	typed, ok := c.(*protobufCodec)
 	if !ok {
@@ -152,7 +152,7 @@ func isText(c Codec, path string) bool {
 	return p != nil && p.kind == reflect.String
 }
 
-// Labels of unstructured objects as GetLabels has them.
+// TestPeekOddLabels checks that unusual labels of unstructured objects are read as GetLabels reads them.
 func TestPeekOddLabels(t *testing.T) {
 	for _, metadata := range []any{
 		nil, "text", []any{}, map[string]any(nil), map[string]any{}, map[string]any{"labels": nil},

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// peerValue writes v with the msgpack package, as Larder did before it had a writer of its own.
+// peerValue encodes v with the msgpack package, as Larder did before it had its own writer.
 func peerValue(e *peer.Encoder, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
@@ -65,7 +65,7 @@ func TestWriterWritesWhatTheMsgpackPackageDoes(t *testing.T) {
 	})
 }
 
-// Every length at which another form begins.
+// TestWriterAndReaderAtTheBoundsOfForms checks every length at which another msgpack form begins.
 func TestWriterAndReaderAtTheBoundsOfForms(t *testing.T) {
 	t.Parallel()
 	var sizes []int
@@ -103,7 +103,8 @@ func peerName(i int) string {
 	return string([]byte{byte(i), byte(i >> 8), byte(i >> 16)})
 }
 
-// The msgpack package reads longer forms than the shortest, and so does the reader.
+// TestReaderReadsLongForms checks that the reader, like the msgpack package, accepts longer forms than the shortest
+// one.
 func TestReaderReadsLongForms(t *testing.T) {
 	for data, want := range map[string]any{
 		"\xcc\x05": int64(5), "\xcd\x00\x05": int64(5), "\xce\x00\x00\x00\x05": int64(5),
@@ -121,7 +122,7 @@ func TestReaderReadsLongForms(t *testing.T) {
 	}
 }
 
-// What can be skipped and what can be decoded end at the same byte.
+// TestSkipEndsWhereTheValueDoes checks that Skip and decoding end at the same byte.
 func TestSkipEndsWhereTheValueDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := peerBytes(t, jsonValue(3).Draw(t, "value"))

@@ -19,8 +19,7 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// protobufVersion is part of the fingerprint; raise it when the payload's
-// form changes.
+// protobufVersion is part of the fingerprint. Raise it when the form of the payload changes.
 const protobufVersion = 1
 
 // protobufMessage has the methods that go-to-protobuf generates.
@@ -38,8 +37,8 @@ type protobufMessage interface {
 //	message                to the end
 type protobufCodec struct {
 	typ reflect.Type
-	// fingerprint and nested are made when they are needed: they walk over the whole type. nested reports whether a value
-	// of it can hold a runtime.RawExtension.
+	// fingerprint and nested are computed on demand, since they visit the whole type. nested reports whether a value of it
+	// can hold a runtime.RawExtension.
 	fingerprint func() string
 	nested      func() bool
 	// metadata is the number of the message's field that is a metav1.ObjectMeta; 0 if there is none.
@@ -71,8 +70,8 @@ func metadataNumber(t reflect.Type) protowire.Number {
 	return protowire.Number(n)
 }
 
-// generatesProtobuf reports whether *t has protobuf methods of its own. A type without them may have those of an
-// embedded metav1.ObjectMeta, which would silently drop every other field. So each field must have the generator's tag.
+// generatesProtobuf reports whether *t has its own protobuf methods. A type without them may have those of an embedded
+// metav1.ObjectMeta, which would silently drop every other field. So each field must have the generator's tag.
 func generatesProtobuf(t reflect.Type) bool {
 	if !reflect.PointerTo(t).Implements(reflect.TypeFor[protobufMessage]()) {
 		return false
@@ -164,7 +163,7 @@ func (c *protobufCodec) decodeEncoding(encoding string, data []byte) (runtime.Ob
 	return nil, unknownEncoding(encoding, c)
 }
 
-// typeMeta returns an object's apiVersion and kind as they stand.
+// typeMeta returns an object's apiVersion and kind unchanged.
 func typeMeta(obj runtime.Object) (apiVersion, kind string) {
 	k := obj.GetObjectKind()
 	if m, ok := k.(*metav1.TypeMeta); ok {
@@ -182,7 +181,7 @@ func setTypeMeta(obj runtime.Object, apiVersion, kind string) {
 	k.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
 }
 
-// cutMessage takes a payload apart. What it returns is part of data.
+// cutMessage splits a payload. The results are slices of data.
 func cutMessage(data []byte) (apiVersion, kind, message []byte, ok bool) {
 	apiVersion, n := protowire.ConsumeBytes(data)
 	if n < 0 {
@@ -196,7 +195,7 @@ func cutMessage(data []byte) (apiVersion, kind, message []byte, ok bool) {
 }
 
 // Message returns the protobuf message in a payload of EncodingProtobuf, as an API server sends it in a list: a slice
-// of the payload, at its end. It fails with entry.ErrDamaged.
+// of the payload, at its end. Its error wraps entry.ErrDamaged.
 func Message(payload []byte) ([]byte, error) {
 	_, _, message, ok := cutMessage(payload)
 	if !ok {

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A runtime.RawExtension holds an object as bytes, as it came from the server, or decoded. The generated protobuf
-// methods write only the bytes, and silently lose a decoded object. So objects of the few types that can hold one (ten
-// in k8s.io/api) are checked before they are written.
+// A runtime.RawExtension holds an object either as the server's bytes, or decoded. The generated protobuf methods write
+// only the bytes, and silently lose a decoded object. So objects of the few types that can hold one (ten in k8s.io/api)
+// are checked before they are written.
 
 // holdsRawExtension reports whether a value of type t can hold a runtime.RawExtension.
 func holdsRawExtension(t reflect.Type) bool {

@@ -19,25 +19,26 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// Sent makes the objects of one collection from what an API server sends, without decoding them. It is safe for
+// Sent makes the objects of one collection from an API server's answers, without decoding them. It is safe for
 // concurrent use.
 //
-// What its methods return decodes to the same object as client-go's decoders would give, but that a typed object has no
-// apiVersion and kind: client-go's have them or not, depending on how they came. Metadata have those of the example, as
-// controller-runtime's.
+// The objects decode to the same objects as with client-go's decoders, with two exceptions. A typed object has no
+// apiVersion and kind; with client-go that depends on its encoding. Metadata have the example's apiVersion and kind, as
+// with controller-runtime.
 //
-// An object that has to be decoded at once, and cannot be, is one that says so (entry.Undecoded.Err) if it can be told
-// which object it is: so whoever reads a list goes on with the others. Otherwise it is an error.
+// Some objects have to be decoded at once. If that fails, and the object's name is known, the result is an undecodable
+// object (entry.Undecoded.Err), so that the reader of a list can continue with the other items. Otherwise it is an
+// error.
 type Sent struct {
 	codec  Codec
 	kind   entry.UndecodedKind
 	labels bool
-	// as is the apiVersion and kind that metadata get in place of their own; empty if they keep theirs.
+	// as is the apiVersion and kind that replace those of metadata; empty if they keep theirs.
 	as metav1.TypeMeta
 }
 
-// NewSent returns a Sent for objects of the type of example; nil if c is not of this package, and only the codec itself
-// can make payloads. labels says that the labels of objects are wanted before they are decoded.
+// NewSent returns a Sent for objects of the type of example. It returns nil if c is not of this package: then only the
+// codec itself can make payloads. labels is true if the labels of objects are needed before they are decoded.
 func NewSent(c Codec, example runtime.Object, labels bool) *Sent {
 	switch c.(type) {
 	case *protobufCodec, *msgpackCodec, *unstructuredCodec:
@@ -55,7 +56,7 @@ func NewSent(c Codec, example runtime.Object, labels bool) *Sent {
 	return s
 }
 
-// Takes reports whether contents whose entry.Attributes.Schema that is lack no field of the codec's Go type.
+// Takes reports whether contents with this entry.Attributes.Schema lack no field of the codec's Go type.
 func (s *Sent) Takes(schema string) bool { return schema == s.codec.Fingerprint() || AsSent(schema) }
 
 // ReadsProtobuf reports whether protobuf of objects like example, which name their kind, can be stored unchanged.
@@ -64,10 +65,10 @@ func (s *Sent) ReadsProtobuf(example runtime.Object) bool {
 	return s.protobuf(metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}) != nil
 }
 
-// metadataKind is the kind that the server gives metadata.
+// metadataKind is the kind in a server's metadata.
 const metadataKind = "PartialObjectMetadata"
 
-// named returns the apiVersion and kind of an object that the server says is of that kind.
+// named returns the apiVersion and kind for an object with these in the server's answer.
 func (s *Sent) named(of metav1.TypeMeta) metav1.TypeMeta {
 	if s.as.Kind != "" && of.Kind == metadataKind {
 		return s.as
@@ -75,9 +76,10 @@ func (s *Sent) named(of metav1.TypeMeta) metav1.TypeMeta {
 	return of
 }
 
-// expectedKind returns the kind of objects like example: what example says, or the name of its Go type if that was made
-// with protobuf, as all of Kubernetes' own are. It returns "" for others, since a scheme can give them any kind, and
-// for metadata, which are read from whole objects too: some aggregated APIs send those, and client-go takes them.
+// expectedKind returns the kind of objects like example. That is example's kind, or the name of its Go type if that has
+// generated protobuf, as all of Kubernetes' own types do. It returns "" for other types, since a scheme can give them
+// any kind. So it does for metadata: some aggregated APIs answer a request for metadata with whole objects, and
+// client-go accepts them.
 func expectedKind(c Codec, example runtime.Object) string {
 	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind
@@ -89,7 +91,7 @@ func expectedKind(c Codec, example runtime.Object) string {
 	return ""
 }
 
-// errNoProtobuf is the error for a message where the codec reads none of its kind.
+// errNoProtobuf is the error for a message of a kind of which the codec reads no protobuf.
 var errNoProtobuf = errors.New("the server sent protobuf, and the codec reads none of this kind: have the client " +
 	"ask for JSON (rest.Config.ContentType), or use a codec that does")
 
@@ -106,11 +108,11 @@ func (s *Sent) protobuf(of metav1.TypeMeta) *protobufCodec {
 	return nil
 }
 
-// Protobuf returns the object in a message, which it copies. of is the apiVersion and kind that the server gives. It
-// fails if the codec reads no protobuf of that kind.
+// Protobuf returns the object in a message, which it copies. of is the server's apiVersion and kind. It fails if the
+// codec reads no protobuf of that kind.
 func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	of = s.named(of)
-	kept := s.as // what the payload says; that of a typed object says nothing
+	kept := s.as // of the payload; empty for a typed object
 	if _, untyped := s.codec.(*unstructuredCodec); untyped {
 		kept = of
 	}
@@ -126,14 +128,14 @@ func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, e
 	})
 }
 
-// JSON returns the object in text, which it copies. An object whose payload is protobuf is decoded for that. of is the
+// JSON returns the object in text, which it copies. If the payload must be protobuf, the object is decoded. of is the
 // apiVersion and kind of an object that lacks both, as the items of some lists do.
 func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	switch s.codec.(type) {
 	case *unstructuredCodec:
 		return s.unstructured(text, of)
 	case *protobufCodec:
-		return s.unusual(text, of) // the payload is to be protobuf
+		return s.unusual(text, of) // the payload must be protobuf
 	}
 	payload, own, m, err := typedJSON(text)
 	if errors.Is(err, errUnusual) {
@@ -153,7 +155,7 @@ func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	return entry.NewUndecodable(&s.kind, of, m, u.Err()), nil
 }
 
-// from returns the object of a payload. read returns its metadata, or false if it has to be decoded for them.
+// from returns the object of a payload. read returns its metadata, or false if they require decoding it.
 func (s *Sent) from(
 	encoding string, payload []byte, of metav1.TypeMeta, read func() (metav1.ObjectMeta, bool),
 ) (*entry.Undecoded, error) {
@@ -196,7 +198,7 @@ func (s *Sent) labelsOf(encoding string, payload []byte, of metav1.TypeMeta) (la
 	return labels, true
 }
 
-// metaOf returns of the object's metadata what an Undecoded has.
+// metaOf returns the part of an object's metadata that an Undecoded has.
 func metaOf(obj runtime.Object) (metav1.ObjectMeta, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -216,8 +218,8 @@ const (
 	protoResourceVersion = 6
 )
 
-// messageMeta reads the metadata of an object whose ObjectMeta is the field of that number. known is false if that
-// takes decoding it.
+// messageMeta reads the metadata of an object whose ObjectMeta is the field of that number. known is false if the
+// object must be decoded for them.
 func messageMeta(msg []byte, metadata protowire.Number) (m metav1.ObjectMeta, known bool) {
 	rest, ok := onlyField(msg, metadata)
 	for ok && len(rest) > 0 {
@@ -246,7 +248,7 @@ func messageMeta(msg []byte, metadata protowire.Number) (m metav1.ObjectMeta, kn
 	return m, ok
 }
 
-// unstructured returns the object in text, as Unstructured's payload.
+// unstructured returns the object in text, with the payload of Unstructured.
 func (s *Sent) unstructured(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	payload := make([]byte, 0, len(text)*7/8)
 	err := transcode(text, func(t *transcoder) (err error) {
@@ -264,8 +266,8 @@ func (s *Sent) unstructured(text []byte, of metav1.TypeMeta) (*entry.Undecoded, 
 	return s.from(EncodingMsgpack, payload, own, func() (metav1.ObjectMeta, bool) { return m, true })
 }
 
-// mapMeta reads the metadata of an unstructured object from its payload, as the methods of Unstructured do: what is not
-// a string is empty.
+// mapMeta reads the metadata of an unstructured object from its payload, as the methods of Unstructured do: values of
+// other types than string are empty.
 func mapMeta(payload []byte) (of metav1.TypeMeta, m metav1.ObjectMeta) {
 	eachText(msgpack.NewReader(payload), func(name string, text []byte) {
 		switch name {
@@ -309,7 +311,8 @@ func eachText(r msgpack.Reader, fn func(name string, text []byte)) {
 	}
 }
 
-// unusual returns the object in text by decoding it and encoding it again. of is that of an object that lacks both.
+// unusual returns the object in text by decoding it and encoding it again. of is the apiVersion and kind of an object
+// that lacks both.
 func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	obj, of, err := s.decodeJSON(text, of)
 	var payload []byte
@@ -340,7 +343,7 @@ func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error
 	return u, nil
 }
 
-// decodeJSON returns the object in text, and its apiVersion and kind: those of of for an object that lacks both.
+// decodeJSON returns the object in text, and its apiVersion and kind; of, if it lacks both.
 func (s *Sent) decodeJSON(text []byte, of metav1.TypeMeta) (runtime.Object, metav1.TypeMeta, error) {
 	if s.kind.Type != reflect.TypeFor[*unstructured.Unstructured]() {
 		obj, err := unmarshalJSON(s.kind.Type.Elem(), text)
@@ -374,7 +377,8 @@ func (s *Sent) decodeJSON(text []byte, of metav1.TypeMeta) (runtime.Object, meta
 	return u, metav1.TypeMeta{Kind: u.GetKind(), APIVersion: u.GetAPIVersion()}, nil
 }
 
-// headOf reads which object a text is, without its Go type. ok is false if that cannot be told.
+// headOf reads the kind and metadata of an object from its JSON, without its Go type. ok is false if it has no readable
+// name.
 func headOf(text []byte) (of metav1.TypeMeta, m metav1.ObjectMeta, ok bool) {
 	head, _, err := entry.ReadMetadata(text)
 	if err != nil || head.Name == "" {

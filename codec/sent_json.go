@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// typedJSON returns the payload of a typed object whose JSON is text, without its apiVersion and kind, and those and
-// its metadata. It fails with errUnusual if the object has to be decoded.
+// typedJSON returns the payload of a typed object whose JSON is text, without its apiVersion and kind. of is these two,
+// and m its metadata. It fails with errUnusual if the object must be decoded.
 func typedJSON(text []byte) (payload []byte, of metav1.TypeMeta, m metav1.ObjectMeta, err error) {
 	err = transcode(text, func(t *transcoder) error {
 		if _, err := t.sorted(0); err != nil {
@@ -62,7 +62,7 @@ func (t *transcoder) member(object int, name string) (value int, found bool) {
 	return 0, false
 }
 
-// meta reads the metadata of the object. It fails if a field that it reads is no string, or if one is there twice.
+// meta reads the metadata of the object. It fails if one of the fields that it reads is no string, or occurs twice.
 func (t *transcoder) meta(m *metav1.ObjectMeta) error {
 	metadata, found := t.member(0, "metadata")
 	if !found {
@@ -79,7 +79,7 @@ func (t *transcoder) meta(m *metav1.ObjectMeta) error {
 	})
 }
 
-// texts reads the members of those names of an object. It fails with errUnusual if one is no string.
+// texts reads the members with these names from an object. It fails with errUnusual if one of them is no string.
 func (t *transcoder) texts(object int, members map[string]*string) error {
 	for name, to := range members {
 		at, found := t.member(object, name)
@@ -98,7 +98,7 @@ func (t *transcoder) texts(object int, members map[string]*string) error {
 	return nil
 }
 
-// without returns the source of an object, without the members of those names.
+// without returns the source of an object, without the members of these names.
 func (t *transcoder) without(object int, names ...string) []byte {
 	out := append(make([]byte, 0, len(t.source)), '{')
 	at := object + 1
@@ -119,16 +119,17 @@ next:
 	return append(out, '}')
 }
 
-// ErrNoKind: the server sent an unstructured object without apiVersion and kind, and nothing else says what they are.
+// ErrNoKind: the server sent an unstructured object without apiVersion and kind, and its list does not have them
+// either.
 var ErrNoKind = errors.New("the server sent an object without apiVersion and kind, so it cannot be told what it is")
 
-// Errors of objects that cannot be made from what the server sent.
+// Errors of objects that cannot be made from the server's answer.
 var (
 	errMalformed = errors.New("the server sent malformed JSON")
 	errMismatch  = errors.New("the server sent JSON that does not fit the type")
 )
 
-// malformed returns why text cannot be decoded: because of err, if it is JSON. It does not quote the text.
+// malformed returns the error for text that cannot be decoded: err, if it is valid JSON. It does not quote the text.
 func malformed(text []byte, err error) error {
 	if json.Valid(text) {
 		return fmt.Errorf("%w: %w", errMismatch, err)

@@ -19,8 +19,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// widget is a custom resource with what the conversion to unstructured maps
-// gets wrong: see msgpackCodec.
+// widget is a custom resource with fields that the conversion to unstructured does not preserve: see msgpackCodec.
 type widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -44,8 +43,7 @@ func (w *widget) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// bare embeds ObjectMeta and no TypeMeta, and so has ObjectMeta's protobuf
-// methods, which know nothing of Spec.
+// bare embeds ObjectMeta and no TypeMeta. So it has ObjectMeta's protobuf methods, which do not know Spec.
 type bare struct {
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	Kind              metav1.TypeMeta `json:"kind"`
@@ -63,7 +61,7 @@ func newWidget() *widget {
 		TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Widget"},
 		ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: "m", FieldsType: "FieldsV1",
-			// As the server orders them: by number, which is not by text.
+			// In the server's order: by number, which is not the order of the texts.
 			FieldsV1: fieldsV1(`{"f:ports":{".":{},"k:{\"port\":80}":{},"k:{\"port\":443}":{}}}`),
 		}}},
 		Large:    math.MaxUint64,
@@ -95,7 +93,7 @@ func TestTypedWithoutProtobuf(t *testing.T) {
 }
 
 func TestPromotedProtobufMethodsAreNotUsed(t *testing.T) {
-	var _ protobufMessage = &bare{} // this is the trap
+	var _ protobufMessage = &bare{} // the methods that must not be used
 	want := &bare{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: "kept"}
 	c := mustCodec(t, want)
 	if got := roundTrip(t, c, want); c.Name() != "msgpack" || !apiequality.Semantic.DeepEqual(got, want) {
@@ -244,7 +242,7 @@ func TestDecodePayloadRefusesUnknownEncodings(t *testing.T) {
 			}
 		}
 	}
-	// The payload of a type that has no protobuf any more, and of an unstructured collection.
+	// Payloads of a type that no longer has protobuf, and of an unstructured collection.
 	for _, c := range []Codec{mustCodec(t, &widget{}), Unstructured(), view} {
 		if _, err := Decode(c, "protobuf", nil); !errors.Is(err, entry.ErrIncompatible) {
 			t.Errorf("%T: %v", c, err)
@@ -270,8 +268,8 @@ func TestViewOfUnstructured(t *testing.T) {
 	}
 }
 
-// Why msgpackCodec does not go through an unstructured map. Should this fail,
-// the converter has become faithful, and the codec can be reconsidered.
+// TestUnstructuredConverterIsNotFaithful checks the reason why msgpackCodec does not use an unstructured map. If it
+// fails, the converter has become faithful, and the codec can be reconsidered.
 func TestUnstructuredConverterIsNotFaithful(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: newWidget().ObjectMeta}
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)

@@ -14,8 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// maxDepth is how deep maps and slices may be nested: as deep as encoding/json
-// allows, which bounds what a server can send.
+// maxDepth is how deep maps and slices may be nested: as deep as encoding/json allows, which bounds a server's objects.
 const maxDepth = 10000
 
 // The msgpack extensions for a nil map and a nil slice, which differ from nil and from empty ones. They have no data.
@@ -27,21 +26,21 @@ const (
 var errNotJSON = errors.New(
 	"not a type that unstructured objects hold (string, int64, float64, bool, nil, map[string]any, []any)")
 
-// unstructuredCodec keeps *unstructured.Unstructured exactly. The payload is
-// the object's map in msgpack: keys sorted, an int64 as the shortest msgpack
-// integer, a float64 always as a 64 bit float, so that the two stay apart.
+// unstructuredCodec preserves *unstructured.Unstructured exactly. The payload is the object's map in msgpack. Its keys
+// are sorted. An int64 is the shortest msgpack integer, and a float64 always a 64 bit float, so that the two stay
+// distinct.
 type unstructuredCodec struct {
 	texts   textTables
 	writers sync.Pool // of *valueWriter: their stacks grow once
-	kinds   *kinds    // of payloads in protobuf; nil if it reads none
+	kinds   *kinds    // of payloads in protobuf; nil if the codec reads none
 }
 
-// Unstructured returns the msgpack codec for *unstructured.Unstructured.
-// Its fingerprint is constant: unknown fields are kept.
+// Unstructured returns the msgpack codec for *unstructured.Unstructured. Its fingerprint is constant: unknown fields
+// are preserved.
 func Unstructured() Codec { return &unstructuredCodec{} }
 
-// UnstructuredWith returns a codec like Unstructured that also reads the protobuf of the kinds in a scheme. So what a
-// server sends of Kubernetes' own kinds can be stored as it comes, in a third of the time that its JSON takes.
+// UnstructuredWith returns a codec like Unstructured that also reads the protobuf of the kinds in a scheme. So a
+// server's protobuf of Kubernetes' own kinds can be stored unchanged, in a third of the time that its JSON takes.
 //
 // A field that the server knows and the scheme does not is stored, and missing in the decoded object.
 func UnstructuredWith(scheme *runtime.Scheme) Codec {
@@ -63,8 +62,7 @@ func (c *unstructuredCodec) Fingerprint() string {
 	return fmt.Sprintf("unstructured-%d", msgpackVersion)
 }
 
-// Check refuses lists too. A custom resource may have a field named items, but
-// unlike a list it has a name.
+// Check refuses lists too. A custom resource may have a field named items, but unlike a list it has a name.
 func (c *unstructuredCodec) Check(obj runtime.Object) error {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -192,7 +190,7 @@ type valueReader struct {
 	texts *textTables
 }
 
-// value reads a value that valueWriter.value has written.
+// value decodes a value of valueWriter.value.
 func (r *valueReader) value(depth int) any {
 	c, ok := r.Peek()
 	switch {

@@ -57,8 +57,8 @@ func TestUnstructuredIsKeptExactly(t *testing.T) {
 	})
 }
 
-// reflect.DeepEqual, which the tests above go by, sees no difference between
-// zeros, and sees one between NaNs.
+// TestUnstructuredKeepsTheBitsOfFloats checks the bits of floats. reflect.DeepEqual, which the tests above use, treats
+// 0 and -0 as equal, and a NaN as unequal to itself.
 func TestUnstructuredKeepsTheBitsOfFloats(t *testing.T) {
 	for _, want := range []float64{math.Copysign(0, -1), math.NaN(), math.Float64frombits(0x7ff8000000000123), 1} {
 		u := &unstructured.Unstructured{Object: map[string]any{"f": want}}
@@ -132,7 +132,7 @@ func TestUnstructuredDepthIsBounded(t *testing.T) {
 	}
 }
 
-// Many values beside each other are not deep.
+// TestUnstructuredWidthIsNotBounded checks that many values beside each other do not count as deep.
 func TestUnstructuredWidthIsNotBounded(t *testing.T) {
 	wide := make([]any, 0, 2*maxDepth+2)
 	for range maxDepth + 1 {
@@ -144,7 +144,7 @@ func TestUnstructuredWidthIsNotBounded(t *testing.T) {
 	}
 }
 
-// For the race detector: readers share a codec.
+// TestUnstructuredConcurrently shares one codec between goroutines, for the race detector.
 func TestUnstructuredConcurrently(t *testing.T) {
 	codec := Unstructured()
 	var wg sync.WaitGroup
@@ -219,8 +219,8 @@ func TestUnstructuredRefusesWhatItDidNotWrite(t *testing.T) {
 	}
 }
 
-// Arrays that nest, each of which announces as many elements as there are
-// bytes left, must not be believed one by one.
+// TestDecodeAllocatesNoMoreThanTheDataIsWorth checks that nested arrays that each announce as many elements as there
+// are bytes left do not allocate memory for all of them.
 func TestDecodeAllocatesNoMoreThanTheDataIsWorth(t *testing.T) {
 	const size = 1 << 20
 	for name, level := range map[string]string{
@@ -264,7 +264,7 @@ func FuzzDecodeUnstructured(f *testing.F) {
 			return
 		}
 		if codec.Check(obj) != nil {
-			return // a list: it can be read, but not be written
+			return // a list can be decoded, but not encoded
 		}
 		again, err := codec.Append(nil, obj)
 		if err != nil || len(again) > len(data) {
@@ -300,7 +300,7 @@ func TestTextTableAllocatesNothingForWhatIsThere(t *testing.T) {
 	}
 }
 
-// What every object has must not be driven out by what each has of its own.
+// TestTextTableKeepsWhatComesAgain checks that strings of single objects do not displace a string of every object.
 func TestTextTableKeepsWhatComesAgain(t *testing.T) {
 	var table textTable
 	lost := 0

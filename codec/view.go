@@ -12,17 +12,16 @@ import (
 
 var errViewReadOnly = errors.New("a view's codec only reads")
 
-// viewCodec reads the payloads of any representation as unstructured objects.
+// viewCodec decodes the payloads of any representation as unstructured objects.
 type viewCodec struct {
 	unstructuredCodec
 	// typed decodes protobuf payloads; nil if there are none.
 	typed Codec
 }
 
-// View returns a codec that decodes a collection's payloads to
-// *unstructured.Unstructured, whatever its representation. typed is the codec
-// of the objects' Go type; it is needed for payloads in protobuf only, which
-// typed collections have, and those of UnstructuredWith; otherwise it may be nil.
+// View returns a codec that decodes a collection's payloads to *unstructured.Unstructured, for any representation.
+// typed is the codec of the objects' Go type. Only payloads in protobuf need it, which typed collections and
+// UnstructuredWith have; otherwise it may be nil.
 //
 // An object without apiVersion and kind, which typed clients leave empty, is decoded without them. The codec's Append
 // fails.

@@ -6,20 +6,20 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// What decoding takes at most, in bytes: for an object or message (a Go struct of Kubernetes has up to a kilobyte), for
-// another value, and for an object in JSON that stays a map.
+// The maximum memory of decoded values, in bytes: of an object or message (a Go struct of Kubernetes has up to a
+// kilobyte), of another value, and of a JSON object that stays a map.
 const (
-	weighsObject = 1 << 10
-	weighsValue  = 128
-	weighsMap    = 128
+	objectCost = 1 << 10
+	valueCost  = 128
+	mapCost    = 128
 )
 
-// mostNested is how deep the messages in a payload are counted. Kubernetes' types nest half as deep.
+// mostNested is the maximum depth of the messages that are counted. Kubernetes' types nest half as deep.
 const mostNested = 32
 
-// Weight estimates the memory that decoding a payload takes, in bytes, without decoding it and for any Go type: a
-// payload of some bytes an element can take five hundred times its size. It is 0 for an unknown encoding, which is not
-// decoded.
+// Weight estimates the memory that decoding a payload takes, in bytes, without decoding it and for any Go type. A
+// payload with elements of a few bytes can take five hundred times its size. It returns 0 for an unknown encoding,
+// which is never decoded.
 func Weight(encoding string, payload []byte) int64 {
 	switch {
 	case encoding == EncodingProtobuf:
@@ -40,8 +40,8 @@ func Weight(encoding string, payload []byte) int64 {
 	return 0
 }
 
-// JSONWeight is Weight for a text in JSON that is decoded into Go types.
-func JSONWeight(text []byte) int64 { return jsonWeight(text, weighsObject, weighsValue) }
+// JSONWeight is Weight for JSON that is decoded into Go types.
+func JSONWeight(text []byte) int64 { return jsonWeight(text, objectCost, valueCost) }
 
 func jsonWeight(text []byte, object, value int64) (w int64) {
 	quoted := false
@@ -69,13 +69,13 @@ func mapWeight(payload []byte) (w int64) {
 		case !ok || r.Err != nil:
 			return w
 		case r.IsMap():
-			w += weighsObject
+			w += objectCost
 			left += 2 * r.MapLen()
 		case c >= msgpack.TypeFixArray && c < msgpack.TypeFixText || c == msgpack.TypeArray16 || c == msgpack.TypeArray32:
-			w += weighsValue
+			w += valueCost
 			left += r.ArrayLen()
 		default:
-			w += weighsValue
+			w += valueCost
 			r.Skip(1)
 		}
 	}
@@ -84,14 +84,14 @@ func mapWeight(payload []byte) (w int64) {
 
 // messageWeight returns the weight of a message. whole is false if the bytes are no message.
 func messageWeight(msg []byte, deeper int) (w int64, whole bool) {
-	w = weighsObject
+	w = objectCost
 	for len(msg) > 0 {
 		_, wire, encoded, rest, ok := cutEncoded(msg)
 		if !ok {
 			return 0, false
 		}
 		msg = rest
-		w += weighsValue
+		w += valueCost
 		if value, ok := content(wire, encoded); ok {
 			w += valueWeight(value, deeper)
 		}
@@ -107,7 +107,7 @@ func valueWeight(value []byte, deeper int) int64 {
 		}
 	}
 	if len(value) > 0 && (value[0] == '{' || value[0] == '[') { // such as a FieldsV1
-		return jsonWeight(value, weighsMap, weighsMap/4)
+		return jsonWeight(value, mapCost, mapCost/4)
 	}
 	return int64(len(value))
 }

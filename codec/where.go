@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/guest"
 )
 
-// maxTries is how many parts of an object are tried in search of the field that does not decode.
+// maxTries is the maximum number of attempts in the search of the field that cannot be decoded.
 const maxTries = 5000
 
 // unmarshal calls fn, which runs methods of a Go type that may be a user's. If one panics, that is an error.
@@ -24,20 +24,20 @@ func unmarshal(t reflect.Type, fn func() error) error {
 	return guest.Try(fmt.Sprintf("unmarshalling a *%s", t), fn)
 }
 
-// atJSON returns err with the field at which decoding a JSON text fails. fails decodes a text like it, which lacks what
-// surrounds the field. It must not panic.
+// atJSON returns err with the path of the field that makes decoding the JSON text fail. fails reports whether decoding
+// a reduced version of the text fails. It must not panic.
 func atJSON(err error, text []byte, fails func(text []byte) bool) error {
 	s := jsonSearch{fails: fails, tries: maxTries}
 	return atPath(err, s.path(text, nil, nil))
 }
 
-// jsonSearch finds the field of a JSON text that does not decode, by decoding each part of it alone.
+// jsonSearch finds the field of a JSON text that cannot be decoded, by decoding each part of it alone.
 type jsonSearch struct {
 	fails func(text []byte) bool
-	tries int // how many are left
+	tries int // attempts that are left
 }
 
-// path returns the path in value to the smallest part that fails. before and after are what surrounds value.
+// path returns the path in value to the smallest part that fails. before and after are the JSON around value.
 func (s *jsonSearch) path(value, before, after []byte) []string {
 	try := func(open, part, end string) bool {
 		s.tries--
@@ -73,7 +73,8 @@ func (s *jsonSearch) path(value, before, after []byte) []string {
 	return nil
 }
 
-// atProtobuf returns err with the field at which decoding a message into a *t fails. fails decodes a message.
+// atProtobuf returns err with the path of the field that makes decoding a message into a *t fail. fails reports whether
+// decoding a message fails.
 func atProtobuf(err error, t reflect.Type, msg []byte, fails func(msg []byte) bool) error {
 	return atPath(err, messagePath(t, msg, fails))
 }
@@ -95,7 +96,7 @@ func messagePath(t reflect.Type, msg []byte, fails func(msg []byte) bool) []stri
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		var path []string
-		if name != "" { // else it is inlined
+		if name != "" { // "" if the field is inlined
 			path = []string{fieldName(name)}
 		}
 		inner, isMessage := content(wire, value)
@@ -119,7 +120,7 @@ func fieldOfNumber(t reflect.Type, number protowire.Number) (reflect.StructField
 	return reflect.StructField{}, false
 }
 
-// messageType returns the struct type of a field's value, or of its elements; nil if it is none.
+// messageType returns the struct type of a field's value, or of its elements; nil if it is not a struct.
 func messageType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -130,7 +131,7 @@ func messageType(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fieldName returns the element of a path for a member of that name, which is quoted if it is an unusual one.
+// fieldName returns the path element for a member of that name, which is quoted if it is unusual.
 func fieldName(name string) string {
 	unusual := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -153,11 +154,10 @@ func atPath(err error, path []string) error {
 	return &fieldError{path: path, err: err}
 }
 
-// errFitsNot says that decoding fails in a way whose error may quote the object.
+// errFitsNot replaces an error of decoding that may quote the object.
 var errFitsNot = errors.New("the value does not fit the type")
 
-// withoutContent returns the error of a method of a Go type without what it may quote of the object: nothing but a
-// panic is told apart.
+// withoutContent replaces the error of a Go type's method, which may quote the object. Only a panic stays distinct.
 func withoutContent(err error) error {
 	if guest.Panicked(err) {
 		return err

@@ -255,8 +255,8 @@ var reflectorResumeMutants = []mutant{
 		name:   "reflector/errors-put-off-lists",
 		breaks: "Errors before a 410 do not put off the list for it.",
 		file:   "reflector/session.go",
-		old:    `		d = s.lists.backoff.Next(0) // the list`,
-		new:    `		d = s.conn.backoff.Next(0) // the list`,
+		old:    `		d = s.lists.backoff.Next(0)`,
+		new:    `		d = s.conn.backoff.Next(0)`,
 		test:   "TestBackoffEndsWithAList",
 	},
 	{
