@@ -154,7 +154,7 @@ func (s *session) asked() outcome {
 	return outcome{Kind: mustList, Reason: reason}
 }
 
-// outOfTouch reports whether events may have been missed in this state. That is not so in Verify: it also follows a
+// outOfTouch reports whether events may have been missed in this state. It is false in Verify, which also follows a
 // watch that ended in order.
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {

@@ -111,8 +111,8 @@ func listDue(p position, o outcome) position {
 	return position{Relist, reason}
 }
 
-// stronger returns the reason of one list that is due for two reasons. That is due, unless only also rewrites the
-// stored bodies. ReasonCold stays, since nothing is stored before the first list.
+// stronger returns the reason for one list that serves two: due, unless only the reason also rewrites the stored
+// bodies. ReasonCold stays, since nothing is stored before the first list.
 func stronger(due, also Reason) Reason {
 	switch {
 	case due == "":

@@ -86,7 +86,7 @@ func (g *rig) fillLarge(n, size int) {
 	}
 }
 
-// large is converged, without the contents in its message.
+// large fails unless the sink has the objects of the server. Its message omits their contents.
 func (g *rig) large() {
 	g.t.Helper()
 	if !g.m.equal(g.s) {

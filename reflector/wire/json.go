@@ -53,7 +53,7 @@ type texts struct {
 	list *List
 	all  [][]byte
 	size int
-	// waits is true if the first of all is an item without a kind, and the list's kind has not arrived yet.
+	// waits is true if all[0] is an item without a kind, and the list's kind has not arrived yet.
 	waits bool
 }
 

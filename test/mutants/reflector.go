@@ -61,7 +61,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/refused-at-once",
-		breaks: "A watch is refused for ten seconds before a list follows.",
+		breaks: "A list follows only if watches have been refused for ten seconds.",
 		file:   "reflector/refused.go",
 		old:    `r.n >= enoughRefusals && now.Sub(r.first) >= refusedTime`,
 		new:    `r.n >= enoughRefusals`,
@@ -88,7 +88,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/guard-after-delivery",
-		breaks: "The guards are asked before anything of the watch is delivered.",
+		breaks: "The guards run before any event of the watch is delivered.",
 		file:   "reflector/watch.go",
 		old: `		if o := s.guards.guard(ctx); o.Kind != "" {
 			return o
@@ -109,7 +109,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/contradicting-event-delivered",
-		breaks: "An event about another object than the one held under its key is not delivered.",
+		breaks: "An event whose object has another UID than the stored one is not delivered.",
 		file:   "reflector/watch.go",
 		old: `	if s.contradicts(ev) {
 `,
@@ -119,7 +119,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/rewound-list-trusted",
-		breaks: "A list in which a held object is in another state gives way to one that compares bodies.",
+		breaks: "A list that contradicts a stored object is replaced by a list that compares bodies.",
 		file:   "reflector/list.go",
 		old: `	if key := l.rewound(refs); key != "" {
 		return l.listForRewound(ctx, key)
@@ -130,7 +130,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/list-behind-us-trusted",
-		breaks: "A list from a server that is behind us compares bodies.",
+		breaks: "A list from a server below the stored resourceVersion compares bodies.",
 		file:   "reflector/list.go",
 		old: `		if l.comparesIdentities() && history.Below(p.rv, l.s.cur.RV) {
 			return l.s.guards.ahead(ctx, p.rv)
@@ -141,7 +141,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/watch-timeout-fixed",
-		breaks: "Watches last five to ten minutes, at random, so that a fleet's do not end together.",
+		breaks: "Watches last five to ten minutes, at random, so that the watches of a fleet do not end together.",
 		file:   "reflector/stream.go",
 		old: `	return 5*time.Minute + rand.N(5*time.Minute)
 `,
@@ -280,7 +280,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/list-of-strays-replaces",
-		breaks: "A list of nothing but strays is thrown away.",
+		breaks: "A list of nothing but strays is aborted.",
 		file:   "reflector/internal/gate/gate.go",
 		old: `	case by.Strays > 0 && !delivered:
 `,
@@ -291,7 +291,7 @@ var reflectorMutants = []mutant{
 	},
 	{
 		name:   "reflector/list-of-another-shard-replaces",
-		breaks: "A list of another shard's objects is thrown away.",
+		breaks: "A list of nothing but objects of another shard is aborted.",
 		file:   "reflector/internal/gate/gate.go",
 		old: `	case !delivered && g.isOtherShard(by.foreign):
 `,

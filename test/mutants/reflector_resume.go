@@ -19,7 +19,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/list-only-loop",
-		breaks: "A resource that can be neither listed nor watched is asked for with the back-off.",
+		breaks: "A resource that can be neither listed nor watched is retried with the back-off.",
 		file:   "reflector/refused.go",
 		old:    `	case s.pos.State != Degraded || rest <= 0:`,
 		new:    `	case s.pos.State != Degraded:`,
@@ -27,7 +27,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/any-answer-is-contact",
-		breaks: "An answer at another resourceVersion than the held one does not make the data fresh.",
+		breaks: "An answer at another resourceVersion than the stored one does not make the data fresh.",
 		file:   "reflector/session.go",
 		old:    `	if rv != "" && rv == s.cur.RV {`,
 		new:    `	if rv != "" {`,
@@ -44,7 +44,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/must-relist-ignored",
-		breaks: "A checkpoint that says why a list is due is not resumed from.",
+		breaks: "No watch resumes from a checkpoint with a reason for a list.",
 		file:   "reflector/session.go",
 		old: `	reason := cp.Relist
 	switch {
@@ -56,7 +56,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/verify-not-asked",
-		breaks: "Guard (b): Options.Verify is asked at every connect.",
+		breaks: "Guard (b): Options.Verify is called at every connect.",
 		file:   "reflector/verify.go",
 		old: `		if reason, err := g.verifyHook(ctx, g.s.watching.brokeAt); reason != "" || err != nil {
 			return g.refused(ctx, reason, err)
@@ -85,7 +85,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/rewound-not-noticed",
-		breaks: "Guard (c): an object in another state at a resourceVersion that we have passed leads to a list.",
+		breaks: "Guard (c): an object in another state at a resourceVersion that the stream has passed leads to a list.",
 		file:   "reflector/internal/history/check.go",
 		old: `		return Changed
 	}
@@ -121,7 +121,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/update-explains-a-delete",
-		breaks: "An object that the comparison lacks is explained by its deletion only.",
+		breaks: "An object that the comparison lacks is explained only by its DELETED event.",
 		file:   "reflector/compare.go",
 		old:    `return t == watch.Deleted`,
 		new:    `return true`,
@@ -179,7 +179,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/synced-when-watching",
-		breaks: "Synced is called when everything that the server had at the probe was delivered, not before.",
+		breaks: "Synced is not called before the state of the server at the probe was delivered.",
 		file:   "reflector/verify.go",
 		old: `	case server != g.s.cur.RV:
 		return outcome{Kind: behind}
@@ -209,7 +209,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/busy-server-never-drained",
-		breaks: "A drain keeps its first aim: a busy server is reached.",
+		breaks: "A drain keeps its first target, so that it ends although the server is busy.",
 		file:   "reflector/verify.go",
 		old: `		if history.Below(server, g.target) {
 			g.target = server
@@ -221,7 +221,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/backoff-not-doubled",
-		breaks: "The wait doubles up to 30 s.",
+		breaks: "The back-off doubles up to 30 s.",
 		file:   "reflector/internal/pace/backoff.go",
 		old: `	b.failures++
 `,
@@ -241,7 +241,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/backoff-never-reset",
-		breaks: "After a watch that lived two minutes the wait is short again.",
+		breaks: "After a watch that lived two minutes the back-off is short again.",
 		file:   "reflector/stream.go",
 		old: `	if s.o.Clock.Since(st.begun) >= pace.Health {
 		s.conn.backoff.Reset()
@@ -253,7 +253,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/errors-put-off-lists",
-		breaks: "Errors before a 410 do not put off the list for it.",
+		breaks: "Errors before a 410 do not delay its list.",
 		file:   "reflector/session.go",
 		old:    `		d = s.lists.backoff.Next(0)`,
 		new:    `		d = s.conn.backoff.Next(0)`,
@@ -261,7 +261,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/lists-in-a-circle",
-		breaks: "A server whose history is always too short is not listed in a circle.",
+		breaks: "A server whose history is always too short is not listed without end.",
 		file:   "reflector/session.go",
 		old: `s.o.Clock.Since(s.lists.ended) < pace.Health
 `,
@@ -271,7 +271,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/continue-dropped",
-		breaks: "A list goes through all pages.",
+		breaks: "A list has all pages.",
 		file:   "reflector/list.go",
 		old: `	if l.pages.done = p.token == ""; !l.pages.done {
 `,
@@ -281,7 +281,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/huge-pages",
-		breaks: "Pages of large objects have fewer of them.",
+		breaks: "Pages of large objects have fewer objects.",
 		file:   "reflector/internal/pace/limit.go",
 		old: `		l.Next = max(min(l.Next, pageBytes/meanSize), l.Least)
 `,
@@ -358,7 +358,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/old-bookmark-is-contact",
-		breaks: "A bookmark from behind the held state does not make the data fresh.",
+		breaks: "A bookmark from behind the stream does not make the data fresh.",
 		file:   "reflector/event.go",
 		old: `	if cur.RV != rv {
 		return nil
@@ -374,7 +374,7 @@ var reflectorResumeMutants = []mutant{
 	},
 	{
 		name:   "reflector/opaque-from-the-start",
-		breaks: "A watch from no resourceVersion begins with objects in no order, so none of theirs is one to resume from.",
+		breaks: "A watch from no resourceVersion begins with objects in no order, and cannot resume from any of them.",
 		file:   "reflector/internal/history/progress.go",
 		old:    `case !c.comparable && rv != "" && c.RV != "" && c.RV != "0":`,
 		new:    `case !c.comparable && rv != "":`,

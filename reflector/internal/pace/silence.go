@@ -14,7 +14,7 @@ const (
 	MaxSilence = 10 * time.Minute
 )
 
-// Silence limits the silence of watches. A large event on a thin link looks like a dead connection, since an event
+// Silence bounds the silence of watches. A large event on a thin link looks like a dead connection, since an event
 // arrives only as a whole. If the watch is closed, the server sends the event to the next watch from its first byte. So
 // the next watch from the same resourceVersion may be silent for longer.
 type Silence struct {
