@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// sharded gives g the shard half, on a server that supports shards or ignores them.
+// sharded sets the shard of g to half, on a server that supports shards or ignores them.
 func (g *rig) sharded(supported bool, o reflector.Options) reflector.Options {
 	g.s.view, g.s.supportsShards = half, supported
 	o.Shard = half

@@ -24,7 +24,7 @@ func TestRelistSpread(t *testing.T) {
 			g.start(reflector.Options{RelistSpread: spread})
 			g.sleep(3 * time.Minute)
 			g.lose()
-			// One in a thousand has drawn no more than the seconds that have passed since.
+			// With a probability of one in a thousand the random wait is over already.
 			if st := g.r.Status(); st.Lists != 2 && (st.State != reflector.Backoff || st.Lists != 1 || !isExpired(st.Err)) {
 				t.Errorf("just after: status %+v", st)
 			}

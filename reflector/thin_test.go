@@ -20,7 +20,7 @@ import (
 // thin is a link of 56 kbit/s: an answer or an event arrives when its last byte has.
 type thin struct{ *server }
 
-// perMillisecond is the number of bytes per millisecond.
+// perMillisecond is the bandwidth of a thin link, in bytes per millisecond.
 const perMillisecond = 7
 
 // carry waits for the transfer of size bytes, or until ctx ends.
