@@ -26,6 +26,8 @@ type collection interface {
 	ClaimCluster(id string, exchanged bool) error
 	// Backpressure waits while too many changes are dirty.
 	Backpressure(ctx context.Context) error
+	// BuildIndexes begins to build the indexes that are not ready.
+	BuildIndexes()
 	// WaitResident waits until the resident objects have been loaded into memory.
 	WaitResident(ctx context.Context) error
 }

@@ -135,25 +135,17 @@ func (i *Informer) GetIndexer() cache.Indexer { return i.shared.indexer }
 // Run too.
 func (i *Informer) Reader() store.Reader { return i.shared.store }
 
-// AddIndexers adds index functions to the collection. Before Run it returns at once; the index is built in the
-// background, and look-ups wait for that. After the start it waits for the build itself, at most as long as New waits.
-// It fails if the informer has stopped, an index of that name exists, or the disk does not finish a write in that time.
+// AddIndexers adds index functions to the collection. Before Run it returns at once: Run builds all indexes in one
+// pass, and look-ups in them wait for that. After the start it returns once the indexes are built, and changes wait
+// meanwhile, as in client-go. It fails, and adds nothing, if the informer has stopped, an index of that name exists, or
+// the indexes cannot be built in the time that New waits.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already") // client-go's words
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
-	if err := i.addIndexers(ctx, indexers); err != nil {
-		return err
-	}
-	if i.hasStarted() {
-		for name := range indexers {
-			// This look-up waits for the build. If the build fails, the index stays added, and look-ups return the error.
-			_, _ = i.shared.store.IndexKeys(ctx, name, "")
-		}
-	}
-	return nil
+	return i.addIndexers(ctx, indexers)
 }
 
 // SetWatchErrorHandler is SetWatchErrorHandlerWithContext for the older signature.

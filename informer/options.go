@@ -72,7 +72,7 @@ type Options struct {
 	// ResyncPeriod is the default resync period of handlers, and the check period. Default 0: no resyncs.
 	ResyncPeriod time.Duration
 	// Indexers are the initial index functions, and IndexVersions their versions. An index without a version is rebuilt
-	// in the background at each start (see store.Interface.AddIndexers).
+	// in the background at each start (see store.Interface.AddIndexers); only look-ups in it wait for that.
 	Indexers      cache.Indexers
 	IndexVersions map[string]string
 	// TransformVersion names the function given to SetTransform, and must change whenever the function does: stored

@@ -99,7 +99,8 @@ func TestBeforeRun(t *testing.T) {
 	})
 }
 
-// TestAddIndexersWaits for the build once the informer runs, and not before: nor does the sync wait for it.
+// TestAddIndexersWaits checks that AddIndexers returns once the index is built if the informer runs, and at once
+// before, and that the sync and reads by key do not wait for a build at the start.
 func TestAddIndexersWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -116,8 +117,8 @@ func TestAddIndexersWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.run()
-		if !i.HasSynced() {
-			t.Error("not synced while an index is being built")
+		if obj, found, err := i.GetStore().GetByKey("a/1"); !i.HasSynced() || !found {
+			t.Errorf("while an index is being built: synced %v, read %v, %v", i.HasSynced(), obj, err)
 		}
 		added, found := make(chan error, 1), make(chan int, 1)
 		go func() { added <- i.AddIndexers(cache.Indexers{"late": all}) }()

@@ -62,6 +62,9 @@ func (i *sharedInformer) start(member *Informer, given, ctx context.Context) (co
 // newLoop returns the process loop, and makes the reflector. The caller holds mu.
 func (i *sharedInformer) newLoop() *loop {
 	i.indexer.BeforeRead(nil)
+	if i.collection != nil {
+		i.collection.BuildIndexes()
+	}
 	var r *reflector.Reflector
 	attrs := attributes.New(attributes.Options{
 		ClusterID: i.o.ClusterID, OpenAPIHash: i.o.OpenAPIHash, Claim: i.claimCluster(), Want: i.attrs, Clock: i.clock,

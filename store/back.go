@@ -77,6 +77,9 @@ func (c back) ListEnded() { c.reload() }
 
 // Put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
 func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settled, also func()) {
+	if len(last) > 0 {
+		c.BuildIndexes()
+	}
 	c.grew(c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
 		now := state.Covers{Info: info, Settled: cmp.Or(settles, before.Settled)}
 		if c.in.History != nil {

@@ -152,7 +152,7 @@ func (c *Collection) Close() error {
 
 // end closes the collection, however long the disk takes.
 func (c *Collection) end() error {
-	c.builder.Fail(ErrClosed, true) // first, for the calls that wait for index functions
+	c.builder.Report(ErrClosed, true) // first, for the calls that wait for index functions
 	c.workers.Stop()
 	c.cursors.Close()
 	err := c.flushAtClose()

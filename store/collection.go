@@ -53,6 +53,7 @@ type Collection struct {
 
 	workers    *boltfile.Workers
 	builder    index.Builder        // builds the indexes that are not ready
+	started    atomic.Bool          // whether BuildIndexes was called; set before objects are written
 	compressor *compress.Compressor // compressor of new records; nil if Compression is off
 
 	committed func(Commit) // CollectionOptions.Committed; may be nil
@@ -81,8 +82,7 @@ func limitsOf(r Residency) intake.Limits {
 
 var _ Interface = (*Collection)(nil)
 
-// openCollection creates or opens the collection's buckets and starts the
-// builds that its indexes need.
+// openCollection creates or opens the collection's buckets.
 func openCollection(
 	ctx context.Context, s *Store, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {
@@ -91,11 +91,12 @@ func openCollection(
 		return nil, err
 	}
 	c := &Collection{
-		mu:        patient.New(),
-		read:      s.reader(name, o.Codec),
-		store:     s,
-		id:        id,
-		in:        intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency), Codec: o.Codec},
+		mu:    patient.New(),
+		read:  s.reader(name, o.Codec),
+		store: s,
+		id:    id,
+		in: intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: limitsOf(o.Residency), Codec: o.Codec,
+			Indexing: patient.New()},
 		resource:  o.Resource,
 		readOnly:  s.ReadOnly(),
 		committed: o.Committed, decodes: o.Decodes, residency: o.Residency,

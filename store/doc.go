@@ -150,11 +150,12 @@
 //     shared.
 //   - No code of the user (key functions, index functions, callbacks of
 //     Iterate) runs inside a transaction or under a lock.
-//   - An index is built in the background, together with all that are added meanwhile. Look-ups in it wait for that, as
-//     long as their contexts and the store last; if the build fails, or the disk hangs, they say so. A build holds no
-//     more decoded objects than a page, 4 MiB of payloads or 1,000 objects. A store that is open for reading builds
-//     none: look-ups fail with ErrReadOnly unless the file has the index, of a function with the same version. Where
-//     all objects are in memory, so are their indexes, and no look-up waits.
+//   - Indexes that the file lacks at a start are built in one pass in the background. Look-ups in them wait for that,
+//     as long as their contexts and the store last; if the build fails, or the disk hangs, they say so. An index that
+//     is added later is built by AddIndexers, and writers wait for it, with their contexts. A build holds no more
+//     decoded objects than a page, 4 MiB of payloads or 1,000 objects. A store that is open for reading builds none:
+//     look-ups fail with ErrReadOnly unless the file has the index, of a function with the same version. Where all
+//     objects are in memory, so are their indexes, and no look-up waits.
 //   - A store is for one cluster at a time: a Collection whose ClaimCluster names another one than those that are open
 //     have claimed is refused with ErrOtherCluster. That is known to this process only and not stored.
 //

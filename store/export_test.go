@@ -135,7 +135,10 @@ func SetSampling(c *Collection, dictionary, sample int) {
 }
 
 // WaitBuilds returns once no index of c is being built.
-func WaitBuilds(c *Collection) { c.workers.Wait() }
+func WaitBuilds(c *Collection) {
+	c.BuildIndexes()
+	c.workers.Wait()
+}
 
 // IndexReady reports whether look-ups in the index need not wait for its build.
 func IndexReady(c *Collection, index string) bool { return c.in.Set.Load().Ready(index) }

@@ -40,8 +40,8 @@ func versionsWith(c codec.Codec, versions map[string]string) map[string]string {
 	return completed
 }
 
-// claimLocked prepares the indexes in the file for set, puts set in place and starts the builds that it needs. It
-// writes nothing if the file needs no change. The caller holds mu.
+// claimLocked prepares the indexes in the file for set, and puts set in place. It writes nothing if the file needs no
+// change. The caller holds mu.
 func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 	var ready []string
 	needed := false
@@ -67,7 +67,6 @@ func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 		return err
 	}
 	c.putSet(set.WithReady(ready...))
-	c.startBuild()
 	return nil
 }
 
@@ -105,6 +104,7 @@ func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, 
 		if set.Ready(name) {
 			return index.Reader(c.lookUp), nil
 		}
+		c.BuildIndexes()
 		if waits {
 			if err := c.awaitChange(ctx, name, changed, loaded); err != nil {
 				return nil, err

@@ -3,20 +3,149 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/index"
+	"github.com/larder-dev/larder/store/internal/resident"
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
+// BuildIndexes begins to build the indexes that are not ready, all in one pass in the background. Only look-ups in
+// these indexes wait for it. The first write and the first such look-up begin it as well; see AddIndexers.
+func (c *Collection) BuildIndexes() {
+	if !c.started.Swap(true) {
+		c.startBuild()
+	}
+}
+
 // startBuild starts a goroutine that builds the indexes that are not ready, unless one is running.
 func (c *Collection) startBuild() {
-	if c.readOnly || !c.builder.Want(c.in.Set.Load().Unready()) {
+	if c.readOnly || len(c.in.Set.Load().Unready()) == 0 || !c.builder.Begin() {
 		return
 	}
 	c.workers.Start("build indexes of "+c.id.String(), func(ctx context.Context) {
-		c.builder.Run(ctx, indexedRecords{c}, c.store.logger().WithValues("collection", c.id.String()))
+		c.builder.Run(ctx, indexedRecords{c}, c.in.Indexing, c.store.logger().WithValues("collection", c.id.String()))
 	})
+}
+
+// AddIndexers adds index functions; see Interface. As in client-go, it fails and adds none of them if one of the names
+// is taken.
+func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
+	if len(indexers) == 0 {
+		return nil
+	}
+	err := c.addIndexers(ctx, indexers, versionsWith(c.read.Codec, versions))
+	if err != nil {
+		return fmt.Errorf("add indexes to %s: %w", c.id, err)
+	}
+	return nil
+}
+
+// addIndexers adds index functions in these steps. No function is called under a lock or in a transaction: writers wait
+// for the end of a Pause.
+//
+//  1. Commit the dirty changes, and have writers wait: all objects are in the file.
+//  2. Compute the terms of the objects in memory.
+//  3. Put the functions in place, in memory and in the file, where the indexes are not ready.
+//  4. Build the indexes, page by page. Before BuildIndexes was called this is left to that.
+func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
+	if err := c.in.Indexing.LockContext(ctx); err != nil {
+		return fmt.Errorf("wait until other indexes are built: %w", err)
+	}
+	defer c.in.Indexing.Unlock()
+	set, err := c.in.Set.Load().With(indexers, versions)
+	if err != nil {
+		return err
+	}
+	if c.started.Load() { // before writers have to wait: the disk may hang
+		if err := c.store.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	defer c.in.Pause()()
+	late := c.started.Load() && !c.readOnly
+	if late {
+		if err := c.store.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	added, err := c.in.Set.Load().Only(indexers, versions)
+	if err == nil {
+		err = c.claimAdded(ctx, set, added)
+	}
+	switch {
+	case err != nil:
+		return err
+	case late:
+		return c.buildAdded(ctx, added.Names())
+	case c.started.Load():
+		c.startBuild() // it was called before the indexes were there
+	}
+	return nil
+}
+
+// claimAdded puts set, which has the added functions, in place.
+func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) error {
+	for done := false; !done; { // again if objects were loaded into memory meanwhile
+		r := c.resident.Load()
+		var terms resident.MoreTerms
+		if r != nil {
+			terms = r.MoreTerms(added.WorkingTerms)
+		}
+		if err := c.lockWrites(ctx); err != nil {
+			return err
+		}
+		var err error
+		if done = c.swapSet(set, added.Names(), r, terms); done {
+			if err = c.claimLocked(ctx, set); err != nil {
+				c.dropIndexesLocked(added.Names())
+			}
+		}
+		c.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// swapSet makes set the index functions for the next writes, and gives their terms to r, the objects in memory. It
+// returns false if terms lacks one of these, or others have taken their place.
+func (c *Collection) swapSet(set *index.Set, names []string, r *resident.All, terms resident.MoreTerms) bool {
+	c.in.Front.Lock()
+	defer c.in.Front.Unlock()
+	if c.resident.Load() != r || r != nil && !r.AddTerms(names, terms) {
+		return false
+	}
+	c.in.Set.Store(set)
+	return true
+}
+
+// buildAdded builds the added indexes that the file does not have. If that fails none of them is added.
+func (c *Collection) buildAdded(ctx context.Context, names []string) error {
+	unready := slices.DeleteFunc(slices.Clone(names), c.in.Set.Load().Ready)
+	if len(unready) == 0 {
+		return nil
+	}
+	err := index.Build(ctx, indexedRecords{c}, unready, c.store.logger().WithValues("collection", c.id.String()))
+	if err == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropIndexesLocked(names)
+	return err
+}
+
+// dropIndexesLocked removes indexes that could not be added. The file may have them, so the next commit has to mark
+// them as idle. The caller holds mu.
+func (c *Collection) dropIndexesLocked(names []string) {
+	c.putSet(c.in.Set.Load().Without(names))
+	c.idled.Store(false)
 }
 
 // indexedRecords are the records of a collection for its index.Builder.

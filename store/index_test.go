@@ -60,7 +60,9 @@ func fill(t *testing.T, c store.Interface, n int) {
 	relist(t, c, store.ReplaceOptions{}, fmt.Sprint(n+1), items...)
 }
 
-func TestIndexIsBuiltInTheBackground(t *testing.T) {
+// TestIndexAddedLate checks that an index is right and ready when AddIndexers returns, and that the objects keep their
+// sequence numbers.
+func TestIndexAddedLate(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	store.NoSync(s)
 	c := session(t, s, nil, nil)
@@ -73,13 +75,12 @@ func TestIndexIsBuiltInTheBackground(t *testing.T) {
 	}
 	keys, err := c.IndexKeys(context.Background(), "color", "red")
 	if err != nil || len(keys) != 1250 {
-		t.Fatalf("while it is built: %d keys, %v", len(keys), err)
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+	if !store.IndexReady(c, "color") {
+		t.Error("not ready")
 	}
 	apply(t, c, "3000", upsert("ns0/pod0000", "3000", storetest.ColorLabel, "blue"), remove("ns2/pod0002", "3000"))
-	store.WaitBuilds(c)
-	if !store.IndexReady(c, "color") {
-		t.Fatal("not ready after the build")
-	}
 	for color, want := range map[string]int{"red": 1248, "green": 1250, "blue": 1} {
 		if keys, err := c.IndexKeys(context.Background(), "color", color); err != nil || len(keys) != want {
 			t.Errorf("%s: %d keys, %v; want %d", color, len(keys), err, want)
@@ -318,6 +319,7 @@ func TestCloseEndsABuild(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := session(t, s, nil, nil)
 	fill(t, c, 10)
+	c.Close()
 	started, hold := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	slow := func(any) ([]string, error) {
@@ -325,9 +327,8 @@ func TestCloseEndsABuild(t *testing.T) {
 		<-hold
 		return nil, nil
 	}
-	if err := c.AddIndexers(context.Background(), cache.Indexers{"slow": slow}, nil); err != nil {
-		t.Fatal(err)
-	}
+	c = session(t, s, cache.Indexers{"slow": slow}, nil)
+	c.BuildIndexes()
 	<-started
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()

@@ -34,17 +34,23 @@ func (h *held) color(obj any) ([]string, error) {
 	return storetest.ByColor(obj)
 }
 
-// unbuilt is a collection of n pods, all of them in the file, of which the first and the last are red, and the index
-// "color" over them, which is not built before h proceeds.
+// unbuilt is a collection of n pods after a start, of which the first and the last are red, and the index "color" over
+// them, which is not built before h proceeds.
 func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *held) {
 	t.Helper()
-	c, h = openPods(t, s, nil), holding()
-	colored(t, c, n, 10)
-	flush(t, s)
-	if err := c.AddIndexers(t.Context(), cache.Indexers{"color": h.color}, nil); err != nil {
-		t.Fatal(err)
-	}
+	fileColored(t, s, n, 10)
+	h = holding()
+	c = openPods(t, s, cache.Indexers{"color": h.color})
+	c.BuildIndexes()
 	return c, h
+}
+
+// fileColored stores n pods of some bytes each, of which the first and the last are red.
+func fileColored(t *testing.T, s *store.Store, n, bytes int) {
+	t.Helper()
+	c := openPods(t, s, nil)
+	colored(t, c, n, bytes)
+	closeNow(t, c)
 }
 
 // lookUps are all that an index is asked, over pods of which two are red and the others green.
@@ -211,32 +217,29 @@ func TestLookUpThatNobodyBuildsFor(t *testing.T) {
 	}
 }
 
-// TestIndexesAreBuiltTogether: those that are added while another is being built take one pass over the objects.
+// TestIndexesAreBuiltTogether checks that the indexes that are added before the start take one pass over the objects,
+// with those of the options, and that nothing is read before.
 func TestIndexesAreBuiltTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const pods = 10
-		s := storetest.Open(t, byHand())
-		codec := newLedger(0)
-		c, h := openPodsWith(t, s, store.CollectionOptions{Residency: store.None, Codec: codec}), holding()
-		colored(t, c, pods, 10)
-		flush(t, s)
-		codec.take()
-		for i := range 5 {
-			indexers := cache.Indexers{fmt.Sprint("color ", i): h.color}
-			if err := c.AddIndexers(t.Context(), indexers, nil); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
+	const pods = 10
+	s := storetest.Open(t, byHand())
+	fileColored(t, s, pods, 10)
+	codec := newLedger(0)
+	color := func(i int) cache.Indexers { return cache.Indexers{fmt.Sprint("color ", i): storetest.ByColor} }
+	c := openPodsWith(t, s, store.CollectionOptions{Residency: store.None, Codec: codec, Indexers: color(0)})
+	for i := 1; i < 5; i++ {
+		if err := c.AddIndexers(t.Context(), color(i), nil); err != nil {
+			t.Fatal(err)
 		}
-		close(h.proceed)
-		for i := range 5 {
-			wantKeys(t, c, fmt.Sprint("color ", i), "red", "a/pod00000", fmt.Sprintf("a/pod%05d", pods-1))
-		}
-		// One for the first index, one for the others, and a look-up of keys none.
-		if decoded, _ := codec.take(); decoded != 2*pods {
-			t.Errorf("%d objects were decoded for 5 indexes over %d pods", decoded, pods)
-		}
-	})
+	}
+	if decoded, _ := codec.take(); decoded != 0 {
+		t.Errorf("%d objects were decoded before the start", decoded)
+	}
+	for i := range 5 {
+		wantKeys(t, c, fmt.Sprint("color ", i), "red", "a/pod00000", fmt.Sprintf("a/pod%05d", pods-1))
+	}
+	if decoded, _ := codec.take(); decoded != pods { // a look-up of keys decodes none
+		t.Errorf("%d objects were decoded for 5 indexes over %d pods", decoded, pods)
+	}
 }
 
 // TestBuildHoldsOnePage: the build of an index over a full collection holds no more decoded objects than a page.

@@ -37,8 +37,8 @@ type Reader interface {
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
 
 	// ByIndex returns the objects that have any of the values in the named index, each once, and those of one value in
-	// key order. Like IndexKeys and IndexValues it waits while the index is being built, and fails if the build has failed
-	// or will not be tried; see AddIndexers.
+	// key order. Like IndexKeys and IndexValues it waits while the index is being built at a start, and fails if the build
+	// has failed or will not be tried.
 	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
 	// IndexKeys returns the keys of the objects that have the value in the named index.
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
@@ -69,11 +69,13 @@ type Interface interface {
 	// is missing in one of the two, its resourceVersion and UID are empty, so that it equals no object of a server.
 	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
 
-	// AddIndexers adds index functions. The indexes are built in the background, and look-ups wait for that, so a function
-	// must not look anything up in the collection. versions maps index names to versions: as long as the version of a
-	// function and the codec's Fingerprint are the same, the next process does not rebuild its index. Each process
-	// rebuilds the index of a function without a version, since its results may depend on a flag. AddIndexers waits for
-	// the disk until ctx ends.
+	// AddIndexers adds index functions. Until the first write (or Collection.BuildIndexes) it returns at once, and the
+	// indexes are built in one pass with those of CollectionOptions. Later it returns once the indexes are built, as in
+	// client-go, and adds nothing if that fails or ctx ends. Writers wait meanwhile, and readers do not. A function must
+	// not look anything up in an index of the collection, write to it or add indexes. versions maps index names to
+	// versions: as long as the version of a function and the codec's Fingerprint are the same, the next process does not
+	// rebuild its index. Each process rebuilds the index of a function without a version, since its results may depend on
+	// a flag.
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 
 	// Indexer returns the collection as a cache.Indexer of client-go.

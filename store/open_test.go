@@ -368,13 +368,13 @@ func TestCloseWaits(t *testing.T) {
 			<-leave
 			return nil, nil
 		}
-		_, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
-			// built in the background
+		c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
 			Residency: store.None, Codec: mustCodec(t, &corev1.Pod{}), Indexers: cache.Indexers{"slow": slow},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.BuildIndexes()
 		synctest.Wait()
 		before := calls.Load()
 		go func() { closed <- s.Close() }()

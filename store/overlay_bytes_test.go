@@ -55,19 +55,6 @@ func hang(t *testing.T, s *store.Store, g *hook.Gate) (finish func() error) {
 	return finish
 }
 
-func TestAddedIndexIsCountedAsPending(t *testing.T) {
-	s := storetest.Open(t, byHand())
-	c := openPods(t, s, nil)
-	apply(t, c, "2", upsert("a/x", "1", storetest.ColorLabel, "red"), upsert("a/y", "2"))
-	if err := c.AddIndexers(context.Background(), byNamespaceAndColor, nil); err != nil {
-		t.Fatal(err)
-	}
-	flush(t, s)
-	if n := s.Pending(); n != 0 {
-		t.Errorf("%d bytes are pending after a flush", n)
-	}
-}
-
 // TestPendingBytes: whatever is done, what is pending is counted down to nothing again.
 func TestPendingBytes(t *testing.T) {
 	s := storetest.Open(t, byHand())

@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/store/memory"
 )
 
 func wantKeys(t *testing.T, c *store.Collection, index, value string, want ...string) {
@@ -70,23 +75,15 @@ func TestAddIndexersOverPending(t *testing.T) {
 	}
 }
 
-// TestAddIndexersWhileACommitHangs: it waits for the commit; batches and look-ups do not.
+// TestAddIndexersWhileACommitHangs checks that AddIndexers waits for the commit before writers have to wait for it.
 func TestAddIndexersWhileACommitHangs(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
 	c := openPods(t, s, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	apply(t, c, "2", upsert("a/x", "1", storetest.ColorLabel, "red"), upsert("a/y", "2", storetest.ColorLabel, "red"))
 	finish := hang(t, s, g)
-	asked := make(chan struct{})
-	var once sync.Once
 	added := make(chan error, 1)
-	go func() {
-		added <- c.AddIndexers(context.Background(), cache.Indexers{"color": func(obj any) ([]string, error) {
-			once.Do(func() { close(asked) })
-			return storetest.ByColor(obj)
-		}}, nil)
-	}()
-	<-asked
+	go func() { added <- c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil) }()
 	apply(t, c, "4", upsert("a/x", "3", storetest.ColorLabel, "blue"), upsert("a/z", "4", storetest.ColorLabel, "blue"))
 	wantKeys(t, c, cache.NamespaceIndex, "a", "a/x", "a/y", "a/z")
 	if err := finish(); err != nil {
@@ -97,10 +94,105 @@ func TestAddIndexersWhileACommitHangs(t *testing.T) {
 	}
 	wantKeys(t, c, "color", "blue", "a/x", "a/z")
 	wantKeys(t, c, "color", "red", "a/y")
-	store.WaitBuilds(c)
-	flush(t, s)
-	wantKeys(t, c, "color", "blue", "a/x", "a/z")
-	wantKeys(t, c, "color", "red", "a/y")
+}
+
+// TestAddIndexersThatFailsInTheMiddle checks that an index that could not be built to its end is not added, in memory
+// and in the file, and is complete once it is added again.
+func TestAddIndexersThatFailsInTheMiddle(t *testing.T) {
+	for _, residency := range []store.Residency{store.None, store.All} {
+		t.Run(residency.String(), func(t *testing.T) {
+			s := storetest.Open(t, byHand())
+			g := store.GateCommits(s)
+			c := openPodsAs(t, s, nil, residency)
+			colored(t, c, 1500, 10) // two pages
+			pages := 0
+			color := func(obj any) ([]string, error) {
+				if obj.(*corev1.Pod).Name == "pod01400" {
+					if pages++; residency == store.None || pages == 2 { // the second call is that for the file
+						g.Fail(full)
+					}
+				}
+				return storetest.ByColor(obj)
+			}
+			versions := map[string]string{"color": "1"}
+			err := c.AddIndexers(t.Context(), cache.Indexers{"color": color}, versions)
+			if !errors.Is(err, store.ErrNoSpace) {
+				t.Fatalf("AddIndexers: %v", err)
+			}
+			g.Fail(nil)
+			if _, err := c.IndexKeys(t.Context(), "color", "red"); !errors.Is(err, store.ErrNoIndex) {
+				t.Errorf("IndexKeys: %v", err)
+			}
+			view, err := s.ViewWith(t.Context(), storetest.Pods, storetest.PodCodec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := view.IndexKeys(t.Context(), "color", "red"); !errors.Is(err, store.ErrNoIndex) {
+				t.Errorf("IndexKeys of the file: %v", err)
+			}
+			apply(t, c, "3000", upsert("a/pod00000", "3000", storetest.ColorLabel, "blue"))
+			if err := c.AddIndexers(t.Context(), cache.Indexers{"color": storetest.ByColor}, versions); err != nil {
+				t.Fatal(err)
+			}
+			wantKeys(t, c, "color", "blue", "a/pod00000")
+			wantKeys(t, c, "color", "red", "a/pod01499")
+			storetest.Check(t, s)
+		})
+	}
+}
+
+// TestWritersWaitForAnAddedIndex checks that writers wait while AddIndexers calls its function, that readers do not,
+// and that the index has what was written then.
+func TestWritersWaitForAnAddedIndex(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) store.Interface{
+		"All":  func(t *testing.T) store.Interface { return openPodsAs(t, storetest.Open(t, byHand()), nil, store.All) },
+		"None": func(t *testing.T) store.Interface { return openPods(t, storetest.Open(t, byHand()), nil) },
+		"Memory": func(t *testing.T) store.Interface {
+			c, err := memory.New(storetest.Pods, store.CollectionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, h := open(t), holding()
+				relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "1", storetest.ColorLabel, "red"),
+					upsert("a/y", "2", storetest.ColorLabel, "red"))
+				added := make(chan error, 1)
+				go func() { added <- c.AddIndexers(t.Context(), cache.Indexers{"color": h.color}, nil) }()
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{remove("a/y", "3")}})
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Apply: %v", err)
+				}
+				applied := make(chan error, 1)
+				go func() {
+					_, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{upsert("a/x", "4", storetest.ColorLabel, "blue")}})
+					applied <- err
+				}()
+				synctest.Wait()
+				if obj, err := c.Get(t.Context(), "a/x"); err != nil || obj.(*corev1.Pod).ResourceVersion != "1" {
+					t.Errorf("Get: %v, %v", obj, err)
+				}
+				if len(applied) != 0 || len(added) != 0 {
+					t.Errorf("returned: Apply %d, AddIndexers %d", len(applied), len(added))
+				}
+				close(h.proceed)
+				if err := errors.Join(<-added, <-applied); err != nil {
+					t.Fatal(err)
+				}
+				for color, want := range map[string]string{"red": "a/y", "blue": "a/x"} {
+					if keys, err := c.IndexKeys(t.Context(), "color", color); err != nil || !slices.Equal(keys, []string{want}) {
+						t.Errorf("%s: %q, %v", color, keys, err)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestAddIndexersThatFails leaves all as it was, for batches during it and after it.

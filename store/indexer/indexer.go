@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -323,9 +324,12 @@ func (i *Indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 // GetIndexers implements cache.Indexer. The map is the caller's.
 func (i *Indexer) GetIndexers() cache.Indexers { return i.b.Indexers() }
 
-// AddIndexers implements cache.Indexer. It fails if the disk does not finish a write in ten seconds.
+// addWait bounds AddIndexers: the disk may hang.
+const addWait = 2 * time.Minute
+
+// AddIndexers implements cache.Indexer. It fails, and adds nothing, if the indexes cannot be built in two minutes.
 func (i *Indexer) AddIndexers(newIndexers cache.Indexers) error {
-	ctx, cancel := context.WithTimeout(context.Background(), boltfile.CloseWait)
+	ctx, cancel := context.WithTimeout(context.Background(), addWait)
 	defer cancel()
 	return i.b.AddIndexers(ctx, newIndexers, nil)
 }

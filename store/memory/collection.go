@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
 	"github.com/larder-dev/larder/store/indexer"
 	"github.com/larder-dev/larder/store/internal/compress"
@@ -45,7 +46,8 @@ func New(id entry.Identity, o store.CollectionOptions) (*Collection, error) {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
 	m := &Collection{
-		in:   intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: intake.Limits{Held: math.MaxInt, Step: math.MaxInt}},
+		in: intake.Intake{ID: id, KeyFunc: o.KeyFunc, Limits: intake.Limits{Held: math.MaxInt, Step: math.MaxInt},
+			Indexing: patient.New()},
 		info: entry.Info{Identity: id, Resource: o.Resource, NextSeq: 1},
 	}
 	if m.in.KeyFunc == nil {
@@ -70,25 +72,27 @@ func (m *Collection) SetMustRelist(ctx context.Context, reason string) error {
 	return m.in.MarkMustRelist(ctx, reason)
 }
 
-// AddIndexers adds index functions; see store.Interface. It computes them for all
-// objects before it returns, as client-go does.
-func (m *Collection) AddIndexers(_ context.Context, indexers cache.Indexers, versions map[string]string) error {
+// AddIndexers adds index functions; see store.Interface. Writers wait while it computes them for all objects.
+func (m *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
+	if err := m.in.Indexing.LockContext(ctx); err != nil {
+		return err
+	}
+	defer m.in.Indexing.Unlock()
+	set, err := m.in.Set.Load().With(indexers, versions)
+	if err != nil {
+		return err
+	}
 	added, err := m.in.Set.Load().Only(indexers, versions)
 	if err != nil {
 		return err
 	}
-	var terms resident.MoreTerms
-	return m.in.UntilAdded(func() (bool, error) {
-		terms = m.Table.MoreTerms(added.WorkingTerms, terms)
-		m.in.Front.Lock()
-		defer m.in.Front.Unlock()
-		set, err := m.in.Set.Load().With(indexers, versions)
-		if err != nil || !m.Table.AddTerms(added.Names(), terms) {
-			return false, err
-		}
-		m.in.Set.Store(set)
-		return true, nil
-	})
+	defer m.in.Pause()()
+	terms := m.Table.MoreTerms(added.WorkingTerms)
+	m.in.Front.Lock()
+	defer m.in.Front.Unlock()
+	m.Table.AddTerms(added.Names(), terms)
+	m.in.Set.Store(set)
+	return nil
 }
 
 // Indexer returns the collection as a cache.Indexer of client-go.

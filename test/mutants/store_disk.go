@@ -262,6 +262,26 @@ var storeDiskMutants = []mutant{
 		dir:  "store",
 	},
 	{
+		name:   "store/writers-beside-an-added-index",
+		breaks: "Writers wait while an index is added: objects that are written beside would be missing in it.",
+		file:   "store/internal/intake/apply.go",
+		old:    `for in.Front.Lock(); in.paused != nil; in.Front.Lock() {`,
+		new:    `for in.Front.Lock(); false; in.Front.Lock() {`,
+		test:   "TestWritersWaitForAnAddedIndex",
+		dir:    "store",
+	},
+	{
+		name:   "store/half-built-index-added",
+		breaks: "An index that could not be built to its end is not added.",
+		file:   "store/index_build.go",
+		old: `	defer c.mu.Unlock()
+	c.dropIndexesLocked(names)
+`,
+		new: `	defer c.mu.Unlock()
+`,
+		test: "TestAddIndexersThatFailsInTheMiddle",
+	},
+	{
 		name:   "store/index-scan-not-verified",
 		breaks: "A scan looks one key past its range, so that an entry moved by damage is noticed.",
 		file:   "store/internal/index/view.go",

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
@@ -43,41 +44,30 @@ type Record struct {
 	Renewed map[string][]string // what the terms in the indexes that are built have to be
 }
 
-// Builder builds the indexes of a collection, and tells look-ups that wait for an index how that goes. The zero value
-// is ready to use.
+// Builder is the state of the pass that builds the indexes that are not ready when a process starts. Look-ups in these
+// wait for it. The zero value is ready to use.
 type Builder struct {
 	mu      sync.Mutex
-	wanted  []string      // names of the indexes that are to be built; guarded by mu
-	running bool          // true while a goroutine builds indexes; guarded by mu
+	running bool          // true while a goroutine is in Run; guarded by mu
 	failure error         // error of the last attempt, until the next attempt begins; guarded by mu
 	changed chan struct{} // closed by Wake; nil if no look-up waits; guarded by mu
 }
 
-// Want sets the indexes that are to be built. It returns true if the caller has to start a goroutine that calls Run.
-func (b *Builder) Want(names []string) (start bool) {
+// Begin returns true if the caller has to start a goroutine that calls Run, because none is running.
+func (b *Builder) Begin() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wanted = names
-	if b.running || len(names) == 0 {
+	if b.running {
 		return false
 	}
 	b.running, b.failure = true, nil
 	return true
 }
 
-// next begins an attempt and returns the indexes to build. If there are none, the build has ended.
-func (b *Builder) next(set *Set) []string {
+// Report sets what Err returns and whether a goroutine is in Run, and wakes look-ups that wait.
+func (b *Builder) Report(err error, running bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.wanted = slices.DeleteFunc(slices.Clone(b.wanted), set.Ready)
-	b.running, b.failure = len(b.wanted) > 0, nil
-	return b.wanted
-}
-
-// Fail ends an attempt with an error; again says whether there will be another attempt.
-func (b *Builder) Fail(err error, again bool) {
-	b.mu.Lock()
-	b.failure, b.running = err, again
+	b.failure, b.running = err, running
 	b.mu.Unlock()
 	b.Wake()
 }
@@ -109,51 +99,54 @@ func (b *Builder) Changed() <-chan struct{} {
 	return b.changed
 }
 
-// Run builds the indexes that are wanted in one pass, and indexes that are added meanwhile in the next, until none is
-// left, an attempt has failed for good, or ctx ends. Call it in a goroutine of its own whenever Want says so.
-func (b *Builder) Run(ctx context.Context, r Records, log logr.Logger) {
-	retry := retryMin
-	for {
-		names := b.next(r.Set())
-		if len(names) == 0 {
-			return
-		}
-		log := log.WithValues("indexes", names)
-		err := ctx.Err()
-		if err == nil {
-			err = build(ctx, r, names, log)
-		}
+// Run builds the indexes that are not ready in one pass. It tries again until it has succeeded, an attempt has failed
+// for good, or ctx ends. Call it in a goroutine of its own whenever Begin says so. building is locked during each
+// attempt.
+func (b *Builder) Run(ctx context.Context, r Records, building patient.Mutex, log logr.Logger) {
+	for retry := retryMin; ; retry = min(2*retry, retryMax) {
+		names, err := attempt(ctx, r, building, log)
 		switch {
 		case err == nil:
-			retry = retryMin
-			continue
+			b.Report(nil, false)
+			return
 		case ctx.Err() != nil:
-			b.Fail(boltfile.ErrClosed, false)
+			b.Report(boltfile.ErrClosed, false)
 			return
 		case r.Final(err):
-			log.Error(err, "Indexes are not built; look-ups in them fail")
-			b.Fail(err, false)
+			log.Error(err, "Indexes are not built; look-ups in them fail", "indexes", names)
+			b.Report(err, false)
 			return
 		}
-		log.Error(err, "Building indexes failed, will try again", "after", retry)
-		b.Fail(err, true)
+		log.Error(err, "Building indexes failed, will try again", "indexes", names, "after", retry)
+		b.Report(err, true)
 		select {
 		case <-time.After(retry):
 		case <-ctx.Done():
 		}
-		retry = min(2*retry, retryMax)
+		b.Report(nil, true)
 	}
 }
 
-// build gives every record its terms in the named indexes, page by page, and then marks the indexes ready.
-func build(ctx context.Context, r Records, names []string, log logr.Logger) error {
+// attempt builds the indexes that are not ready, and returns their names.
+func attempt(ctx context.Context, r Records, building patient.Mutex, log logr.Logger) (names []string, err error) {
+	if err := building.LockContext(ctx); err != nil {
+		return nil, err
+	}
+	defer building.Unlock()
+	if names = r.Set().Unready(); len(names) == 0 {
+		return nil, ctx.Err()
+	}
+	return names, Build(ctx, r, names, log)
+}
+
+// Build gives every record its terms in the named indexes, page by page, and then marks the indexes ready.
+func Build(ctx context.Context, r Records, names []string, log logr.Logger) error {
 	for after, more := "", true; more; {
-		var records []Record
-		var err error
-		if records, more, err = r.Page(ctx, after); err != nil {
+		records, m, err := r.Page(ctx, after)
+		if err != nil {
 			return err
 		}
-		if len(records) == 0 {
+		if more = m; len(records) == 0 {
 			break
 		}
 		after = records[len(records)-1].Key

@@ -11,9 +11,9 @@
 // answers look-ups: in each it opens a View, which lays the writes of the memtable over the entries. In a sealed
 // collection values are stored as tokens; see Sealing.
 //
-// A Builder makes the entries of indexes that are not ready from the records of a collection (Records), a page in a
-// transaction; look-ups wait on its Changed. An index that a process has not used is marked (Entries.Idle), and dropped
-// if the next process does not use it either.
+// Build makes the entries of indexes that are not ready from the records of a collection (Records), a page in a
+// transaction. At a start a Builder does so, and look-ups wait on its Changed. An index that a process has not used is
+// marked (Entries.Idle), and dropped if the next process does not use it either.
 //
 // The package starts no goroutine. It calls index functions under no lock and in no transaction, and a function that
 // fails or panics is an error. The methods of a Builder may be called by any number of goroutines; a View is valid in

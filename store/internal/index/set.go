@@ -91,11 +91,18 @@ func (s *Set) WithReady(names ...string) *Set {
 	return &next
 }
 
-// Replacing returns a copy of the set that takes the place of other: what was indexed with other is out of date.
-func (s *Set) Replacing(other *Set) *Set {
-	next := *s
-	next.generation, next.failed = other.generation+1, other.failed
-	return &next
+// Without returns a copy of the set without the named indexes.
+func (s *Set) Without(names []string) *Set {
+	next := &Set{
+		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: maps.Clone(s.ready),
+		generation: s.generation + 1, failed: s.failed,
+	}
+	for _, name := range names {
+		delete(next.funcs, name)
+		delete(next.versions, name)
+		delete(next.ready, name)
+	}
+	return next
 }
 
 // Err returns why a stored object is not in an index; nil if all are.

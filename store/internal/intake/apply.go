@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,14 +108,19 @@ func (in *Intake) number(writes []*memtable.Write) {
 // errIndexesChanged says that index functions were added after the terms of a write were computed.
 var errIndexesChanged = errors.New("the indexes have changed")
 
-// lockFront locks front for writes whose index terms were computed with set. It fails if the collection accepts no
-// writes, or with errIndexesChanged if index functions were added since.
+// lockFront locks front for writes whose index terms were computed with set, after the end of a Pause. It fails if ctx
+// ends, if the collection accepts no writes, or with errIndexesChanged if index functions were added since.
 func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(), err error) {
-	if err := in.pause.wait(ctx); err != nil {
-		return nil, err
+	for in.Front.Lock(); in.paused != nil; in.Front.Lock() {
+		paused := in.paused
+		in.Front.Unlock()
+		select {
+		case <-paused:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	in.Front.Lock()
-	switch err = in.Back.TakesIn(); {
+	switch err = cmp.Or(ctx.Err(), in.Back.TakesIn()); {
 	case err != nil:
 	case set.Generation() != in.Set.Load().Generation():
 		err = errIndexesChanged

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store/history"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/index"
@@ -29,10 +30,15 @@ type Intake struct {
 	// them.
 	History *history.Window
 
+	// Indexing is held while indexes are built or added, which call index functions: these must not add others. Nothing
+	// else takes it, so neither readers nor writers wait for it.
+	Indexing patient.Mutex
 	// Set holds the index functions. Writes that were indexed with another set are indexed again before they are put.
 	Set atomic.Pointer[index.Set]
 	// Front is held while writes are put into the back. Nobody waits for the disk while holding it.
 	Front sync.Mutex
+	// paused is closed at the end of the Pause; nil if there is none. Guarded by Front.
+	paused chan struct{}
 	// writes is how many were put; guarded by Front.
 	writes uint64
 	// replacing is the open replacement, or nil; guarded by Front.
@@ -41,8 +47,6 @@ type Intake struct {
 	// has been told of them. Only the open replacement uses it.
 	unheard  map[string]struct{}
 	reported atomic.Bool // true once changes of objects have been reported in this process
-
-	pause pause // makes writers wait; waited for before any lock is taken
 }
 
 // Back is the other half of a collection, which holds the objects: in a file with a memtable over it, or in memory
@@ -103,20 +107,19 @@ func (in *Intake) IndexFunc(name string) (cache.IndexFunc, error) { return in.Se
 // KeyOf returns the key of an object.
 func (in *Intake) KeyOf(obj any) (string, error) { return in.KeyFunc(obj) }
 
-// patience is how many times AddIndexers tries to catch up with concurrent writes before it makes writers wait.
-const patience = 3
-
-// UntilAdded calls add until it returns true or an error. add computes terms under no lock, and returns false if
-// something was written since. After patience rounds writers have to wait.
-func (in *Intake) UntilAdded(add func() (done bool, err error)) error {
-	for round := 0; ; round++ {
-		if round == patience {
-			defer in.pause.begin()()
-		}
-		done, err := add()
-		if done || err != nil {
-			return err
-		}
+// Pause makes writers wait, under no lock, until resume is called. When Pause returns no write is under way. The caller
+// holds Indexing.
+func (in *Intake) Pause() (resume func()) {
+	paused := make(chan struct{})
+	set := func(to chan struct{}) {
+		in.Front.Lock()
+		in.paused = to
+		in.Front.Unlock()
+	}
+	set(paused)
+	return func() {
+		set(nil)
+		close(paused)
 	}
 }
 

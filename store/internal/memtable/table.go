@@ -190,33 +190,3 @@ func getWrite(tree *btree.BTree[*Write], key string) *Write {
 
 // All returns everything that is pending, in key order.
 func (o *Table[I]) All() []*Write { return o.Capture(nil, func() {}).After("", 0) }
-
-// Covered reports whether there are terms for everything that is pending.
-func (o *Table[I]) Covered(terms map[*Write]map[string][]string) bool {
-	complete := true
-	for _, x := range o.All() {
-		_, ok := terms[x]
-		complete = complete && (ok || x.Del)
-	}
-	return complete
-}
-
-// Reterm gives every pending write the terms that were computed for it, while nothing is put or committed. It returns
-// by how many bytes the table has grown.
-func (o *Table[I]) Reterm(terms map[*Write]map[string][]string) (grown int) {
-	next := New[I]()
-	for _, x := range o.All() {
-		y := *x
-		if !x.Del {
-			y.Terms = terms[x]
-		}
-		next.tree.ReplaceOrInsert(&y)
-		next.bytes += y.Size()
-		next.indexLocked(&y)
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	before := o.bytes
-	o.tree, o.index, o.bytes, o.shared = next.tree, next.index, next.bytes, nil
-	return o.bytes - before
-}

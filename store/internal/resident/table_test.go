@@ -111,17 +111,3 @@ func TestTableReaders(t *testing.T) {
 		})
 	}
 }
-
-// TestMoreTermsForgetOldStates checks that computed terms are kept for the current states only.
-func TestMoreTermsForgetOldStates(t *testing.T) {
-	termsOf := func(string, any) map[string][]string { return map[string][]string{"x": {"v"}} }
-	table := resident.NewTable()
-	var terms resident.MoreTerms
-	for i := range 10 {
-		table.Apply([]*memtable.Write{write("a", fmt.Sprint(i)), write("b", "1")})
-		terms = table.MoreTerms(termsOf, terms)
-	}
-	if len(terms) != 2 || !table.AddTerms([]string{"x"}, terms) {
-		t.Errorf("terms of %d states", len(terms))
-	}
-}

@@ -6,9 +6,9 @@ import "maps"
 // without a lock.
 type MoreTerms map[*State]map[string][]string
 
-// MoreTerms returns the terms of all objects. It takes those that known has, and calls termsOf for the others, under no
-// lock. termsOf leaves out an index whose function fails.
-func (t *Table) MoreTerms(termsOf func(key string, obj any) map[string][]string, known MoreTerms) MoreTerms {
+// MoreTerms returns the terms of all objects, by termsOf, which it calls under no lock. termsOf leaves out an index
+// whose function fails.
+func (t *Table) MoreTerms(termsOf func(key string, obj any) map[string][]string) MoreTerms {
 	var keys []string
 	var states []*State
 	t.Each("", func(key string, s *State) bool {
@@ -17,11 +17,7 @@ func (t *Table) MoreTerms(termsOf func(key string, obj any) map[string][]string,
 	})
 	terms := make(MoreTerms, len(states))
 	for i, s := range states {
-		have, ok := known[s]
-		if !ok {
-			have = termsOf(keys[i], s.Obj)
-		}
-		terms[s] = have
+		terms[s] = termsOf(keys[i], s.Obj)
 	}
 	return terms
 }
