@@ -18,8 +18,8 @@ import (
 // events, the server may have been rewound unnoticed by the rewind check, or the file may have lost objects. Objects
 // that differ are compared again once the watch has reached the list's resourceVersion, because most differences are
 // changes whose event has not come yet. If objects still differ, the reflector lists everything and compares bodies,
-// and handlers are told of the differences: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. Each
-// repaired object is an audit.Incident in Status.
+// and handlers are told of the differences: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. The
+// report and the log name up to ten of the objects, and Status.Incidents counts the audit.
 //
 // Audit lists by Options.ListMetadata, or else whole objects, 500 at a time. It makes requests for a twentieth of the
 // time at most, so 100,000 objects take some minutes. First it verifies the file, unless that was done within the hour,
@@ -97,16 +97,4 @@ func (a audited) Relist(rewound bool) {
 		reason = reflector.ReasonAhead
 	}
 	a.i.currentReflector().Relist(reason)
-}
-
-// auditedList describes a list that is made for that reason to the auditor.
-func auditedList(reason reflector.Reason, since string) audit.List {
-	l := audit.List{Reason: string(reason), Since: since}
-	switch reason {
-	case reflector.ReasonAudit:
-		l.Cause = audit.CauseAudit
-	case reflector.ReasonDamaged:
-		l.Cause = audit.CauseDamaged
-	}
-	return l
 }

@@ -13,7 +13,6 @@ const (
 	openAPIEvery     = time.Hour        // how often the hash of the schema is read
 	openAPIJitter    = 10 * time.Minute // and how much later at most
 	auditPage        = 500              // objects in a request of an audit
-	maxFindings      = 100              // of an audit, that are reported
 	backlogObjects   = 500              // that are read for a handler at a time
 	mergeThreshold   = 1024             // calls that wait before updates of an object are told as one
 	crashPause       = time.Second      // after a handler has panicked

@@ -237,9 +237,9 @@
 // Options.AuditEvery compare the UID and resourceVersion of every object with the server's, by lists of metadata
 // ([requests.ListMetadata]) at a gentle rate, and verify the file; see package informer/audit. If objects differ,
 // everything is listed and bodies are compared. Handlers get the differences, a delete with a
-// cache.DeletedFinalStateUnknown. Status.Incidents has the cause, keys and resourceVersions; package metrics counts
-// them, and the log has a line. An audit does not notice a body that changes under its resourceVersion (a new default
-// of a CRD); Options.OpenAPIHash does.
+// cache.DeletedFinalStateUnknown. Status.Incidents and package metrics count such audits, and the log has a line that
+// names up to ten keys. An audit does not notice a body that changes under its resourceVersion (a new default of a
+// CRD); Options.OpenAPIHash does.
 //
 // An event that contradicts the stored objects shows a restored server without an audit: a MODIFIED or DELETED of an
 // object that is not stored, or an event about another object under the same key. Then everything is listed, for

@@ -30,7 +30,7 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 		if err == nil {
 			p.list, p.cold, p.rewrites, p.listBegun = list, !info.Complete, s.options.Rewrite, true
 			p.listReason = s.reason
-			p.auditor.ListBegun(auditedList(s.reason, info.ResourceVersion))
+			p.auditor.ListBegun(s.reason == reflector.ReasonDamaged)
 		}
 		return entry.Result{}, err
 	}, p.tellListed)
@@ -74,10 +74,7 @@ func (p *loop) unlessVoid(attempt func() (entry.Result, error)) func() (entry.Re
 	}
 }
 
-func (p *loop) tellListed(changes []entry.Change) {
-	p.auditor.Listed(changes)
-	p.tell(changes, true)
-}
+func (p *loop) tellListed(changes []entry.Change) { p.tell(changes, true) }
 
 // finishList commits the list and, after each transaction, tells the handlers its changes, which need not all fit in
 // memory at once. Between transactions deltasMu is free, and the store has what the handlers have been told. The store
@@ -109,7 +106,7 @@ func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 		p.sync.saving++
 		p.savers.Go(func() { p.saveFirstList(ctx) })
 	}
-	p.auditor.ListEnded(ctx)
+	p.auditor.ListEnded()
 	if p.o.SyncPolicy == Disk {
 		p.sync.complete()
 	}

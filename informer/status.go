@@ -66,10 +66,9 @@ type Status struct {
 	// option is not set, the server does not permit the request, or the ListerWatcher cannot look up single objects. It
 	// also says if the server ignores the shard selector (Reflector.Unsharded), so that the reflector filters by shard.
 	Unguarded []string
-	// Incidents lists the last repaired objects that had been lost or changed without an event; newest first, 10 at most.
-	// IncidentTotals counts all of this run.
-	Incidents      []audit.Incident
-	IncidentTotals map[audit.Cause]int
+	// Incidents counts the audits of this run that found stored objects to differ from the server's, and the lists of
+	// objects that the file had lost.
+	Incidents map[audit.Cause]int
 	// Audit is the status of the last audit; see Informer.Audit.
 	Audit audit.Status
 	// Pending is the number of objects that have been received but not stored yet.
@@ -118,10 +117,10 @@ func (i *Informer) Status() Status {
 		Encoding:      shared.encoding.String(),
 		Skipped:       int(shared.skipped.Load()),
 		Audit:         shared.auditor.Status(),
+		Incidents:     shared.auditor.Incidents(),
 	}
 	s.Persistent = s.NotPersistent == ""
 	s.Source, s.SourceSince, s.SourceChanges = i.sources.status()
-	s.Incidents, s.IncidentTotals = shared.auditor.Incidents()
 	storeErr, commitErr := shared.health.errs()
 	s.Rewriting = shared.health.rewritingNow()
 	if r := shared.currentReflector(); r != nil {

@@ -66,7 +66,7 @@ func TestEachReasonHasALabel(t *testing.T) {
 			t.Errorf("the note %s is not among entry.NoteKinds, or not in docs/metrics.md", kind)
 		}
 	}
-	for _, cause := range constants(t, "../informer/audit/incident.go", "Cause") {
+	for _, cause := range constants(t, "../informer/audit/auditor.go", "Cause") {
 		if !slices.Contains(audit.Causes(), audit.Cause(cause)) || !strings.Contains(string(doc), cause) {
 			t.Errorf("the cause %s is not among those that are counted, or not in docs/troubleshooting.md", cause)
 		}

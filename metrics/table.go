@@ -104,7 +104,7 @@ var table = []metric{
 	counterOf("larder_incidents_total", "Times that stored objects were not what the API server has, and were repaired, "+
 		"by what noticed it.", "cause", func(s *informer.Status, send send) {
 		for _, cause := range audit.Causes() {
-			send(float64(s.IncidentTotals[cause]), string(cause))
+			send(float64(s.Incidents[cause]), string(cause))
 		}
 	}),
 	gaugeOf("larder_seeded", "1 if the informer has begun with a seed, 0 if a seed would not do; none if it has not "+

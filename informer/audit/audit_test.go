@@ -72,7 +72,7 @@ func (w *world) Relist(rewound bool) {
 		reason = "rewound"
 	}
 	w.relists = append(w.relists, reason)
-	w.auditor.ListBegun(audit.List{Reason: reason, Cause: audit.CauseAudit})
+	w.auditor.ListBegun(false)
 	var changes []entry.Change
 	for key, ref := range w.stored {
 		if !slices.ContainsFunc(w.server, func(p *corev1.Pod) bool { return entry.RefOf(p).Key == key }) {
@@ -91,9 +91,8 @@ func (w *world) Relist(rewound bool) {
 			changes = append(changes, entry.Change{Type: cache.Updated, Key: now.Key, Old: old, OldRef: before, New: p})
 		}
 	}
-	w.auditor.Listed(changes)
 	w.auditor.Changed(changes)
-	w.auditor.ListEnded(context.Background())
+	w.auditor.ListEnded()
 }
 
 func pod(key, uid, rv string) *corev1.Pod {
@@ -151,7 +150,7 @@ func TestAudit(t *testing.T) {
 		"missing": {
 			pods:    3,
 			prepare: func(w *world) { delete(w.stored, "a/0001") },
-			found:   []string{"Missing a/0001"}, relists: []string{"audit"},
+			found:   []string{"a/0001"}, relists: []string{"audit"},
 		},
 		"ghosts on both sides of a page": {
 			pods: 1200,
@@ -160,12 +159,12 @@ func TestAudit(t *testing.T) {
 					w.stored[key] = entry.ObjectRef{Key: key, UID: "x", ResourceVersion: "20"}
 				}
 			},
-			found: []string{"Ghost a/0499x", "Ghost a/0500x", "Ghost z/9"}, relists: []string{"audit"},
+			found: []string{"a/0499x", "a/0500x", "z/9"}, relists: []string{"audit"},
 		},
 		"another object": {
 			pods:    2,
 			prepare: func(w *world) { w.stored["a/0000"] = entry.ObjectRef{Key: "a/0000", UID: "old", ResourceVersion: "5"} },
-			found:   []string{"OtherObject a/0000"}, relists: []string{"audit"},
+			found:   []string{"a/0000"}, relists: []string{"audit"},
 		},
 		"newer here than the page": {
 			pods: 2,
@@ -197,65 +196,17 @@ func TestAudit(t *testing.T) {
 				if !errors.Is(err, test.err) {
 					t.Fatalf("%v, want %v", err, test.err)
 				}
-				var found []string
-				for _, f := range report.Findings {
-					found = append(found, string(f.Kind)+" "+f.Key)
-				}
-				slices.Sort(found)
-				if !slices.Equal(found, test.found) || !slices.Equal(w.relists, test.relists) ||
+				if !slices.Equal(report.Keys, test.found) || !slices.Equal(w.relists, test.relists) ||
 					report.Listed != (len(test.relists) > 0) {
-					t.Errorf("found %q, relists %q, %+v; want %q, %q", found, w.relists, report, test.found, test.relists)
+					t.Errorf("relists %q, %+v; want %q, %q", w.relists, report, test.found, test.relists)
 				}
-				newest, totals := w.auditor.Incidents()
-				if want := min(1, len(test.found)); len(newest) != want || totals[audit.CauseAudit] != want {
-					t.Errorf("%d incidents, %v", len(newest), totals)
+				if n := w.auditor.Incidents()[audit.CauseAudit]; n != min(1, len(test.found)) {
+					t.Errorf("%d incidents", n)
 				}
 				if s := w.auditor.Status(); s.Running || s.Ended.IsZero() || !errors.Is(s.Err, test.err) {
 					t.Errorf("status %+v", s)
 				}
 			})
 		})
-	}
-}
-
-func updated(key, before, after string) entry.Change {
-	return entry.Change{Type: cache.Updated, Key: key, Old: pod(key, "u", before), New: pod(key, "u", after),
-		OldRef: entry.ObjectRef{Key: key, UID: "u", ResourceVersion: before}}
-}
-
-// TestListOfAnAudit: what an audit did not suspect has changed meanwhile, but for a body under the same
-// resourceVersion.
-func TestListOfAnAudit(t *testing.T) {
-	a := audit.New(audit.Options{Description: "pods", Clock: clock.RealClock{}})
-	a.ListBegun(audit.List{Reason: "test", Cause: audit.CauseAudit})
-	a.Listed([]entry.Change{
-		updated("a/1", "1", "2"),
-		updated("a/2", "1", "1"),
-	})
-	a.ListEnded(t.Context())
-	newest, _ := a.Incidents()
-	if len(newest) != 1 || len(newest[0].Findings) != 1 || newest[0].Findings[0].Key != "a/2" {
-		t.Errorf("%+v", newest)
-	}
-}
-
-// TestFindingsAsText is what logs and the command line say.
-func TestFindingsAsText(t *testing.T) {
-	ref := func(uid, rv string) entry.ObjectRef {
-		return entry.ObjectRef{Key: "a/1", UID: uid, ResourceVersion: rv}
-	}
-	none := entry.ObjectRef{}
-	for _, f := range []audit.Finding{
-		{Kind: audit.Missing, Stored: none, Server: ref("u", "9")},
-		{Kind: audit.Ghost, Stored: ref("u", "5"), Server: none},
-		{Kind: audit.Differs, Stored: ref("u", "5"), Server: ref("u", "9")},
-		{Kind: audit.OtherObject, Stored: ref("u", "5"), Server: ref("v", "9")},
-		{Kind: audit.Differs, Stored: ref("", ""), Server: ref("v", "9")},
-		{Kind: audit.Differs, Stored: ref("v", "9"), Server: ref("v", "9")},
-	} {
-		f.Key = "a/1"
-		if s := f.String(); !strings.HasPrefix(s, "a/1: ") || f.Server.ResourceVersion != "" && !strings.Contains(s, "9") {
-			t.Errorf("%+v: %q", f, s)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -65,15 +64,29 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
+// Cause is how it was noticed that stored objects were wrong or missing.
+type Cause string
+
+// The causes.
+const (
+	// CauseAudit: an audit compared them with the server's; see informer.Informer.Audit.
+	CauseAudit Cause = "Audit"
+	// CauseDamaged: the file had lost some of them.
+	CauseDamaged Cause = "Damaged"
+)
+
+// Causes returns every cause.
+func Causes() []Cause { return []Cause{CauseAudit, CauseDamaged} }
+
+// maxKeys is how many keys a Report names.
+const maxKeys = 10
+
 // Report is the result of an audit.
 type Report struct {
 	// Objects is the number of objects that the server had. Suspects is the number of objects, of the server or stored,
-	// that still differed when the stream had reached the server's state.
+	// that still differed when the stream had reached the server's state. Keys has the keys of the first ten of them.
 	Objects, Suspects int
-	// Findings has the first 100 objects that were repaired, and More is the number of further ones. They are also in
-	// Status.Incidents of the informer.
-	Findings []Finding
-	More     int
+	Keys              []string
 	// Listed is true if the audit requested a list, because objects differed, and that list was stored.
 	Listed bool
 	Took   time.Duration
@@ -97,8 +110,8 @@ type Auditor struct {
 	run       context.Context // context of the informer's run; nil before Start; guarded by mu, like all fields below
 	status    Status
 	noted     noted
-	list      foundByList
-	incidents incidents
+	damaged   bool          // whether the list that is being received brings back objects that the file has lost
+	incidents map[Cause]int // see Incidents
 	// due has the channels of awaitList that wait for the next list, and taking those that wait for the current list.
 	due, taking []chan struct{}
 }
@@ -128,8 +141,7 @@ func (a *Auditor) Run(ctx context.Context) {
 		case err != nil:
 			logger.Error(err, "An audit was not completed", "objects", report.Objects)
 		default:
-			logger.V(2).Info("Audited", "objects", report.Objects, "suspects", report.Suspects,
-				"findings", len(report.Findings)+report.More, "took", report.Took)
+			logger.V(2).Info("Audited", "objects", report.Objects, "suspects", report.Suspects, "took", report.Took)
 		}
 	}
 }
@@ -142,34 +154,32 @@ func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	case <-ctx.Done():
 		return Report{}, fmt.Errorf("audit of %s: %w", a.o.Description, context.Cause(ctx))
 	}
-	begun, before := a.o.Clock.Now(), a.begin()
+	begun := a.o.Clock.Now()
+	a.begin()
 	s := &scan{Auditor: a}
 	err := s.run(ctx)
 	if err != nil {
 		err = fmt.Errorf("audit of %s: %w", a.o.Description, err)
 	}
 	s.report.Took = a.o.Clock.Since(begun)
-	return a.end(s.report, before, err), err
+	a.end(s.report, err)
+	return s.report, err
 }
 
-// begin marks the audit as running, and returns the number of incidents so far.
-func (a *Auditor) begin() (incidents int) {
+// begin marks the audit as running.
+func (a *Auditor) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.status.Running = true
-	a.noted.begin()
-	return a.incidents.count()
+	a.noted.deleted = map[string]struct{}{}
 }
 
-// end adds the findings since begin to the report, and stores the result as the Status. before is the result of begin.
-func (a *Auditor) end(r Report, before int, err error) Report {
+// end stores the result of the audit as the Status.
+func (a *Auditor) end(r Report, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	f := a.incidents.since(before)
-	r.Findings, r.More = f.first, f.more
-	a.noted.end()
+	a.noted.deleted = nil
 	a.status = Status{Ended: a.o.Clock.Now(), Report: r, Err: err}
-	return r
 }
 
 // Status returns the newest audit.
@@ -179,11 +189,19 @@ func (a *Auditor) Status() Status {
 	return a.status
 }
 
-// Incidents returns the last ten incidents, newest first, and the total number of incidents by cause.
-func (a *Auditor) Incidents() (newest []Incident, totals map[Cause]int) {
+// Incidents returns how often stored objects were not what the server had: audits that found that, and lists of what
+// the file had lost.
+func (a *Auditor) Incidents() map[Cause]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.incidents.newest), maps.Clone(a.incidents.totals)
+	return maps.Clone(a.incidents)
+}
+
+func (a *Auditor) incidentLocked(cause Cause) {
+	if a.incidents == nil {
+		a.incidents = map[Cause]int{}
+	}
+	a.incidents[cause]++
 }
 
 func (a *Auditor) running() context.Context {

@@ -2,8 +2,8 @@
 // It finds differences that no watch corrects: an event that a proxy dropped, a rewound server that the reflector's
 // guards did not notice, a record that the file has lost. It does not repair them itself but requests a list.
 //
-// Call it by Informer.Audit or set informer.Options.AuditEvery. The results are a [Report] and the [Incident]s of
-// informer.Status. The rest of this page is for readers of the code.
+// Call it by Informer.Audit or set informer.Options.AuditEvery. The results are a [Report], a line in the log that
+// names up to ten keys, and a count in informer.Status.Incidents. The rest of this page is for readers of the code.
 //
 // # An audit
 //
@@ -15,10 +15,8 @@
 //
 // # What the informer tells
 //
-// The goroutine that writes the store reports to the Auditor what it has stored (Changed) and could not store
-// (Skipped), and when a list begins, is given up and ends. From the changes of a list the Auditor records an Incident:
-// suspects of an audit, every difference in a list that an audit requested, and objects that a damaged file had lost.
-// So an Incident says what was repaired, not what was suspected.
+// The goroutine that writes the store reports to the Auditor which objects it has deleted (Changed) and could not store
+// (Skipped), which are no suspects, and when a list begins, is given up and ends.
 //
 // # Ownership
 //

@@ -70,6 +70,9 @@ func (s *scan) run(ctx context.Context) error {
 	if due == equal {
 		return err
 	}
+	if s.report.Suspects > 0 {
+		s.found(ctx)
+	}
 	listed := s.awaitList()
 	s.o.Subject.Relist(due == rewound)
 	select {
@@ -178,9 +181,18 @@ func (s *scan) comparePage(ctx context.Context, p page, after, last string) erro
 	if err != nil {
 		return err
 	}
-	s.suspect(suspects)
 	s.report.Suspects += len(suspects)
+	s.report.Keys = append(s.report.Keys, suspects[:min(len(suspects), maxKeys-len(s.report.Keys))]...)
 	return nil
+}
+
+// found counts and logs that objects differ.
+func (s *scan) found(ctx context.Context) {
+	s.mu.Lock()
+	s.incidentLocked(CauseAudit)
+	s.mu.Unlock()
+	klog.FromContext(ctx).Info("Stored objects are not what the server has; listing again", "type", s.o.Description,
+		"objects", s.report.Suspects, "keys", s.report.Keys)
 }
 
 // catchUp waits until the stored state has reached the page's resourceVersion. It gives up after a live watch has not

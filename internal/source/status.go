@@ -202,22 +202,8 @@ type Live struct {
 	Optional bool `json:"optional,omitempty"`
 	// Trouble is Error without what differs between resources that have the same trouble. Empty is Error.
 	Trouble string `json:"trouble,omitempty"`
-	// Incidents are the newest objects that were not what the server has and have been repaired; the newest first, 10 at
-	// most. IncidentTotals counts all of this run by cause: see informer.Status.
-	Incidents      []Incident     `json:"incidents,omitempty"`
+	// IncidentTotals counts by cause how often objects were not what the server has: see informer.Status.Incidents.
 	IncidentTotals map[string]int `json:"incidentTotals,omitempty"`
-}
-
-// Incident is one repair of a collection.
-type Incident struct {
-	At    time.Time `json:"at"`
-	Cause string    `json:"cause"`
-	// Relist is the reason of the list that has repaired it; empty if single objects were fetched.
-	Relist string `json:"relist,omitempty"`
-	// Objects is how many were not what they should be, and Findings says of the first 100 what they were: keys, UIDs and
-	// resourceVersions.
-	Objects  int      `json:"objects"`
-	Findings []string `json:"findings"`
 }
 
 // RelistCount is the sum of l.Relists.

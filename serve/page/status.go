@@ -81,16 +81,6 @@ type Live struct {
 	Error string `json:"error,omitempty"`
 	// Unguarded are the changes of the server that would not be noticed, and why.
 	Unguarded []string `json:"unguarded,omitempty"`
-	// Incidents are the newest objects that were not what the server has and have been repaired, the newest first;
-	// IncidentTotals counts all by cause.
-	Incidents      []Incident     `json:"incidents,omitempty"`
+	// IncidentTotals counts by cause how often objects were not what the server has.
 	IncidentTotals map[string]int `json:"incidentTotals,omitempty"`
-}
-
-// Incident is one repair of a collection.
-type Incident struct {
-	At       time.Time `json:"at"`
-	Cause    string    `json:"cause"`
-	Objects  int       `json:"objects"`
-	Findings []string  `json:"findings,omitempty"`
 }

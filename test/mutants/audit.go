@@ -27,14 +27,12 @@ var auditMutants = []mutant{
 		test: "TestAudit",
 	},
 	{
-		name:   "audit/unsuspected-change-is-an-incident",
-		breaks: "A change that was under way while a list repaired something is no incident.",
-		file:   "informer/audit/found.go",
-		old: `			if differs && !suspect {
-				continue
-			}
+		name:   "audit/incident-not-counted",
+		breaks: "An audit that finds that objects differ is counted as an incident.",
+		file:   "informer/audit/scan.go",
+		old: `	s.incidentLocked(CauseAudit)
 `,
 		new:  ``,
-		test: "TestListOfAnAudit",
+		test: "TestAudit",
 	},
 }

@@ -91,11 +91,9 @@ var informerMutants = []mutant{
 		name:   "informer/rewritten-body-not-told",
 		breaks: "A body changed by a rewriting list is delivered, although its resourceVersion is the same.",
 		file:   "informer/list.go",
-		old: `	p.tell(changes, true)
-`,
-		new: `	p.tell(changes, false)
-`,
-		test: "TestAnotherBodyOfTheSameVersion",
+		old:    `{ p.tell(changes, true) }`,
+		new:    `{ p.tell(changes, false) }`,
+		test:   "TestAnotherBodyOfTheSameVersion",
 	},
 	{
 		name:   "informer/synced-when-dropped",

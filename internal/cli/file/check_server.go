@@ -37,7 +37,7 @@ func runAgainstServer(ctx context.Context, s command.IO, file *input.FromFlag, f
 	failed, repaired := false, 0
 	for _, a := range all {
 		failed = failed || a.Error != ""
-		repaired += a.Repaired()
+		repaired += a.Differ
 	}
 	if repaired > 0 {
 		fmt.Fprintf(s.Err,
@@ -85,12 +85,6 @@ func printAudits(s command.IO, all []source.Audited) error {
 		if a.Scope != "" {
 			what += " (" + a.Scope + ")"
 		}
-		for _, line := range a.Findings {
-			fmt.Fprintf(&out, "%s %s\n", what, line)
-		}
-		if a.More > 0 {
-			fmt.Fprintf(&out, "%s … and %d more\n", what, a.More)
-		}
 		fmt.Fprintf(&out, "%s: %s\n", what, verdict(a))
 	}
 	_, err := io.WriteString(s.Out, terminal.Visible(out.String()))
@@ -106,8 +100,12 @@ func verdict(a source.Audited) string {
 	case why != "":
 		return fmt.Sprintf("compared with the first %s of the server, not to the end: %s",
 			command.Counted(a.Objects, "object"), why)
-	case a.Repaired() > 0:
-		return fmt.Sprintf("%d repaired: %s", a.Repaired(), has)
+	case a.Differ > 0:
+		keys := strings.Join(a.Keys, ", ")
+		if more := a.Differ - len(a.Keys); more > 0 {
+			keys += fmt.Sprintf(" and %d more", more)
+		}
+		return fmt.Sprintf("%d repaired: %s; %s", a.Differ, keys, has)
 	}
 	return "ok: " + has
 }

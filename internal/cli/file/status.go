@@ -53,14 +53,7 @@ A second table lists the durable handlers that keep a place in the file.
 
   BEHIND   how many changes at most it has not acknowledged
   FAILING  how many keys it was told of and has not acknowledged
-
-A third table lists the newest incidents of the running sync: objects that differed from the server's, and have been
-repaired. -o json names them.
-
-  INCIDENT  Audit    a comparison with the server has found them; see larder check --against-server
-            Damaged  the file had lost them
-  AGE       how long ago that was
-  OBJECTS   how many they were`,
+`,
 		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := command.OnlyFile(&file.Path, "from", args); err != nil {
@@ -110,7 +103,7 @@ func printStatus(s command.IO, status source.Status) error {
 		return err
 	}
 	printErrors(s, status.Collections)
-	if err := errors.Join(printHandlers(s, status.Collections), printIncidents(s, status.Collections)); err != nil {
+	if err := printHandlers(s, status.Collections); err != nil {
 		return err
 	}
 	hintForbidden(s, status.Collections)
@@ -204,20 +197,6 @@ func furtherTable(s command.IO, rows [][]string, headers ...string) error {
 		t.Row(row...)
 	}
 	return t.Flush()
-}
-
-func printIncidents(s command.IO, collections []source.Collection) error {
-	var rows [][]string
-	for _, c := range collections {
-		if c.Live == nil {
-			continue
-		}
-		for _, inc := range c.Live.Incidents {
-			rows = append(rows, []string{inc.Cause, c.Named().String(), input.Scope(c), command.AgeOf(s.Now(), inc.At),
-				strconv.Itoa(inc.Objects)})
-		}
-	}
-	return furtherTable(s, rows, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
 }
 
 // colourOfState is that of a state, or a source, as tables have it.

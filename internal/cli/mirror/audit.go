@@ -22,7 +22,7 @@ const auditPatience = 10 * time.Second
 func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 	for _, mb := range m.all() {
 		a := source.Audited{Collection: mb.identity.ID(), Resource: mb.resource.String(),
-			Representation: string(mb.identity.Representation), Findings: []string{}}
+			Representation: string(mb.identity.Representation), Keys: []string{}}
 		if sc := input.Scope(source.NewCollection(entry.Info{Identity: mb.identity})); sc != "all" {
 			a.Scope = sc
 		}
@@ -30,10 +30,8 @@ func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		a.Objects, a.Listed, a.More = report.Objects, report.Listed, report.More
-		for _, f := range report.Findings {
-			a.Findings = append(a.Findings, f.String())
-		}
+		a.Objects, a.Listed, a.Differ = report.Objects, report.Listed, report.Suspects
+		a.Keys = append(a.Keys, report.Keys...)
 		if err != nil {
 			a.Error = err.Error()
 		}

@@ -21,7 +21,6 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/internal/cli/cluster"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
@@ -309,9 +308,9 @@ func (mb *member) collection() source.Collection {
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.Bodies.Bytes(),
 		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded,
-		Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{}, Seed: seeded(st.Seed),
+		IncidentTotals: map[string]int{}, Seed: seeded(st.Seed),
 	}
-	for cause, n := range st.IncidentTotals {
+	for cause, n := range st.Incidents {
 		live.IncidentTotals[string(cause)] = n
 	}
 	for reason, n := range st.Reflector.Relists {
@@ -325,15 +324,4 @@ func (mb *member) collection() source.Collection {
 	}
 	c.Live = &live
 	return c
-}
-
-func incidentsOf(newest []audit.Incident) (all []source.Incident) {
-	for _, inc := range newest {
-		i := source.Incident{At: inc.At, Cause: string(inc.Cause), Relist: inc.Reason, Objects: len(inc.Findings) + inc.More}
-		for _, f := range inc.Findings {
-			i.Findings = append(i.Findings, f.String())
-		}
-		all = append(all, i)
-	}
-	return all
 }

@@ -103,9 +103,5 @@ func pageCollection(now time.Time, c source.Collection) page.Collection {
 	if input.Forbidden(c) {
 		one.Live.Error = "" // Status.Forbidden has it
 	}
-	for _, i := range l.Incidents {
-		one.Live.Incidents = append(one.Live.Incidents,
-			page.Incident{At: i.At, Cause: i.Cause, Objects: i.Objects, Findings: i.Findings})
-	}
 	return one
 }

@@ -93,7 +93,6 @@ function overview(s, q, sortBy) {
       '(--serve-memory)', 'warn'),
     table(`${plural(total, 'object')} in ${plural(rows.length, 'collection')}`, columns, rows, { class: 'list' }),
     hidden > 0 && detail(q.q ? `${plural(hidden, 'other collection')}` : `${plural(hidden, 'empty kind')} hidden`),
-    mirror && incidents(s),
   ].filter(Boolean);
 }
 
@@ -134,21 +133,6 @@ function row(c, s) {
 function tone(c) {
   if (c.well) return 'ok';
   return c.live && c.live.error || !c.objects && !c.resourceVersion ? 'bad' : 'warn';
-}
-
-function incidents(s) {
-  const rows = [];
-  for (const c of s.collections) {
-    for (const i of (c.live && c.live.incidents) || []) {
-      rows.push(h('tr', null, h('td', { class: 'num', title: i.at }, age(i.at, s.now)),
-        h('th', { scope: 'row' }, kindName(c)), h('td', null, i.cause), h('td', { class: 'num' }, count(i.objects)),
-        h('td', null, (i.findings || []).slice(0, 10).map(detail))));
-    }
-  }
-  if (!rows.length) return null;
-  return h('section', null, h('h2', null, 'Incidents'),
-    h('p', null, 'Objects that were not what the server has, and have been repaired.'),
-    table('Incidents', [num('Age'), 'Resource', 'Cause', num('Objects'), 'Findings'], rows, { class: 'list' }));
 }
 
 // discovered are the kinds that discovery has.

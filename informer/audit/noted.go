@@ -1,0 +1,98 @@
+package audit
+
+import (
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// noted holds the keys that the running audit has to know about. The Auditor's mu guards it.
+type noted struct {
+	// deleted has the keys whose delete was stored since the audit began; nil while no audit runs.
+	deleted map[string]struct{}
+	// skipped has the keys of objects whose newest state could not be stored. It is kept between audits.
+	skipped map[string]struct{}
+}
+
+// maxNoted bounds deleted and skipped. A key beyond the bound may make an audit request a list that is not needed.
+const maxNoted = 100_000
+
+func note(keys map[string]struct{}, key string) {
+	if len(keys) < maxNoted {
+		keys[key] = struct{}{}
+	}
+}
+
+// Skipped records that the newest state of an object could not be stored, so that audits do not report it as missing.
+func (a *Auditor) Skipped(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.noted.skipped == nil {
+		a.noted.skipped = map[string]struct{}{}
+	}
+	note(a.noted.skipped, key)
+}
+
+// Changed records changes that have been stored.
+func (a *Auditor) Changed(changes []entry.Change) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range changes {
+		delete(a.noted.skipped, c.Key)
+		if c.Type == cache.Deleted && a.noted.deleted != nil {
+			note(a.noted.deleted, c.Key)
+		}
+	}
+}
+
+func (a *Auditor) isDeleted(key string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.noted.deleted[key]
+	return ok
+}
+
+func (a *Auditor) isSkipped(key string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.noted.skipped[key]
+	return ok
+}
+
+// awaitList returns a channel that is closed once a list that begins after this call has been stored.
+func (a *Auditor) awaitList() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := make(chan struct{})
+	a.due = append(a.due, c)
+	return c
+}
+
+// ListBegun records that a list has begun. damaged says that it brings back objects that the file has lost. Whoever
+// called awaitList before waits for the end of this list.
+func (a *Auditor) ListBegun(damaged bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.damaged = damaged
+	a.taking, a.due = append(a.taking, a.due...), nil
+}
+
+// ListGivenUp records that the list was aborted. Whoever waits for it waits for the next list instead.
+func (a *Auditor) ListGivenUp() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.due, a.taking = append(a.taking, a.due...), nil
+}
+
+// ListEnded records that the list is stored.
+func (a *Auditor) ListEnded() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.damaged {
+		a.incidentLocked(CauseDamaged)
+	}
+	for _, c := range a.taking {
+		close(c)
+	}
+	a.taking, a.damaged = nil, false
+}
