@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -27,7 +28,7 @@ func newVersion(s command.IO) *cobra.Command {
 // versionText is the version with what it was built by and for, from which commit, and the formats that it writes.
 func versionText() string {
 	return fmt.Sprintf("larder %s (%s, %s/%s)\ncommit %s\nstore format %d, snapshot format %d",
-		command.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit(), store.FormatVersion,
+		source.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit(), store.FormatVersion,
 		snapshot.FormatVersion)
 }
 

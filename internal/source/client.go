@@ -1,8 +1,10 @@
 package source
 
 import (
-	"bytes"
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/larder-dev/larder/entry"
@@ -22,21 +25,28 @@ var errBroken = errors.New("the sync that holds the store stopped while it was a
 // ErrNoAnswer: who listens on the socket does not answer. The process may be stopped, or stuck.
 var ErrNoAnswer = errors.New("no answer")
 
-// pingFor is how long a sync may take to say who it is, which needs neither its store nor its server. One that is
-// stopped is connected to all the same: the kernel does that.
-const pingFor = 3 * time.Second
+const (
+	// answerWithin is how long a sync may take to say who it is, which needs neither its store nor its server. One that is
+	// stopped is connected to all the same: the kernel does that.
+	answerWithin = 3 * time.Second
+	// A watch asks that so often, and gives a sync up that did not answer so many times in a row: half a minute.
+	askEvery = 7 * time.Second
+	askTimes = 3
+	// agent is how the User-Agent of a request begins; the version follows.
+	agent = "larder/"
+)
 
 // Client is the sync that holds a store, as a Source, and what it does with its store when it is asked.
 type Client struct {
-	http *http.Client
-	// pulseEvery is how often a watch looks whether the sync has said something.
-	pulseEvery time.Duration
+	http                   *http.Client
+	answerWithin, askEvery time.Duration
 }
 
 // Dial returns a client of the sync that listens on the socket of a store, and a description of that process. It fails
-// with ErrStranger if the process belongs to another user, and gives up after a few seconds; ctx bounds it further.
+// with ErrStranger if the process belongs to another user, with ErrOtherVersion, and, after a few seconds, with
+// ErrNoAnswer; ctx bounds it further.
 func Dial(ctx context.Context, storePath string) (*Client, Sync, error) {
-	return dialWithin(ctx, storePath, pingFor)
+	return dialWithin(ctx, storePath, answerWithin)
 }
 
 func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*Client, Sync, error) {
@@ -44,46 +54,52 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	if err != nil {
 		return nil, Sync{}, err
 	}
-	c := &Client{pulseEvery: pulseEvery, http: &http.Client{Transport: &http.Transport{
+	c := &Client{answerWithin: atMost, askEvery: askEvery, http: &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket, storePath) },
-		DisableCompression: true,
+		DisableCompression: true, ReadBufferSize: maxTrailer, // a trailer is taken as far as it fits
 	}}}
-	limited, cancel := context.WithTimeout(ctx, atMost)
-	defer cancel()
-	s, err := askFor[Sync](limited, c, http.MethodGet, pathPing)
+	s, err := c.who(ctx)
 	if err != nil {
 		_ = c.Close()
-		if limited.Err() != nil && ctx.Err() == nil {
-			err = fmt.Errorf("%w in %s", ErrNoAnswer, atMost)
-		}
 		return nil, Sync{}, err
 	}
 	return c, s, nil
 }
 
+// who returns the sync's description of itself.
+func (c *Client) who(ctx context.Context) (Sync, error) {
+	limited, cancel := context.WithTimeout(ctx, c.answerWithin)
+	defer cancel()
+	s, err := askFor[Sync](limited, c, http.MethodGet, pathSync, nothing{})
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w in %s", ErrNoAnswer, c.answerWithin)
+	}
+	return s, err
+}
+
 // Status implements Source.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	return askFor[Status](ctx, c, http.MethodGet, pathStatus)
+	return askFor[Status](ctx, c, http.MethodGet, pathStatus, nothing{})
 }
 
 // Check implements Source.
 func (c *Client) Check(ctx context.Context) (store.Report, error) {
-	return askFor[store.Report](ctx, c, http.MethodGet, pathCheck)
+	return askFor[store.Report](ctx, c, http.MethodGet, pathCheck, nothing{})
 }
 
 // Compact has the sync write its file anew without free pages.
 func (c *Client) Compact(ctx context.Context) (store.Compacted, error) {
-	return askFor[store.Compacted](ctx, c, http.MethodPost, pathCompact)
+	return askFor[store.Compacted](ctx, c, http.MethodPost, pathCompact, nothing{})
 }
 
 // Rekey has the sync seal its file anew, with its own keys; see File.Rekey.
 func (c *Client) Rekey(ctx context.Context, key string) (store.Compacted, error) {
-	return askFor[store.Compacted](ctx, c, http.MethodPost, pathRekey+"?"+url.Values{paramKey: {key}}.Encode())
+	return askFor[store.Compacted](ctx, c, http.MethodPost, pathRekey, key)
 }
 
 // Audit has the sync compare its collections with the server. It takes minutes for a large cluster.
 func (c *Client) Audit(ctx context.Context) ([]Audited, error) {
-	return askFor[[]Audited](ctx, c, http.MethodPost, pathAudit)
+	return askFor[[]Audited](ctx, c, http.MethodPost, pathAudit, nothing{})
 }
 
 // Close implements Source.
@@ -94,80 +110,151 @@ func (c *Client) Close() error {
 
 // Entries implements Source.
 func (c *Client) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
-	in, err := c.stream(ctx, http.MethodGet, pathEntries+"?"+WatchQuery{Query: q}.values().Encode(), nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }() // it was only read
-	for got := 0; ; got++ {
-		f, err := in.next()
-		switch {
-		case err != nil:
-			return err
-		case f.Entry != nil:
-			if err := fn(*f.Entry); err != nil {
-				return err
-			}
-		case f.End == nil || f.End.Entries != got:
-			return errBroken
-		case f.End.Unreadable != nil:
-			return f.End.Unreadable
-		default:
+	return receive(ctx, c, pathRecords, q, fn)
+}
+
+// Log implements Logger.
+func (c *Client) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error) {
+	err = receive(ctx, c, pathChanges, q, func(l Logged) error {
+		if l.Type == Bookmark {
+			from = l.Time
 			return nil
 		}
-	}
+		return fn(l)
+	})
+	return from, err
 }
 
 // Snapshot returns a snapshot of the store as the sync streams it, not encrypted. An error that the sync met is the
 // reader's.
 func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, error) {
-	text, err := json.Marshal(r)
+	resp, err := c.send(ctx, http.MethodPost, pathSnapshot, r)
 	if err != nil {
 		return nil, err
 	}
-	return c.stream(ctx, http.MethodPost, pathSnapshot, bytes.NewReader(text))
+	return &body{ctx, resp}, nil
+}
+
+// Watch implements Watcher.
+func (c *Client) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
+	if err := q.check(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { c.watchSync(ctx, cancel) })
+	defer wg.Wait()
+	defer cancel(nil)
+	return causeOr(ctx, receive(ctx, c, pathWatch, q, fn))
+}
+
+// watchSync ends a watch with ErrSilent when the sync does not answer any more. It returns when ctx ends.
+func (c *Client) watchSync(ctx context.Context, end context.CancelCauseFunc) {
+	for failed := 0; failed < askTimes; failed++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(c.askEvery):
+		}
+		if _, err := c.who(ctx); err == nil {
+			failed = -1
+		}
+	}
+	end(ErrSilent)
+}
+
+// causeOr is why ctx has ended, or err if it has not.
+func causeOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // askFor returns what an answer in JSON has.
-func askFor[T any](ctx context.Context, c *Client, method, path string) (answer T, err error) {
-	body, err := c.send(ctx, method, path, nil)
+func askFor[T any](ctx context.Context, c *Client, method, path string, q any) (answer T, err error) {
+	resp, err := c.send(ctx, method, path, q)
 	if err != nil {
 		return answer, err
 	}
-	defer func() { _ = body.Close() }() // it was only read
-	if err := json.NewDecoder(body).Decode(&answer); err != nil {
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return answer, broken(ctx, err)
 	}
 	return answer, nil
 }
 
-// stream returns the frames of an answer.
-func (c *Client) stream(ctx context.Context, method, path string, body io.Reader) (*frames, error) {
-	in, err := c.send(ctx, method, path, body)
+// receive calls fn with each value of a stream. It fails with the error that the sync has met, and with errBroken if
+// the answer is not whole.
+func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(T) error) error {
+	resp, err := c.send(ctx, http.MethodGet, path, q)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return newFrames(ctx, in), nil
+	in := &body{ctx, resp}
+	defer func() { _ = in.Close() }() // it was only read
+	dec := gob.NewDecoder(bufio.NewReaderSize(in, streamBuffer))
+	for {
+		var value T
+		if err := dec.Decode(&value); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := fn(value); err != nil {
+			return err
+		}
+	}
 }
 
-// send returns the body of an answer with status 200. The host is a filler: the dialer knows where to go.
-func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://larder"+path, body)
+// send returns an answer with status 200. The host is a filler: the dialer knows where to go.
+func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Response, error) {
+	text, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
+	query := url.Values{paramQuery: {string(text)}}
+	req, err := http.NewRequestWithContext(ctx, method, "http://larder"+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", agent+Version())
 	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode == http.StatusOK {
-		return resp.Body, nil
+	if err != nil || resp.StatusCode == http.StatusOK {
+		return resp, err
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
-	var e errorBody
-	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&e)
-	return nil, remoteError(resp.StatusCode, e)
+	var f failure
+	if json.NewDecoder(io.LimitReader(resp.Body, maxTrailer)).Decode(&f) != nil || f.err() == nil {
+		f = failure{Code: codeOtherVersion, Error: fmt.Sprintf("the sync that holds the store answers %s with %s: it is "+
+			"another version than larder %s; run both of one version", path, resp.Status, Version())}
+	}
+	return nil, f.err()
 }
+
+// body is the body of a stream. Its end is an error unless the trailer says that all was sent.
+type body struct {
+	ctx  context.Context
+	resp *http.Response
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.resp.Body.Read(p)
+	if errors.Is(err, io.EOF) {
+		var end failure
+		if err = json.Unmarshal([]byte(b.resp.Trailer.Get(trailerEnd)), &end); err == nil {
+			return n, cmp.Or(end.err(), io.EOF)
+		}
+	}
+	if err != nil {
+		err = broken(b.ctx, err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error { return b.resp.Body.Close() }
 
 func broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

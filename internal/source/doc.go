@@ -12,23 +12,27 @@
 //
 // # Protocol
 //
-// HTTP/1.1 over the socket that [SocketPath] names. Answers in JSON, to GET, and to POST where it says so:
+// HTTP/1.1 over the socket that [SocketPath] names. The parameter q has what is asked for, in JSON. POST changes
+// something or takes long.
 //
-//	/v1/ping      Sync
-//	/v1/status    Status
-//	/v1/check     store.Report
-//	/v1/compact   store.Compacted; POST, since it writes the file anew
-//	/v1/audit     [Audited…]; POST: all is compared with the server, and what differs is repaired
-//	/v1/rekey     store.Compacted; POST: all is sealed anew
+//	GET  /larder/v2/sync      Sync
+//	GET  /larder/v2/status    Status
+//	GET  /larder/v2/check     store.Report
+//	POST /larder/v2/compact   store.Compacted: the file is written anew
+//	POST /larder/v2/rekey     store.Compacted: all is sealed anew; q is the id of the key
+//	POST /larder/v2/audit     [Audited…]: all is compared with the server, and what differs is repaired
+//	GET  /larder/v2/records   entry.Entry for each that the Query q selects, in key order, with the stored payload
+//	GET  /larder/v2/changes   Logged for each that the LogQuery q selects; the last is a Bookmark
+//	GET  /larder/v2/watch     Event for each change, of the WatchQuery q, until the client ends it
+//	POST /larder/v2/snapshot  a snapshot of the store, not encrypted, of the SaveRequest q
 //
-// An answer other than 200 has the body {"error":"…"}, and perhaps a "code" that says what kind of error it is.
+// The first six are answered in JSON, the next three with a stream of values in gob, the last with a file. An answer
+// other than 200 has an error in JSON: {"error":"…"} and perhaps a "code" that says what kind it is. A stream ends with
+// the trailer Larder-End, which has the error, or {}; one that ends otherwise is broken. A process of another version
+// of the protocol does not know the path: its answer names both versions.
 //
-// Streamed answers are frames in gob. The last one has End, or Failure with the error; an answer that ends otherwise is
-// broken. The query holds the fields of WatchQuery.
-//
-//	/v1/entries   Entry for each entry that the query selects, in key order; End has their number, and what is damaged
-//	/v1/watch     Event for each change until somebody ends it, and Beat every ten seconds
-//	/v1/snapshot  Data: a snapshot of the store, not encrypted; POST with a SaveRequest
+// A client may pause for as long as it likes, as a pager does. Memory is a page and a buffer for each. A watch asks
+// beside its stream who the sync is, to notice one that is stopped.
 //
 // # Order, consistency, ownership
 //

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -32,7 +30,7 @@ type LogQuery struct {
 	Selector, Fields string
 	// Matches selects objects by their keys; nil selects all. Only LogAll uses it: Newest then counts the selected
 	// objects.
-	Matches func(key string) bool
+	Matches func(key string) bool `json:"-"`
 }
 
 // Logged is an object that has changed, as it was left.
@@ -184,71 +182,6 @@ func (f *File) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from
 		}
 		if at = p.End; !p.More {
 			return from, nil
-		}
-	}
-}
-
-func (q LogQuery) values() url.Values {
-	v := url.Values{paramCollection: {q.Collection}, paramSince: {q.Since.Format(time.RFC3339Nano)},
-		paramNewest: {strconv.Itoa(q.Newest)}, paramSelector: {q.Selector}, paramFields: {q.Fields}}
-	if q.After != nil {
-		v.Set(paramAfter, strconv.FormatUint(*q.After, 10))
-	}
-	return v
-}
-
-func logQueryOf(v url.Values) (q LogQuery, err error) {
-	q = LogQuery{Collection: v.Get(paramCollection), Selector: v.Get(paramSelector), Fields: v.Get(paramFields)}
-	if text := v.Get(paramAfter); text != "" {
-		after, err := strconv.ParseUint(text, 10, 64)
-		q.After = &after
-		return q, err
-	}
-	if text := v.Get(paramNewest); text != "" {
-		if q.Newest, err = strconv.Atoi(text); err != nil {
-			return q, err
-		}
-	}
-	q.Since, err = time.Parse(time.RFC3339Nano, v.Get(paramSince))
-	return q, err
-}
-
-// log streams what has changed.
-func (s *Server) log(w http.ResponseWriter, r *http.Request) {
-	st := newStream(w)
-	q, err := logQueryOf(r.URL.Query())
-	if err != nil {
-		st.end(ending{}, err)
-		return
-	}
-	end := ending{}
-	end.From, err = s.holder.Log(r.Context(), q, func(l Logged) error {
-		end.Entries++
-		return st.send(frame{Logged: &l}, false)
-	})
-	st.end(end, err)
-}
-
-// Log implements Logger.
-func (c *Client) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error) {
-	in, err := c.stream(ctx, http.MethodGet, pathLog+"?"+q.values().Encode(), nil)
-	if err != nil {
-		return from, err
-	}
-	defer func() { _ = in.Close() }() // it was only read
-	for got := 0; ; got++ {
-		f, err := in.next()
-		switch {
-		case err != nil:
-			return from, err
-		case f.Logged != nil:
-			if err := fn(*f.Logged); err != nil {
-				return from, err
-			}
-		case f.End == nil || f.End.Entries != got:
-			return from, errBroken
-		default:
-			return f.End.From, nil
 		}
 	}
 }

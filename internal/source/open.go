@@ -107,8 +107,11 @@ func either(
 		if err == nil || !errors.Is(err, store.ErrLocked) {
 			return src, nil, err
 		}
-		if src, dialErr = dialSync(); dialErr == nil {
+		switch src, dialErr = dialSync(); {
+		case dialErr == nil:
 			return src, nil, nil
+		case errors.Is(dialErr, ErrOtherVersion):
+			return nil, nil, dialErr
 		}
 		if !time.Now().Before(deadline) {
 			return nil, dialErr, nil

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
-	"time"
+	"strings"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
@@ -14,145 +12,95 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// The protocol's paths.
+// The paths. prefix has the version of the protocol: a process with another one answers 404.
 const (
-	pathPing     = "/v1/ping"
-	pathStatus   = "/v1/status"
-	pathCheck    = "/v1/check"
-	pathEntries  = "/v1/entries"
-	pathCompact  = "/v1/compact"
-	pathAudit    = "/v1/audit"
-	pathWatch    = "/v1/watch"
-	pathLog      = "/v1/log"
-	pathSnapshot = "/v1/snapshot"
-	pathRekey    = "/v1/rekey"
+	prefix       = "/larder/v2/"
+	pathSync     = prefix + "sync"
+	pathStatus   = prefix + "status"
+	pathCheck    = prefix + "check"
+	pathCompact  = prefix + "compact"
+	pathRekey    = prefix + "rekey"
+	pathAudit    = prefix + "audit"
+	pathRecords  = prefix + "records"
+	pathWatch    = prefix + "watch"
+	pathChanges  = prefix + "changes"
+	pathSnapshot = prefix + "snapshot"
+
+	// paramQuery is the parameter that has what is asked for, in JSON.
+	paramQuery = "q"
+	// trailerEnd is the trailer of a stream that has how it ended: a failure in JSON. maxTrailer is its size at most, in
+	// bytes: 20 lines of an UnreadableError with the longest keys.
+	trailerEnd = "Larder-End"
+	maxTrailer = 1 << 20
 )
 
-// frame is one message of a streamed answer. One field is set, and End or Failure in the last frame.
-type frame struct {
-	Entry *entry.Entry
-	Event *Event
-	// Logged is one that has changed.
-	Logged *Logged
-	// Data is a part of a snapshot.
-	Data []byte
-	// Beat says that the sync is there, when there is nothing else to say.
-	Beat    bool
-	End     *ending
-	Failure *errorBody
+// failure is an error as it is sent: the body of an answer other than 200, and the trailer of a stream. The zero value
+// is no error.
+type failure struct {
+	Error string `json:"error,omitempty"`
+	// Code is the kind of the error, if the client has to know it; see codes.
+	Code string `json:"code,omitempty"`
+	// Since and Unreadable are the error itself if it is one of these.
+	Since      *consumer.SinceError `json:"since,omitempty"`
+	Unreadable *UnreadableError     `json:"unreadable,omitempty"`
 }
 
-// ending is the end of a whole answer.
-type ending struct {
-	// Entries is the number of entries, or of Logged, sent.
-	Entries int
-	// Unreadable is what could not be read; nil if all could.
-	Unreadable *UnreadableError
-	// From is what Logger.Log returns.
-	From time.Time
-}
-
-// errorBody is the body of an answer other than 200.
-type errorBody struct {
-	Error string `json:"error"`
-	// Code is the kind of the error, if the client is to know it; see codes. Since is that of codeSince.
-	Code  string               `json:"code,omitempty"`
-	Since *consumer.SinceError `json:"since,omitempty"`
-}
-
-// Names of the fields of Query and WatchQuery in the URL.
-const (
-	paramCollection = "collection"
-	paramNamespace  = "namespace"
-	paramName       = "name"
-	paramSelector   = "selector"
-	paramFields     = "fields"
-	paramKeys       = "keys"
-	paramList       = "list"
-	paramOmit       = "omitManagedFields"
-	paramSince      = "since"
-	paramAfter      = "after"
-	paramNewest     = "newest"
-	// paramKey is the id of the key to seal with.
-	paramKey = "key"
-)
-
-func (q WatchQuery) values() url.Values {
-	v := url.Values{}
-	for name, value := range map[string]string{
-		paramCollection: q.Collection, paramNamespace: q.Namespace, paramName: q.Name, paramSelector: q.Selector,
-		paramFields: q.Fields, paramKeys: strconv.FormatBool(q.KeysOnly), paramList: strconv.FormatBool(q.List),
-		paramOmit: strconv.FormatBool(q.OmitManagedFields),
-	} {
-		v.Set(name, value)
-	}
-	if q.Since != nil {
-		v.Set(paramSince, strconv.FormatUint(*q.Since, 10))
-	}
-	return v
-}
-
-func queryOf(v url.Values) (WatchQuery, error) {
-	q := WatchQuery{List: v.Get(paramList) == "true", Query: Query{
-		Collection: v.Get(paramCollection), Namespace: v.Get(paramNamespace), Name: v.Get(paramName),
-		Selector: v.Get(paramSelector), Fields: v.Get(paramFields), KeysOnly: v.Get(paramKeys) == "true",
-		OmitManagedFields: v.Get(paramOmit) == "true",
-	}}
-	if s := v.Get(paramSince); s != "" {
-		since, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			return q, err
-		}
-		q.Since = &since
-	}
-	return q, nil
-}
+// ErrOtherVersion: the sync that holds the store and this program are of different versions of Larder, which do not
+// understand each other.
+var ErrOtherVersion = errors.New("another version of larder")
 
 // codes are the errors as they are sent. No error is two of them.
 var codes = map[string]error{
 	"noCollection": ErrNoCollection, "notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping,
 	"notKept": consumer.ErrNotKept, "damaged": entry.ErrDamaged, "sealed": seal.ErrSealed,
-	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible,
+	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible, codeOtherVersion: ErrOtherVersion,
 }
 
-// codeSince is that of a *consumer.SinceError.
-const codeSince = "since"
-
-// newErrorBody returns an error as it is sent.
-func newErrorBody(err error) *errorBody {
-	b := &errorBody{Error: err.Error()}
-	if errors.As(err, &b.Since) {
-		b.Code = codeSince
-		return b
-	}
-	for code, is := range codes {
-		if errors.Is(err, is) {
-			b.Code = code
+// newFailure returns an error as it is sent; nil is the zero value.
+func newFailure(err error) (f failure) {
+	switch {
+	case err == nil, errors.As(err, &f.Unreadable):
+		return f
+	case errors.As(err, &f.Since):
+	default:
+		for code, is := range codes {
+			if errors.Is(err, is) {
+				f.Code = code
+			}
 		}
 	}
-	return b
+	f.Error = err.Error()
+	return f
 }
 
-// err returns the error that was sent.
-func (b errorBody) err() error {
-	switch is := codes[b.Code]; {
-	case b.Code == codeSince && b.Since != nil:
-		return &wireError{message: b.Error, is: b.Since}
-	case is != nil:
-		return &wireError{message: b.Error, is: is}
+// err returns the error that was sent, or nil.
+func (f failure) err() error {
+	is := codes[f.Code]
+	if f.Since != nil {
+		is = f.Since
 	}
-	return fmt.Errorf("the running sync answers: %s", b.Error)
-}
-
-// remoteError is the error of an answer other than 200.
-func remoteError(status int, body errorBody) error {
 	switch {
-	case body.Error != "":
-		return body.err()
-	case status == http.StatusNotFound:
-		return errors.New("the running sync does not know the request: it is another version of larder")
+	case f.Unreadable != nil:
+		return f.Unreadable
+	case is != nil:
+		return &wireError{message: f.Error, is: is}
+	case f.Error != "":
+		return fmt.Errorf("the running sync answers: %s", f.Error)
 	}
-	return errorBody{Error: "HTTP status " + http.StatusText(status)}.err()
+	return nil
+}
+
+// codeOtherVersion is that of ErrOtherVersion.
+const codeOtherVersion = "otherVersion"
+
+// unknownPath is the answer to a path of another version of the protocol.
+func unknownPath(sync Sync, r *http.Request) failure {
+	client, isLarder := strings.CutPrefix(r.UserAgent(), agent)
+	if !isLarder {
+		client = "of another version"
+	}
+	return failure{Code: codeOtherVersion, Error: fmt.Sprintf("the sync that holds the store is larder %s, and has no %s "+
+		"for larder %s: run both of one version", sync.Version, r.URL.Path, client)}
 }
 
 // wireError has a message that already contains the text of is.

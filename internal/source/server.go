@@ -1,7 +1,10 @@
 package source
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,12 +19,13 @@ import (
 )
 
 const (
-	// readHeaderTimeout bounds how long a client may take to ask.
+	// readHeaderTimeout bounds how long a client may take to ask, and idleTimeout how long its connection is kept.
 	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = time.Minute
 	// drainTimeout is how long Close lets answers that are under way finish.
 	drainTimeout = 2 * time.Second
-	// beatEvery is how long a watch says nothing at most.
-	beatEvery = 10 * time.Second
+	// streamBuffer is how many bytes of a stream are written and read at a time.
+	streamBuffer = 64 << 10
 )
 
 // Holder is a process that has a store open for writing, as a Server asks it.
@@ -41,15 +45,11 @@ type Holder interface {
 
 // Server answers the commands for the process that holds the store.
 type Server struct {
-	holder Holder
-	sync   Sync
 	http   *http.Server
 	cancel context.CancelFunc
 	// ending ends with Close, before cancel is called: watches, which never end by themselves, end then.
 	ending context.Context
 	end    context.CancelFunc
-	// beatEvery is how long a watch says nothing at most.
-	beatEvery time.Duration
 	// serving is done when Serve has returned, handlers when no request is being answered.
 	serving  sync.WaitGroup
 	handlers sync.WaitGroup
@@ -57,26 +57,42 @@ type Server struct {
 
 // NewServer returns a server of h, which must outlive it; sync describes this process. It starts nothing.
 func NewServer(h Holder, sync Sync) *Server {
-	s := &Server{holder: h, sync: sync, beatEvery: beatEvery}
+	s := &Server{}
 	s.ending, s.end = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
-	answer(mux, "GET "+pathPing, func(*http.Request) (Sync, error) { return sync, nil })
-	answer(mux, "GET "+pathStatus, func(r *http.Request) (Status, error) {
-		status, err := h.Status(r.Context())
+	answer(mux, "GET "+pathSync, func(context.Context, nothing) (Sync, error) { return sync, nil })
+	answer(mux, "GET "+pathStatus, func(ctx context.Context, _ nothing) (Status, error) {
+		status, err := h.Status(ctx)
 		status.Sync = &sync
 		return status, err
 	})
-	answer(mux, "GET "+pathCheck, func(r *http.Request) (store.Report, error) { return h.Check(r.Context()) })
-	answer(mux, "POST "+pathCompact, func(r *http.Request) (store.Compacted, error) { return h.Compact(r.Context()) })
-	answer(mux, "POST "+pathAudit, func(r *http.Request) ([]Audited, error) { return h.Audit(r.Context()) })
-	answer(mux, "POST "+pathRekey, func(r *http.Request) (store.Compacted, error) {
-		return h.Rekey(r.Context(), r.URL.Query().Get(paramKey))
+	answer(mux, "GET "+pathCheck, func(ctx context.Context, _ nothing) (store.Report, error) { return h.Check(ctx) })
+	answer(mux, "POST "+pathCompact, func(ctx context.Context, _ nothing) (store.Compacted, error) {
+		return h.Compact(ctx)
 	})
-	mux.HandleFunc("GET "+pathEntries, s.entries)
-	mux.HandleFunc("GET "+pathWatch, s.watch)
-	mux.HandleFunc("GET "+pathLog, s.log)
-	mux.HandleFunc("POST "+pathSnapshot, s.snapshot)
-	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout}
+	answer(mux, "POST "+pathAudit, func(ctx context.Context, _ nothing) ([]Audited, error) { return h.Audit(ctx) })
+	answer(mux, "POST "+pathRekey, h.Rekey)
+	stream(mux, "GET "+pathRecords, func(ctx context.Context, q Query, out *output) error {
+		return h.Entries(ctx, q, func(e entry.Entry) error { return out.send(e, false) })
+	})
+	stream(mux, "GET "+pathChanges, func(ctx context.Context, q LogQuery, out *output) error {
+		from, err := h.Log(ctx, q, func(l Logged) error { return out.send(l, false) })
+		return errors.Join(err, out.send(Logged{Type: Bookmark, Time: from}, false))
+	})
+	stream(mux, "GET "+pathWatch, func(ctx context.Context, q WatchQuery, out *output) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(s.ending, func() { cancel(ErrStopping) })()
+		return cmp.Or(h.Watch(ctx, q, func(e Event) error { return out.send(e, e.Type == Bookmark) }), ErrStopping)
+	})
+	stream(mux, "POST "+pathSnapshot, func(ctx context.Context, r SaveRequest, out *output) error {
+		r.Larder = sync.Version
+		return h.Save(ctx, out.buffer, r)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusNotFound, unknownPath(sync, r))
+	})
+	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout}
 	return s
 }
 
@@ -115,82 +131,81 @@ func (s *Server) track(next http.Handler) http.Handler {
 	})
 }
 
+// nothing is what a request asks for whose path says it all.
+type nothing struct{}
+
+// queryOf returns what a request asks for.
+func queryOf[Q any](r *http.Request) (q Q, err error) {
+	text := r.URL.Query().Get(paramQuery)
+	if text == "" {
+		return q, nil
+	}
+	if err := json.Unmarshal([]byte(text), &q); err != nil {
+		return q, fmt.Errorf("the request cannot be read: %w", err)
+	}
+	return q, nil
+}
+
 // answer has the requests of a pattern answered in JSON.
-func answer[T any](mux *http.ServeMux, pattern string, ask func(*http.Request) (T, error)) {
+func answer[Q, T any](mux *http.ServeMux, pattern string, ask func(context.Context, Q) (T, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		var body any
-		body, err := ask(r)
-		w.Header().Set("Content-Type", "application/json")
+		q, err := queryOf[Q](r)
+		var value any
+		if err == nil {
+			value, err = ask(r.Context(), q)
+		}
 		if err != nil {
-			body = newErrorBody(err)
-			w.WriteHeader(http.StatusInternalServerError)
+			writeJSON(w, http.StatusInternalServerError, newFailure(err))
+			return
 		}
-		_ = json.NewEncoder(w).Encode(body) // a client that has gone notices it
+		writeJSON(w, http.StatusOK, value)
 	})
 }
 
-func (s *Server) entries(w http.ResponseWriter, r *http.Request) {
-	st := newStream(w)
-	q, err := queryOf(r.URL.Query())
-	if err != nil {
-		st.end(ending{}, err)
-		return
-	}
-	end := ending{}
-	err = s.holder.Entries(r.Context(), q.Query, func(e entry.Entry) error {
-		end.Entries++
-		return st.send(frame{Entry: &e}, false)
-	})
-	if errors.As(err, &end.Unreadable) {
-		err = nil
-	}
-	st.end(end, err)
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value) // a client that has gone notices it
 }
 
-// watch streams until the client goes, the watch ends, or the server is closed.
-func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
-	st := newStream(w)
-	q, err := queryOf(r.URL.Query())
-	if err != nil {
-		st.end(ending{}, err)
-		return
-	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(s.ending, func() { cancel(ErrStopping) })()
-	beats := time.NewTicker(s.beatEvery)
-	defer beats.Stop()
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-beats.C:
-				if st.send(frame{Beat: true}, true) != nil {
-					cancel(nil) // the client has gone
-				}
-			}
+// stream has the requests of a pattern answered with what write sends. How that has ended is in the trailer.
+func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Context, Q, *output) error) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", trailerEnd)
+		out := newOutput(w)
+		q, err := queryOf[Q](r)
+		if err == nil {
+			err = write(r.Context(), q, out)
+		}
+		if out.buffer.Flush() != nil {
+			return // the client has gone
+		}
+		end, err := json.Marshal(newFailure(err))
+		if err == nil {
+			w.Header().Set(trailerEnd, string(end))
 		}
 	})
-	err = s.holder.Watch(ctx, q, func(e Event) error { return st.send(frame{Event: &e}, e.Type == Bookmark) })
-	cancel(nil)
-	wg.Wait()
-	if err == nil {
-		err = ErrStopping
-	}
-	st.end(ending{}, err)
 }
 
-func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
-	st := newStream(w)
-	var req SaveRequest
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&req)
-	if err != nil {
-		err = fmt.Errorf("the request cannot be read: %w", err)
-	} else {
-		req.Larder = s.sync.Version
-		err = s.holder.Save(r.Context(), st, req)
+// output is the body of a stream.
+type output struct {
+	control *http.ResponseController
+	buffer  *bufio.Writer
+	enc     *gob.Encoder // writes to buffer
+}
+
+func newOutput(w http.ResponseWriter) *output {
+	buffer := bufio.NewWriterSize(w, streamBuffer)
+	return &output{http.NewResponseController(w), buffer, gob.NewEncoder(buffer)}
+}
+
+// send writes a value, in gob. The client has it after a flush at the latest.
+func (o *output) send(value any, flush bool) error {
+	if err := o.enc.Encode(value); err != nil || !flush {
+		return err
 	}
-	st.end(ending{}, err)
+	if err := o.buffer.Flush(); err != nil {
+		return err
+	}
+	return o.control.Flush()
 }

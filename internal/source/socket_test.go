@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,40 +160,67 @@ func TestCloseBreaksOffAStalledReader(t *testing.T) {
 	}
 }
 
-// An answer that ends early but in good order is not taken for the whole either.
+// TestAnswerWithoutEnd checks that an answer that ends early but in good order is not taken for the whole.
 func TestAnswerWithoutEnd(t *testing.T) {
-	for name, sent := range map[string][]frame{
-		"no end":      {{Entry: &entry.Entry{Key: "a/x"}}},
-		"wrong count": {{Entry: &entry.Entry{Key: "a/x"}}, {End: &ending{Entries: 2}}},
-		"empty":       nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "s")
-			l, err := net.Listen("unix", mustSocketPath(t, path))
-			if err != nil {
-				t.Fatal(err)
-			}
-			server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == pathPing {
-					_, _ = w.Write([]byte(`{"pid":1}`))
-					return
-				}
-				st := newStream(w)
-				for _, f := range sent {
-					_ = st.send(f, true)
-				}
-			})}
-			go func() { _ = server.Serve(l) }()
-			defer server.Close()
-			client, _, err := Dial(context.Background(), path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
-			if _, err := collect(context.Background(), client, Query{Collection: "c"}); !errors.Is(err, errBroken) {
-				t.Errorf("got %v, want errBroken", err)
-			}
-		})
+	server := &fakeSync{other: func(w http.ResponseWriter, _ *http.Request) {
+		_ = newOutput(w).send(entry.Entry{Key: "a/x"}, true)
+	}}
+	if _, err := collect(t.Context(), server.dial(t), Query{Collection: "c"}); !errors.Is(err, errBroken) {
+		t.Errorf("got %v, want errBroken", err)
+	}
+}
+
+// fakeSync listens beside a store. It says once who it is, and answers with sync when it is asked again; other answers
+// all other requests.
+type fakeSync struct{ sync, other http.HandlerFunc }
+
+// dial returns a client.
+func (f *fakeSync) dial(t *testing.T) *Client {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", mustSocketPath(t, path))
+	must(t, err)
+	var asked atomic.Bool
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != pathSync:
+			f.other(w, r)
+			return
+		case asked.Swap(true):
+			f.sync(w, r)
+		}
+		_, _ = w.Write([]byte(`{"pid":1}`))
+	})}
+	go func() { _ = server.Serve(l) }()
+	client, _, err := Dial(t.Context(), path)
+	must(t, err)
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = server.Close()
+	})
+	return client
+}
+
+// TestAnotherVersion checks that a sync and a client of different protocols name both versions.
+func TestAnotherVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := Listen(path)
+	must(t, err)
+	server := NewServer(&fakeSource{}, me)
+	server.Start(l)
+	defer server.Close()
+	client, _, err := Dial(t.Context(), path)
+	must(t, err)
+	defer client.Close()
+	_, err = client.send(t.Context(), http.MethodGet, "/larder/v99/records", nothing{})
+	for _, name := range []string{me.Version, Version(), "/larder/v99/records"} {
+		if !errors.Is(err, ErrOtherVersion) || !strings.Contains(err.Error(), name) {
+			t.Errorf("a client of a later version: %v, without %s", err, name)
+		}
+	}
+	older := (&fakeSync{other: http.NotFound}).dial(t)
+	if _, err := older.Status(t.Context()); !errors.Is(err, ErrOtherVersion) || !strings.Contains(err.Error(), Version()) {
+		t.Errorf("a sync of an earlier version: %v", err)
 	}
 }
 

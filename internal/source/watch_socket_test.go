@@ -3,9 +3,7 @@ package source
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -155,82 +153,39 @@ func TestDeadClientOfAWatch(t *testing.T) {
 	<-ended
 }
 
-// A sync that does not say anything any more is noticed; one that says that it is there is not given up.
+// TestDeadSyncOfAWatch checks that a watch of a sync that does not answer any more ends, and that one of a sync that
+// answers goes on although nothing happens.
 func TestDeadSyncOfAWatch(t *testing.T) {
-	for _, beats := range []bool{false, true} {
-		path := filepath.Join(t.TempDir(), "s")
-		l, err := net.Listen("unix", mustSocketPath(t, path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		gone := make(chan struct{})
-		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == pathPing {
-				_, _ = rw.Write([]byte(`{"pid":1}`))
+	for _, alive := range []bool{false, true} {
+		asked, enough := make(chan struct{}, 100), make(chan struct{})
+		server := &fakeSync{sync: func(w http.ResponseWriter, r *http.Request) {
+			if alive {
+				asked <- struct{}{}
 				return
 			}
-			st := newStream(rw)
-			_ = st.send(frame{Event: &Event{Type: Bookmark, Seq: 1}}, true)
-			for beats {
-				select {
-				case <-r.Context().Done():
-					return
-				case <-time.After(time.Millisecond):
-					_ = st.send(frame{Beat: true}, true)
+			<-enough
+		}, other: func(w http.ResponseWriter, r *http.Request) {
+			_ = newOutput(w).send(Event{Type: Bookmark, Seq: 1}, true)
+			<-r.Context().Done()
+		}}
+		client := server.dial(t)
+		client.askEvery = time.Millisecond
+		ctx, cancel := context.WithCancelCause(t.Context())
+		want := errStop
+		if alive {
+			go func() {
+				for range 3 * askTimes {
+					<-asked
 				}
-			}
-			<-gone
-		})}
-		go func() { _ = server.Serve(l) }()
-		client, _, err := Dial(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client.pulseEvery = 20 * time.Millisecond
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 400*time.Millisecond, errStop)
-		want := ErrSilent
-		if beats {
-			want = errStop
+				cancel(errStop)
+			}()
 		} else {
-			ctx = t.Context()
+			client.answerWithin, want = time.Millisecond, ErrSilent
 		}
 		if _, err := watchUntil(ctx, client, WatchQuery{}, ""); !errors.Is(err, want) {
-			t.Errorf("beats %t: %v", beats, err)
+			t.Errorf("alive %t: %v", alive, err)
 		}
-		cancel()
-		close(gone)
-		_ = client.Close()
-		_ = server.Close()
-	}
-}
-
-// A server says that it is there.
-func TestWatchBeats(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := NewServer(&fakeSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}}, me)
-	server.beatEvery = time.Millisecond
-	server.Start(l)
-	client, _, err := Dial(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := client.stream(t.Context(), http.MethodGet, pathWatch, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f, err := in.next(); err != nil || !f.Beat {
-		t.Errorf("%+v, %v", f, err)
-	}
-	_ = in.Close()
-	_ = client.Close()
-	if err := server.Close(); err != nil {
-		t.Error(err)
+		cancel(nil)
+		close(enough)
 	}
 }

@@ -66,6 +66,14 @@ var cliMutants = []mutant{
 		test:   "TestChoose",
 	},
 	{
+		name:   "cli/answer-without-end",
+		breaks: "A stream of a sync that does not end with its trailer is an error.",
+		file:   "internal/source/client.go",
+		old:    `&end); err == nil {`,
+		new:    `&end); true {`,
+		test:   "TestAnswerWithoutEnd",
+	},
+	{
 		name:   "cli/status-without-notes",
 		breaks: "The status of a collection has its known defects.",
 		file:   "internal/source/status.go",

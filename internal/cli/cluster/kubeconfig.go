@@ -13,6 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/larder-dev/larder/internal/cli/command"
+	"github.com/larder-dev/larder/internal/source"
 )
 
 // Limits of requests to the server, per resource. A mirror makes few; the
@@ -45,7 +46,7 @@ func Config(flags *Flags) (*rest.Config, error) {
 		return nil, noCluster(raw, files)
 	}
 	config = rest.CopyConfig(config)
-	config.UserAgent = "larder/" + command.Version()
+	config.UserAgent = "larder/" + source.Version()
 	config.WarningHandler = rest.NoWarnings{} // of deprecated resources, which nobody here can do anything about
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"

@@ -138,7 +138,10 @@ func (c compaction) do(ctx context.Context) (store.Compacted, error) {
 		return done, err
 	}
 	client, _, dialErr := source.Dial(ctx, c.path)
-	if dialErr != nil {
+	switch {
+	case errors.Is(dialErr, source.ErrOtherVersion):
+		return done, dialErr
+	case dialErr != nil:
 		return done, err
 	}
 	defer func() { _ = client.Close() }() // nothing is left to say

@@ -179,7 +179,7 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 			path)
 		return func() error { return nil }
 	}
-	who := source.Sync{PID: os.Getpid(), Version: command.Version(), Started: time.Now().UTC().Truncate(time.Second)}
+	who := source.Sync{PID: os.Getpid(), Version: source.Version(), Started: time.Now().UTC().Truncate(time.Second)}
 	if sv.listener != nil {
 		who.Listen, who.Metrics = sv.listener.Addr().String(), sv.metricsURL()
 	}

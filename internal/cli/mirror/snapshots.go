@@ -25,6 +25,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/cli/places"
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/remote"
 )
@@ -252,7 +253,7 @@ func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, er
 		_ = os.Remove(f.Name())
 	}()
 	saved, err := snapshot.SaveStoreTo(ctx, m.store, f, snapshot.SaveOptions{
-		Recipients: mk.recipients, SigningKey: mk.key, Header: snapshot.Header{Larder: command.Version()},
+		Recipients: mk.recipients, SigningKey: mk.key, Header: snapshot.Header{Larder: source.Version()},
 	})
 	if err != nil {
 		return false, err

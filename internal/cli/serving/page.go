@@ -9,7 +9,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/serve/page"
@@ -45,7 +44,7 @@ func (p *Port) pageOptions(s Served) page.Options {
 
 // pageStatus is a status as the page shows it. secrets says that Secrets, and what a store seals, are served.
 func pageStatus(now time.Time, s source.Status, secrets bool) page.Status {
-	st := page.Status{File: s.Store, Of: ofStore, Version: command.Version(), Now: now, Bytes: s.Bytes, Error: s.Error}
+	st := page.Status{File: s.Store, Of: ofStore, Version: source.Version(), Now: now, Bytes: s.Bytes, Error: s.Error}
 	if i := s.Snapshot; i != nil {
 		st.Of, st.Snapshot = ofSnapshot, &page.Snapshot{TakenAt: i.TakenAt, ClusterID: i.ClusterID,
 			ServerVersion: i.ServerVersion, Larder: i.Larder, Encrypted: i.Encrypted, LeftOut: i.LeftOut}

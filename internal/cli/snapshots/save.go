@@ -124,7 +124,7 @@ func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args [
 	}
 	so := snapshot.SaveOptions{
 		Recipients: recipients, SigningKey: signingKey, Secrets: o.secrets,
-		SelectOptions: snapshot.SelectOptions{Redaction: redaction}, Header: snapshot.Header{Larder: command.Version()},
+		SelectOptions: snapshot.SelectOptions{Redaction: redaction}, Header: snapshot.Header{Larder: source.Version()},
 	}
 	so.KeepExisting = !o.force
 	so.Accept = func(saved snapshot.Saved) error { return o.accept(saved, args) }

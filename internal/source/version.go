@@ -1,10 +1,10 @@
-package command
+package source
 
 import (
 	"runtime/debug"
 )
 
-// Version returns the module's version, or what is known of the commit that was built.
+// Version returns the program's version, or what is known of the commit that was built.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
