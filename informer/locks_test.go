@@ -218,31 +218,3 @@ func TestLoggerCallsTheInformerOfWhatCanNotBeRead(t *testing.T) {
 		r.close()
 	})
 }
-
-// asking is a ListerWatcher that calls the informer when it is asked what it supports.
-type asking struct {
-	*server
-	ask func()
-}
-
-func (a *asking) IsWatchListSemanticsUnSupported() bool {
-	a.ask()
-	return true
-}
-
-// TestStartCallsTheListerWatcher under no lock.
-func TestStartCallsTheListerWatcher(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		c := &caller{t: t}
-		i := r.open()
-		c.informer.Store(i)
-		asked := 0
-		informer.SetListerWatcher(i, &asking{r.srv, func() { asked++; c.call("asked what it supports") }})
-		r.run()
-		if asked == 0 {
-			t.Error("it was not asked")
-		}
-		r.close()
-	})
-}

@@ -26,7 +26,7 @@ type metadataLister interface {
 // listed returns what the reflector lists and watches, and whether that has undecoded objects: if the ListerWatcher
 // tells its requests, the answers are read without it.
 func (i *sharedInformer) listed() (lw cache.ListerWatcherWithContext, undecoded bool) {
-	lw = withSemantics(i.lw)
+	lw = cache.ToListerWatcherWithContext(i.lw)
 	r, ok := i.lw.(requester)
 	if !ok || i.o.ClientDecodes {
 		return lw, false

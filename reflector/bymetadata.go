@@ -77,15 +77,18 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	if key := l.rewound(refs); key != "" {
 		return l.listForRewound(ctx, key)
 	}
-	taken := l.s.conn.listing.releaseIfSlow()
-	lacking, err := l.s.sink.Known(ctx, refs)
-	taken()
-	if err != nil {
-		return l.s.sinkClosed(err)
+	lacking := refs
+	if !l.pages.named {
+		taken := l.s.conn.listing.releaseIfSlow()
+		lacking, err = l.s.sink.Known(ctx, refs)
+		taken()
+		if err != nil {
+			return l.s.sinkClosed(err)
+		}
 	}
 	// A fetched object may be newer than the list: then the watch has to reach that resourceVersion.
 	l.tail.ensure(ctx)
-	if len(lacking)*lackingShare > len(refs) {
+	if !l.pages.named && len(lacking)*lackingShare > len(refs) {
 		return l.wholeInstead(ctx, nil)
 	}
 	fetched := make(map[string]bool, len(lacking))
@@ -122,11 +125,12 @@ func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.Obje
 // wholeInstead requests the same page again, and those after it, as whole objects: because too many objects are lacking
 // (err is nil), or because metadata cannot be used (err).
 func (l *list) wholeInstead(ctx context.Context, err error) outcome {
-	if err != nil && !isDenied(err) { // a denial may be temporary
-		l.s.lists.noMetadata = true
+	if err != nil {
+		l.s.lists.byName = false
+		l.s.lists.noMetadata = l.s.lists.noMetadata || !isDenied(err) // a denial may be temporary
 	}
 	klog.FromContext(ctx).V(2).Info("The list goes on with whole objects", "err", err)
-	l.pages.metadata = false
+	l.pages.whole()
 	l.pages.fetch(ctx, l.pages.token)
 	return outcome{}
 }
@@ -155,17 +159,20 @@ func (l *list) takeOne(ctx context.Context, p page) outcome {
 	return l.fetchNext(ctx)
 }
 
-// fetchNext requests the next lacking object, or otherwise the next page by metadata.
+// fetchNext requests the next lacking object, or otherwise the next page.
 func (l *list) fetchNext(ctx context.Context) outcome {
-	switch {
-	case len(l.pages.lacking) > 0:
+	if len(l.pages.lacking) > 0 {
 		l.pages.fetchOne(ctx, l.pages.lacking[0].Key)
-	case l.pages.after != "":
+		return outcome{}
+	}
+	if l.pages.named {
+		l.s.lists.byName = l.pages.slow
+		l.pages.whole()
+	}
+	if l.pages.after != "" {
 		l.pages.fetch(ctx, l.pages.after)
-	default:
-		if l.pages.done = true; !l.complete() {
-			l.tail.drain(ctx)
-		}
+	} else if l.pages.done = true; !l.complete() {
+		l.tail.drain(ctx)
 	}
 	return outcome{}
 }

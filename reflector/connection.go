@@ -16,8 +16,8 @@ import (
 )
 
 // connection is a session's connection with the server: its part of the Status, its callbacks (OnError, OnLive,
-// OnContact), its slots of Options.Limiter, and its back-off. Only the session's goroutine uses it, except describe,
-// open and openWith.
+// OnContact), its slots of Options.Limiter, and its back-off. Only the session's goroutine uses it, except describe and
+// open.
 type connection struct {
 	o     Options
 	board *board
@@ -105,15 +105,8 @@ func (c *connection) describe(what string, err error) error {
 
 // open requests a watch from rv and waits until it is accepted. It may run on any goroutine, which calls overdue.
 func (c *connection) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
-	return c.openWith(ctx, metav1.ListOptions{ResourceVersion: rv}, timeout, overdue)
-}
-
-// openWith is open with other options; it sets the time-out and requests bookmarks.
-func (c *connection) openWith(
-	ctx context.Context, o metav1.ListOptions, timeout time.Duration, overdue func(error),
-) (*stream, error) {
 	seconds := int64(timeout / time.Second)
-	o.TimeoutSeconds, o.AllowWatchBookmarks = &seconds, true
+	o := metav1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &seconds, AllowWatchBookmarks: true}
 	st := &stream{timeout: time.Duration(seconds) * time.Second, begun: c.o.Clock.Now()}
 	c.board.update(func(b *Status) { b.Watches++ })
 	limited, cancel := context.WithCancel(ctx)

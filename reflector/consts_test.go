@@ -13,8 +13,6 @@ const (
 	callWait       = 5 * time.Second   // for a call that ignores its context
 	requestTimeout = 90 * time.Second  // of a request's first attempt
 	silenceLimit   = 150 * time.Second // of a watch without a message
-	maxSilence     = 10 * time.Minute  // of a watch, at most
-	streamTime     = 6 * time.Hour     // of a list by a watch
 	slowSinkAfter  = 10 * time.Second  // of a sink's call, until the slot to list is released
 	health         = 2 * time.Minute   // a watch's age that resets the back-off
 	newestSize     = 16                // objects in history.Newest

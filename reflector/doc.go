@@ -169,16 +169,12 @@
 // than the objects of the page before.
 //
 // A page of two, a probe and a look-up cannot be made smaller. If one has failed after its 90 s, its retry has twice as
-// much time, up to twelve minutes. But API servers cut off an answer after a minute. So the list starts again as one
-// watch of up to six hours, which begins with all objects (sendInitialEvents) and which servers do not cut off, once
-// the smallest page has failed twice in a row in one of two ways: after 20 s or longer, though within its time-out; or
-// after the longest time-out.
-//
-// The ADDED events of that watch are pages, up to the first other event; all later events are Events. The bookmark
-// annotated k8s.io/initial-events-end ends the list, and the watch stays open. If the watch breaks, or is silent for
-// ten minutes, pages are requested again. No further list of the run is made by a watch if the server refuses the
-// parameters (400, 422) or ignores them (ErrNoInitialEvents, ErrSlowInitialEvents). None is ever made if the
-// ListerWatcher has an IsWatchListSemanticsUnSupported that returns true.
+// much time, up to twelve minutes. But API servers cut off an answer after a minute. So with Options.ListMetadata the
+// range of the smallest page is requested by metadata, and each of its objects by name, once that page has failed twice
+// in a row in one of two ways: after 20 s or longer, though within its time-out; or after the longest time-out. The
+// list continues so, two objects at a time, until each object of a range has arrived in less than 20 s. An object that
+// cannot arrive within the server's minute, and the smallest page without Options.ListMetadata, are requested again
+// without end; Status.Err has the error.
 //
 // # Lists by metadata
 //
@@ -239,8 +235,8 @@
 //
 // # Ownership
 //
-// Only Run's goroutine calls the sink, and events keep their order. It owns the other goroutines (one for a page, or
-// for the initial events of a watch; one for a watch that is being opened) and waits for them. A panic of a
+// Only Run's goroutine calls the sink, and events keep their order. It owns the other goroutines (one for a page, one
+// for a watch that is being opened) and waits for them. A panic of a
 // ListerWatcher is handled as in client-go: the process ends, or, with utilruntime.ReallyCrash off, the call is
 // repeated.
 //

@@ -8,16 +8,12 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// lists returns the queries of the requests that list: of lists, and of watches with initial events.
+// lists returns the queries of the requests for lists.
 func (l *live) lists() (queries []string) {
 	for _, r := range l.s.Log() {
-		switch {
-		case r.Resource != configMaps.Resource:
-		case r.Verb == "list":
+		if r.Resource == configMaps.Resource && r.Verb == "list" {
 			r.Query.Del("continue")
 			queries = append(queries, r.Query.Encode())
-		case r.Verb == "watch" && r.Query.Get("sendInitialEvents") != "":
-			queries = append(queries, "watch "+r.Query.Get("resourceVersion")+r.Query.Get("resourceVersionMatch"))
 		}
 	}
 	return queries
@@ -47,63 +43,17 @@ func (l *live) counted() bool {
 	return st.Pages == c.Lists && st.Probes == c.Probes && st.Watches == c.Watches
 }
 
-func watchListed(l *live) { l.o = reflector.WithStreams(l.o) }
-
-func versioned(v string) func(l *live) {
-	return func(l *live) {
-		l.s.SetVersion(v)
-	}
-}
-
-// TestLiveLists checks the requests of lists, cold and after a 410, by version of the server.
+// TestLiveLists checks the requests of lists, cold and after a 410.
 func TestLiveLists(t *testing.T) {
-	const page, watchList = "limit=20", "watch NotOlderThan"
-	for _, tt := range []struct {
-		name        string
-		before      []func(l *live)
-		cold, after []string
-	}{
-		{"by default", nil, []string{page, page, page}, []string{page, page, page}},
-		{"v1.36 by watch", []func(*live){versioned("v1.36.0"), watchListed}, []string{watchList}, []string{watchList}},
-		{"v1.33 refuses that", []func(*live){watchListed, versioned("v1.33.0")},
-			[]string{watchList, page, page, page}, []string{watchList, page, page, page}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			l := newLive(t, 50, tt.before...)
-			if got := l.lists(); !slices.Equal(got, tt.cold) {
-				t.Errorf("cold: asked for %q, want %q", got, tt.cold)
-			}
-			l.wait("counted by both", l.counted)
-			l.relist()
-			if got := l.lists(); !slices.Equal(got, tt.after) {
-				t.Errorf("after a 410: asked for %q, want %q", got, tt.after)
-			}
-		})
+	want := []string{"limit=20", "limit=20", "limit=20"}
+	l := newLive(t, 50)
+	if got := l.lists(); !slices.Equal(got, want) {
+		t.Errorf("cold: asked for %q, want %q", got, want)
 	}
-}
-
-// TestLiveWatchListBreaks checks that a list by a watch whose connection breaks is requested again, and that the sink
-// sees an aborted list and nothing else.
-func TestLiveWatchListBreaks(t *testing.T) {
-	for name, fault := range map[string]fakeapi.Fault{
-		"reset": {Verb: "watch", Times: 1, Break: fakeapi.BreakReset, AfterEvents: 30},
-		"EOF":   {Verb: "watch", Times: 1, Break: fakeapi.BreakEOF, AfterEvents: 30},
-		"410":   {Verb: "watch", Times: 1, Status: 410, Reason: "Expired", InStream: true, AfterEvents: 30},
-		"429":   {Verb: "watch", Times: 1, Status: 429, Reason: "TooManyRequests"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLive(t, 50, watchListed, func(l *live) { l.s.InjectFault(fault) })
-			if st := l.r.Status(); st.Lists != 0 || st.Watches != 2 {
-				t.Errorf("status %+v, requests %q", st, l.s.Requests())
-			}
-			lines := l.m.lines()
-			if n := count(lines, "ABORT"); n != count(lines, "BEGIN")-1 || name != "429" && n != 1 {
-				t.Errorf("sink calls %q", lines)
-			}
-			l.wait("counted by both", l.counted)
-			l.put("cm-001", "2")
-			l.wait("equal", l.equal)
-		})
+	l.wait("counted by both", l.counted)
+	l.relist()
+	if got := l.lists(); !slices.Equal(got, want) {
+		t.Errorf("after a 410: asked for %q, want %q", got, want)
 	}
 }
 

@@ -23,15 +23,6 @@ var (
 	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
 )
 
-// The reasons why no further list of the run is requested as a watch.
-var (
-	// ErrNoInitialEvents: the server accepted the watch, but sent a bookmark that does not mark the end of the initial
-	// events.
-	ErrNoInitialEvents = errors.New("the server does not mark the end of a watch's initial events")
-	// ErrSlowInitialEvents: the initial events did not end within the watch's time-out, or nothing arrived for minutes.
-	ErrSlowInitialEvents = errors.New("a watch's initial events did not come to their end in time")
-)
-
 // ErrStrays: the server sent an object that was not requested (Status.Stray wraps it). Or a list was aborted because it
 // had nothing but strays, or only objects of other shards.
 var ErrStrays = gate.ErrStrays

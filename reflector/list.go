@@ -55,13 +55,13 @@ func (s *session) relist(ctx context.Context) outcome {
 	if o := s.seed(ctx, reason); o.Kind != "" {
 		return o
 	}
-	if s.lists.watchLists && (s.lists.unlimited || s.o.streams) {
-		return s.streamList(ctx, reason)
-	}
 	l := newList(s, reason)
 	l.pages = newPager(s)
-	l.byMetadata = s.byMetadata(ctx, reason)
-	l.pages.metadata = l.byMetadata
+	if l.byMetadata = s.byMetadata(ctx, reason); l.byMetadata {
+		l.pages.metadata = true
+	} else {
+		l.pages.whole()
+	}
 	l.tail = &tail{l: l}
 	if reason == ReasonListOnly {
 		l.tail.dead = errListOnly
@@ -328,6 +328,12 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return l.again(err)
 	case l.pages.one == "" && l.pages.metadata && request.RefusesMetadata(err):
 		return l.wholeInstead(ctx, err)
+	case l.pages.tooLarge():
+		l.s.conn.report(ctx, err)
+		klog.FromContext(ctx).Info("The answers for two objects are cut off; fetching each by itself", "err", err)
+		l.pages.whole()
+		l.pages.fetch(ctx, l.pages.token)
+		return outcome{}
 	case !l.begun:
 		return l.s.lose(ctx, err)
 	}
@@ -347,9 +353,6 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return outcome{Kind: mustList, Reason: l.reason}
 	}
 	if request.Expired(err) || request.TooLarge(err) || apierrors.IsBadRequest(err) {
-		return l.again(err)
-	}
-	if l.s.lists.unlimited {
 		return l.again(err)
 	}
 	l.pages.retryLater(err)

@@ -26,16 +26,12 @@ type model struct {
 	rig
 	t *rapid.T
 	// down is true while the server does not listen. faults are the answers to the next requests.
-	down    bool
-	faults  []error
-	o       reflector.Options
-	streams bool // o has WithStreams
+	down   bool
+	faults []error
+	o      reflector.Options
 	// How often a list was allowed: for a lost history, and for a rewind.
 	lostHistory, rewinds int
-	// breaks is how many requests failed and watches were ended. Each can break a list by a watch, which begins again and
-	// counts again.
-	breaks int
-	n      int
+	n                    int
 	// probed is the lowest resourceVersion in the answers to probes since the last Synced.
 	probed string
 	// muted is true if there were times without bookmarks, so that a drain cannot be exact.
@@ -102,11 +98,6 @@ func (m *model) run() {
 func (m *model) draw() {
 	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
-	if m.streams = rapid.Bool().Draw(m.t, "watch list"); m.streams {
-		m.o = reflector.WithStreams(m.o)
-	}
-	m.s.initialEvents = rapid.SampledFrom([]initialEvents{sendsThem, sendsThem, refusesThem, ignoresThem}).Draw(m.t,
-		"initial events")
 	if rapid.Bool().Draw(m.t, "shard") {
 		m.o.Shard, m.s.view = half, half
 		m.s.supportsShards = rapid.Bool().Draw(m.t, "supported")
@@ -181,13 +172,11 @@ func (m *model) fault() error {
 	defer m.s.mu.Unlock()
 	if m.stuck > 0 {
 		m.stuck--
-		m.breaks++
 		m.s.mu.Unlock()
 		time.Sleep(stuckTime)
 		m.s.mu.Lock()
 	}
 	if m.down {
-		m.breaks++
 		return m.dialErr
 	}
 	if len(m.faults) == 0 {
@@ -195,7 +184,6 @@ func (m *model) fault() error {
 	}
 	err := m.faults[0]
 	m.faults = m.faults[1:]
-	m.breaks++
 	return err
 }
 
@@ -214,7 +202,6 @@ func (m *model) mute() {
 func (m *model) broken() {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	m.breaks++
 }
 
 func (m *model) setDown(down bool) {
@@ -361,11 +348,6 @@ func (m *model) reasons() {
 		case reason == reflector.ReasonListOnly && m.denied:
 		case reason == reflector.ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && n <= m.rewinds:
-		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && m.rewinds > 0 && m.streams &&
-			(m.muted || n <= m.rewinds+m.breaks):
-		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && m.streams &&
-			m.s.initialEvents == ignoresThem && n <= 2*m.rewinds:
-			// A run's first list by a watch has no end, is aborted, and counts; the pages that follow count again.
 		default:
 			m.t.Errorf("%d lists for %s, after %d losses of history and %d rewinds", n, reason, m.lostHistory, m.rewinds)
 		}

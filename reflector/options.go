@@ -39,9 +39,6 @@ type Options struct {
 	// PageSize is the maximum limit of a list request. Pages are smaller at the start of a run, if objects are large, and
 	// if the link is too slow for larger ones; see the package's documentation. Default DefaultPageSize.
 	PageSize int64
-	// streams is for tests: lists are requested as a watch that begins with the list, as if the server had cut off its
-	// smallest page.
-	streams bool
 	// ListMetadata, if set, makes the ListerWatcher's list requests, with the same scope, limit and continue token, for
 	// metadata alone. A relist for ReasonExpired, ReasonStore or ReasonListOnly then lists metadata, and fetches only the
 	// objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its name. If they

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -23,15 +22,13 @@ type lists struct {
 	// noMetadata is true once the server has refused lists by metadata. busy is true once a list by metadata could not
 	// end, because objects changed during it and there was no watch.
 	noMetadata, busy bool
-	// watchLists is false once the ListerWatcher or the server has turned out not to support a list as a watch.
-	watchLists bool
 	// unpaged requests the next list as one answer without a limit, because the server has refused a continue token and
 	// offered no other.
 	unpaged bool
-	// unlimited requests the next list as a watch of hours, because the server cuts off the smallest page. cutPages counts
-	// the smallest pages in a row that were cut off so.
-	unlimited bool
-	cutPages  int
+	// byName is true while the smallest pages are cut off before they are complete: then whole objects are fetched one by
+	// one, by the names in pages of metadata. cutPages counts the pages in a row that were cut off so.
+	byName   bool
+	cutPages int
 	// patience adapts the time-out of the smallest request to a thin link.
 	patience pace.Patience
 	// ended is when the last list ended; zero before.
@@ -41,8 +38,7 @@ type lists struct {
 }
 
 func newLists(r *Reflector) lists {
-	return lists{limit: pace.NewLimit(r.o.PageSize), metadataLimit: pace.NewLimit(r.o.PageSize),
-		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw)}
+	return lists{limit: pace.NewLimit(r.o.PageSize), metadataLimit: pace.NewLimit(r.o.PageSize)}
 }
 
 // page is the answer to one list request.
@@ -74,6 +70,9 @@ type pager struct {
 	lacking  []entry.ObjectRef
 	after    string
 	one      string
+	// named is true while a range as small as the smallest page comes by metadata, and each of its objects is fetched,
+	// held or not (see lists.byName). slow is true if one of them took so long that two would be cut off.
+	named, slow bool
 	// answers receives the page, and before that a note if the request is overdue. fetching is true until the page has
 	// been taken.
 	answers  chan page
@@ -112,6 +111,9 @@ func (p *pager) ask(ctx context.Context) {
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.fetching = true
 	o := metav1.ListOptions{Limit: p.limits().Next, Continue: p.token}
+	if p.named {
+		o.Limit = p.limits().Least
+	}
 	if p.s.lists.unpaged {
 		o.Limit = 0
 	}
@@ -163,6 +165,19 @@ func (p *pager) limits() *pace.Limit {
 // smallest reports whether the request cannot be made for fewer objects.
 func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().Least }
 
+// whole makes the next pages those of whole objects, or of names while the smallest of these are cut off.
+func (p *pager) whole() {
+	_, possible := p.s.metadataLister()
+	p.named = p.s.lists.byName && possible
+	p.metadata, p.slow = p.named, false
+}
+
+// tooLarge reports whether the page of whole objects that has failed is to be fetched object by object.
+func (p *pager) tooLarge() bool {
+	_, possible := p.s.metadataLister()
+	return p.s.lists.byName && !p.metadata && p.one == "" && possible
+}
+
 // request makes the request and returns the answer.
 func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
 	begun, at := time.Now(), p.s.o.Clock.Now()
@@ -190,7 +205,8 @@ func (p *pager) learn(ctx context.Context, got page) {
 		p.learnSmallest(got)
 	}
 	switch {
-	case p.one != "":
+	case p.one != "" || p.named:
+		p.slow = p.slow || got.took >= pace.PromptPage
 	case p.limit == 0:
 		p.s.lists.unpaged = got.err == nil || !request.Cut(got.err) // after a cut, pages are better after all
 	case got.err == nil:
@@ -202,15 +218,18 @@ func (p *pager) learn(ctx context.Context, got page) {
 	}
 }
 
-// learnSmallest requests the next list as a watch, which servers do not cut off, if the smallest page was cut off twice
-// in a row. Once is not enough, since a broken connection looks the same.
+// learnSmallest sets byName if the smallest page was cut off twice in a row. Once is not enough, since a broken
+// connection looks the same.
 func (p *pager) learnSmallest(got page) {
 	if !p.s.lists.patience.Learn(got.took, got.err) {
 		p.s.lists.cutPages = 0
 		return
 	}
+	if p.metadata || p.one != "" {
+		return // it is no page of whole objects
+	}
 	if p.s.lists.cutPages++; p.s.lists.cutPages == 2 {
-		p.s.lists.cutPages, p.s.lists.unlimited = 0, p.s.lists.watchLists
+		p.s.lists.cutPages, p.s.lists.byName = 0, true
 	}
 }
 

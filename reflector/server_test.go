@@ -60,8 +60,6 @@ type server struct {
 	ignoreLimit  bool
 	expireInBand bool // 410 as an ERROR event after 200, as kube-apiserver does
 	noListRV     bool // lists have no resourceVersion
-	// initialEvents is the server's reaction to sendInitialEvents.
-	initialEvents initialEvents
 	// onList and onWatch may answer in the server's place.
 	onList  func(r request) (runtime.Object, error)
 	onWatch func(ctx context.Context, r request) (watch.Interface, error)
@@ -74,15 +72,6 @@ type server struct {
 	// fixedSelector overwrites the field selector, as the tweak function of some ListerWatchers does.
 	fixedSelector string
 }
-
-// initialEvents is a server's reaction to sendInitialEvents.
-type initialEvents string
-
-const (
-	sendsThem   initialEvents = ""        // the documented reaction
-	refusesThem initialEvents = "refuses" // 422, as without the feature
-	ignoresThem initialEvents = "ignores" // sends them, since there is no resourceVersion, without the bookmark at the end
-)
 
 func newServer() *server {
 	return &server{rv: 100, objects: map[string]*corev1.ConfigMap{}, snapshots: map[int][]*corev1.ConfigMap{},

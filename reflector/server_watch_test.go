@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -175,18 +174,9 @@ func (s *server) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 	return s.watch(ctx, r)
 }
 
-func endOfInitialEvents(rv int) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		ResourceVersion: strconv.Itoa(rv), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
-	}}
-}
-
 func (s *server) watch(ctx context.Context, r request) (watch.Interface, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.SendInitialEvents != nil && s.initialEvents == refusesThem {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
-	}
 	from, err := strconv.Atoi(r.ResourceVersion)
 	if err != nil && r.ResourceVersion != "" {
 		return nil, apierrors.NewBadRequest("invalid resourceVersion")
@@ -195,17 +185,6 @@ func (s *server) watch(ctx context.Context, r request) (watch.Interface, error) 
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	if r.TimeoutSeconds != nil {
 		w.timeout = time.Duration(*r.TimeoutSeconds) * time.Second
-	}
-	if r.SendInitialEvents != nil {
-		for _, cm := range s.sortedLocked() {
-			if s.sends(cm) {
-				w.pushLocked(watch.Event{Type: watch.Added, Object: cm.DeepCopy()})
-			}
-		}
-		if from = s.rv; s.initialEvents == sendsThem {
-			w.pushLocked(watch.Event{Type: watch.Bookmark, Object: endOfInitialEvents(s.rv)})
-		}
-		w.bookRV = from
 	}
 	if from < s.floor {
 		gone := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", from, s.floor))

@@ -36,51 +36,47 @@ func (g *rig) wantUnsharded(want bool) {
 	}
 }
 
-// TestShard checks that the sink holds exactly the shard, whether or not the server supports the selector, and for
-// lists in pages and by a watch.
+// TestShard checks that the sink holds exactly the shard, whether or not the server supports the selector.
 func TestShard(t *testing.T) {
 	for _, supported := range []bool{true, false} {
-		for name, o := range map[string]reflector.Options{"pages": {PageSize: 10},
-			"watch": reflector.WithStreams(reflector.Options{PageSize: 10})} {
-			t.Run(fmt.Sprintf("%s, supported %v", name, supported), func(t *testing.T) {
-				bubble(t, func(g *rig) {
-					o := g.sharded(supported, o)
-					g.fill(50)
-					change := func(value string) {
-						for i := range 25 {
-							key := fmt.Sprintf("a/%02d", i)
-							if i%5 == 0 {
-								g.s.remove(key)
-								continue
-							}
-							g.s.put(key, value)
+		t.Run(fmt.Sprintf("supported %v", supported), func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				o := g.sharded(supported, reflector.Options{PageSize: 10})
+				g.fill(50)
+				change := func(value string) {
+					for i := range 25 {
+						key := fmt.Sprintf("a/%02d", i)
+						if i%5 == 0 {
+							g.s.remove(key)
+							continue
 						}
-						for i := range 5 {
-							g.s.put(fmt.Sprintf("a/%02d", 5*i), value) // another UID: about half of them move
-						}
+						g.s.put(key, value)
 					}
-					g.start(o)
-					g.sleep(10 * time.Second)
-					if n := len(g.m.state()); n < 10 || n > 40 {
-						t.Errorf("the shard has %d of 50 objects: the test tests nothing", n)
+					for i := range 5 {
+						g.s.put(fmt.Sprintf("a/%02d", 5*i), value) // another UID: about half of them move
 					}
-					g.converged()
-					g.wantUnsharded(!supported)
-					change("2")
-					g.sleep(time.Second)
-					g.converged()
-					g.restart(func() { change("3") }, o)
-					g.sleep(10 * time.Second)
-					g.wantNoList()
-					g.wantUnsharded(!supported)
-					g.restart(func() { change("4"); g.s.compact() }, o)
-					g.sleep(10 * time.Second)
-					g.wantRelist(reflector.ReasonExpired)
-					g.wantUnsharded(!supported)
-					g.stop()
-				})
+				}
+				g.start(o)
+				g.sleep(10 * time.Second)
+				if n := len(g.m.state()); n < 10 || n > 40 {
+					t.Errorf("the shard has %d of 50 objects: the test tests nothing", n)
+				}
+				g.converged()
+				g.wantUnsharded(!supported)
+				change("2")
+				g.sleep(time.Second)
+				g.converged()
+				g.restart(func() { change("3") }, o)
+				g.sleep(10 * time.Second)
+				g.wantNoList()
+				g.wantUnsharded(!supported)
+				g.restart(func() { change("4"); g.s.compact() }, o)
+				g.sleep(10 * time.Second)
+				g.wantRelist(reflector.ReasonExpired)
+				g.wantUnsharded(!supported)
+				g.stop()
 			})
-		}
+		})
 	}
 }
 

@@ -141,65 +141,64 @@ func (l hasty) ListWithContext(ctx context.Context, o metav1.ListOptions) (runti
 	return list, err
 }
 
-// byWatch counts the lists that were requested as a watch.
-func (g *rig) byWatch() (n int) {
-	for _, r := range g.s.seen() {
-		if r.SendInitialEvents != nil {
-			n++
-		}
-	}
-	return n
-}
-
-// TestThinListCutByTheServer checks that the list is made by a watch if the server ends every answer before one object
-// has arrived.
+// TestThinListCutByTheServer checks that objects of which two take longer than the server has for an answer are fetched
+// one by one, by the names in a list by metadata, and that smaller ones come in pages again.
 func TestThinListCutByTheServer(t *testing.T) {
-	for name, small := range map[string]int{"at once": 0, "in the middle": 10} {
+	const large, before = 25, 10
+	for name, small := range map[string]int{"at once": 0, "in the middle": before} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.fill(small)
-				for i := range 25 {
-					g.s.put(fmt.Sprintf("b/%02d", i), strings.Repeat("x", 600<<10))
+				for i := range large {
+					g.s.put(fmt.Sprintf("b/%02d", i), strings.Repeat("x", 300<<10))
 				}
-				g.startOn(hasty{thin{g.s}}, reflector.Options{PageSize: 20})
+				for i := range 100 {
+					g.s.put(fmt.Sprintf("c/%02d", i), "1")
+				}
+				g.startOn(hasty{thin{g.s}}, reflector.Options{PageSize: 20, ListMetadata: (&metadata{s: g.s}).list})
 				g.sleep(time.Hour)
 				g.large()
+				lines, st := g.m.lines(), g.r.Status()
+				if count(lines, "BEGIN") != 1 || count(lines, "ABORT") != 0 || count(lines, "PAGE 20") == 0 {
+					t.Errorf("told %q", lines)
+				}
+				if st.Fetches < large || st.Fetches > large+4 || st.State != reflector.Watch || st.Err != nil {
+					t.Errorf("status %+v", st)
+				}
 				g.s.put("b/03", "2")
 				g.sleep(time.Minute)
 				g.large()
-				// The first page's objects are dropped, and no more than a small page of the large ones is held at a time.
-				lines := g.m.lines()
-				begun := 1 + min(small, 1)
-				if g.byWatch() != 1 || count(lines, "BEGIN") != begun || count(lines, "ABORT") != begun-1 ||
-					count(lines, "PAGE 16") == 0 || count(lines, "PAGE 20") != 0 {
-					t.Errorf("%d lists by a watch, sink calls %q", g.byWatch(), lines)
-				}
-				if st := g.r.Status(); st.State != reflector.Watch || st.Err != nil {
-					t.Errorf("status %+v", st)
-				}
 				g.stop()
 			})
 		})
 	}
 }
 
-// TestThinListAndNoOther checks that a server that refuses lists by a watch is asked once, and that pages continue.
-func TestThinListAndNoOther(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.s.initialEvents = refusesThem
-		g.fillLarge(3, 600<<10)
-		g.startOn(hasty{thin{g.s}}, reflector.Options{})
-		g.sleep(time.Hour)
-		if n := g.byWatch(); n != 1 || len(g.limits()) < 30 {
-			t.Errorf("%d lists by a watch, pages of %d", n, g.limits())
-		}
-		g.s.put("a/00", "1")
-		g.s.put("a/01", "1")
-		g.s.put("a/02", "1")
-		g.sleep(10 * time.Minute)
-		g.large()
-		g.stop()
-	})
+// TestThinListOfWhatDoesNotCome checks that an object which takes longer than the server has for an answer is requested
+// until it comes, with and without lists by metadata, and that the status says so.
+func TestThinListOfWhatDoesNotCome(t *testing.T) {
+	for _, byMetadata := range []bool{false, true} {
+		t.Run(fmt.Sprintf("metadata %v", byMetadata), func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				o := reflector.Options{}
+				if byMetadata {
+					o.ListMetadata = (&metadata{s: g.s}).list
+				}
+				g.fillLarge(3, 600<<10)
+				g.startOn(hasty{thin{g.s}}, o)
+				g.sleep(time.Hour)
+				if st := g.r.Status(); st.Err == nil || st.Live || len(g.errs) < 30 {
+					t.Errorf("%d errors, status %+v", len(g.errs), st)
+				}
+				for i := range 3 {
+					g.s.put(fmt.Sprintf("a/%02d", i), "1")
+				}
+				g.sleep(10 * time.Minute)
+				g.large()
+				g.stop()
+			})
+		})
+	}
 }
 
 // TestThinWatch checks an event whose transfer takes longer than a watch may be silent: the server sends it twice, but

@@ -73,7 +73,7 @@ func (a *adapter) reading(lw cache.ListerWatcher, id entry.Identity, accept stri
 	narrowed := narrowing(cache.ToListerWatcherWithContext(lw))
 	bookmarks, known := watchesBookmarks(lw)
 	if !known {
-		return cache.ToListWatcherWithWatchListSemantics(narrowed, lw)
+		return narrowed
 	}
 	return requests.WithRequest(narrowed, func(o metav1.ListOptions) *rest.Request {
 		o.AllowWatchBookmarks = o.AllowWatchBookmarks && bookmarks

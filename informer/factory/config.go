@@ -28,14 +28,13 @@ func (o *Options) connect(configFor func(*rest.Config) *rest.Config) (rest.Inter
 	return made, nil
 }
 
-// reading is listWatch, with the requests of a REST client by which an informer reads the answers itself; without them
-// if made is nil.
-func reading[L runtime.Object](
-	made rest.Interface, all any, client requests.Client[L], id entry.Identity,
-) cache.ListerWatcher {
+// reading returns a ListerWatcher whose requests have the selectors of id, and the field selector of the reflector's
+// look-ups. With a REST client, made, it has the requests by which an informer reads the answers itself.
+func reading[L runtime.Object](made rest.Interface, client requests.Client[L], id entry.Identity) cache.ListerWatcher {
+	lw := requests.ClientListWatch(client, id)
 	if made == nil {
-		return listWatch(all, client, id)
+		return lw
 	}
-	return requests.WithRequest(requests.ClientListWatch(client, id),
+	return requests.WithRequest(lw,
 		func(o metav1.ListOptions) *rest.Request { return requests.Request(made, id, o) })
 }

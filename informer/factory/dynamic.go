@@ -29,7 +29,7 @@ func NewDynamicSharedInformerFactory(
 		example: func() runtime.Object { return &unstructured.Unstructured{} },
 		codec:   codec.UnstructuredWith(scheme.Scheme), // what larder sync stores may be protobuf
 		listWatch: func(id entry.Identity) cache.ListerWatcher {
-			return reading(made, client, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
+			return reading(made, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
 		},
 		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))

@@ -27,7 +27,7 @@ func typedListWatch(client kubernetes.Interface, r resource, id entry.Identity) 
 	if !ok {
 		return nil, fmt.Errorf("%T has no REST client", client)
 	}
-	return listWatch(client, fakeClient{fake, r, id.Namespace}, id), nil
+	return requests.ClientListWatch(fakeClient{fake, r, id.Namespace}, id), nil
 }
 
 // clientsetFake is what every fake clientset of client-go embeds.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
@@ -54,11 +53,4 @@ func (m maker) options(id entry.Identity) informer.Options {
 		o.Indexers, o.IndexVersions = indexers, versions
 	}
 	return o
-}
-
-// listWatch returns a ListerWatcher whose requests have the selectors of id, and the field selector of the reflector's
-// look-ups. all is the client that client is a part of.
-func listWatch[L runtime.Object](all any, client requests.Client[L], id entry.Identity) cache.ListerWatcher {
-	// The fakes do not know WatchList.
-	return cache.ToListWatcherWithWatchListSemantics(requests.ClientListWatch(client, id), all)
 }

@@ -26,7 +26,7 @@ func NewMetadataSharedInformerFactory(
 		example: func() runtime.Object { return &metav1.PartialObjectMetadata{} },
 		listWatch: func(id entry.Identity) cache.ListerWatcher {
 			id.Representation = entry.Metadata
-			return reading(made, client, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
+			return reading(made, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
 		},
 		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))

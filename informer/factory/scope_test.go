@@ -72,7 +72,7 @@ func TestScope(t *testing.T) {
 				t.Errorf("asked for %+v, want %+v", got, want)
 			}
 		}
-		lw := cache.ToListerWatcherWithContext(listWatch(nil, checking(check), id))
+		lw := cache.ToListerWatcherWithContext(reading(nil, checking(check), id))
 		asked := metav1.ListOptions{FieldSelector: lookup, Limit: 7, ResourceVersion: "9"}
 		_, err := lw.ListWithContext(t.Context(), asked)
 		must(t, err)

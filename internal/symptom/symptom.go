@@ -103,8 +103,6 @@ var Errors = []Symptom{
 	{reflector.ErrRunTwice, "reflector.ErrRunTwice", Program},
 	{reflector.ErrIncomparable, "reflector.ErrIncomparable", Program},
 	{reflector.ErrSeedLater, "reflector.ErrSeedLater", Program},
-	{reflector.ErrNoInitialEvents, "reflector.ErrNoInitialEvents", Program},
-	{reflector.ErrSlowInitialEvents, "reflector.ErrSlowInitialEvents", Program},
 	{page.ErrNotFound, "page.ErrNotFound", Program},
 }
 

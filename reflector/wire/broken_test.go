@@ -453,20 +453,6 @@ func TestStopBeforeTheError(t *testing.T) {
 	})
 }
 
-// TestInitialEventsOff checks that an undecodable object ends a watch with sendInitialEvents=false: no list has
-// reported that object.
-func TestInitialEventsOff(t *testing.T) {
-	a := &answer{body: formats["JSON"].frame([]byte(pod("b", `"high"`)), watch.Added)}
-	no := false
-	w, err := a.listWatch(t, &corev1.Pod{}).WatchWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: &no})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if events := all(w); len(events) != 1 || !strings.Contains(message(events[0]), "n/b") {
-		t.Errorf("events %+v", events)
-	}
-}
-
 // TestMendedByAnEvent checks that an object that a list reported as undecodable is forgotten once an event has it
 // decodable: its next undecodable event ends the watch.
 func TestMendedByAnEvent(t *testing.T) {

@@ -102,10 +102,6 @@ func TestUndecodableEvent(t *testing.T) {
 	if got := events(metav1.ListOptions{}); !slices.Equal(got, refused) {
 		t.Errorf("unknown: %q", got)
 	}
-	yes := true
-	if got := events(metav1.ListOptions{SendInitialEvents: &yes}); !slices.Equal(got, passed) {
-		t.Errorf("of a list as a watch: %q", got)
-	}
 	list(pod("a", "1"), pod("b", `"secret"`))
 	if got := events(metav1.ListOptions{}); !slices.Equal(got, passed) {
 		t.Errorf("listed: %q", got)

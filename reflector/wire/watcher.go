@@ -24,13 +24,10 @@ type watcher struct {
 	stop   func()          // ends the request, once
 	events chan watch.Event
 	of     *listWatch
-	lists  bool // the watch begins with a list
 }
 
-func newWatcher(
-	ctx context.Context, cancel context.CancelFunc, body io.ReadCloser, of *listWatch, lists bool,
-) *watcher {
-	w := &watcher{ctx: ctx, of: of, lists: lists, events: make(chan watch.Event), stop: sync.OnceFunc(func() {
+func newWatcher(ctx context.Context, cancel context.CancelFunc, body io.ReadCloser, of *listWatch) *watcher {
+	w := &watcher{ctx: ctx, of: of, events: make(chan watch.Event), stop: sync.OnceFunc(func() {
 		cancel()
 		_ = body.Close()
 	})}
@@ -71,7 +68,7 @@ func (w *watcher) read(r *bufio.Reader) {
 // that before. A deletion never ends the watch: the deleted object's state is less important.
 func (w *watcher) refuses(ev watch.Event) error {
 	u, ok := ev.Object.(*entry.Undecoded)
-	if !ok || w.of.known.knows(u) || w.lists || ev.Type == watch.Deleted {
+	if !ok || w.of.known.knows(u) || ev.Type == watch.Deleted {
 		return nil
 	}
 	return fmt.Errorf("object %q: %w", u.Key, u.Err())

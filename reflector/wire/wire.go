@@ -189,6 +189,5 @@ func (w *listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) 
 		cancel()
 		return nil, err
 	}
-	lists := o.SendInitialEvents != nil && *o.SendInitialEvents
-	return newWatcher(ctx, cancel, body, w, lists), nil
+	return newWatcher(ctx, cancel, body, w), nil
 }

@@ -315,4 +315,12 @@ var reflectorMutants = []mutant{
 		test: "TestOpaqueVersions",
 		dir:  "reflector",
 	},
+	{
+		name:   "reflector/smallest-page-again-and-again",
+		breaks: "Where a server cuts off the smallest page, its objects are fetched one by one.",
+		file:   "reflector/pager.go",
+		old:    `p.s.lists.cutPages, p.s.lists.byName = 0, true`,
+		new:    `p.s.lists.cutPages, p.s.lists.byName = 0, false`,
+		test:   "TestThinListCutByTheServer",
+	},
 }

@@ -101,14 +101,6 @@ var wireAnswerMutants = []mutant{
 		test: "TestRefusedRequests",
 	},
 	{
-		name:   "wire/initial-events-off",
-		breaks: "Only a watch that begins with a list may send objects that no list contained.",
-		file:   "reflector/wire/wire.go",
-		old:    `o.SendInitialEvents != nil && *o.SendInitialEvents`,
-		new:    `o.SendInitialEvents != nil`,
-		test:   "TestInitialEventsOff",
-	},
-	{
 		name:   "wire/ended-watch-left-open",
 		breaks: "The body of a watch that has ended is closed.",
 		file:   "reflector/wire/watcher.go",
