@@ -1,4 +1,4 @@
-// Command etcd is the etcd server at the version in this module's go.mod, for tests.
+// Command etcd is the etcd server of the module that go.mod names, built for tests.
 package main
 
 import (
