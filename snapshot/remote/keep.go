@@ -23,7 +23,8 @@ func (k Keep) choose(items []Item) []bool {
 	return keeps
 }
 
-// newest marks the newest item of each hour, day or week (of) as kept, for at most the given number of these spans.
+// newest marks the newest item of each span as kept, for at most the given number of spans. of returns the start of an
+// item's span: its hour, day or week.
 func newest(items []Item, keeps []bool, spans int, of func(time.Time) time.Time) {
 	var last time.Time
 	for i, it := range items {

@@ -1,7 +1,7 @@
 // Package chart is the common style of pictures in the documentation: size, font and legend.
 //
 // GitHub shows a picture of this width without scaling, and a phone at half of it, still readable. The background is
-// white, also on a dark page. Text uses the reader's sans-serif font.
+// white; a browser that prefers dark pages inverts it. Text uses the reader's sans-serif font.
 package chart
 
 import (
