@@ -94,15 +94,17 @@ func (m member) Snapshot() commit.Snapshot {
 type snapshot struct {
 	c *Collection
 	*memtable.Snapshot[state.Covers]
-	cursors *changelog.Snapshot // as the transaction has written them
+	cursors  *changelog.Snapshot // as the transaction has written them
+	idledFor int64               // see Collection.idledFor
 }
 
 func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }
 
 func (s *snapshot) Write(tx *bolt.Tx) error {
 	w, err := write.Begin(tx, s.c.target())
-	if err == nil && !s.c.idled.Load() {
-		err = w.Indexes.Idle(s.c.in.Set.Load())
+	set, idled := s.c.in.Set.Load(), s.c.idledFor.Load()
+	if s.idledFor = int64(set.Generation()) + 1; err == nil && s.idledFor != idled {
+		err = w.Indexes.Idle(set, idled == 0)
 	}
 	if err == nil {
 		s.cursors, err = w.Commit(s.Snapshot, s.c.Losses())
@@ -118,7 +120,7 @@ func (s *snapshot) Done(err error) (shrunk int, clean bool) {
 	if err != nil {
 		return 0, false
 	}
-	s.c.idled.Store(true)
+	s.c.idledFor.Store(s.idledFor)
 	if !s.Idle {
 		s.c.recorded.Store(s.Info.Timeline)
 		s.c.read.Memtable.Correct(func(now state.Covers) state.Covers {

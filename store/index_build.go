@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -38,7 +39,9 @@ func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, v
 	if len(indexers) == 0 {
 		return nil
 	}
-	err := c.addIndexers(ctx, indexers, versionsWith(c.read.Codec, versions))
+	err := c.workers.Do(ctx, func(ctx context.Context) error {
+		return c.addIndexers(ctx, indexers, versionsWith(c.read.Codec, versions))
+	})
 	if err != nil {
 		return fmt.Errorf("add indexes to %s: %w", c.id, err)
 	}
@@ -66,7 +69,8 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 			return err
 		}
 	}
-	defer c.in.Pause()()
+	resume := sync.OnceFunc(c.in.Pause())
+	defer resume()
 	late := c.started.Load() && !c.readOnly
 	if late {
 		if err := c.store.Flush(ctx); err != nil {
@@ -81,7 +85,13 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	case err != nil:
 		return err
 	case late:
-		return c.buildAdded(ctx, added.Names())
+		if err = c.buildAdded(ctx, added.Names()); err != nil {
+			resume() // another write may hold mu for long, and these writes have the terms
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.dropIndexesLocked(added.Names())
+		}
+		return err
 	case c.started.Load():
 		c.startBuild() // it was called before the indexes were there
 	}
@@ -125,28 +135,18 @@ func (c *Collection) swapSet(set *index.Set, names []string, r *resident.All, te
 	return true
 }
 
-// buildAdded builds the added indexes that the file does not have. If that fails none of them is added.
+// buildAdded builds the added indexes that the file does not have.
 func (c *Collection) buildAdded(ctx context.Context, names []string) error {
 	unready := slices.DeleteFunc(slices.Clone(names), c.in.Set.Load().Ready)
 	if len(unready) == 0 {
 		return nil
 	}
-	err := index.Build(ctx, indexedRecords{c}, unready, c.store.logger().WithValues("collection", c.id.String()))
-	if err == nil {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.dropIndexesLocked(names)
-	return err
+	return index.Build(ctx, indexedRecords{c}, unready, c.store.logger().WithValues("collection", c.id.String()))
 }
 
-// dropIndexesLocked removes indexes that could not be added. The file may have them, so the next commit has to mark
-// them as idle. The caller holds mu.
-func (c *Collection) dropIndexesLocked(names []string) {
-	c.putSet(c.in.Set.Load().Without(names))
-	c.idled.Store(false)
-}
+// dropIndexesLocked removes indexes that could not be added. The file may have them: the next commit marks them as
+// idle. The caller holds mu.
+func (c *Collection) dropIndexesLocked(names []string) { c.putSet(c.in.Set.Load().Without(names)) }
 
 // indexedRecords are the records of a collection for its index.Builder.
 type indexedRecords struct{ c *Collection }

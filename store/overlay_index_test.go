@@ -96,6 +96,55 @@ func TestAddIndexersWhileACommitHangs(t *testing.T) {
 	wantKeys(t, c, "color", "red", "a/y")
 }
 
+// TestAddIndexersEndsWithItsCollection checks that Close waits for AddIndexers, which then fails with ErrClosed. An
+// index that became ready after Close would lack the objects that the next owner of the collection has written.
+func TestAddIndexersEndsWithItsCollection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, byHand())
+		c := openPods(t, s, nil)
+		apply(t, c, "2", upsert("a/x", "1", storetest.ColorLabel, "red"))
+		flush(t, s)
+		called, release := make(chan struct{}), make(chan struct{})
+		once := sync.OnceFunc(func() { close(called) })
+		slow := func(obj any) ([]string, error) {
+			once()
+			<-release
+			return storetest.ByColor(obj)
+		}
+		versions := map[string]string{"color": "1"}
+		added, closed := make(chan error, 1), make(chan error, 1)
+		go func() { added <- c.AddIndexers(t.Context(), cache.Indexers{"color": slow}, versions) }()
+		<-called
+		go func() { closed <- c.Close() }()
+		synctest.Wait()
+		if len(closed) > 0 {
+			t.Error("Close did not wait for AddIndexers")
+		}
+		close(release)
+		if err := <-added; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("AddIndexers: %v", err)
+		}
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+		err := c.AddIndexers(t.Context(), cache.Indexers{"color": storetest.ByColor}, versions)
+		if !errors.Is(err, store.ErrClosed) {
+			t.Errorf("AddIndexers after Close: %v", err)
+		}
+		c = openPods(t, s, nil)
+		apply(t, c, "3", upsert("a/y", "2", storetest.ColorLabel, "red"))
+		flush(t, s)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c = openPodsWith(t, s, store.CollectionOptions{
+			Residency: store.None, Indexers: cache.Indexers{"color": storetest.ByColor}, IndexVersions: versions,
+		})
+		wantKeys(t, c, "color", "red", "a/x", "a/y")
+		storetest.Check(t, s)
+	})
+}
+
 // TestAddIndexersThatFailsInTheMiddle checks that an index that could not be built to its end is not added, in memory
 // and in the file, and is complete once it is added again.
 func TestAddIndexersThatFailsInTheMiddle(t *testing.T) {

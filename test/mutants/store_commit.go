@@ -86,9 +86,9 @@ var storeCommitMutants = []mutant{
 		old: `	if err != nil {
 		return 0, false
 	}
-	s.c.idled.Store(true)
+	s.c.idledFor.Store(s.idledFor)
 `,
-		new: `	s.c.idled.Store(true)
+		new: `	s.c.idledFor.Store(s.idledFor)
 `,
 		test: "TestFailedCommitLosesNothing",
 	},

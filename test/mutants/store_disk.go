@@ -274,12 +274,25 @@ var storeDiskMutants = []mutant{
 		name:   "store/half-built-index-added",
 		breaks: "An index that could not be built to its end is not added.",
 		file:   "store/index_build.go",
-		old: `	defer c.mu.Unlock()
-	c.dropIndexesLocked(names)
+		old: `			defer c.mu.Unlock()
+			c.dropIndexesLocked(added.Names())
 `,
-		new: `	defer c.mu.Unlock()
+		new: `			defer c.mu.Unlock()
 `,
 		test: "TestAddIndexersThatFailsInTheMiddle",
+	},
+	{
+		name:   "store/add-indexers-outlives-close",
+		breaks: "AddIndexers ends with its collection, and makes no index ready after that.",
+		file:   "store/internal/boltfile/workers.go",
+		old: `	defer w.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+`,
+		new: `	w.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+`,
+		dir:  "store",
+		test: "TestAddIndexersEndsWithItsCollection",
 	},
 	{
 		name:   "store/index-scan-not-verified",

@@ -43,7 +43,28 @@ func (w *Workers) Start(name string, fn func(ctx context.Context)) {
 	})
 }
 
-// Stop cancels the goroutines and waits for them.
+// Do calls fn in the caller's goroutine. Stop cancels its context and waits for it; fn's error is then ErrClosed, as
+// that of Do after Stop.
+func (w *Workers) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	w.mu.Lock()
+	if w.ctx.Err() != nil {
+		w.mu.Unlock()
+		return ErrClosed
+	}
+	w.running.Add(1)
+	w.mu.Unlock()
+	defer w.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.ctx, cancel)()
+	err := fn(ctx)
+	if err != nil && w.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return err
+}
+
+// Stop cancels the goroutines, and the calls of Do, and waits for them.
 func (w *Workers) Stop() {
 	w.mu.Lock()
 	w.cancel()

@@ -51,13 +51,13 @@ func bucketOf(collection string, root *bolt.Bucket, name string) (*bolt.Bucket, 
 // Idle marks the indexes for which set has no function: the records that this process writes will lack their terms. An
 // index that an earlier process has marked is dropped: two processes in a row have not used it. It is not dropped at
 // once because a program may add its function some time after it opens the collection, and would then build the index
-// anew at every start.
-func (e *Entries) Idle(set *Set) error {
+// anew at every start. first is true for the first call of a process; a later one drops nothing.
+func (e *Entries) Idle(set *Set, first bool) error {
 	for name, st := range e.states {
 		if set.funcs[name] != nil {
 			continue
 		}
-		if !st.Idle {
+		if !st.Idle || !first {
 			st.Idle, st.Ready = true, false
 			e.states[name] = st
 			continue
@@ -71,10 +71,10 @@ func (e *Entries) Idle(set *Set) error {
 	return nil
 }
 
-// Ready marks the named indexes as ready.
+// Ready marks the named indexes as ready, except for idle ones: writers leave out their terms.
 func (e *Entries) Ready(names []string) {
 	for _, name := range names {
-		if st, ok := e.states[name]; ok {
+		if st, ok := e.states[name]; ok && !st.Idle {
 			st.Ready = true
 			e.states[name] = st
 		}
