@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,16 +35,18 @@ func runAgainstServer(ctx context.Context, s command.IO, file *input.FromFlag, f
 	} else if err := printAudits(s, all); err != nil {
 		return err
 	}
-	failed, repaired := false, 0
+	failed, differ, repaired := false, 0, 0
 	for _, a := range all {
 		failed = failed || a.Error != ""
-		repaired += a.Differ
+		if differ += a.Differ; a.Listed {
+			repaired += a.Differ
+		}
 	}
 	if repaired > 0 {
 		fmt.Fprintf(s.Err,
 			"hint: what differed has been repaired; larder check --against-server says so when it is run again\n")
 	}
-	if failed || repaired > 0 {
+	if failed || differ > 0 {
 		return command.ErrSilent
 	}
 	return nil
@@ -94,17 +97,19 @@ func printAudits(s command.IO, all []source.Audited) error {
 // verdict says what came of comparing a collection.
 func verdict(a source.Audited) string {
 	has := "the server has " + command.Counted(a.Objects, "object")
+	keys := strings.Join(a.Keys, ", ")
+	if more := a.Differ - len(a.Keys); more > 0 {
+		keys += fmt.Sprintf(" and %d more", more)
+	}
 	switch why := strings.Join(strings.Fields(a.Error), " "); {
 	case why != "" && a.Objects == 0:
 		return "not compared: " + why
+	case a.Differ > 0 && !a.Listed:
+		return fmt.Sprintf("%d differ and are not repaired yet: %s: %s", a.Differ, keys, cmp.Or(why, "no list has ended"))
 	case why != "":
 		return fmt.Sprintf("compared with the first %s of the server, not to the end: %s",
 			command.Counted(a.Objects, "object"), why)
 	case a.Differ > 0:
-		keys := strings.Join(a.Keys, ", ")
-		if more := a.Differ - len(a.Keys); more > 0 {
-			keys += fmt.Sprintf(" and %d more", more)
-		}
 		return fmt.Sprintf("%d repaired: %s; %s", a.Differ, keys, has)
 	}
 	return "ok: " + has

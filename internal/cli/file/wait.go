@@ -81,8 +81,8 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 	defer cancel()
 	for {
 		missing, err := missingOf(limited, path, state)
-		if err == nil && len(missing) == 0 {
-			return nil
+		if err == nil && len(missing) == 0 || errors.Is(err, source.ErrOtherVersion) {
+			return err
 		}
 		select {
 		case <-limited.Done():

@@ -112,7 +112,11 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	if !errors.Is(err, store.ErrLocked) {
 		return st, input.PathError(path, err)
 	}
-	if client, who, dialErr := source.Dial(ctx, path); dialErr == nil {
+	client, who, dialErr := source.Dial(ctx, path)
+	switch {
+	case errors.Is(dialErr, source.ErrOtherVersion):
+		return nil, command.WithHint(dialErr, "stop it, or mirror into another file")
+	case dialErr == nil:
 		_ = client.Close()
 		return nil, command.WithHint(command.Told(err, "process %d, another larder sync, holds %s", who.PID, path),
 			"stop it, or mirror into another file")
