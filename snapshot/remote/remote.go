@@ -101,7 +101,8 @@ func parse(from string, o Options) (location, error) {
 	}
 	u, err := url.Parse(from)
 	if err != nil {
-		return location{}, errors.New("the URL of the snapshot is malformed") // err quotes the URL, which may have credentials
+		// err quotes the URL, which may have credentials.
+		return location{}, errors.New("the URL of the snapshot is malformed")
 	}
 	if u.Path == "" {
 		u.Path = "/"

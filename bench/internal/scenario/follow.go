@@ -65,7 +65,8 @@ func (t tally) check(made int) error {
 // rate returns the figures for updates in this time.
 func (t tally) rate(took time.Duration) Result {
 	return Result{
-		"rate": float64(t.delivered) / took.Seconds(), "told": float64(t.delivered), "told" + Reference: float64(t.delivered + t.merged),
+		"rate": float64(t.delivered) / took.Seconds(), "told": float64(t.delivered),
+		"told" + Reference: float64(t.delivered + t.merged),
 	}
 }
 
