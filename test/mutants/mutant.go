@@ -50,7 +50,7 @@ func all() []mutant {
 		snapshotMutants,
 		storeCommitMutants,
 
-		storeDiskMutants, storeOpenMutants,
+		storeDiskMutants, storeIndexMutants, storeOpenMutants,
 		storeFileMutants,
 		storeHistoryMutants,
 		storeListMutants, informerListMutants,
