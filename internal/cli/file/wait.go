@@ -79,10 +79,15 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 		limited, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
+	var missing []string
+	var err error
 	for {
-		missing, err := missingOf(limited, path, state)
-		if err == nil && len(missing) == 0 || errors.Is(err, source.ErrOtherVersion) {
-			return err
+		now, failed := missingOf(limited, path, state)
+		if failed == nil && len(now) == 0 || errors.Is(failed, source.ErrOtherVersion) {
+			return failed
+		}
+		if limited.Err() == nil || failed == nil { // the timeout says nothing about the sync
+			missing, err = now, failed
 		}
 		select {
 		case <-limited.Done():
