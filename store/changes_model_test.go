@@ -22,7 +22,7 @@ type sinceModel struct {
 	damaged bool
 }
 
-func (r *sinceModel) read(m *feedModel) {
+func (r *sinceModel) read(m *changelogModel) {
 	m.Helper()
 	ctx := context.Background()
 	v, err := m.s.ViewWith(ctx, m.c.Identity(), storetest.PodCodec())
@@ -45,7 +45,7 @@ func (r *sinceModel) read(m *feedModel) {
 	}
 }
 
-func (r *sinceModel) list(m *feedModel, v *store.View) {
+func (r *sinceModel) list(m *changelogModel, v *store.View) {
 	ctx := context.Background()
 	k, err := v.Kept(ctx)
 	m.must("kept", err)
@@ -57,7 +57,7 @@ func (r *sinceModel) list(m *feedModel, v *store.View) {
 	}))
 }
 
-func (r *sinceModel) take(m *feedModel, c consumer.Change) {
+func (r *sinceModel) take(m *changelogModel, c consumer.Change) {
 	_, there := r.objects[c.Key]
 	switch {
 	case c.Type == entry.Delete:

@@ -45,7 +45,7 @@ func since(t *testing.T, v *store.View, after uint64) (all []string, end uint64)
 			t.Fatal(err)
 		}
 		for _, c := range p.Changes {
-			line := told(c)
+			line := changeText(c)
 			if c.Created > after {
 				line += " *"
 			}
@@ -184,7 +184,7 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 				flush(t, s)
 				var f *store.Cursor
 				if tc.handler {
-					f = feedOf(t, c, "h")
+					f = cursorOf(t, c, "h")
 					catchUp(t, f)
 				}
 				apply(t, c, "5", remove("a/y", "5"))
@@ -282,7 +282,7 @@ func TestChangesAreKeptNoMore(t *testing.T) {
 	if k := kept(t, s, c); k != (consumer.Kept{For: 2 * time.Hour, Oldest: 0, Last: 2}) {
 		t.Errorf("another time: %+v", k)
 	}
-	f := feedOf(t, c, "h")
+	f := cursorOf(t, c, "h")
 	apply(t, c, "3", upsert("a/x", "3"))
 	retainChanges(t, c, 0)
 	if k := kept(t, s, c); k.For != 0 {

@@ -104,7 +104,7 @@ func TestTimesOfChanges(t *testing.T) {
 		everything()
 
 		// What was written while nobody was to read it has no time.
-		f := feedOf(t, c, "handler")
+		f := cursorOf(t, c, "handler")
 		catchUp(t, f)
 		retainChanges(t, c, 0)
 		write(time.Minute, "20007", upsert("a/unread", "20007"))

@@ -67,7 +67,7 @@ func TestClockJumps(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j := &jumper{path: filepath.Join(t.TempDir(), "larder.db")}
 				j.open(t)
-				f := feedOf(t, j.c, "h")
+				f := cursorOf(t, j.c, "h")
 				j.write(t, upsert("used/x", "1"))
 				j.write(t, upsert("used/y", "2"))
 				catchUp(t, f)
@@ -76,7 +76,7 @@ func TestClockJumps(t *testing.T) {
 					j.close(t)
 					j.ahead.Store(int64(ahead))
 					j.open(t)
-					f = feedOf(t, j.c, "h")
+					f = cursorOf(t, j.c, "h")
 					j.write(t, upsert("used/y", fmt.Sprint(10+n)))
 					time.Sleep(2 * time.Hour)
 					j.ahead.Store(int64(-ahead))
@@ -107,7 +107,7 @@ func TestClockAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &jumper{path: filepath.Join(t.TempDir(), "larder.db")}
 		j.open(t)
-		f := feedOf(t, j.c, "h")
+		f := cursorOf(t, j.c, "h")
 		j.write(t, upsert("used/x", "1"))
 		catchUp(t, f)
 		j.write(t, remove("used/x", "2"))
@@ -118,7 +118,7 @@ func TestClockAfterAKill(t *testing.T) {
 		j.close(t)
 		j.path = killed
 		j.open(t)
-		f = feedOf(t, j.c, "h")
+		f = cursorOf(t, j.c, "h")
 		if place, _, err := f.Position(); err != nil || place.Replaying {
 			t.Errorf("after five days the handler is at %+v, %v", place, err)
 		}

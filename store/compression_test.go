@@ -74,7 +74,7 @@ func wantPods(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)
 
 func packedOf(t *testing.T, c *store.Collection) (total, packed, dicts int) {
 	t.Helper()
-	total, by, err := packedBy(c)
+	total, by, err := compressedBy(c)
 	if err != nil {
 		t.Fatal(err)
 	}

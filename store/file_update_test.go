@@ -66,8 +66,8 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// TestNoSpaceIsTold covers the errors that cannot be caused here, and bbolt's that have lost theirs.
-func TestNoSpaceIsTold(t *testing.T) {
+// TestNoSpaceIsReported covers the errors that cannot be caused here, and bbolt's that have lost theirs.
+func TestNoSpaceIsReported(t *testing.T) {
 	commit := func(err error) error {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 		failCommits(s, func() error { return err })

@@ -104,8 +104,8 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 }
 
-// bringLate applies an object that was left out, at an old resourceVersion.
-func bringLate(t *testing.T, h *historied, name string) {
+// applyLate applies an object that was left out, at an old resourceVersion.
+func applyLate(t *testing.T, h *historied, name string) {
 	t.Helper()
 	pod := h.pod(name)
 	pod.ResourceVersion, h.truth["a/"+name] = "5", "5"
@@ -149,7 +149,7 @@ func TestListLeavesTheBreak(t *testing.T) {
 			if err := h.store.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			bringLate(t, h, "b")
+			applyLate(t, h, "b")
 			wantWatch(t, h, h.rv, "a/b@5")
 			if restart {
 				reopenHistoried(t, h, path, 1<<20)

@@ -42,7 +42,7 @@ func TestRewriteOfAnUncommittedUpdate(t *testing.T) {
 	c := openPods(t, s, nil)
 	relist(t, c, store.ReplaceOptions{}, "1", upsert("a/x", "1"))
 	flush(t, s)
-	handler := feedOf(t, c, "h")
+	handler := cursorOf(t, c, "h")
 	catchUp(t, handler)
 	flush(t, s)
 	sender, updated := storetest.NewSender(storetest.PodCodec()), storetest.Pod("a/x", "uid-a/x", "2")

@@ -111,7 +111,7 @@ func testCollectionModel(
 				if r, err := store.CheckContent(ctx, s); err != nil || len(r.Problems) > 0 {
 					t.Fatalf("check: %v, %q", err, r.Problems)
 				}
-				if _, by, err := packedBy(c); err != nil {
+				if _, by, err := compressedBy(c); err != nil {
 					t.Fatal(err)
 				} else if len(by) > 0 {
 					packed++

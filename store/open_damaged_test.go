@@ -12,10 +12,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOpenACollectionThatIsDamaged: what opening a collection reads may be damaged, after a clean close too. Then the
+// TestOpenDamagedCollection: what opening a collection reads may be damaged, after a clean close too. Then the
 // file is rebuilt, since nobody has the collection yet who could do it, and the program would fail at every start. (A
 // soak of e2e's TestDamagedFile found it.)
-func TestOpenACollectionThatIsDamaged(t *testing.T) {
+func TestOpenDamagedCollection(t *testing.T) {
 	for name, damage := range map[string]func(b *bolt.Bucket) error{
 		"no info":           func(b *bolt.Bucket) error { return b.Delete(disk.Info) },
 		"info that flipped": func(b *bolt.Bucket) error { return disk.Flip(b, disk.Info) },

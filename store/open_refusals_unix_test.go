@@ -111,13 +111,13 @@ func TestOpenWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// TestTrimmingThatFindsNoRoom checks that the removal of tombstones that follows a write without room is tried once: if
+// TestTrimmingWithoutSpace checks that the removal of tombstones that follows a write without room is tried once: if
 // there is no room for it either, it does not ask for another.
-func TestTrimmingThatFindsNoRoom(t *testing.T) {
+func TestTrimmingWithoutSpace(t *testing.T) {
 	o, g := gated(byHand())
 	s := storetest.Open(t, o)
 	c := openPods(t, s, nil)
-	f := feedOf(t, c, "h")
+	f := cursorOf(t, c, "h")
 	retainChanges(t, c, time.Hour)
 	apply(t, c, "1", upsert("a/x", "1"))
 	flush(t, s)

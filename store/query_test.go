@@ -105,7 +105,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, by, err := packedBy(c); err != nil || (len(by) > 0) != (o.Compression != store.NoCompression) {
+	if _, by, err := compressedBy(c); err != nil || (len(by) > 0) != (o.Compression != store.NoCompression) {
 		t.Errorf("compressed records: %v, %v", by, err)
 	}
 	if o.Residency == store.None { // read from the file, not from what is pending
@@ -203,7 +203,7 @@ func TestQueryMatches(t *testing.T) {
 }
 
 // What is not selected need not be readable, and what is must not be left out in silence.
-func TestQueryReportsWhatItCanNotRead(t *testing.T) {
+func TestQueryReportsUnreadableObjects(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	o := store.CollectionOptions{Codec: storetest.PodCodec()}
 	c := queryCollection(t, s, o, asTyped)

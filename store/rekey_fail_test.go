@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRekeyThatCanNotTakeThePlace: the old file keeps the data keys that it needs, also when it is written afterwards.
-func TestRekeyThatCanNotTakeThePlace(t *testing.T) {
+// TestRekeyThatCannotReplaceTheFile: the old file keeps the data keys that it needs, also when it is written afterwards.
+func TestRekeyThatCannotReplaceTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
 	writeSealed(t, path, 10, e)

@@ -317,14 +317,14 @@ func TestRekeyWhileServing(t *testing.T) {
 	}
 }
 
-// TestRekeyOfAFeed: tombstones are sealed, sealed anew, and told.
-func TestRekeyOfAFeed(t *testing.T) {
+// TestRekeyOfAChangelog: tombstones are sealed, sealed anew, and told.
+func TestRekeyOfAChangelog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
 	s := mustOpen(t, path, store.AtOnce(store.Options{Encryption: e}))
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 10)
-	f := mustFeed(t, c, "h")
+	f := mustOpenCursor(t, c, "h")
 	place, _, err := f.Position()
 	if err != nil {
 		t.Fatal(err)

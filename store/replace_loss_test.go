@@ -51,9 +51,9 @@ func TestRebuildWithinACommit(t *testing.T) {
 	})
 }
 
-// TestRebuildOverAPendingList: a list that has ended, and is about to be committed, does not excuse what a rebuild
+// TestRebuildWithAnUncommittedList: a list that has ended, and is about to be committed, does not excuse what a rebuild
 // loses then.
-func TestRebuildOverAPendingList(t *testing.T) {
+func TestRebuildWithAnUncommittedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{CommitInterval: time.Hour})
 		r, err := many.BeginReplace(t.Context(), store.ReplaceOptions{})

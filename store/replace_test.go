@@ -71,7 +71,7 @@ func describe(changes []entry.Change) []string {
 	return got
 }
 
-func TestRelistWritesOnlyWhatDiffers(t *testing.T) {
+func TestRelistWritesOnlyDifferences(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
 	relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2", storetest.ColorLabel, "red"),
 		upsert("b/1", "3"))
@@ -96,7 +96,7 @@ func TestRelistWritesOnlyWhatDiffers(t *testing.T) {
 
 // Two objects can have the same key and resourceVersion, in two clusters or
 // before and after a restore.
-func TestRelistTellsObjectsApartByUID(t *testing.T) {
+func TestRelistDistinguishesObjectsByUID(t *testing.T) {
 	memory, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {
 		t.Fatal(err)

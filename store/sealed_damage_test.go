@@ -195,7 +195,7 @@ func TestRebuildOfASealedStore(t *testing.T) {
 				s := mustOpen(t, path, store.Options{Encryption: e})
 				c := openPacked(t, s, compression)
 				mustList(t, c, 80)
-				mustFeed(t, c, "h")
+				mustOpenCursor(t, c, "h")
 				applyNewer(t, c, 0, 20, 5000)
 				mustClose(t, s)
 				o := store.Options{}
@@ -280,7 +280,7 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 			s := mustOpen(t, path, store.Options{Encryption: e})
 			c := openPacked(t, s, store.Zstd)
 			mustList(t, c, 80)
-			mustFeed(t, c, "h")
+			mustOpenCursor(t, c, "h")
 			b := entry.Batch{ResourceVersion: "9000"}
 			for i := range 5 {
 				b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: somePod(i)})

@@ -29,7 +29,7 @@ func writeGoldenSealed(t *testing.T) {
 	s := mustOpen(t, path, store.Options{Encryption: old})
 	c := openPacked(t, s, store.NoCompression)
 	mustList(t, c, goldenSealedPods+1)
-	mustFeed(t, c, "handler")
+	mustOpenCursor(t, c, "handler")
 	if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Delete, Object: somePod(goldenSealedPods)}},
 		ResourceVersion: "4000"}); err != nil {
 		t.Fatal(err)

@@ -37,9 +37,9 @@ func TestSealedRecordsOfAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestTokensTellNoValues: what stands for a value in the file is the same within an index, and tells nobody that
+// TestTokensHideValues: what stands for a value in the file is the same within an index, and tells nobody that
 // another index, or another collection, has that value.
-func TestTokensTellNoValues(t *testing.T) {
+func TestTokensHideValues(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	fn := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Annotations["value"]}, nil }
 	const idLen, hashLen = 8, 32 // of a token: which key, and the keyed hash

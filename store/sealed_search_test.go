@@ -192,7 +192,7 @@ func (x *planting) run() {
 	s, c := x.open()
 	sample := p.word("a sample") // in the objects that a dictionary is made of, where there is one
 	x.list(c, &sample)
-	mustFeed(t, c, "handler")
+	mustOpenCursor(t, c, "handler")
 
 	last := p.word("an old state") // whose page is free afterwards
 	x.apply(s, c, entry.Upsert, plantedSecret(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))

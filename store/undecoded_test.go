@@ -23,9 +23,9 @@ func undecoded(s *storetest.Sender, rv string, keys ...string) (objs []runtime.O
 	return objs
 }
 
-// TestUndecodedIsDecodedByNobody: a list, events, commits, an equal list and an index by namespace decode nothing. With
+// TestUndecodedIsNotDecoded: a list, events, commits, an equal list and an index by namespace decode nothing. With
 // the residency All each object is decoded once, and with an index function, too.
-func TestUndecodedIsDecodedByNobody(t *testing.T) {
+func TestUndecodedIsNotDecoded(t *testing.T) {
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	for name, tt := range map[string]struct {
 		residency store.Residency

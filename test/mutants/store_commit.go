@@ -227,7 +227,7 @@ var storeCommitMutants = []mutant{
 	}
 	var err error
 `,
-		test: "TestReopenWithPending",
+		test: "TestReopenWithUncommittedChanges",
 	},
 	{
 		name:   "store/commit-loses-newer",
@@ -337,7 +337,7 @@ var storeCommitMutants = []mutant{
 `,
 		new: `	return bytes >= bound && m.Size() >= max(1, bound/live)
 `,
-		test: "TestRoomIsBounded",
+		test: "TestUncommittedBytesAreBounded",
 		dir:  "store",
 	},
 	{

@@ -12,7 +12,7 @@ var storeDiskMutants = []mutant{
 		new: `	if old.Found && old.UID != x.UID && x.UID == "" {
 		if err := w.bury(x.Key, old, nil); err != nil {
 `,
-		test: "TestFeedTellsWhatHasChanged",
+		test: "TestCursorReadsChanges",
 		dir:  "store",
 	},
 	{
@@ -23,7 +23,7 @@ var storeDiskMutants = []mutant{
 `,
 		new: `		passed = min(passed, low(c)+1)
 `,
-		test: "TestFeedOverARestart",
+		test: "TestCursorOverARestart",
 		dir:  "store",
 	},
 	{
@@ -41,7 +41,7 @@ var storeDiskMutants = []mutant{
 		passed = max(passed, low(c))
 	}
 `,
-		test: "TestFeedBehindTheCap",
+		test: "TestCursorBehindTheTombstoneLimit",
 		dir:  "store",
 	},
 	{
@@ -53,7 +53,7 @@ var storeDiskMutants = []mutant{
 		}
 `,
 		new:  ``,
-		test: "TestFeedBehindTheCap",
+		test: "TestCursorBehindTheTombstoneLimit",
 		dir:  "store",
 	},
 	{
@@ -64,7 +64,7 @@ var storeDiskMutants = []mutant{
 		return consumer.ErrReset
 `,
 		new:  ``,
-		test: "TestFeedBehindTheCap",
+		test: "TestCursorBehindTheTombstoneLimit",
 		dir:  "store",
 	},
 	{
@@ -73,7 +73,7 @@ var storeDiskMutants = []mutant{
 		file:   "store/internal/write/writer.go",
 		old:    `if x != nil && x.UID == old.UID && x.UID != "" && x.Payload != nil {`,
 		new:    `if x != nil && x.UID == old.UID && x.UID != "" && x.Payload == nil {`,
-		test:   "TestFeedHasTheLastState",
+		test:   "TestCursorReadsTheLastState",
 		dir:    "store",
 	},
 	{
@@ -106,7 +106,7 @@ var storeDiskMutants = []mutant{
 `,
 		new: `	if x.SameObject && x.Del {
 `,
-		test: "TestFeedIsNotToldOfEqualObjects",
+		test: "TestChangelogOmitsEqualObjects",
 		dir:  "store",
 	},
 	{
@@ -117,7 +117,7 @@ var storeDiskMutants = []mutant{
 `,
 		new: `	c.written = c.version
 `,
-		test: "TestPlaceIsInTheNextCommit",
+		test: "TestPositionIsInTheNextCommit",
 		dir:  "store",
 	},
 	{
@@ -128,7 +128,7 @@ var storeDiskMutants = []mutant{
 `,
 		new: `	s.c.cursors.Written(s.cursors, nil)
 `,
-		test: "TestPlaceIsInTheNextCommit",
+		test: "TestPositionIsInTheNextCommit",
 	},
 	{
 		name:   "store/place-lost-at-close",
@@ -138,7 +138,7 @@ var storeDiskMutants = []mutant{
 `,
 		new: `	if _, dirty := c.read.Memtable.Current(); !dirty {
 `,
-		test: "TestPlaceIsInTheNextCommit",
+		test: "TestPositionIsInTheNextCommit",
 	},
 	{
 		name:   "store/trim-failing",
@@ -159,7 +159,7 @@ var storeDiskMutants = []mutant{
 `,
 		new: `	if p.End = p.state.Log.Last(); p.More && len(p.found) == 0 {
 `,
-		test: "TestFeedInPages",
+		test: "TestChangelogInPages",
 		dir:  "store",
 	},
 	{
@@ -170,7 +170,7 @@ var storeDiskMutants = []mutant{
 `,
 		new: `		_ = one
 `,
-		test: "TestRebuildAndTheFeed",
+		test: "TestRebuildAndTheChangelog",
 		dir:  "store",
 	},
 	{
@@ -207,7 +207,7 @@ var storeDiskMutants = []mutant{
 	}
 	return w.log.seqs.Put(`,
 		new:  "\treturn w.log.seqs.Put(",
-		test: "TestFeedTellsWhatHasChanged",
+		test: "TestCursorReadsChanges",
 		dir:  "store",
 	},
 	{
@@ -353,7 +353,7 @@ var storeDiskMutants = []mutant{
 		file:   "store/internal/keyring/datakey.go",
 		old:    "format.AppendSized(format.AppendSized(nil, collection), index)",
 		new:    "format.AppendSized(nil, collection)",
-		test:   "TestTokensTellNoValues",
+		test:   "TestTokensHideValues",
 		dir:    "store",
 	},
 }

@@ -220,7 +220,7 @@ var storeFileMutants = []mutant{
 `,
 		new: `	if err != nil {
 `,
-		test: "TestRebuildAndTheFeedOfAClosedCollection",
+		test: "TestRebuildAndTheChangelogOfAClosedCollection",
 		dir:  "store",
 	},
 	{
@@ -231,7 +231,7 @@ var storeFileMutants = []mutant{
 `,
 		new: `([]byte(ref.Key)) == nil && c.path == nil
 `,
-		test: "TestRebuildOverWhatIsPending",
+		test: "TestRebuildWithUncommittedChanges",
 		dir:  "store",
 	},
 	{

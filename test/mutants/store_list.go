@@ -62,7 +62,7 @@ var storeListMutants = []mutant{
 		new: `	_, rv := now.Version()
 	return rv == x.RV
 `,
-		test: "TestRelistTellsObjectsApartByUID",
+		test: "TestRelistDistinguishesObjectsByUID",
 	},
 	{
 		name:   "store/list-in-parts-not-marked",
@@ -258,7 +258,7 @@ var storeListMutants = []mutant{
 `,
 		new: `		_ = key
 `,
-		test: "TestFeedOverAnInterruptedList",
+		test: "TestChangelogOverAnInterruptedList",
 	},
 	{
 		name:   "store/list-brings-back-what-an-event-deleted",
@@ -278,7 +278,7 @@ var storeListMutants = []mutant{
 `,
 		new: `	if w.State.MustRelist == "" && now.Settled == nil {
 `,
-		test: "TestRebuildOverAPendingList",
+		test: "TestRebuildWithAnUncommittedList",
 		dir:  "store",
 	},
 	{

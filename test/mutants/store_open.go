@@ -83,7 +83,7 @@ var storeOpenMutants = []mutant{
 		file:   "store/open.go",
 		old:    `errors.Is(err, ErrNoSpace) && !w.Frees {`,
 		new:    `errors.Is(err, ErrNoSpace) {`,
-		test:   "TestTrimmingThatFindsNoRoom",
+		test:   "TestTrimmingWithoutSpace",
 	},
 	{
 		name:   "store/open-never-gives-up",

@@ -272,7 +272,7 @@ var wireMutants = []mutant{
 	}
 `,
 		new:  ``,
-		test: "TestFeedHasTheLastState",
+		test: "TestCursorReadsTheLastState",
 		dir:  "store",
 	},
 	{

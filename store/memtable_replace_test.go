@@ -16,9 +16,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReplaceOverPending: a list is held against what is pending, and waits for no disk: one that is full, and one that
+// TestReplaceWithUncommittedChanges: a list is held against what is pending, and waits for no disk: one that is full, and one that
 // does not answer.
-func TestReplaceOverPending(t *testing.T) {
+func TestReplaceWithUncommittedChanges(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -57,8 +57,8 @@ func TestReplaceOverPending(t *testing.T) {
 	see(t, c, "7", "a/z uid=uid-a/z rv=5")
 }
 
-// TestSetMustRelistOverPending: it is in the file at once, and stays there until the next list.
-func TestSetMustRelistOverPending(t *testing.T) {
+// TestSetMustRelistWithUncommittedChanges: it is in the file at once, and stays there until the next list.
+func TestSetMustRelistWithUncommittedChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, byHand())
 	c := openPods(t, s, nil)
@@ -91,8 +91,8 @@ func TestSetMustRelistOverPending(t *testing.T) {
 	want("after a list and a batch", "7", "")
 }
 
-// TestReopenWithPending: the next who opens the collection goes on from all that the last one was given.
-func TestReopenWithPending(t *testing.T) {
+// TestReopenWithUncommittedChanges: the next who opens the collection goes on from all that the last one was given.
+func TestReopenWithUncommittedChanges(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	for rv := 2; rv < 20; rv += 2 {
 		c := openPods(t, s, byNamespaceAndColor)

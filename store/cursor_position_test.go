@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// placeOnDisk returns the place of the only durable handler, as the file has it.
-func placeOnDisk(t *testing.T, s *store.Store) consumer.Position {
+// committedPosition returns the place of the only durable handler, as the file has it.
+func committedPosition(t *testing.T, s *store.Store) consumer.Position {
 	t.Helper()
 	handlers, err := s.Cursors(context.Background(), storetest.Pods)
 	if err != nil || len(handlers) != 1 {
@@ -37,9 +37,9 @@ func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]u
 	}
 }
 
-// TestPlaceIsInTheNextCommit: what a handler acknowledges is in the file after the next commit, that of Close at the
+// TestPositionIsInTheNextCommit: what a handler acknowledges is in the file after the next commit, that of Close at the
 // latest, whatever commits fail or are under way meanwhile.
-func TestPlaceIsInTheNextCommit(t *testing.T) {
+func TestPositionIsInTheNextCommit(t *testing.T) {
 	ctx := context.Background()
 	for _, test := range []struct {
 		name        string
@@ -85,11 +85,11 @@ func TestPlaceIsInTheNextCommit(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "larder.db")
 			s := storetest.OpenFile(t, path, byHand())
 			c := openPods(t, s, nil)
-			f := feedOf(t, c, "h")
+			f := cursorOf(t, c, "h")
 			relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "1"), upsert("a/y", "2"))
 			flush(t, s)
 			want := infoOf(t, c).NextSeq - 1
-			if before := placeOnDisk(t, s).Seq; before >= want {
+			if before := committedPosition(t, s).Seq; before >= want {
 				t.Fatalf("it is at %d already", before)
 			}
 			first := func() { acknowledge(t, f, want-1, nil) }
@@ -97,7 +97,7 @@ func TestPlaceIsInTheNextCommit(t *testing.T) {
 			if _, _, err := s.Size(); err != nil { // it has been closed
 				s = storetest.OpenFile(t, path, byHand())
 			}
-			if got := placeOnDisk(t, s); got.Seq != want || !maps.Equal(got.Failing, map[string]uint64{"a/x": 1}) {
+			if got := committedPosition(t, s); got.Seq != want || !maps.Equal(got.Failing, map[string]uint64{"a/x": 1}) {
 				t.Errorf("the file has the place %+v, want %d", got, want)
 			}
 		})
@@ -111,7 +111,7 @@ func TestTombstoneOfAFailingDelete(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
 	relist(t, c, store.ReplaceOptions{}, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
-	f := feedOf(t, c, "h")
+	f := cursorOf(t, c, "h")
 	apply(t, c, "5", remove("a/x", "4"), remove("a/y", "5"))
 	flush(t, s)
 	p, _, err := f.Read(ctx, consumer.Position{})
@@ -151,8 +151,8 @@ func TestTombstoneOfAFailingDelete(t *testing.T) {
 	wantStrings(t, "deletes that are kept in the end", deletes())
 }
 
-// TestFeedInPages: the pages of the changelog follow each other without a gap, and have each object once.
-func TestFeedInPages(t *testing.T) {
+// TestChangelogInPages: the pages of the changelog follow each other without a gap, and have each object once.
+func TestChangelogInPages(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
 	var items []entry.Op
@@ -161,7 +161,7 @@ func TestFeedInPages(t *testing.T) {
 		key := fmt.Sprintf("a/%04d", i)
 		items, want = append(items, upsert(key, fmt.Sprint(1+i))), append(want, key)
 	}
-	f := feedOf(t, c, "h") // before, so that the changelog has them all
+	f := cursorOf(t, c, "h") // before, so that the changelog has them all
 	relist(t, c, store.ReplaceOptions{}, "3000", items...)
 	var got []string
 	pages := 0

@@ -23,7 +23,7 @@ func spoil(t *testing.T, c *store.Collection, key string) {
 }
 
 // What was pending when a rebuild lost an object speaks of it neither in the file nor to readers.
-func TestRebuildOverWhatIsPending(t *testing.T) {
+func TestRebuildWithUncommittedChanges(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 	g := store.GateCommits(s)
 	c := mustCollection(t, s, pods())

@@ -21,8 +21,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// feedOf registers a handler.
-func feedOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
+// cursorOf registers a handler.
+func cursorOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	t.Helper()
 	f, err := c.OpenCursor(context.Background(), name)
 	if err != nil {
@@ -32,7 +32,7 @@ func feedOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
 }
 
 // told is a change in short: + or -, then what the object is, and its number.
-func told(c consumer.Change) string {
+func changeText(c consumer.Change) string {
 	verb := "+"
 	if c.Type == entry.Delete {
 		verb = "-"
@@ -56,7 +56,7 @@ func catchUp(t *testing.T, f *store.Cursor) (all []string) {
 			t.Fatal(err)
 		}
 		for _, c := range p.Changes {
-			all = append(all, told(c))
+			all = append(all, changeText(c))
 		}
 		place, more = next, p.More
 	}
@@ -77,14 +77,14 @@ func sound(t *testing.T, s *store.Store) {
 	}
 }
 
-func TestFeedTellsWhatHasChanged(t *testing.T) {
+func TestCursorReadsChanges(t *testing.T) {
 	for _, interval := range []time.Duration{-1, 0} {
 		t.Run(fmt.Sprint("commit ", interval), func(t *testing.T) {
 			s := storetest.Open(t, store.Every(store.Options{}, interval))
 			c := openPods(t, s, byNamespaceAndColor)
 			apply(t, c, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
 			flush(t, s)
-			f := feedOf(t, c, "h")
+			f := cursorOf(t, c, "h")
 			wantStrings(t, "a new handler is told", catchUp(t, f), "+ a/x uid=uid-a/x rv=1", "+ a/y uid=uid-a/y rv=2",
 				"+ a/z uid=uid-a/z rv=3")
 			wantStrings(t, "then", catchUp(t, f))
@@ -107,14 +107,14 @@ func TestFeedTellsWhatHasChanged(t *testing.T) {
 }
 
 // What an object was last is told, not what the file had of it, although many states never reach it.
-func TestFeedHasTheLastState(t *testing.T) {
+func TestCursorReadsTheLastState(t *testing.T) {
 	for _, undecoded := range []bool{false, true} {
 		t.Run(fmt.Sprint("undecoded ", undecoded), func(t *testing.T) {
 			s := storetest.Open(t, store.Options{})
 			c := openPods(t, s, nil)
 			apply(t, c, "1", upsert("a/x", "1"), upsert("a/y", "1"), upsert("a/z", "1"))
 			flush(t, s)
-			f := feedOf(t, c, "h")
+			f := cursorOf(t, c, "h")
 			catchUp(t, f)
 			in := store.Interface(c)
 			if undecoded {
@@ -133,7 +133,7 @@ func TestFeedHasTheLastState(t *testing.T) {
 	}
 }
 
-func TestFeedOverARestart(t *testing.T) {
+func TestCursorOverARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	open := func() (*store.Store, *store.Collection) {
 		s, err := store.Open(path, store.Options{})
@@ -144,7 +144,7 @@ func TestFeedOverARestart(t *testing.T) {
 	}
 	s, c := open()
 	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
-	f := feedOf(t, c, "h")
+	f := cursorOf(t, c, "h")
 	flush(t, s)
 	if got := catchUp(t, f); len(got) != 2 {
 		t.Fatalf("told %q", got)
@@ -154,7 +154,7 @@ func TestFeedOverARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, c = open()
-	f = feedOf(t, c, "h")
+	f = cursorOf(t, c, "h")
 	wantStrings(t, "after the restart", catchUp(t, f), "- a/x uid=uid-a/x rv=3", "+ a/y uid=uid-a/y rv=4")
 	if _, err := s.Compact(context.Background()); err != nil {
 		t.Fatal(err)
@@ -166,11 +166,11 @@ func TestFeedOverARestart(t *testing.T) {
 	}
 }
 
-func TestFeedIsDroppedWithItsLastHandler(t *testing.T) {
+func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
-	one, two := feedOf(t, c, "one"), feedOf(t, c, "two")
+	one, two := cursorOf(t, c, "one"), cursorOf(t, c, "two")
 	if _, err := c.OpenCursor(ctx, "one"); !errors.Is(err, consumer.ErrOpen) {
 		t.Errorf("registered twice: %v", err)
 	}
@@ -205,15 +205,15 @@ func TestFeedIsDroppedWithItsLastHandler(t *testing.T) {
 	}
 	sound(t, s)
 	// A name that was forgotten is new.
-	wantStrings(t, "told", catchUp(t, feedOf(t, c, "one")), "+ a/y uid=uid-a/y rv=2")
+	wantStrings(t, "told", catchUp(t, cursorOf(t, c, "one")), "+ a/y uid=uid-a/y rv=2")
 }
 
 // A handler that sleeps while more is deleted than is kept begins anew, and can tell.
-func TestFeedBehindTheCap(t *testing.T) {
+func TestCursorBehindTheTombstoneLimit(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)
 	store.SetTombstoneLimit(c, 3)
-	slow, fast := feedOf(t, c, "slow"), feedOf(t, c, "fast")
+	slow, fast := cursorOf(t, c, "slow"), cursorOf(t, c, "fast")
 	for n := range 6 {
 		apply(t, c, "1", upsert(fmt.Sprint("a/", n), fmt.Sprint(n+1)))
 	}
@@ -242,11 +242,11 @@ func TestFeedBehindTheCap(t *testing.T) {
 }
 
 // A list that writes every body anew is no change of an object that is the same.
-func TestFeedAndARewritingList(t *testing.T) {
+func TestChangelogAndARewritingList(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)
 	relist(t, c, store.ReplaceOptions{}, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
-	f := feedOf(t, c, "h")
+	f := cursorOf(t, c, "h")
 	catchUp(t, f)
 	relist(t, c, store.ReplaceOptions{Rewrite: true}, "4", upsert("a/x", "1"), upsert("a/y", "2", "default", "added"),
 		object(storetest.Pod("a/z", "other", "4")))
@@ -256,9 +256,9 @@ func TestFeedAndARewritingList(t *testing.T) {
 	sound(t, s)
 }
 
-// TestFeedIsNotToldOfEqualObjects: a body that a rewriting list writes in another form, and that means the same, is no
+// TestChangelogOmitsEqualObjects: a body that a rewriting list writes in another form, and that means the same, is no
 // change, neither for whoever takes in the list nor for a durable handler: the object keeps its number.
-func TestFeedIsNotToldOfEqualObjects(t *testing.T) {
+func TestChangelogOmitsEqualObjects(t *testing.T) {
 	with := func(args []any) runtime.Object {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"args": args},
@@ -285,7 +285,7 @@ func TestFeedIsNotToldOfEqualObjects(t *testing.T) {
 		return append(res.Changes, commitAll(t, r, rv)...)
 	}
 	list(store.ReplaceOptions{}, "3", with(nil))
-	f := feedOf(t, c, "h")
+	f := cursorOf(t, c, "h")
 	catchUp(t, f)
 	for rv, args := range map[string][]any{"4": {}, "5": nil} {
 		if changes := list(store.ReplaceOptions{Rewrite: true}, rv, with(args)); len(changes) > 0 {
@@ -299,14 +299,14 @@ func TestFeedIsNotToldOfEqualObjects(t *testing.T) {
 }
 
 // The cold list that a crash has interrupted is no reason to forget what handlers were told.
-func TestFeedOverAnInterruptedList(t *testing.T) {
+func TestChangelogOverAnInterruptedList(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := openPods(t, s, nil)
-	f := feedOf(t, c, "h")
+	f := cursorOf(t, c, "h")
 	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -326,7 +326,7 @@ func TestFeedOverAnInterruptedList(t *testing.T) {
 	}
 	defer s.Close()
 	c = openPods(t, s, nil)
-	f = feedOf(t, c, "h")
+	f = cursorOf(t, c, "h")
 	changes := relist(t, c, store.ReplaceOptions{}, "5", upsert("a/y", "2"))
 	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=1")
 	// Of an incomplete list nobody in this process has heard, so the other handlers are told of all that this one has, and

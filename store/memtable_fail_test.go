@@ -153,8 +153,8 @@ func TestCloseDuringBackOff(t *testing.T) {
 	})
 }
 
-// TestRebuildKeepsWhatIsPending: after a sync that failed, whether the commit can be seen or not.
-func TestRebuildKeepsWhatIsPending(t *testing.T) {
+// TestRebuildKeepsUncommittedChanges: after a sync that failed, whether the commit can be seen or not.
+func TestRebuildKeepsUncommittedChanges(t *testing.T) {
 	eio := func() error { return syscall.EIO }
 	for name, fail := range map[string]func(g *hook.Gate, fail func() error){
 		"Seen":    (*hook.Gate).After,

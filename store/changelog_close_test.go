@@ -11,13 +11,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFeedOfAClosedCollection: who has closed a collection must not begin a change feed in it behind the back of the
+// TestChangelogOfAClosedCollection: who has closed a collection must not begin a change feed in it behind the back of the
 // one who has it now.
-func TestFeedOfAClosedCollection(t *testing.T) {
+func TestChangelogOfAClosedCollection(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{})
 	before := openPods(t, s, nil)
-	feedOf(t, before, "h").Close()
+	cursorOf(t, before, "h").Close()
 	if err := before.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestCloseWithDurableHandlers(t *testing.T) {
 		}
 		store.NoSync(s)
 		c := openPods(t, s, nil)
-		f := feedOf(t, c, "h")
+		f := cursorOf(t, c, "h")
 		apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
 		flush(t, s)
 		var wg sync.WaitGroup

@@ -60,8 +60,8 @@ func eachRecord(c *store.Collection, fn func(key string, r disk.Record) error) e
 	})
 }
 
-// packedBy returns how many records of c there are, and how many of them are compressed with each dictionary.
-func packedBy(c *store.Collection) (total int, by map[uint64]int, err error) {
+// compressedBy returns how many records of c there are, and how many of them are compressed with each dictionary.
+func compressedBy(c *store.Collection) (total int, by map[uint64]int, err error) {
 	by = map[uint64]int{}
 	err = eachRecord(c, func(_ string, r disk.Record) error {
 		if total++; r.Dictionary != 0 {

@@ -55,8 +55,8 @@ func hang(t *testing.T, s *store.Store, g *hook.Gate) (finish func() error) {
 	return finish
 }
 
-// TestPendingBytes: whatever is done, what is pending is counted down to nothing again.
-func TestPendingBytes(t *testing.T) {
+// TestUncommittedBytes: whatever is done, what is pending is counted down to nothing again.
+func TestUncommittedBytes(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.NoSync(s)
 	g := store.GateCommits(s)

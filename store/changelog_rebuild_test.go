@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// mustFeed registers a durable handler and acknowledges everything that is committed.
-func mustFeed(t *testing.T, c *store.Collection, name string) *store.Cursor {
+// mustOpenCursor registers a durable handler and acknowledges everything that is committed.
+func mustOpenCursor(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	t.Helper()
 	if err := store.StoreOf(c).Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func mustDelete(t *testing.T, c *store.Collection, i int) {
 }
 
 // unread returns what a handler has not acknowledged.
-func unread(t *testing.T, f *store.Cursor) (keys []string) {
+func unreadKeys(t *testing.T, f *store.Cursor) (keys []string) {
 	t.Helper()
 	place, _, err := f.Position()
 	if err != nil {
@@ -64,10 +64,10 @@ func unread(t *testing.T, f *store.Cursor) (keys []string) {
 
 // A rebuild that loses nothing of a collection leaves its handlers where they were; those of one that has lost objects
 // begin anew.
-func TestRebuildAndTheFeed(t *testing.T) {
+func TestRebuildAndTheChangelog(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
-	lost, kept := mustFeed(t, many, "lost"), mustFeed(t, few, "kept")
-	other := mustFeed(t, few, "not registered") // its place is in the file only
+	lost, kept := mustOpenCursor(t, many, "lost"), mustOpenCursor(t, few, "kept")
+	other := mustOpenCursor(t, few, "not registered") // its place is in the file only
 	mustDelete(t, few, 7)
 	mustDelete(t, many, 8)
 	if err := s.Flush(t.Context()); err != nil {
@@ -86,14 +86,14 @@ func TestRebuildAndTheFeed(t *testing.T) {
 		t.Errorf("the other one is at %+v, %d resets, %v", place, resets, err)
 	}
 	want := []string{"-namespace-2/pod-0007"}
-	if got := unread(t, kept); !slices.Equal(got, want) {
+	if got := unreadKeys(t, kept); !slices.Equal(got, want) {
 		t.Errorf("it has not acknowledged %q, want %q", got, want)
 	}
 	again, err := few.OpenCursor(t.Context(), "not registered")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := unread(t, again); !slices.Equal(got, want) {
+	if got := unreadKeys(t, again); !slices.Equal(got, want) {
 		t.Errorf("one that was not registered has not acknowledged %q, want %q", got, want)
 	}
 	if err := s.Flush(t.Context()); err != nil {
@@ -102,11 +102,11 @@ func TestRebuildAndTheFeed(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestRebuildAndTheFeedOfAClosedCollection: of a collection that nobody has open the handlers are in the file only.
-func TestRebuildAndTheFeedOfAClosedCollection(t *testing.T) {
+// TestRebuildAndTheChangelogOfAClosedCollection: of a collection that nobody has open the handlers are in the file only.
+func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	for _, c := range []*store.Collection{many, few} {
-		mustFeed(t, c, "h").Close()
+		mustOpenCursor(t, c, "h").Close()
 		mustEnd(t, c)
 	}
 	tamper(t, s, flip("namespace-0/pod-0000"))
@@ -126,7 +126,7 @@ func TestRebuildAndTheFeedOfAClosedCollection(t *testing.T) {
 }
 
 // The check finds a feed that does not fit the records, and damaged tombstones and places; a rebuild mends all of it.
-func TestCheckOfTheFeed(t *testing.T) {
+func TestCheckOfTheChangelog(t *testing.T) {
 	for name, spoil := range map[string]func(b *bolt.Bucket) error{
 		"a number without an object": func(b *bolt.Bucket) error {
 			return b.Bucket(disk.Seq).Put(disk.SeqKey(5),
@@ -164,7 +164,7 @@ func TestCheckOfTheFeed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, few := filled(t, store.AtOnce(store.Options{}))
-			mustFeed(t, few, "h")
+			mustOpenCursor(t, few, "h")
 			if _, err := few.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Object: somePod(1)}},
 				ResourceVersion: "4999"}); err != nil {
 				t.Fatal(err)

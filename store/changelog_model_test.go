@@ -25,9 +25,9 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// feedModel is a collection with durable handlers whose file is damaged, repaired and thrown back, and a server that
+// changelogModel is a collection with durable handlers whose file is damaged, repaired and thrown back, and a server that
 // sends again what is not in it.
-type feedModel struct {
+type changelogModel struct {
 	*rapid.T
 	dir    string
 	opened int
@@ -35,7 +35,7 @@ type feedModel struct {
 	s      *store.Store
 	c      *store.Collection
 	feeds  map[string]*store.Cursor
-	views  map[string]*feedView
+	views  map[string]*handlerModel
 	since  *sinceModel
 	losses int
 
@@ -50,17 +50,19 @@ type sentOp struct {
 	op entry.Op
 }
 
-// feedView is what a handler has made of what it was told; it survives crashes.
-type feedView struct {
+// handlerModel is what a handler has made of what it was told; it survives crashes.
+type handlerModel struct {
 	objects map[string]string
 	seen    map[string]bool // told since the replay began; nil if there is none
 }
 
-var feedKeys = []string{"a/1", "a/2", "b/1", "b/2", "b/3"}
+var changelogKeys = []string{"a/1", "a/2", "b/1", "b/2", "b/3"}
 
-func (m *feedModel) path() string { return filepath.Join(m.dir, fmt.Sprint(m.opened), "larder.db") }
+func (m *changelogModel) path() string {
+	return filepath.Join(m.dir, fmt.Sprint(m.opened), "larder.db")
+}
 
-func (m *feedModel) must(what string, err error) {
+func (m *changelogModel) must(what string, err error) {
 	m.Helper()
 	if err != nil {
 		m.Fatalf("%s: %v", what, err)
@@ -68,7 +70,7 @@ func (m *feedModel) must(what string, err error) {
 }
 
 // open opens the file, and goes on from where it is.
-func (m *feedModel) open() {
+func (m *changelogModel) open() {
 	s, err := store.Open(m.path(), m.o)
 	m.must("open", err)
 	store.NoSync(s)
@@ -102,13 +104,13 @@ func (m *feedModel) open() {
 	}
 }
 
-func (m *feedModel) apply(e sentOp) {
+func (m *changelogModel) apply(e sentOp) {
 	_, err := m.c.Apply(context.Background(), entry.Batch{Ops: []entry.Op{e.op}, ResourceVersion: fmt.Sprint(e.rv)})
 	m.must("apply", err)
 }
 
 // relist takes in what the server has.
-func (m *feedModel) relist() {
+func (m *changelogModel) relist() {
 	r, err := m.c.BeginReplace(context.Background(), store.ReplaceOptions{})
 	m.must("list", err)
 	var items []entry.Op
@@ -124,14 +126,14 @@ func (m *feedModel) relist() {
 	}
 }
 
-func (m *feedModel) pod(key string) *corev1.Pod {
+func (m *changelogModel) pod(key string) *corev1.Pod {
 	uid, rv, _ := bytes.Cut([]byte(m.now[key]), []byte("@"))
 	return storetest.Pod(key, string(uid), string(rv), storetest.ColorLabel, string(uid))
 }
 
 // change is an event.
-func (m *feedModel) change() {
-	key := rapid.SampledFrom(feedKeys).Draw(m.T, "key")
+func (m *changelogModel) change() {
+	key := rapid.SampledFrom(changelogKeys).Draw(m.T, "key")
 	kind := rapid.SampledFrom([]string{"write", "write", "delete", "recreate"}).Draw(m.T, "kind")
 	if old, there := m.now[key]; there && kind != "write" {
 		uid, _, _ := bytes.Cut([]byte(old), []byte("@"))
@@ -153,14 +155,14 @@ func (m *feedModel) change() {
 	m.send(entry.Op{Object: m.pod(key)})
 }
 
-func (m *feedModel) send(op entry.Op) {
+func (m *changelogModel) send(op entry.Op) {
 	e := sentOp{m.rv, op}
 	m.sent = append(m.sent, e)
 	m.apply(e)
 }
 
 // damage spoils something in the file, and has it repaired.
-func (m *feedModel) damage() {
+func (m *changelogModel) damage() {
 	kind := rapid.SampledFrom([]string{"flip", "punch", "index", "seq", "seq entry", "tombstone", "lost tombstone",
 		"place"}).Draw(m.T, "damage")
 	n := rapid.IntRange(0, 4).Draw(m.T, "which")
@@ -221,7 +223,7 @@ func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 }
 
 // repair does what an informer does.
-func (m *feedModel) repair() {
+func (m *changelogModel) repair() {
 	ctx := context.Background()
 	m.must("repair", m.s.Rebuild(ctx))
 	if m.c.Losses() != m.losses {
@@ -231,7 +233,7 @@ func (m *feedModel) repair() {
 }
 
 // crash goes back to what is in the file.
-func (m *feedModel) crash() {
+func (m *changelogModel) crash() {
 	data, err := os.ReadFile(m.path())
 	m.must("read", err)
 	m.must("close", m.s.Close())
@@ -241,8 +243,8 @@ func (m *feedModel) crash() {
 	m.open()
 }
 
-// hear has a handler told of some of what it has not acknowledged.
-func (m *feedModel) hear(name string, pages int) {
+// read has a handler told of some of what it has not acknowledged.
+func (m *changelogModel) read(name string, pages int) {
 	ctx, f, v := context.Background(), m.feeds[name], m.views[name]
 	for range pages {
 		place, resets, err := f.Position()
@@ -267,7 +269,7 @@ func (m *feedModel) hear(name string, pages int) {
 	}
 }
 
-func (v *feedView) take(t *rapid.T, p consumer.Page) {
+func (v *handlerModel) take(t *rapid.T, p consumer.Page) {
 	for _, c := range p.Changes {
 		uid, _, _ := bytes.Cut([]byte(v.objects[c.Key]), []byte("@"))
 		switch {
@@ -285,21 +287,21 @@ func (v *feedView) take(t *rapid.T, p consumer.Page) {
 	}
 }
 
-// TestFeedModel: whatever is damaged, and whenever the process dies, each handler knows in the end what the server has,
+// TestChangelogModel: whatever is damaged, and whenever the process dies, each handler knows in the end what the server has,
 // and the file is sound.
-func TestFeedModel(t *testing.T) {
+func TestChangelogModel(t *testing.T) {
 	quiet := logr.Discard()
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
 			rt.Fatal(err)
 		}
-		m := &feedModel{T: rt, dir: dir, now: map[string]string{}, views: map[string]*feedView{}, rv: 100}
+		m := &changelogModel{T: rt, dir: dir, now: map[string]string{}, views: map[string]*handlerModel{}, rv: 100}
 		m.o = byHand()
 		m.o.Logger = &quiet
 		m.o = store.Every(m.o, rapid.SampledFrom([]time.Duration{-1, 1 << 40}).Draw(rt, "commit"))
 		for _, name := range []string{"eager", "lazy"} {
-			m.views[name] = &feedView{objects: map[string]string{}}
+			m.views[name] = &handlerModel{objects: map[string]string{}}
 		}
 		m.since = &sinceModel{}
 		m.open()
@@ -308,10 +310,10 @@ func TestFeedModel(t *testing.T) {
 			"flush":  func(*rapid.T) { m.must("flush", m.s.Flush(context.Background())) },
 			"damage": func(*rapid.T) { m.since.damaged = true; m.damage() },
 			"crash":  func(*rapid.T) { m.crash() },
-			"hear":   func(*rapid.T) { m.hear("eager", 2) },
+			"read":   func(*rapid.T) { m.read("eager", 2) },
 			"since":  func(*rapid.T) { m.since.read(m) },
-			"hear a little": func(rt *rapid.T) {
-				m.hear(rapid.SampledFrom([]string{"eager", "lazy", "lazy"}).Draw(rt, "name"), 1)
+			"read one page": func(rt *rapid.T) {
+				m.read(rapid.SampledFrom([]string{"eager", "lazy", "lazy"}).Draw(rt, "name"), 1)
 			},
 		})
 		m.must("flush", m.s.Flush(context.Background()))
@@ -320,7 +322,7 @@ func TestFeedModel(t *testing.T) {
 			rt.Errorf("who asked for changes since a number holds %v, and the server %v", m.since.objects, m.now)
 		}
 		for name, v := range m.views {
-			m.hear(name, 4)
+			m.read(name, 4)
 			if !maps.Equal(v.objects, m.now) {
 				rt.Errorf("%s holds %v, and the server %v", name, v.objects, m.now)
 			}

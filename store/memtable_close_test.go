@@ -147,8 +147,8 @@ func TestStoreCloseTakesInNoMore(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, openPods(t, s, nil)), "a/x uid=uid-a/x rv=1")
 }
 
-// TestCloseTellsWhatIsLost: and then nothing can be applied to what is pending for ever.
-func TestCloseTellsWhatIsLost(t *testing.T) {
+// TestCloseReportsLostChanges: and then nothing can be applied to what is pending for ever.
+func TestCloseReportsLostChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, byHand())
 	if err != nil {
@@ -181,8 +181,8 @@ func TestCloseTellsWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestCloseWhileSomebodyWaitsForRoom: nothing will be committed any more, so there will be no room.
-func TestCloseWhileSomebodyWaitsForRoom(t *testing.T) {
+// TestCloseDuringBackpressure: nothing will be committed any more, so there will be no room.
+func TestCloseDuringBackpressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
 		if err != nil {

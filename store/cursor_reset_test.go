@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// placeInFile returns the place that the file has of a handler.
-func placeInFile(t *testing.T, c *store.Collection, name string) (place consumer.Position, found bool) {
+// positionInFile returns the place that the file has of a handler.
+func positionInFile(t *testing.T, c *store.Collection, name string) (place consumer.Position, found bool) {
 	t.Helper()
 	infos, err := c.Cursors(t.Context())
 	if err != nil {
@@ -59,15 +59,15 @@ func inTurn(t *testing.T, s *store.Store, first, second func() error) (release f
 func TestForgottenHandlerStaysForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
-		mustFeed(t, few, "other")
-		f := mustFeed(t, few, "h") // its place is noted, and not in the file
+		mustOpenCursor(t, few, "other")
+		f := mustOpenCursor(t, few, "h") // its place is noted, and not in the file
 		f.Close()
 		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
 		flush := func() error { return s.Flush(context.Background()) }
 		if err := errors.Join(inTurn(t, s, forget, flush)()); err != nil {
 			t.Fatal(err)
 		}
-		if place, found := placeInFile(t, few, "h"); found {
+		if place, found := positionInFile(t, few, "h"); found {
 			t.Errorf("it is in the file again, at %+v", place)
 		}
 		wantSound(t, s)
@@ -82,14 +82,14 @@ func TestCommitKeepsAReset(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		mustFeed(t, few, "h")
+		mustOpenCursor(t, few, "h")
 		spoil(t, few, "namespace-1/pod-0001")
 		rebuild := func() error { return s.Rebuild(context.Background()) } // which sets it back, while a commit waits
 		flush := func() error { return s.Flush(context.Background()) }
 		if err := errors.Join(inTurn(t, s, rebuild, flush)()); err != nil {
 			t.Fatal(err)
 		}
-		if place, _ := placeInFile(t, few, "h"); !place.Replaying || place.Why != consumer.ResetDamage {
+		if place, _ := positionInFile(t, few, "h"); !place.Replaying || place.Why != consumer.ResetDamage {
 			t.Errorf("a crash now would have it go on at %+v", place)
 		}
 		wantSound(t, s)
@@ -106,13 +106,13 @@ func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _, few := filled(t, store.Options{CommitInterval: interval})
 			store.SetTombstoneLimit(few, 1)
-			f := mustFeed(t, few, "h")
+			f := mustOpenCursor(t, few, "h")
 			if err := s.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			resets := 0
 			store.OnRelease(s, func() {
-				stored, found := placeInFile(t, few, "h")
+				stored, found := positionInFile(t, few, "h")
 				place, _, err := f.Position()
 				if !found || !stored.Replaying {
 					return
@@ -145,7 +145,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
 		g := store.GateCommits(s)
-		f := mustFeed(t, few, "h")
+		f := mustOpenCursor(t, few, "h")
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		mustFeed(t, few, "other") // something to commit
+		mustOpenCursor(t, few, "other") // something to commit
 		f.Close()
 		first := true
 		g.Fail(func() error {
@@ -177,7 +177,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 		if place, _, _ := f.Position(); place.Replaying {
 			t.Fatalf("it begins anew: %+v", place)
 		}
-		if got, want := unread(t, f), []string{"-namespace-2/pod-0007"}; !slices.Equal(got, want) {
+		if got, want := unreadKeys(t, f), []string{"-namespace-2/pod-0007"}; !slices.Equal(got, want) {
 			t.Errorf("it has not acknowledged %q, want %q", got, want)
 		}
 		mustClose(t, s)
@@ -188,7 +188,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 func TestResetOfAnUnknownOutcome(t *testing.T) {
 	s, _, few := filled(t, store.Options{})
 	store.SetTombstoneLimit(few, 1)
-	f := mustFeed(t, few, "h")
+	f := mustOpenCursor(t, few, "h")
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 // of an object is not one of the object that has its key now.
 func TestReplayLeavesTheNextObject(t *testing.T) {
 	s, _, few := filled(t, store.Options{})
-	f := mustFeed(t, few, "h")
+	f := mustOpenCursor(t, few, "h")
 	const key = "a/x"
 	next := func(uid, rv string) entry.Op { return entry.Op{Object: storetest.Pod(key, uid, rv)} }
 	gone := func(uid, rv string) entry.Op {
@@ -245,7 +245,7 @@ func TestReplayLeavesTheNextObject(t *testing.T) {
 // A file whose collection was lost altogether gives numbers from 1 on, whatever Info says meanwhile.
 func TestBeginAnewInAnEmptyFile(t *testing.T) {
 	s, _, few := filled(t, store.AtOnce(store.Options{}))
-	f := mustFeed(t, few, "h")
+	f := mustOpenCursor(t, few, "h")
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -270,11 +270,11 @@ func TestBeginAnewInAnEmptyFile(t *testing.T) {
 }
 
 // Of a file in which one place is damaged that handler begins anew, and knows why; the others go on.
-func TestOneDamagedPlace(t *testing.T) {
+func TestOneDamagedPosition(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))
 		for _, name := range []string{"a", "b", "c"} {
-			mustFeed(t, few, name).Close()
+			mustOpenCursor(t, few, name).Close()
 		}
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -315,10 +315,10 @@ func TestOneDamagedPlace(t *testing.T) {
 
 // A feed that is not whole, or that nobody reads, is not gone on with: a program that knew nothing of feeds may have
 // written meanwhile.
-func TestOpenMendsTheFeed(t *testing.T) {
+func TestOpenRepairsTheChangelog(t *testing.T) {
 	open := func(tamper func(b *bolt.Bucket) error) (*store.Store, *store.Collection) {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))
-		mustFeed(t, few, "h").Close()
+		mustOpenCursor(t, few, "h").Close()
 		mustDelete(t, few, 7)
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -361,7 +361,7 @@ func TestOpenMendsTheFeed(t *testing.T) {
 
 // Changes that are kept for readers tell what was created, also after a program that knew nothing of feeds has written
 // meanwhile.
-func TestOpenMendsTheFeedOfReaders(t *testing.T) {
+func TestOpenRepairsTheRetainedChangelog(t *testing.T) {
 	s, _, few := filled(t, store.AtOnce(store.Options{}))
 	if err := few.RetainChanges(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
@@ -394,10 +394,10 @@ func TestOpenMendsTheFeedOfReaders(t *testing.T) {
 }
 
 // A feed of which a bucket is missing is damaged: nothing panics, and nobody goes on as if nothing had changed.
-func TestFeedWithoutABucket(t *testing.T) {
+func TestChangelogWithoutABucket(t *testing.T) {
 	for _, bucket := range [][]byte{disk.Seq, disk.Tombstones, disk.Cursors} {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))
-		f := mustFeed(t, few, "h")
+		f := mustOpenCursor(t, few, "h")
 		mustDelete(t, few, 7)
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)

@@ -84,7 +84,7 @@ func TestServedAfterAnUnknownOutcome(t *testing.T) {
 }
 
 // A write that was not begun, because the store had failed before, holds up Info for nobody.
-func TestInfoGoesOnWhileTheStoreHasFailed(t *testing.T) {
+func TestInfoAdvancesWhileTheStoreHasFailed(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 	c := openAs(t, s, store.All)
 	mustList(t, c, 1)
@@ -142,7 +142,7 @@ func TestFillingDuringAnUnknownOutcome(t *testing.T) {
 }
 
 // SetMustRelist writes no object: while it waits for its turn Info goes on, and what is in memory is read there.
-func TestSetMustRelistHoldsUpNothing(t *testing.T) {
+func TestSetMustRelistDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 		c := openAs(t, s, store.All)

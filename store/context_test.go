@@ -32,9 +32,9 @@ func gone(t *testing.T, call func(ctx context.Context) error) error {
 	}
 }
 
-// TestWritesGiveUp: while one write of a collection hangs in the disk, the others wait no longer than their contexts
+// TestWritesEndWithTheirContext: while one write of a collection hangs in the disk, the others wait no longer than their contexts
 // last.
-func TestWritesGiveUp(t *testing.T) {
+func TestWritesEndWithTheirContext(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
 	c := openPods(t, s, byNamespaceAndColor)
@@ -109,9 +109,9 @@ func TestCompactionWaitsForNoReader(t *testing.T) {
 	}
 }
 
-// TestAddIndexersHoldsUpNoCommit: while AddIndexers waits for another write of its collection, the others' changes wait
+// TestAddIndexersDoesNotBlockCommits: while AddIndexers waits for another write of its collection, the others' changes wait
 // for the disk alone.
-func TestAddIndexersHoldsUpNoCommit(t *testing.T) {
+func TestAddIndexersDoesNotBlockCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
 		g := store.GateCommits(s)
@@ -149,8 +149,8 @@ func openOthers(t *testing.T, s *store.Store) *store.Collection {
 	return c
 }
 
-// TestAbortGivesUp: a list is given up although the disk hangs, and the next one begins.
-func TestAbortGivesUp(t *testing.T) {
+// TestAbortEndsWithItsContext: a list is given up although the disk hangs, and the next one begins.
+func TestAbortEndsWithItsContext(t *testing.T) {
 	for name, held := range map[string]int{"held": 1 << 20, "shown": 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -29,9 +29,9 @@ func wantKeys(t *testing.T, c *store.Collection, index, value string, want ...st
 	wantStrings(t, index+" "+value, got, want...)
 }
 
-// TestAddIndexersOverPending: the index is right at once, before and after its build and the commit, for objects that
+// TestAddIndexersWithUncommittedChanges: the index is right at once, before and after its build and the commit, for objects that
 // are in the file only, pending only, and both; and for those that the function fails on.
-func TestAddIndexersOverPending(t *testing.T) {
+func TestAddIndexersWithUncommittedChanges(t *testing.T) {
 	for name, cold := range map[string]bool{"OverAFile": false, "OverNothing": true} {
 		t.Run(name, func(t *testing.T) {
 			s := storetest.Open(t, byHand())
@@ -276,9 +276,9 @@ func TestAddIndexersThatFails(t *testing.T) {
 	}
 }
 
-// TestStoredIndexIsNotTrustedOverPending: an index of an earlier process, which this one adds again after it has
+// TestStoredIndexIsNotTrustedWithUncommittedChanges: an index of an earlier process, which this one adds again after it has
 // taken in batches without it.
-func TestStoredIndexIsNotTrustedOverPending(t *testing.T) {
+func TestStoredIndexIsNotTrustedWithUncommittedChanges(t *testing.T) {
 	for name, flushed := range map[string]bool{"Pending": false, "Committed": true} {
 		t.Run(name, func(t *testing.T) {
 			s := storetest.Open(t, byHand())

@@ -21,7 +21,7 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	s := storetest.Open(t, o)
 	store.NoSync(s)
 	c := openPodsIn(t, s, "a")
-	f := feedOf(t, c, "h")
+	f := cursorOf(t, c, "h")
 	catchUp(t, f)
 	pod := func(n int) entry.Op {
 		return upsert(fmt.Sprintf("a/%05d", n), "1", storetest.ColorLabel, strings.Repeat("x", 12_000))
@@ -63,7 +63,7 @@ func TestTombstonesOfAFullFile(t *testing.T) {
 	s := storetest.Open(t, o)
 	store.NoSync(s)
 	c := openPodsIn(t, s, "a")
-	f := feedOf(t, c, "h")
+	f := cursorOf(t, c, "h")
 	pod := func(n int) entry.Op {
 		return upsert(fmt.Sprintf("a/%05d", n), "1", storetest.ColorLabel, strings.Repeat("x", 3000))
 	}

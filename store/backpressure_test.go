@@ -32,9 +32,9 @@ func hasRoom(c *store.Collection) bool {
 	return c.Backpressure(ctx) == nil
 }
 
-// TestRoomIsShared: while commits hang, a collection that has filled the room does not hold up the others, each of
+// TestBackpressureIsShared: while commits hang, a collection that has filled the room does not hold up the others, each of
 // which has its share.
-func TestRoomIsShared(t *testing.T) {
+func TestBackpressureIsShared(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetPendingLimit(s, 10_000)
 	g := store.GateCommits(s)
@@ -72,9 +72,9 @@ func TestRoomIsShared(t *testing.T) {
 	}
 }
 
-// TestRoomIsBounded: however many collections there are, and whoever is busy, no more than twice the room is pending
+// TestUncommittedBytesAreBounded: however many collections there are, and whoever is busy, no more than twice the room is pending
 // but for one batch, and nobody waits before the room is full and he has his share of it, or all of that is pending.
-func TestRoomIsBounded(t *testing.T) {
+func TestUncommittedBytesAreBounded(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s := storetest.Open(t, byHand())
@@ -164,8 +164,8 @@ func TestDropFromAFullFile(t *testing.T) {
 	}
 }
 
-// TestDropGivesRoom: what comes after a collection was dropped goes where it was, and Compact gives the rest back.
-func TestDropGivesRoom(t *testing.T) {
+// TestDropFreesSpace: what comes after a collection was dropped goes where it was, and Compact gives the rest back.
+func TestDropFreesSpace(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())
 	store.NoSync(s)

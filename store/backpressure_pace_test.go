@@ -93,8 +93,8 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 	})
 }
 
-// TestMoreIsPendingWithAll: while every open collection keeps its objects in memory 32 MiB wait for a commit, else 4.
-func TestMoreIsPendingWithAll(t *testing.T) {
+// TestLimitOfResidencyAll: while every open collection keeps its objects in memory 32 MiB wait for a commit, else 4.
+func TestLimitOfResidencyAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet})
 		pad := map[string]string{"pad": strings.Repeat("x", 1<<20)}

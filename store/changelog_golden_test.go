@@ -11,11 +11,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-const goldenFeedPath = "testdata/golden-format-1-feed.larder"
+const goldenChangelogPath = "testdata/golden-format-1-changelog.larder"
 
-// writeGoldenFeed makes a golden store with a change feed: of five pods one was changed since the handler's place, one
+// writeGoldenChangelog makes a golden store with a change feed: of five pods one was changed since the handler's place, one
 // deleted and one created anew, and one fails.
-func writeGoldenFeed(t *testing.T) {
+func writeGoldenChangelog(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.AtOnce(store.Options{}))
@@ -45,16 +45,16 @@ func writeGoldenFeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	saveGolden(t, path, goldenFeedPath)
+	saveGolden(t, path, goldenChangelogPath)
 }
 
-// TestGoldenFeed opens a copy of a store with a durable handler's place, tombstones and a document, as TestGolden does
+// TestGoldenChangelog opens a copy of a store with a durable handler's place, tombstones and a document, as TestGolden does
 // one without.
-func TestGoldenFeed(t *testing.T) {
+func TestGoldenChangelog(t *testing.T) {
 	if *updateGolden {
-		writeGoldenFeed(t)
+		writeGoldenChangelog(t)
 	}
-	path := copyGolden(t, goldenFeedPath)
+	path := copyGolden(t, goldenChangelogPath)
 	for range 2 {
 		s := mustOpen(t, path, store.Options{})
 		if s.Quarantined() != "" {
@@ -64,12 +64,12 @@ func TestGoldenFeed(t *testing.T) {
 		if doc, err := s.Document(t.Context(), "golden"); string(doc) != "kept beside the collections" {
 			t.Errorf("document %q, %v", doc, err)
 		}
-		wantGoldenFeed(t, mustCollection(t, s, pods()))
+		wantGoldenChangelog(t, mustCollection(t, s, pods()))
 		mustClose(t, s)
 	}
 }
 
-func wantGoldenFeed(t *testing.T, c *store.Collection) {
+func wantGoldenChangelog(t *testing.T, c *store.Collection) {
 	t.Helper()
 	f, err := c.OpenCursor(t.Context(), "golden")
 	if err != nil {
