@@ -80,7 +80,7 @@ func (s *settings) measure(ctx context.Context, stdout io.Writer) error {
 		ID: time.Now().UTC().Format("20060102-150405"), Command: s.command,
 		Machine: machine(), Server: outcome.Server, Commit: commit(ctx),
 	}
-	asked := report.Asked{Runs: s.Runs}
+	asked := report.Asked{Runs: s.Runs, Commit: record.Commit}
 	if s.quick {
 		record.ID, asked.Flags = "quick-"+record.ID, "-quick"
 	}
@@ -115,7 +115,8 @@ func (s *settings) earlier() (*report.Record, error) {
 	return &record, nil
 }
 
-// publish prints a record, and writes the page of the documentation if -docs is set.
+// publish prints a record. If -docs is set, it also writes the page of the documentation, and the printed tables beside
+// the record.
 func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 	record, err := report.Read(path)
 	if err != nil {
@@ -133,6 +134,9 @@ func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if _, err := report.Restart(images, record.Rows()); err != nil {
+		return err
+	}
+	if err := record.WriteText(filepath.Dir(path)); err != nil {
 		return err
 	}
 	page, err := os.Create(s.docs)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -51,11 +52,13 @@ type Place struct {
 	Dynamic  bool   `json:"dynamic,omitempty"`
 }
 
-// Asked has the flags of a case's run.
+// Asked has the flags and the commit of a case's run.
 type Asked struct {
 	Runs int `json:"runs"`
 	// Flags are the other flags of the command.
 	Flags string `json:"flags,omitempty"`
+	// Commit is git's description of the source.
+	Commit string `json:"commit,omitempty"`
 }
 
 // Command returns the command to measure a scenario again, with these numbers of objects of a kind.
@@ -136,6 +139,15 @@ func (r Record) Write(dir string) (string, error) {
 	}
 	path := filepath.Join(dir, r.ID+".json")
 	return path, os.WriteFile(path, append(data, '\n'), 0o644)
+}
+
+// WriteText writes the tables of Text into dir, as <run>.txt.
+func (r Record) WriteText(dir string) error {
+	var out bytes.Buffer
+	if err := Text(&out, r); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, r.ID+".txt"), out.Bytes(), 0o644)
 }
 
 // Read reads a record written by Write.

@@ -29,7 +29,9 @@ type Row struct {
 	Missed string
 	// Command is the command to measure the row again.
 	Command string
-	asked   int
+	// Commit is the commit of the measurement of Larder.
+	Commit string
+	asked  Asked
 }
 
 // Rows returns the rows ordered by scenario, kind and number, and otherwise in the order of measurement: typed first.
@@ -73,7 +75,7 @@ func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency s
 	asked := r.of(p, subject.Larder, residency).Asked
 	row := Row{
 		Place: p, Title: s.Title, Figure: m.Title, Metric: m, Residency: residency, Larder: *larder,
-		Command: asked.Command(s.Name, p.Kind, p.N), asked: asked.Runs,
+		Command: asked.Command(s.Name, p.Kind, p.N), Commit: asked.Commit, asked: asked,
 	}
 	if p.Dynamic {
 		row.Title += ", dynamic"

@@ -207,7 +207,7 @@ func TestCommandOfGrowth(t *testing.T) {
 
 // TestUnexpectedNumberOfRuns checks that a median of fewer or more runs than the command's names its number of runs.
 func TestUnexpectedNumberOfRuns(t *testing.T) {
-	r := Row{Metric: scenario.Metric{Unit: scenario.Seconds, Against: "raw"}, asked: 5}
+	r := Row{Metric: scenario.Metric{Unit: scenario.Seconds, Against: "raw"}, asked: Asked{Runs: 5}}
 	for _, c := range []struct {
 		s    Summary
 		want string

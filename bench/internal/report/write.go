@@ -1,13 +1,10 @@
 package report
 
 import (
-	_ "embed" // for page.md
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
-	"text/template"
 
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
@@ -28,37 +25,10 @@ func Text(out io.Writer, r Record) error {
 	return err
 }
 
-//go:embed page.md
-var pageText string
-
-var page = template.Must(template.New("page.md").Parse(pageText))
-
-// Markdown writes the page for the documentation.
-func Markdown(out io.Writer, r Record) error {
-	rows := r.Rows()
-	data := struct {
-		Record
-		Objects, Embedded, Verdict string
-	}{r, goalsFor(), embedded(), verdict(rows)}
-	return errors.Join(page.Execute(out, data), writeTables(out, rows))
-}
-
 func goalsFor() string { return count(scenario.GoalsN) + " " + scenario.GoalsFor }
 
 func verdict(rows []Row) string {
 	return fmt.Sprintf("%s (%s)", tallyOf(rows, scenario.All()), judged(rows))
-}
-
-// embedded names the scenarios that run on the embedded server.
-func embedded() string {
-	var names []string
-	for _, s := range scenario.All() {
-		if s.Embedded {
-			names = append(names, "`"+s.Name+"`")
-		}
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // writeTables writes a table for each scenario and number of objects, with its command. Columns are aligned for reading
@@ -125,7 +95,7 @@ func (r Row) spread(s *Summary) string {
 // ofRuns names the number of runs if it differs from the command's, because some runs failed.
 func (r Row) ofRuns(s *Summary) string {
 	switch s.Runs {
-	case r.asked:
+	case r.asked.Runs:
 		return ""
 	case 1:
 		return "of 1 run"
