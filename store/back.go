@@ -56,7 +56,7 @@ func (c back) Encoder(set *index.Set) intake.Encoder {
 // Compressor implements intake.Back.
 func (c back) Compressor() *compress.Compressor { return c.compressor }
 
-// decodesAtOnce reports whether undecoded objects are decoded as they come in.
+// decodesAtOnce reports whether batches decode their undecoded objects at once.
 func (c back) decodesAtOnce() bool {
 	return c.resident.Load() != nil || c.decodes != nil && c.decodes()
 }
@@ -71,16 +71,16 @@ func (c back) TakesIn() error {
 	return c.store.commits.TakesIn()
 }
 
-// ListEnded tries again to load all objects into memory, if that has failed: the list may have replaced the objects
+// ListEnded loads all objects into memory again if the last attempt has failed: the list may have replaced the objects
 // that could not be read.
 func (c back) ListEnded() { c.reload() }
 
-// Put puts the writes, and the Info after them, into the memtable, and applies them to the objects in memory.
+// Put puts the writes and the Info after them into the memtable, and applies the writes to the objects in memory.
 func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settled, also func()) {
 	if len(last) > 0 {
 		c.BuildIndexes()
 	}
-	c.grew(c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
+	c.memtableGrew(c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
 		now := state.Covers{Info: info, Settled: cmp.Or(settles, before.Settled)}
 		if c.in.History != nil {
 			now.Timeline, now.Oldest = c.in.History.Timeline()
@@ -117,7 +117,7 @@ func (c back) statesBefore(
 		}
 		p := &intake.Pending{}
 		keys[x.Key] = p
-		if !c.remembers(x.Key, p) {
+		if !c.knownInMemory(x.Key, p) {
 			missing = append(missing, x)
 		}
 	}
@@ -151,7 +151,8 @@ func (c back) statesBefore(
 	return keys, info.Clone(), err
 }
 
-// oldEntries sets the entries of keys: what the memtable or else the file has. A record that cannot be read has none.
+// oldEntries sets Pending.Entry of each key to its entry in the memtable, or in the file if the memtable lacks the key.
+// It stays nil for a record that cannot be read.
 func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) error {
 	var missing []string
 	for key, p := range keys {
@@ -168,8 +169,8 @@ func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) e
 	return err
 }
 
-// remembers sets p to the state of key if that can be told from memory, and reports whether it can.
-func (c *Collection) remembers(key string, p *intake.Pending) bool {
+// knownInMemory sets p to the state of key if it is known without the file, and reports whether it is.
+func (c *Collection) knownInMemory(key string, p *intake.Pending) bool {
 	if r := c.inMemory(); r != nil {
 		if s := r.State(key); s != nil {
 			p.Found, p.UID, p.RV, p.Obj = true, s.UID, s.RV, s.Obj

@@ -12,8 +12,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// loadCursors reads the cursors. If one is damaged its handler begins anew, and reading it has failed the store, as a
-// damaged record does; loadCursors returns nil, and a rebuild writes the cursors loaded here.
+// loadCursors reads the cursors. The handler of a damaged cursor begins anew. The read of a damaged cursor has failed
+// the store, as that of a damaged record does. loadCursors returns nil then, and Rebuild writes the cursors that were
+// loaded here.
 func (c *Collection) loadCursors(ctx context.Context) error {
 	var all map[string]consumer.Position
 	var st state.State
@@ -47,15 +48,16 @@ func (c *Collection) resetCursors(ctx context.Context) error {
 		st, err := state.Get(b, c.read.Name)
 		if err == nil {
 			c.cursors.ResetAll(st.Log)
-			c.grew(0)
+			c.memtableGrew(0)
 		}
 		return err
 	})
 }
 
-// makeRoom drops the tombstones that all handlers have passed, even those that are kept for readers. It is called after
-// a write for which there was no space, so that the next write can use their pages. The caller has the writer's place.
-func (s *Store) makeRoom() {
+// trimForSpace drops the tombstones that all handlers have passed, even if RetainChanges keeps them for readers. It is
+// called after a write has failed with ErrNoSpace, so that the next write can use their pages. The caller has the lock
+// of boltfile.File.TakeWriter.
+func (s *Store) trimForSpace() {
 	for _, c := range s.live.list() {
 		for c.cursors.Any() && c.trimPassed() == nil {
 			s.logger().V(2).Info("Tombstones have been dropped to make room", "collection", c.id.String())
@@ -65,8 +67,8 @@ func (s *Store) makeRoom() {
 
 var errNonePassed = errors.New("there is no tombstone that all handlers have passed")
 
-// trimPassed drops some of these tombstones in a transaction. It fails with errNonePassed if there is none. The caller
-// has the writer's place.
+// trimPassed drops some of the tombstones that all handlers have passed, in one transaction. It fails with
+// errNonePassed if there is none. The caller has the lock of boltfile.File.TakeWriter.
 func (c *Collection) trimPassed() error {
 	var cursors *changelog.Snapshot
 	err := c.store.file.UpdateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {

@@ -17,10 +17,10 @@ import (
 )
 
 // RetainChanges keeps the changelog for readers that are not registered: a reader in any process that has the file open
-// passes its offset to View.Changes and gets the changes since. A delete is kept for retain, counted while the store is
-// open, and only as one of the last 100,000. A full store drops deletes before it refuses a write. Zero ends the
-// retention, and frees what durable handlers do not need. The setting is stored in the file. It costs one more entry a
-// write, as a durable handler does.
+// passes its offset to View.Changes and gets the changes since. A delete is kept for the time retain, in which the
+// store was open, and only if it is one of the last 100,000. A full store drops deletes before it refuses a write. Zero
+// ends the retention, and frees the part of the changelog that no durable handler needs. The setting is stored in the
+// file. It costs one more entry per write, as a durable handler does.
 func (c *Collection) RetainChanges(ctx context.Context, retain time.Duration) error {
 	if err := c.retainChanges(ctx, retain); err != nil {
 		return fmt.Errorf("retain the changes of %s: %w", c.id, err)
@@ -53,13 +53,13 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 	return err
 }
 
-// Kept returns which changes are kept for readers, as of the last commit.
+// Kept returns how long changes are kept for readers, and the range of offsets, as of the last commit.
 func (c *Collection) Kept(ctx context.Context) (consumer.Kept, error) { return c.read.Kept(ctx) }
 
-// Kept returns which changes are kept for readers, as of the last commit.
+// Kept returns how long changes are kept for readers, and the range of offsets, as of the last commit.
 func (v *View) Kept(ctx context.Context) (consumer.Kept, error) { return v.read.Kept(ctx) }
 
-// Kept returns which changes of a collection are kept, as Collection.Kept does. The collection need not be open.
+// Kept is Collection.Kept for a collection that need not be open.
 func (s *Store) Kept(ctx context.Context, id entry.Identity) (consumer.Kept, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *Store) Kept(ctx context.Context, id entry.Identity) (consumer.Kept, err
 	return r.Kept(ctx)
 }
 
-// ChangelogID identifies the changelog of a collection: offsets of changelogs with different ids must not be compared.
-// It is 8 hex digits, which stay the same until the file is made anew; "" if the file has no id.
+// ChangelogID returns the id of a collection's changelog. Offsets are comparable only if the ids are equal. The id has
+// 8 hex digits, and is derived from the file's id, which Compact and Rebuild keep. It is "" if the file has no id.
 func (s *Store) ChangelogID(ctx context.Context, id entry.Identity) (log string, err error) {
 	if id, err = id.Canonical(); err != nil {
 		return "", err
@@ -87,8 +87,8 @@ func (s *Store) ChangelogID(ctx context.Context, id entry.Identity) (log string,
 	return log, err
 }
 
-// Changes returns a page of the changes that were committed after an offset, in order: a live object once, in its last
-// state, and a deleted one in its last known state. It fails with consumer.ErrNotKept, or with a
+// Changes returns a page of the changes that were committed after an offset, in order: each live object once, in its
+// last state, and each deleted object in its last known state. It fails with consumer.ErrNotKept, or with a
 // *consumer.SinceError if after is not between Oldest and Last of Kept.
 func (v *View) Changes(ctx context.Context, after uint64) (consumer.Page, error) {
 	return v.changes(ctx, after, true)
@@ -107,10 +107,10 @@ func (v *View) changes(ctx context.Context, after uint64, whole bool) (consumer.
 	return p, nil
 }
 
-// OffsetAt returns the offset for Changes that has what was committed at a time or later, the newest changes of it if
-// there are more than newest, which is 0 for all of them. What was committed in the minute before may be among it, and
-// what was written at an unknown time. from is that time, or a later one before which changes may be missing: what the
-// first list has brought is no change. It fails with consumer.ErrNotKept.
+// OffsetAt returns the offset with which Changes returns the changes committed at the given time or later. If newest is
+// not 0, it returns at most that many of them, the latest. Changes of the minute before, and changes whose time is not
+// known, may be among them. From the time from on no change is missing: from is the given time, or later if the
+// changelog begins later. Objects of the first list are no changes. OffsetAt fails with consumer.ErrNotKept.
 func (v *View) OffsetAt(ctx context.Context, at time.Time, newest int) (after uint64, from time.Time, err error) {
 	if after, from, err = v.read.OffsetAt(ctx, at, newest); err != nil {
 		return 0, from, fmt.Errorf("changes of %s since %s: %w", v.id, at.Format(time.RFC3339), err)

@@ -26,7 +26,7 @@ func newEnding() ending { return ending{begun: make(chan struct{}), done: make(c
 func (s *Store) Closing() <-chan struct{} { return s.ending.begun }
 
 // Close waits for the background work to end, commits the dirty changes, marks the file as cleanly closed
-// and closes it. Calling it again does nothing. Calls that wait while too much is dirty (Apply, Backpressure) fail with
+// and closes it. Calling it again does nothing. Calls that wait for backpressure (Apply, Backpressure) fail with
 // ErrClosed at once.
 //
 // If the disk has not finished a write after ten seconds, Close returns an error that wraps ErrStillWriting. Closing
@@ -94,14 +94,14 @@ func (c *Collection) closedErr() error {
 	return nil
 }
 
-// remaining returns the objects that are all in memory, also after the store was closed; false if they are not.
+// remaining returns the objects in memory, even if the store is closed, and whether all objects are there.
 func (c *Collection) remaining() (read.Residents, bool) {
 	a := c.resident.Load()
 	return c.residents(a), a.IsOpen()
 }
 
-// refuseWrites makes the open collections refuse writes, and their durable handlers refuse acknowledgements. When it
-// returns, every change that was accepted is dirty or committed.
+// refuseWrites makes the open collections refuse writes, and their cursors refuse acknowledgements. When it returns,
+// every accepted change is in a memtable or committed.
 func (s *Store) refuseWrites() {
 	s.commits.Close()
 	for _, c := range s.live.list() {
@@ -109,7 +109,7 @@ func (s *Store) refuseWrites() {
 		c.endHistory()
 		c.in.Front.Unlock()
 		if c.cursors.Close(); c.cursors.Dirty() {
-			c.grew(0)
+			c.memtableGrew(0)
 		}
 	}
 }
@@ -162,8 +162,8 @@ func (c *Collection) end() error {
 	return err
 }
 
-// flushAtClose commits the dirty changes, or drops them if that fails: whoever opens the collection next continues from
-// the file.
+// flushAtClose commits the dirty changes. If that fails it drops them, because the next Collection of that name
+// continues from the file.
 func (c *Collection) flushAtClose() error {
 	c.in.Front.Lock()
 	c.closed = true

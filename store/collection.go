@@ -65,9 +65,9 @@ type Collection struct {
 }
 
 const (
-	// listLimit bounds what a list holds back, and the changes that one Replacement.Commit returns, in encoded bytes: the
-	// decoded objects take several times as much. listLimitAll is the bound with the residency All: it is little beside
-	// the objects in memory, and readers see the whole list at once.
+	// listLimit bounds the held differences of a list, and the changes that one Replacement.Commit returns, in encoded
+	// bytes. The decoded objects take several times as much. listLimitAll is the bound with the Residency All: it is
+	// small compared to the objects in memory, and readers then see the whole list at once.
 	listLimit    = 16 << 20
 	listLimitAll = 256 << 20
 )
@@ -137,7 +137,7 @@ func openCollection(
 	if err := c.claimLocked(ctx, set); err != nil {
 		return nil, err
 	}
-	return c, c.tellPlainText(ctx)
+	return c, c.logPlainText(ctx)
 }
 
 // findOrMake sets up sealing for the collection, and creates its buckets if it is not in the file.

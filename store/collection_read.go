@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// The methods below read from memory if the Residency keeps the objects there, and else through reader.
+// The methods below read from memory if all objects are there, and from the file with its memtable otherwise.
 
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
@@ -23,7 +23,7 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 	return c.read.Get(ctx, key)
 }
 
-// source returns the reader of the objects in memory, if all of them are there, or else the reader of the file.
+// source returns the reader of the objects in memory if all of them are there, and the reader of the file otherwise.
 func (c *Collection) source() interface {
 	List(ctx context.Context) ([]runtime.Object, error)
 	Keys(ctx context.Context) ([]string, error)
@@ -50,8 +50,8 @@ func (c *Collection) Keys(ctx context.Context) ([]string, error) {
 	return c.source().Keys(ctx)
 }
 
-// Iterate calls fn for each object whose key is after the given one; see Interface. While all objects are being loaded
-// into memory it waits for that, so that they are decoded once. It does not wait for a commit.
+// Iterate calls fn for each object whose key follows after; see Reader. While all objects are being loaded into
+// memory it waits for that, so that they are decoded once. It does not wait for a commit.
 func (c *Collection) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	if a := c.resident.Load(); a != nil {
 		if err := a.AwaitRead(ctx); err != nil {

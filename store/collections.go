@@ -37,7 +37,7 @@ type CollectionOpenError = claims.HeldError
 // CollectionOptions.IndexVersions), are built in the background, by a goroutine that ends with
 // Collection.Close or Store.Close.
 //
-// If what it reads is damaged it calls Rebuild: the collection is empty then if its state could not be read.
+// If the collection is damaged, Collection calls Rebuild. The collection is then empty if its state could not be read.
 func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionOptions) (*Collection, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -69,9 +69,9 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	return c, nil
 }
 
-// openAndEnlist opens a collection and adds it to the live ones. It starts again if the store was rebuilt, or got its
-// file, meanwhile: the new file may lack the collection. If the collection is damaged it has the store rebuilt, once:
-// nobody else would, and a program would fail at every start.
+// openAndEnlist opens a collection and adds it to s.live. It starts again if the store was rebuilt meanwhile, because
+// the new file may lack the collection. If the collection is damaged it calls Rebuild, once: no other part of the
+// program does before the collection is open, and the program would fail at every start.
 func (s *Store) openAndEnlist(
 	ctx context.Context, name string, id entry.Identity, o CollectionOptions,
 ) (*Collection, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// dirtyLimit is how many bytes may be dirty in all collections before those with their share of it have to wait.
+// dirtyLimit is the second bound of Collection.Backpressure, in dirty bytes of all collections.
 const dirtyLimit = 64 << 20
 
 func dirtyLimitOf(h *hook.Hooks) int {
@@ -25,7 +25,8 @@ func dirtyLimitOf(h *hook.Hooks) int {
 	return h.DirtyLimit
 }
 
-// Commit describes an attempt to commit the dirty changes of one collection, in one transaction with those of others.
+// Commit describes an attempt to commit the dirty changes of one collection. The transaction also has the dirty changes
+// of the other collections.
 type Commit struct {
 	// Objects is how many objects were written or removed; 0 if only the resourceVersion changed, or if it failed.
 	Objects int
@@ -40,8 +41,8 @@ type Commit struct {
 // canceled: if ctx ends meanwhile Flush returns an error that wraps ErrStillWriting, and the commit goes on.
 func (s *Store) Flush(ctx context.Context) error { return s.commits.Flush(ctx) }
 
-// CommitErr returns the error of the last commit of dirty changes; nil if it succeeded. If a write has not returned for
-// ten seconds, CommitErr returns an error that wraps ErrSlowDisk.
+// CommitErr returns the error of the last commit of dirty changes; nil if it succeeded. While a write has been running
+// for more than ten seconds, CommitErr returns an error that wraps ErrSlowDisk.
 func (s *Store) CommitErr() error {
 	if err := s.commits.Err(); err != nil {
 		return err
@@ -49,8 +50,8 @@ func (s *Store) CommitErr() error {
 	return s.file.SlowErr()
 }
 
-// Committed returns a channel that is closed after the next attempt to commit dirty changes, whether it succeeds or
-// fails, when CommitErr begins or ceases to return ErrSlowDisk, and when Close begins.
+// Committed returns a channel that is closed after the next attempt to commit dirty changes, successful or not. It is
+// also closed when CommitErr begins or ceases to return ErrSlowDisk, and when Close begins.
 func (s *Store) Committed() <-chan struct{} { return s.commits.Progress() }
 
 // Pending returns about how many bytes of changes are dirty.
@@ -72,10 +73,10 @@ func (c *Collection) backpressure(ctx context.Context, paced bool) error {
 	return c.store.commits.Backpressure(ctx, member{c}, c.store.live.count, paced)
 }
 
-// grew tells the commits that changes are pending, by which the memtable has grown.
-func (c *Collection) grew(bytes int) { c.store.commits.Add(member{c}, bytes) }
+// memtableGrew reports to the commit loop that the memtable is dirty and has grown by that many bytes.
+func (c *Collection) memtableGrew(bytes int) { c.store.commits.Add(member{c}, bytes) }
 
-// member is a Collection as its commits see it.
+// member is a Collection as a commit.Member.
 type member struct{ c *Collection }
 
 func (m member) Size() int { return m.c.read.Memtable.Size() }
@@ -90,11 +91,11 @@ func (m member) Snapshot() commit.Snapshot {
 	return &snapshot{c: m.c, Snapshot: snap}
 }
 
-// snapshot is what one commit writes of one collection.
+// snapshot holds the changes of one collection that one commit writes.
 type snapshot struct {
 	c *Collection
 	*memtable.Snapshot[state.Covers]
-	cursors  *changelog.Snapshot // as the transaction has written them
+	cursors  *changelog.Snapshot // cursors that the transaction has written
 	idledFor int64               // see Collection.idledFor
 }
 

@@ -47,7 +47,7 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// copier returns a copier of the file. It copies the file as it is, or sealed with keys of fresh if that is not nil.
+// copier returns a copier of the file. If fresh is not nil, the copier seals the copy with the keys of fresh.
 func (s *Store) copier(fresh *keyring.Ring) *copier.Copier {
 	return &copier.Copier{File: s.file, Keys: &s.keys, Fresh: fresh, Seals: s.Seals}
 }
@@ -56,11 +56,11 @@ func (s *Store) copier(fresh *keyring.Ring) *copier.Copier {
 // but never returns them to the file system; after many deletes they are most of a file, and each commit writes their
 // list.
 //
-// The store is checked first: if it is damaged, Compact fails with ErrDamaged and leaves it as it is; use Rebuild. The
-// copy is written in the store's directory and synced, then renamed: whenever the process dies, the old file or the new
-// one is there, whole, and the next Open removes an unfinished copy. Compact needs disk space for the copy (ErrNoSpace
-// says how much). The new file has the owner and the mode of the old one, so root can compact a service's store; a
-// process that cannot set them fails.
+// Compact checks the store first: if it is damaged, Compact fails with ErrDamaged and changes nothing; use Rebuild. The
+// copy is written in the store's directory, synced and renamed. Whenever the process dies, either the old file or the
+// new one is complete, and the next Open removes an unfinished copy. Compact needs disk space for the copy (ErrNoSpace
+// says how much). The new file gets the owner and the mode of the old one, so root can compact a service's store.
+// Compact fails if the process cannot set them.
 //
 // Open collections go on working. Reads do not wait. Commits, lists and the opening of collections wait for the copy;
 // Apply waits only when backpressure requires it. On Windows, where an open file cannot be replaced, Compact always

@@ -31,7 +31,7 @@ const (
 	Zstd Compression = "zstd"
 )
 
-// validate returns an error if there is no such compression.
+// validate returns an error unless c is one of the constants.
 func (c Compression) validate() error {
 	if c != NoCompression && c != Zstd {
 		return fmt.Errorf("there is no compression %q; use store.Zstd or store.NoCompression", string(c))
@@ -39,9 +39,9 @@ func (c Compression) validate() error {
 	return nil
 }
 
-// loadDictionary makes the compressor use the dictionary that was used last. If a newer program has written that, the
-// compressor makes a new one. So it does if it is damaged: reading it has failed the store, as it does for a record
-// that names it.
+// loadDictionary passes the collection's current dictionary to the compressor. If the dictionary is damaged or was
+// written by a newer program, the compressor builds a new one later. The read of a damaged dictionary has failed the
+// store, as that of a damaged record does.
 func (c *Collection) loadDictionary(ctx context.Context) error {
 	if c.compressor == nil {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// CopyTo writes the file to w as it is at one moment, and returns the number of bytes written. The copy is a store that
-// can be opened. Dirty changes are committed first; if that fails they are not in the copy, whose collections then are
-// at an older resourceVersion.
+// CopyTo writes a consistent copy of the file to w, and returns the number of bytes written. The copy can be opened as
+// a store. Dirty changes are committed first. If that fails the copy lacks them, and its collections have an older
+// resourceVersion.
 //
 // Readers and writers do not wait for CopyTo, but pages that become free meanwhile cannot be reused, so the file grows
 // with each write. Therefore w should be fast, such as a file. A transaction is open while w is called: w must not use

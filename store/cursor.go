@@ -59,25 +59,25 @@ func (c *Collection) openCursor(ctx context.Context, name string) error {
 // KeysOnly returns a Cursor of the same handler whose changes have no Object: objects are neither copied nor decoded.
 func (c *Cursor) KeysOnly() *Cursor { return &Cursor{c: c.c, name: c.name, keysOnly: true} }
 
-// Position returns how far the handler has come, and how often it was made to begin anew in this process.
+// Position returns the handler's position, and the number of times that this process made the handler begin anew.
 func (c *Cursor) Position() (p consumer.Position, resets int, err error) {
 	return c.c.cursors.Get(c.name)
 }
 
-// Acknowledge sets the position. The next commit writes it, at the latest Close. resets is the value that Position
-// returned: if the handler was made to begin anew since, Acknowledge fails with consumer.ErrReset. It fails with
-// ErrClosed once the collection or the store is being closed.
+// Acknowledge sets the position, which the next commit writes, or Close at the latest. resets is the value that
+// Position returned. If the handler was made to begin anew since, Acknowledge fails with consumer.ErrReset. It fails
+// with ErrClosed once the collection or the store is being closed.
 func (c *Cursor) Acknowledge(p consumer.Position, resets int) error {
 	if err := c.c.cursors.Move(c.name, resets, p); err != nil {
 		return fmt.Errorf("durable handler %q of %s: %w", c.name, c.c.id, err)
 	}
-	c.c.grew(0)
+	c.c.memtableGrew(0)
 	return nil
 }
 
-// Read returns the page of changes at a position, in order, and the position behind them: for a live object only the
-// last change. If at is Replaying they are the objects that have not changed after at.Seq; More is true then. Dropped
-// tombstones are missing; a handler that had not acknowledged them has been made to begin anew.
+// Read returns the page of changes at a position, in order, and the position behind them. Of a live object it has only
+// the last change. If at is Replaying, the page has the objects that have not changed after at.Seq, and More is true.
+// Dropped tombstones are missing; a handler that had not acknowledged them has been made to begin anew.
 func (c *Cursor) Read(
 	ctx context.Context, at consumer.Position,
 ) (p consumer.Page, next consumer.Position, err error) {
@@ -113,7 +113,7 @@ func (c *Collection) forgetCursor(ctx context.Context, name string) error {
 		return err
 	}
 	defer c.mu.Unlock()
-	known, err := c.cursors.Open(name) // so that nobody else can open it meanwhile
+	known, err := c.cursors.Open(name) // so that no other call opens it meanwhile
 	switch {
 	case err != nil:
 		return err

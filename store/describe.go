@@ -12,9 +12,9 @@ import (
 )
 
 // Describe stores a description of a collection's resource: its names and the columns that kubectl prints. It is for a
-// program that learns them after it has opened the collection. Fields that r does not set stay as they were; nil
-// Categories or Columns are not set, empty ones are. Nothing is written if nothing changes. It fails with
-// ErrNoCollection if there is no such collection.
+// program that discovers them after it has opened the collection. Fields that r does not set keep their values. Nil
+// Categories or Columns count as not set; empty slices count as set. Describe writes nothing if nothing changes. It
+// fails with ErrNoCollection if the file does not have the collection.
 func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.ResourceInfo) error {
 	id, err := id.Canonical()
 	if err != nil {

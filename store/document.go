@@ -19,7 +19,7 @@ const DocumentServerVersion = "server-version"
 const maxDocument = 16 << 20
 
 // Document returns the document that PutDocument has stored under that name; nil if there is none. If its checksum is
-// wrong, Document fails with ErrDamaged, but the store does not: store the document anew.
+// wrong, Document returns ErrDamaged; the store keeps writing, and PutDocument repairs the document.
 func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	data, err := documentRecord(ctx, s.file, name)
 	if err != nil || data == nil {
@@ -33,9 +33,9 @@ func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 }
 
 // PutDocument stores data under a name, in a transaction of its own, and replaces the document of that name. It writes
-// nothing if the same data is stored. Documents are for data that a program keeps beside its collections and could get
-// anew, such as an API server's discovery. Do not store data of objects: documents are never sealed. PutDocument fails
-// if data is larger than 16 MiB.
+// nothing if the same data is stored. Documents are for data that a program keeps beside its collections and can fetch
+// again, for example an API server's discovery. Do not store data of objects: documents are never sealed. PutDocument
+// fails if data is larger than 16 MiB.
 func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error {
 	if len(data) > maxDocument {
 		return fmt.Errorf("document %q: %d bytes are more than %d", name, len(data), maxDocument)

@@ -14,14 +14,14 @@ import (
 )
 
 // dropAtOnce is the maximum number of objects and tombstones in a collection that is removed in one transaction. bbolt
-// reads each page of the collection, and nothing else can write meanwhile: for 100,000 objects that were not in the
-// page cache that took seconds on a fast disk, and would take minutes on a memory card.
+// reads each page of the collection, and blocks other writes meanwhile. For 100,000 objects outside the page cache this
+// took seconds on a fast disk, and would take minutes on a memory card.
 const dropAtOnce = 2000
 
-// Drop removes a collection with its contents. The file keeps its size, and later writes use the pages of the
-// collection. Compact makes the file smaller; until then each commit writes the list of free pages, 8 bytes for each.
-// Drop fails with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may
-// grow the file past Options.MaxSize, by some pages that are free afterwards: otherwise a full file would stay full.
+// Drop removes a collection with its contents. The file keeps its size, and later writes reuse the collection's pages.
+// Compact makes the file smaller; until then each commit writes the list of free pages, 8 bytes for each. Drop fails
+// with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may grow the file
+// past Options.MaxSize, by some pages that are free afterwards: otherwise a full file would stay full.
 //
 // One transaction makes the collection disappear, so a crash never leaves part of it. The pages of a large collection
 // are freed in further transactions, between which other writes run; if ctx ends, this continues in the background, and
@@ -38,8 +38,8 @@ func (s *Store) Drop(ctx context.Context, id entry.Identity) error {
 }
 
 // Prune drops each collection that this program has not opened for writing since Open, and logs a line for each. An
-// informer opens its collection when it is made, so call Prune once the program has made all of its informers: what a
-// later one would have needed is dropped too, with the positions of its durable handlers.
+// informer opens its collection when it is created, so call Prune after the program has created all of its informers.
+// Prune also drops the collection of an informer that is created later, with the positions of its durable handlers.
 func (s *Store) Prune(ctx context.Context) error {
 	states, err := s.states(ctx)
 	if err != nil {

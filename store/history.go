@@ -12,8 +12,8 @@ import (
 // History returns the latest changes of the collection; nil unless CollectionOptions.History asks for them.
 func (c *Collection) History() *history.Window { return c.in.History }
 
-// beginHistory begins the history with the latest changes that the file has, if it keeps a changelog, and else at the
-// resourceVersion of the stored state.
+// beginHistory begins the history. It recalls the latest changes if the file keeps a changelog; otherwise the history
+// begins empty, at the stored resourceVersion.
 func (c *Collection) beginHistory(ctx context.Context, bound int) error {
 	if c.in.History == nil {
 		return nil
@@ -22,7 +22,7 @@ func (c *Collection) beginHistory(ctx context.Context, bound int) error {
 	if err != nil || !info.Complete {
 		return err
 	}
-	if info.MustRelist != "" { // what led to the state is not known
+	if info.MustRelist != "" { // the changelog may lack changes that led to the stored state
 		at, _ := strconv.ParseUint(info.ResourceVersion, 10, 64)
 		c.in.History.Recall(nil, at+1, info.ResourceVersion)
 		return nil
@@ -45,7 +45,7 @@ func (c *Collection) endHistory() {
 	}
 }
 
-// historyNow returns the newest Position; the zero one without a history.
+// historyNow returns the newest Position of the history; the zero Position if the collection has no history.
 func (c *Collection) historyNow() (at history.Position) {
 	if c.in.History != nil {
 		at, _ = c.in.History.Now()
@@ -59,32 +59,34 @@ type Page struct {
 	// More says that entries may follow, behind Last.
 	More bool
 	Last string
-	// Info is the state of the collection at that moment, and At its place in the collection's history; the zero Position
-	// without one.
+	// Info is the state of the collection at that moment, and At the Position in its history; the zero Position if it has
+	// no history.
 	Info entry.Info
 	At   history.Position
 }
 
 // PageOptions says which entries a Page has.
 type PageOptions struct {
-	// After is the key behind which the page begins. Empty is the first key.
+	// After is a key: the page has only entries whose keys follow it. Empty begins at the first key.
 	After string
-	// Prefix is what all keys begin with, such as a namespace and a slash, or one key. Empty is every key.
+	// Prefix is the prefix of all keys in the page: a namespace and a slash, for example, or a whole key. Empty allows
+	// every key.
 	Prefix string
-	// Limit is the number of entries in the page, 500 at most, the default.
+	// Limit is the maximum number of entries. Default and maximum: 500.
 	Limit int
-	// Bytes is about how many bytes of payloads the page has, 4 MiB at most, the default. It ends with the entry that
-	// exceeds them.
+	// Bytes is the approximate size of the page's payloads, in bytes: the page ends with the entry that exceeds it.
+	// Default and maximum: 4 MiB.
 	Bytes int
-	// Memory is for the payloads of one page after the other, for those who read many: they are valid until it is given
-	// to Page again. It grows as it is needed. Default: the payloads are the caller's.
+	// Memory is a buffer for the payloads. A caller that reads many pages can reuse it: the payloads of a page are valid
+	// until the next Page with the same Memory. Page grows it if necessary. Default: each page allocates its payloads,
+	// and the caller owns them.
 	Memory *[]byte
 }
 
 func (o PageOptions) query() read.PageQuery { return read.PageQuery(o) }
 
-// Page reads a page of entries, committed or not; see Store.Records for what is committed. The entries are the
-// caller's. An entry that cannot be read ends the page: the error is an entry.RecordError, and the page has what is
+// Page reads a page of entries, committed or not; Store.Records reads only committed entries. The caller owns the
+// entries. An entry that cannot be read ends the page: the error is an entry.RecordError, and the page has the entries
 // before it.
 func (c *Collection) Page(ctx context.Context, o PageOptions) (p Page, err error) {
 	found, err := c.read.PageOfEntries(ctx, o.query(), func() { p.At = c.historyNow() })
@@ -102,7 +104,7 @@ func (v *View) CountKeys(ctx context.Context, prefix string) (int, error) {
 	return v.read.CountKeys(ctx, prefix)
 }
 
-// Opened returns the collection of that identity if it is open; else nil.
+// Opened returns the collection of that identity if it is open, and nil otherwise.
 func (s *Store) Opened(id entry.Identity) *Collection {
 	id, err := id.Canonical()
 	if err != nil {
@@ -123,7 +125,7 @@ func (s *Store) Openings() <-chan struct{} {
 	return s.live.opening
 }
 
-// Page is Collection.Page for what is committed.
+// Page is Collection.Page for the committed state.
 func (v *View) Page(ctx context.Context, o PageOptions) (Page, error) {
 	found, err := v.read.PageOfEntries(ctx, o.query(), func() {})
 	return Page{Entries: found.Entries, More: found.More, Last: found.Last, Info: found.Info}, err

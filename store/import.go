@@ -15,24 +15,24 @@ import (
 )
 
 // Import makes a store from records, as Store.Records or a snapshot file has them. For each collection call Begin, Add
-// for each record in key order, and End; then call Commit. A collection is taken in as a list is, and committed about
-// 4 MiB at a time; Import buffers as much.
+// for each record in key order, and End; then call Commit. The records are written like a list, about 4 MiB per
+// transaction; Import buffers as much.
 //
-// The file gets its name in one step, when all records are on the disk. Until then it is <path>.new-*, and nobody else
-// can open a store at path (ErrLocked). If the process dies, the next Import or Open for writing removes that file. A
-// collection that is opened in the new store resumes from its resourceVersion, without a list, if its Attributes match
-// those of the program. Its indexes are built in the background, like new ones.
+// The file gets its name in one step, when all records are on the disk. Until then its name is <path>.new-*, and other
+// calls that open or make a store at path fail with ErrLocked. If the process dies, the next Import or Open for writing
+// removes that file. An informer with the same Attributes resumes from the imported resourceVersion, without a list.
+// The indexes of its collection are built in the background.
 //
 // An Import must be used by one goroutine. After a method has failed only Abort is allowed.
 type Import struct {
 	file        *boltfile.NewFile
 	store       *Store
-	c           *Collection         // between Begin and End; else nil
-	list        *intake.Replacement // of c
+	c           *Collection         // current collection; nil before Begin and after End
+	list        *intake.Replacement // list of c that receives the records
 	what        ImportCollection
 	last        string // key of the last record that was added
 	page        []entry.Entry
-	bytes       int // of page
+	bytes       int // approximate size of page
 	done        bool
 	compression Compression
 }
@@ -45,7 +45,8 @@ type ImportOptions struct {
 	Compression Compression
 }
 
-// ImportCollection describes a collection that an Import makes. All fields but Seal are those of Info.
+// ImportCollection describes a collection that an Import makes. Fields other than Seal have the meaning of the Info
+// fields of the same name.
 type ImportCollection struct {
 	Identity   entry.Identity
 	Attributes entry.Attributes
@@ -54,8 +55,9 @@ type ImportCollection struct {
 	Seal bool
 }
 
-// ImportState is the state of a collection that an Import has made; its fields are those of Info. If Complete is set,
-// either ResourceVersion must be set, or MustRelist, which says why the collection cannot be resumed.
+// ImportState is the state of a collection that an Import has made. Its fields have the meaning of the Info fields of
+// the same name. If Complete is set, either ResourceVersion must be set, or MustRelist, which says why the collection
+// cannot be resumed.
 type ImportState struct {
 	ResourceVersion string
 	Complete        bool
@@ -63,7 +65,7 @@ type ImportState struct {
 	LastContact     time.Time
 }
 
-// validate returns an error if no collection can be in this state.
+// validate returns an error if the fields of st contradict each other.
 func (st ImportState) validate() error {
 	switch {
 	case st.ResourceVersion != "" && !entry.ComparableRV(st.ResourceVersion):

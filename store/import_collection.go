@@ -132,7 +132,7 @@ func (i *Import) end(ctx context.Context, as ImportState) (objects int, err erro
 	return info.Objects, err
 }
 
-// flush takes in the buffered records and commits them.
+// flush adds the buffered records to the list and commits them.
 func (i *Import) flush(ctx context.Context) error {
 	if err := i.list.Entries(ctx, i.page); err != nil {
 		return err

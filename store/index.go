@@ -24,12 +24,12 @@ func (c *Collection) putSet(set *index.Set) {
 	c.builder.Wake()
 }
 
-// indexLayout changes when an entry of a value is written otherwise than before (format.IndexPrefix). Indexes of before
-// are then built anew.
-const indexLayout = "2" // 1: values of up to 28 KiB were literal
+// indexLayout is the version of the encoding of index entries (format.IndexPrefix). Indexes of another version are
+// rebuilt. In version 1 values of up to 28 KiB were stored literally.
+const indexLayout = "2"
 
-// versionsWith completes the versions of index functions by the codec's fingerprint, since other Go types may decode
-// the same body to an object that has other terms, and by the layout of the entries.
+// versionsWith appends the codec's fingerprint and indexLayout to the versions of index functions. The fingerprint is
+// needed because other Go types may decode the same payload to an object with other terms.
 func versionsWith(c codec.Codec, versions map[string]string) map[string]string {
 	completed := make(map[string]string, len(versions))
 	for name, version := range versions {
@@ -40,8 +40,8 @@ func versionsWith(c codec.Codec, versions map[string]string) map[string]string {
 	return completed
 }
 
-// claimLocked prepares the indexes in the file for set, and puts set in place. It writes nothing if the file needs no
-// change. The caller holds mu.
+// claimLocked prepares the indexes in the file for set, and then makes set the collection's index functions. It writes
+// nothing if the file needs no change. The caller holds mu.
 func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 	var ready []string
 	needed := false
@@ -70,7 +70,8 @@ func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 	return nil
 }
 
-// claim changes st to what set needs and returns the names of the indexes that are ready.
+// claim updates the index states, the resource and the sealing in st for set, and returns the names of the indexes that
+// are ready.
 func (c *Collection) claim(st *state.State, set *index.Set) (ready []string) {
 	st.Info.Resource = st.Info.Resource.With(c.resource)
 	if !c.readOnly {
@@ -86,8 +87,8 @@ type indexReader interface {
 	IndexValues(ctx context.Context, index string) ([]string, error)
 }
 
-// awaitIndex waits until look-ups in the index can be answered. It returns the objects in memory, or else the file, in
-// which the index is then ready. It fails if neither will be ready soon.
+// awaitIndex waits until the index can be read, and returns its reader: the objects in memory, or the file, in which
+// the index is then ready. It fails if neither will be ready soon.
 func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, error) {
 	var changed, loaded <-chan struct{}
 	for waits := false; ; waits = true {

@@ -53,8 +53,8 @@ func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, v
 //
 //  1. Commit the dirty changes, and have writers wait: all objects are in the file.
 //  2. Compute the terms of the objects in memory.
-//  3. Put the functions in place, in memory and in the file, where the indexes are not ready.
-//  4. Build the indexes, page by page. Before BuildIndexes was called this is left to that.
+//  3. Add the functions to the collection and the indexes, not ready, to the file.
+//  4. Build the indexes, page by page. If BuildIndexes has not been called yet, it builds them later.
 func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
 	if err := c.in.Indexing.LockContext(ctx); err != nil {
 		return fmt.Errorf("wait until other indexes are built: %w", err)
@@ -86,19 +86,19 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 		return err
 	case late:
 		if err = c.buildAdded(ctx, added.Names()); err != nil {
-			resume() // another write may hold mu for long, and these writes have the terms
+			resume() // let writers continue: another write may hold mu for long, and their writes already have the new terms
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.dropIndexesLocked(added.Names())
 		}
 		return err
 	case c.started.Load():
-		c.startBuild() // it was called before the indexes were there
+		c.startBuild() // BuildIndexes was called before the indexes were added
 	}
 	return nil
 }
 
-// claimAdded puts set, which has the added functions, in place.
+// claimAdded makes set, which has the added functions, the collection's index functions, in memory and in the file.
 func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) error {
 	for done := false; !done; { // again if objects were loaded into memory meanwhile
 		r := c.resident.Load()
@@ -123,8 +123,8 @@ func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) erro
 	return nil
 }
 
-// swapSet makes set the index functions for the next writes, and gives their terms to r, the objects in memory. It
-// returns false if terms lacks one of these, or others have taken their place.
+// swapSet makes set the index functions for the next writes, and adds the terms of the new functions to r, the objects
+// in memory. It returns false if terms lacks one of the objects, or if r is no longer the collection's resident table.
 func (c *Collection) swapSet(set *index.Set, names []string, r *resident.All, terms resident.MoreTerms) bool {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
@@ -153,10 +153,11 @@ type indexedRecords struct{ c *Collection }
 
 var _ index.Records = indexedRecords{}
 
-// Set returns the index functions as they are now.
+// Set returns the current index functions.
 func (r indexedRecords) Set() *index.Set { return r.c.in.Set.Load() }
 
-// Final reports whether only a rebuild of the file, or another process, may do better.
+// Final reports whether a retry of the build is useless: it can succeed only after a rebuild of the file, or in another
+// process.
 func (r indexedRecords) Final(err error) bool {
 	return errors.Is(err, entry.ErrDamaged) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrNoCollection) ||
 		errors.Is(err, ErrClosed)

@@ -36,9 +36,9 @@ type Reader interface {
 	// Each is Iterate for the objects that q selects.
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
 
-	// ByIndex returns the objects that have any of the values in the named index, each once, and those of one value in
-	// key order. Like IndexKeys and IndexValues it waits while the index is being built at a start, and fails if the build
-	// has failed or will not be tried.
+	// ByIndex returns the objects that have any of the values in the named index, each once. Objects with the same value
+	// are in key order. Like IndexKeys and IndexValues it waits while the index is being built at a start, and fails if
+	// the build has failed or will not be tried.
 	ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error)
 	// IndexKeys returns the keys of the objects that have the value in the named index.
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
@@ -55,8 +55,8 @@ type Interface interface {
 	Reader
 
 	// Apply applies the batch, its index entries and its resourceVersion in one step: reads see all of it or nothing. The
-	// next commit writes all of it to the file, with everything before it; see Options.CommitInterval. If Apply fails
-	// nothing has changed. After Apply the objects belong to the store and must not be modified.
+	// next commit writes it to the file, with all batches before it; see Options.CommitInterval. If Apply fails nothing
+	// has changed. After Apply the objects belong to the store and must not be modified.
 	Apply(ctx context.Context, b entry.Batch) (entry.Result, error)
 	// BeginReplace begins a list. Only one can be open: the other writing
 	// methods fail until it is committed or aborted.
@@ -70,9 +70,9 @@ type Interface interface {
 	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
 
 	// AddIndexers adds index functions. Until the first write (or Collection.BuildIndexes) it returns at once, and the
-	// indexes are built in one pass with those of CollectionOptions. Later it returns once the indexes are built, as in
-	// client-go, and adds nothing if that fails or ctx ends. Writers wait meanwhile, and readers do not. A function must
-	// not look anything up in an index of the collection, write to it or add indexes. versions maps index names to
+	// indexes are built in one pass with the indexes of CollectionOptions. Later it returns once the indexes are built, as
+	// in client-go, and adds nothing if that fails or ctx ends. Writers wait meanwhile, and readers do not. A function
+	// must not look up an index of the collection, write to the collection or add indexes. versions maps index names to
 	// versions: as long as the version of a function and the codec's Fingerprint are the same, the next process does not
 	// rebuild its index. Each process rebuilds the index of a function without a version, since its results may depend on
 	// a flag.
@@ -84,19 +84,19 @@ type Interface interface {
 
 // ReplaceOptions are the options of BeginReplace.
 type ReplaceOptions struct {
-	// Rewrite also brings the records of unchanged objects into today's form: their compression, dictionary and sealing.
-	// Every object of the list is decoded. One that cannot be is left out; if the collection holds a state of it that
-	// cannot be decoded either, that is deleted, and no change is reported.
+	// Rewrite also rewrites the records of unchanged objects if their compression, dictionary or sealing differs from that
+	// of new records. Every object of the list is decoded. An object that cannot be decoded is left out. If its stored
+	// state cannot be decoded either, the record is deleted, and no change is reported.
 	Rewrite bool
 	// Attributes are stored with the list.
 	Attributes entry.Attributes
 }
 
 // Replacement receives a list page by page. It compares the body and the index terms of each object with the stored
-// record, and writes those that differ, also if UID and resourceVersion are equal. An object that is written with the
-// same UID and resourceVersion is reported if it differs by equality.Semantic. In a complete collection it is a diff
-// that becomes visible with Commit, unless it is too large to be held (package documentation, "A list"). In an
-// incomplete collection (a cold start) each page is visible at once, and Commit marks the collection complete.
+// record, and writes the objects that differ, even if UID and resourceVersion are equal. In that case a change is
+// reported only if the objects differ by equality.Semantic. In a complete collection all differences become visible
+// with Commit, unless they are too large to be held (package documentation, "A list"). In an incomplete collection (a
+// cold start) each page is visible at once, and Commit marks the collection complete.
 //
 // A method that fails has changed nothing. It can be called again with the same arguments, for example once there is
 // space on the disk.
@@ -105,18 +105,17 @@ type Replacement interface {
 	// has the others (Result.Staged). leftOut names items that the caller refused: their stored states stay, and they are
 	// recorded in Info.LeftOut.
 	Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (entry.Result, error)
-	// Known adds items of the list by reference: UID and resourceVersion decide. An object counts as listed if the
-	// collection has a record of exactly that state. Known returns the others, which Page has to add. Those are all if the
-	// list rewrites.
+	// Known adds items of the list by reference: an object counts as listed if the collection has a record with that UID
+	// and resourceVersion. Known returns the other references, whose objects Page has to add. If ReplaceOptions.Rewrite is
+	// set it returns all references.
 	Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, res entry.Result, err error)
-	// Event adds an event that was watched while the list was paged. It ignores
-	// an event older than the listed state of its object; Page ignores an item
-	// that is older than such an event. The result is like that of Page.
+	// Event adds an event that the watch received while the list was paged. It ignores an event that is older than the
+	// listed state of its object, and Page ignores an item that is older than an added event. The result is as for Page.
 	Event(ctx context.Context, op entry.Op) (entry.Result, error)
-	// Commit puts the held changes into the collection, with the resourceVersion of the list, and b.LastContact; b.Ops
-	// must be empty. As with Apply, they are in the file after the next commit of the store. If there are many changes,
-	// Commit puts a part of them and sets Result.More: call it again. Until the last part Info.MustRelist is set. Deletes
-	// come first (a Deleted change has no New), then the other changes, each in key order.
+	// Commit puts the held changes into the collection, with the list's resourceVersion (b.ResourceVersion) and
+	// b.LastContact; b.Ops must be empty. As with Apply, the changes are in the file after the next commit of the store.
+	// If there are many changes, Commit puts a part of them and sets Result.More: call it again. Until the last part
+	// Info.MustRelist is set. Deletes come first (a Deleted change has no New), then the other changes, each in key order.
 	Commit(ctx context.Context, b entry.Batch) (entry.Result, error)
 	// Abort drops the held changes. It does nothing after the last Commit. Changes that are visible already stay; the
 	// collection is then incomplete or must be listed anew, and the next list in this process is a diff against it.

@@ -9,14 +9,14 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// liveSet holds the open collections of a store, and what rebuilds of the file have done to its collections. Make it
-// with newLiveSet.
+// liveSet holds the open collections of a store, and counts the rebuilds of the file and the collections' losses. Make
+// it with newLiveSet.
 type liveSet struct {
 	mu       sync.Mutex
 	all      map[*Collection]struct{} // guarded by mu
 	opening  chan struct{}            // guarded by mu; closed when the next collection is added
 	rebuilds int                      // guarded by mu; number of rebuilds
-	losses   map[string]int           // guarded by mu; by name of the collection, see Collection.Losses
+	losses   map[string]int           // guarded by mu; losses of each collection, by name; see Collection.Losses
 }
 
 func newLiveSet() liveSet {
@@ -48,7 +48,7 @@ func (l *liveSet) count() int {
 	return len(l.all)
 }
 
-// add adds c, unless there was a rebuild since rebuildCount was before.
+// add adds c and returns true, unless a rebuild has changed rebuildCount from before: then it returns false.
 func (l *liveSet) add(c *Collection, before int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *liveSet) remove(c *Collection) {
 	delete(l.all, c)
 }
 
-// rebuilt records a rebuild, which has lost something of the collections of those names.
+// rebuilt records a rebuild. lost has the names of the collections that lost objects, with the reasons.
 func (l *liveSet) rebuilt(lost map[string]error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,14 +92,14 @@ func (l *liveSet) rebuildCount() int {
 func (l *liveSet) failure(f *boltfile.File) (rebuilds int, failure error) {
 	for {
 		rebuilds, failure = l.rebuildCount(), f.Err()
-		if l.rebuildCount() == rebuilds { // a rebuild counts in the moment in which it clears the failure
+		if l.rebuildCount() == rebuilds { // a rebuild increments the count together with clearing the failure
 			return rebuilds, failure
 		}
 	}
 }
 
-// enlist adds c to the live collections. It returns false if there was a rebuild since rebuildCount was before. It
-// waits for an exchange of the file that is under way, but for no other write, which a failing disk may never finish.
+// enlist adds c to the live collections, like liveSet.add. It waits for a running exchange of the file, but for no
+// other write, which a failing disk may never finish.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
 	resume, err := s.file.PauseExchanges(ctx)
 	if err != nil {
@@ -109,9 +109,8 @@ func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, er
 	return s.live.add(c, before), nil
 }
 
-// Losses returns how many times, since the store was opened, Rebuild has lost
-// objects of the collection, or of a list that was open in it. When it grows,
-// the writer of the collection must list anew.
+// Losses returns how many times Rebuild has lost objects of the collection, or of its open Replacement, since the store
+// was opened. When the number grows, the writer of the collection must list anew.
 func (c *Collection) Losses() int {
 	l := &c.store.live
 	l.mu.Lock()

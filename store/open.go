@@ -36,8 +36,8 @@ const LeastMaxSize = boltfile.AllocSize + 1<<20
 func Open(path string, o Options) (*Store, error) { return OpenContext(context.Background(), path, o) }
 
 // OpenContext is Open with a context, for a long Options.LockTimeout: during a rolling update, for example, a process
-// waits for the one that it replaces. It fails with the cause of ctx if ctx ends before it has the file. After that it
-// only passes ctx to the KeyProvider.
+// waits for its predecessor. It fails with the cause of ctx if ctx ends before the file is locked. After that it only
+// passes ctx to the KeyProvider.
 func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
@@ -55,7 +55,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 
 // newStore returns a Store whose file is not open yet.
 func newStore(path string, o Options) *Store {
-	s := &Store{o: o, link: limiter.New(), ending: newEnding(), live: newLiveSet()}
+	s := &Store{o: o, limiter: limiter.New(), ending: newEnding(), live: newLiveSet()}
 	s.commits = commit.NewLoop(commit.Options{
 		Interval: o.commitInterval(), Enough: s.commitBytes, Limit: dirtyLimitOf(o.Hooks),
 	})
@@ -75,7 +75,7 @@ func newStore(path string, o Options) *Store {
 	return s
 }
 
-// commitHook returns what is called instead of tx.Commit; nil if nothing is.
+// commitHook returns the function that replaces tx.Commit in tests; nil if h has none.
 func commitHook(h *hook.Hooks) func(tx *bolt.Tx) error {
 	if h.Commit == nil {
 		return nil
@@ -83,14 +83,15 @@ func commitHook(h *hook.Hooks) func(tx *bolt.Tx) error {
 	return func(tx *bolt.Tx) error { return h.Commit(tx.Commit) }
 }
 
-// writeFailed is called after a write that has failed, by the holder of the writer's place.
+// writeFailed is called after a failed write, before boltfile.File admits the next writer. After ErrNoSpace it drops
+// tombstones to free pages.
 func (s *Store) writeFailed(w boltfile.Work, err error) {
 	if errors.Is(err, ErrNoSpace) && !w.Frees {
-		s.makeRoom()
+		s.trimForSpace()
 	}
 }
 
-// verifyIdentity notices every ten seconds whether another file has been copied over the open one.
+// verifyIdentity checks every ten seconds whether another file has been copied over the open file; see ErrOverwritten.
 func (s *Store) verifyIdentity(ctx context.Context) {
 	interval := 10 * time.Second
 	if h := s.o.Hooks; h != nil && h.IdentityInterval > 0 {

@@ -16,26 +16,23 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
+// MustRelistDamaged is Info.MustRelist of a collection that has lost objects by damage, until it is listed.
 const MustRelistDamaged = format.MustRelistDamaged
 
-// MustRelistInterrupted is Info.MustRelist while only a part of a list's changes is visible, and after a crash or Abort
-// then.
+// MustRelistInterrupted is Info.MustRelist while only a part of a list's changes is visible. It stays after a crash or
+// an Abort at that time.
 const MustRelistInterrupted = format.MustRelistInterrupted
 
-// Rebuild writes the store anew after ErrOutcomeUnknown or ErrDamaged. It copies
-// everything that can be read to a new file, which takes the name and the lock of
-// the old one. The old file is moved aside, as Open does with a damaged file.
+// Rebuild writes the store anew after ErrOutcomeUnknown or ErrDamaged. It copies all readable records to a new file,
+// which takes the name and the lock of the old file. The old file is moved aside, as Open does with a damaged file.
 // Open collections go on working with the new file.
 //
-// If a collection has lost something, its Info.MustRelist is MustRelistDamaged and
-// its Losses has grown. A collection whose state could not be read at all is empty
-// if it is open, and else gone.
+// If a collection has lost objects, its Info.MustRelist is MustRelistDamaged and its Losses has grown. If its state
+// could not be read at all, an open collection is empty, and a closed one is missing from the new file.
 //
-// If there is no such error, Rebuild checks the store, and does nothing if no
-// problem is found. If Rebuild fails (the disk is full, or still failing), reads go
-// on from the old file, and it can be called again. On Windows, where an open file
-// cannot be renamed, it always fails: close the store and open it again.
+// Without one of these errors Rebuild checks the store, and does nothing if the check finds no problem. If Rebuild
+// fails (the disk is full, or still failing), reads go on from the old file, and it can be called again. On Windows,
+// where an open file cannot be renamed, it always fails: close the store and open it again.
 func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.ReadOnly():
@@ -53,19 +50,19 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	}
 	rebuilt, err := s.rebuild(ctx, before, failure)
 	for _, c := range rebuilt {
-		c.startBuild() // builds have ended when the store failed
+		c.startBuild() // the failure of the store ended the builds
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", s.file.Path, err)
 	}
-	// Commit the writes that are dirty since the failure. The committer would try too, but writers under backpressure
-	// should not wait for that. CommitErr returns the error if this fails.
+	// Commit the writes that are dirty since the failure. The commit loop retries only later, and writers under
+	// backpressure should not wait for that. CommitErr returns the error if this fails.
 	_ = s.Flush(ctx)
 	return nil
 }
 
-// rebuild does the work of Rebuild, unless another call has: before is the rebuildCount that the caller saw. It returns
-// the open collections, which now use the new file.
+// rebuild exchanges the file, unless another call has done so since rebuildCount was before. It returns the open
+// collections, which now use the new file.
 func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collection, error) {
 	end, err := s.file.BeginExchange(ctx, rebuilding)
 	if err != nil {
@@ -90,7 +87,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	}
 	rebuilt := s.live.list()
 	for _, live := range rebuilt { // before the locks are released
-		live.recorded.Store(0) // what is dirty may be in the changelog already, and is recorded again
+		live.recorded.Store(0) // dirty writes may be in the new file's changelog already, and are recorded again
 		if c.Lost[live.read.Name] != nil {
 			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))
 		}
@@ -139,8 +136,8 @@ func (c *Collection) recount(ctx context.Context) error {
 	})
 }
 
-// revive adds to a copy what this process has in memory: every open collection is in the copy, with its handlers, even
-// if nothing of it could be read.
+// revive adds to a copy the state that this process has in memory. Every open collection is in the copy, with its
+// durable handlers, even if no part of it could be read.
 func (s *Store) revive(c *copier.Copier) error {
 	err := c.Write(s.file.PutTimes)
 	for _, live := range s.live.list() {
@@ -157,8 +154,8 @@ func (s *Store) revive(c *copier.Copier) error {
 	return err
 }
 
-// revive creates the collection's buckets in a new file if they are missing. lost says that the rebuild has lost
-// something of the collection.
+// revive creates the collection's buckets in a new file if they are missing, and writes the cursors. If lost is true
+// the rebuild has lost objects or tombstones of the collection, and the handlers begin anew.
 func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 	if err := c.create(tx); err != nil {
 		return err

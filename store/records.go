@@ -9,8 +9,8 @@ import (
 
 // Records calls fn for each committed record of a collection whose key follows after, in the byte order of keys. The
 // collection may be open or not. Records reads pages, and no transaction is open while fn runs. Each page is
-// consistent; so are all pages together if nobody writes meanwhile, as in a copy by CopyFile. The caller owns the
-// records.
+// consistent. All pages together are consistent only if there is no write meanwhile, as in a copy by CopyFile. The
+// caller owns the records.
 //
 // It returns the error of fn, or ErrNoCollection. At a record that cannot be read it returns an entry.RecordError that
 // wraps ErrDamaged, or ErrIncompatible if a newer program wrote the record. Other damage to a page is an error that
@@ -21,7 +21,7 @@ func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn
 		return err
 	}
 	r := s.reader(id.ID(), nil)
-	var failed error // fn's error is the caller's, as it is
+	var failed error // the error of fn, which is returned without a wrapper
 	err = r.Entries(ctx, after, func(e entry.Entry) error {
 		failed = fn(e)
 		return failed

@@ -24,10 +24,10 @@ func Rekey(ctx context.Context, path string, o Options) (Compacted, error) {
 	return done, errors.Join(err, s.Close())
 }
 
-// Rekey writes the store anew, as Compact does, and seals all records that are to be sealed with a new data key. That
-// key is wrapped under the provider's current key. Rekey seals records of older data keys, and records that were stored
-// in plain text before Options.Encryption was set. The new file has no other data key, so older keys of the provider
-// are not needed any more, and no such plain text (Info.PlainText is false).
+// Rekey writes the store anew, as Compact does, and seals all records of sealed collections with a new data key. That
+// key is wrapped under the provider's current key. This includes records of older data keys, and records that were
+// stored in plain text before Options.Encryption was set. The new file has no other data key, so older keys of the
+// provider are not needed any more. It has no plain text of sealed collections (Info.PlainText is false).
 //
 // It is as safe as Compact, and open collections go on working. It fails with ErrIncompatible if a collection has
 // records of a newer program. It cannot remove copies of the old file from the disk or from backups, and does not

@@ -18,7 +18,7 @@ func (c *Collection) inMemory() *resident.All {
 	return nil
 }
 
-// residents reads the objects in memory.
+// residents returns the reader of the objects in memory.
 func (c *Collection) residents(a *resident.All) read.Residents {
 	if a == nil {
 		return read.Residents{}
@@ -27,10 +27,11 @@ func (c *Collection) residents(a *resident.All) read.Residents {
 }
 
 // startLoading starts to read all objects into memory anew. It is called when the collection is opened, when a rebuild
-// may have lost objects of it, and when a list has replaced objects that could not be read.
+// may have lost objects of the collection, and when a list has replaced objects that could not be read.
 func (c *Collection) startLoading() { c.loadInBackground(c.beginLoading()) }
 
-// beginLoading replaces the objects in memory by none, so that reads use the file.
+// beginLoading replaces the resident table by a new one that is not open yet, so that reads use the file. The new table
+// has the writes of the memtable.
 func (c *Collection) beginLoading() *resident.All {
 	c.in.Front.Lock()
 	defer c.in.Front.Unlock()
@@ -65,7 +66,8 @@ func (c *Collection) loadInBackground(a *resident.All) {
 	})
 }
 
-// openResident makes reads use a, unless another table has taken its place. It fails if reads cannot use a.
+// openResident makes reads use a, unless a newer table has replaced it. It fails if a does not have as many objects as
+// the collection.
 func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 	if !c.mu.TryLock() {
 		a.Read()
@@ -114,7 +116,7 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 	}
 }
 
-// forgetResidents drops the objects in memory, so that reads use the file: it may have lost some of them.
+// forgetResidents drops the objects in memory and loads them anew, because the file may have lost some of them.
 func (c *Collection) forgetResidents() {
 	if c.resident.Load() != nil {
 		c.startLoading()

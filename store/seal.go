@@ -16,14 +16,14 @@ func (s *Store) CurrentKey(ctx context.Context) (id string, err error) { return 
 // Seals reports whether Options.Encryption seals a new collection of the resource.
 func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.Seals(r) }
 
-// Sealed reports whether a collection is sealed, or will be from its next write on. Every function that shows objects
-// of a store asks it: the resource alone does not tell, since a sealed collection stays sealed when Options.Encryption
-// no longer names it, or is absent.
+// Sealed reports whether a collection is sealed, or will be from its next write on. Functions that show objects of a
+// store must call it instead of checking the resource: a sealed collection stays sealed when Options.Encryption no
+// longer names its resource, or is nil.
 func (s *Store) Sealed(info entry.Info) bool {
 	return info.Sealed || s.Seals(info.Identity.GroupResource())
 }
 
-// beginSealing decides whether new records are sealed. It fails if the collection is or must be sealed and the store
+// beginSealing decides whether new records are sealed. It fails if the collection is sealed, or must be, and the store
 // has no keys.
 func (c *Collection) beginSealing(st state.State, must bool) error {
 	err := c.read.Coder.Begin(st.Sealed, must, c.store.Seals(c.id.GroupResource()))
@@ -42,8 +42,8 @@ func (c *Collection) markSealed(st *state.State) {
 	st.PlainText = st.Objects > 0 || st.NextSeq > 1
 }
 
-// tellPlainText logs, once, that the file has plain text of a collection that is sealed now.
-func (c *Collection) tellPlainText(ctx context.Context) error {
+// logPlainText logs, once per collection, that the file has plain text of a collection that is now sealed.
+func (c *Collection) logPlainText(ctx context.Context) error {
 	if c.readOnly || !c.read.Coder.Sealing() {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (c *Collection) tellPlainText(ctx context.Context) error {
 	if err != nil || !info.PlainText {
 		return err
 	}
-	if _, told := c.store.plainTold.LoadOrStore(c.read.Name, true); !told {
+	if _, logged := c.store.plainLogged.LoadOrStore(c.read.Name, true); !logged {
 		c.store.logger().Info(
 			"What is stored of the collection from now on is sealed; what was stored before stays legible in the file until "+
 				"it is rekeyed", "collection", c.id.String())

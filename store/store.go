@@ -79,7 +79,8 @@ func (o Options) lockTimeout() time.Duration {
 	return max(o.LockTimeout, 0)
 }
 
-// Defaults of Options.CommitInterval and CommitBytes; commitBytesAll is that of stores that keep all objects in memory.
+// Defaults of Options.CommitInterval and CommitBytes. commitBytesAll is the default of CommitBytes while every open
+// collection has the Residency All.
 const (
 	defaultCommitInterval = time.Second
 	defaultCommitBytes    = 4 << 20
@@ -93,7 +94,7 @@ func (o Options) commitInterval() time.Duration {
 	return o.CommitInterval
 }
 
-// commitBytes returns Options.CommitBytes, or what is its default at the moment.
+// commitBytes returns Options.CommitBytes, or its current default, which depends on the open collections.
 func (s *Store) commitBytes() int {
 	switch {
 	case s.o.CommitBytes > 0:
@@ -120,8 +121,8 @@ type CollectionOptions struct {
 	Residency Residency
 	// Compression of the objects in the file. Default none.
 	Compression Compression
-	// History keeps the latest changes in memory for those who watch the collection, up to so many bytes of keys and
-	// objects; see Collection.History. Each change then reads the old object from the file. Default none.
+	// History is the size of the history of the latest changes, in bytes of keys and objects. Watches of the collection
+	// use it; see Collection.History. Each change then reads the old object from the file. Default: no history.
 	History int
 	// Seal seals the collection even if Options.Encryption does not name its resource. Opening it fails if the store has
 	// no keys.
@@ -129,32 +130,33 @@ type CollectionOptions struct {
 	// Committed is called after each attempt to commit changes of the collection, by the goroutine that committed and
 	// under no lock. It must not wait for a commit. May be nil.
 	Committed func(Commit)
-	// Decodes reports whether somebody will look at the objects of changes at once. Then entry.Undecoded objects are
-	// decoded as they come in, on all cores, and one that cannot be decoded is left out; else they are when somebody
-	// asks. It must not block. Default: false. With the residency All they are always decoded.
+	// Decodes reports whether a handler will use the objects of changes at once. If it returns true, each batch decodes
+	// its entry.Undecoded objects, on all cores, and leaves out those that cannot be decoded. Otherwise an object is
+	// decoded on its first use. Decodes must not block. Default: false. With the Residency All objects are always decoded
+	// at once.
 	Decodes func() bool
-	// Closing reports whether the holder of the collection is about to close it. If it returns true, another call that
-	// opens the collection waits for the close; else that call fails at once. It must not block. Default: false.
+	// Closing reports whether the owner of the collection is about to close it. If it returns true, another call that
+	// opens the collection waits for the close; otherwise that call fails at once. It must not block. Default: false.
 	Closing func() bool
-	// Holder is passed to other calls that open the collection meanwhile, in their CollectionOpenError. Informers attach
-	// by it. May be nil.
+	// Holder identifies the owner of the collection. Other calls that open the collection meanwhile get it in their
+	// CollectionOpenError. Informers use it to attach to an informer that has the collection open. May be nil.
 	Holder any
 }
 
 // Store is one file of collections.
 type Store struct {
-	// open holds the names of the collections that are open, and live the collections; see collections.go and live.go.
+	// open has the names of the open collections, and live the collections; see collections.go and live.go.
 	open claims.Set
 	live liveSet
 
-	o         Options
-	file      *boltfile.File // collections reach what is stored through its View and Update only
-	commits   *commit.Loop
-	link      *limiter.Limiter
-	ending    ending
-	keys      keyring.Ring
-	opened    sync.Map // names of the collections that were opened for writing since Open; see Prune
-	plainTold sync.Map // names of collections; see Collection.tellPlainText
+	o           Options
+	file        *boltfile.File // all transactions use its View and Update
+	commits     *commit.Loop
+	limiter     *limiter.Limiter
+	ending      ending
+	keys        keyring.Ring
+	opened      sync.Map // names of the collections that were opened for writing since Open; see Prune
+	plainLogged sync.Map // names of collections; see Collection.logPlainText
 	// verified is the time when Check last found no problem; nil if it never did.
 	verified atomic.Pointer[time.Time]
 }

@@ -17,9 +17,9 @@ import (
 )
 
 // View reads the committed state of one collection of a Store, whether the collection is open or not. It has no index
-// functions, but uses the indexes that are ready in the file. Each method reads a consistent state, as those of
-// Interface do. If the collection is sealed and the store has no keys, View reads the state and the names (Info, Keys,
-// Handlers); methods that need an object or an index fail with ErrSealed.
+// functions, but uses the indexes that are ready in the file. Each method reads a consistent state, like the methods of
+// Interface. If the collection is sealed and the store has no keys, Info, Keys and Cursors still work; methods that
+// need an object or an index fail with seal.ErrSealed.
 type View struct {
 	read  read.Reader
 	store *Store
@@ -65,7 +65,7 @@ func (v *View) List(ctx context.Context) ([]runtime.Object, error) { return v.re
 // Keys returns every key, in order.
 func (v *View) Keys(ctx context.Context) ([]string, error) { return v.read.Keys(ctx) }
 
-// Iterate calls fn for each object whose key is after the given one; see Interface.
+// Iterate calls fn for each object whose key follows after; see Reader.
 func (v *View) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	return v.read.Iterate(ctx, after, fn)
 }

@@ -2,7 +2,7 @@ package store
 
 import "github.com/larder-dev/larder/store/internal/boltfile"
 
-// Why the file's one place for a writer is taken.
+// Work that holds the file's writer lock (boltfile.File.TakeWriter) for a long time, or frees pages.
 var (
 	rebuilding = boltfile.Work{What: "a rebuild of the file", Long: true}
 	compacting = boltfile.Work{What: "a compaction of the file", Long: true}

@@ -22,7 +22,7 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 	return nil
 }
 
-// target is the collection for its writers.
+// target returns the collection as a write.Target.
 func (c *Collection) target() write.Target {
 	return write.Target{
 		Read: &c.read, Compressor: c.compressor, Cursors: &c.cursors, Tombstones: c.tombstones, Now: c.store.file.Times,
@@ -44,8 +44,8 @@ func (c *Collection) writeLocked(ctx context.Context, fn func(w *write.Writer) e
 	return c.writeLockedFor(ctx, c.writing(), fn)
 }
 
-// writeLockedFor runs fn in a write transaction with a writer of the collection. The caller holds mu. what describes
-// the write to those who wait for it.
+// writeLockedFor runs fn in a write transaction with a write.Writer of the collection. The caller holds mu. Errors of
+// callers that wait for this write contain what.
 func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn func(w *write.Writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -71,8 +71,8 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 	})
 }
 
-// before returns the object of a stored record: the one in memory if it has the same version, else it decodes the
-// record as object does.
+// before returns the object of a stored record. If the object in memory has the same UID and resourceVersion it returns
+// that; otherwise it decodes the record.
 func (c *Collection) before(key string, s read.Stored) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil && s.Found {
 		if now := r.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {

@@ -19,13 +19,13 @@ type Change struct {
 	Object          runtime.Object
 	UID             string
 	ResourceVersion string
-	// Seq is the number of the change in the order of all changes of the collection.
+	// Seq is the sequence number of the change in its collection.
 	Seq uint64
-	// Created is the number of the change that first stored the object; 0 for Delete. An object that a damaged file had
-	// lost counts as created when it is stored again.
+	// Created is the sequence number of the change that first stored the object; 0 for Delete. An object that was lost by
+	// damage counts as created when it is stored again.
 	Created uint64
-	// Time is when the change was committed, by the wall clock, to a minute: it may have been up to a minute later. Zero
-	// if that is not known. A change that was learned from a list is older. Only View.Changes and ChangedKeys set it.
+	// Time is the wall-clock time of the commit, rounded down by up to a minute; zero if it is not known. If a list found
+	// the change, the server made it earlier. Only View.Changes and ChangedKeys set Time.
 	Time time.Time
 }
 
@@ -55,7 +55,7 @@ var ErrNotKept = errors.New("the store does not keep changes for readers")
 
 // SinceError says that the changelog does not have the changes since an offset.
 type SinceError struct {
-	// Since is the offset that was asked for. Oldest and Last are the lowest and the highest that can be asked for.
+	// Since is the requested offset. Oldest and Last are the lowest and the highest valid offset.
 	Since, Oldest, Last uint64
 }
 

@@ -2,10 +2,10 @@ package consumer
 
 import "errors"
 
-// Position is how far a durable handler has come in the changelog of a collection.
+// Position is the position of a durable handler in the changelog of a collection.
 type Position struct {
-	// Seq is the offset: the number up to which every change has been acknowledged, except those of Failing and, while
-	// Replaying, the objects after After.
+	// Seq is the offset: every change up to this number has been acknowledged, except the changes of the keys in Failing
+	// and, while Replaying, the objects after After.
 	Seq uint64
 	// Failing holds the keys that have changes up to Seq that are not acknowledged, with the number of the first such
 	// change. It is shared: do not modify it.
@@ -14,7 +14,7 @@ type Position struct {
 	// Seq does not move meanwhile.
 	Replaying bool
 	After     string
-	// Told says that the handler has been told that it begins anew.
+	// Told says that the handler has been notified that it begins anew.
 	Told bool
 	// Why is the reason why the handler last began anew.
 	Why ResetReason

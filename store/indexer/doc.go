@@ -1,3 +1,3 @@
-// Package indexer is a collection of a store as a cache.Indexer of client-go: with the same results and errors, and
-// with Err, which has what a method without an error result met.
+// Package indexer makes a collection of a store a cache.Indexer of client-go, with the same results and errors. Some
+// methods of that interface have no error result; Indexer.Err returns their first error.
 package indexer

@@ -30,7 +30,7 @@ import (
 // informer.
 type Indexer struct {
 	b  Backend
-	in *intake.Intake // of b
+	in *intake.Intake // the collection's intake, for keys and index functions
 	// remaining returns the objects of b if all are in memory, also after the store was closed.
 	remaining func() (read.Residents, bool)
 
@@ -44,7 +44,7 @@ type Indexer struct {
 
 var _ cache.Indexer = (*Indexer)(nil)
 
-// Backend is the collection of an Indexer. Its methods are those of store.Interface.
+// Backend is the collection of an Indexer. It has a part of the methods of store.Interface.
 type Backend interface {
 	Info(ctx context.Context) (entry.Info, error)
 	Get(ctx context.Context, key string) (runtime.Object, error)
@@ -64,8 +64,8 @@ func New(b Backend, in *intake.Intake, remaining func() (read.Residents, bool)) 
 	return &Indexer{b: b, in: in, remaining: remaining, failed: make(chan struct{})}
 }
 
-// Err returns the first error that a method without an error result met, or why a stored object is not in an index; nil
-// if there is none.
+// Err returns the first error of a method without an error result, or the reason why a stored object is not in an
+// index; nil if there is none.
 func (i *Indexer) Err() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -131,8 +131,7 @@ func (i *Indexer) rest(method string, err error) (read.Residents, bool) {
 	return read.Residents{}, false
 }
 
-// key returns the object's key, or a cache.KeyError whose text, unlike that of
-// client-go, does not contain the object.
+// key returns the object's key, or a cache.KeyError whose text, unlike in client-go, does not contain the object.
 func (i *Indexer) key(obj any) (string, error) {
 	key, err := i.in.KeyOf(obj)
 	if err != nil {

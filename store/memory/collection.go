@@ -28,7 +28,7 @@ import (
 type Collection struct {
 	in intake.Intake
 	read.Residents
-	mu   sync.RWMutex // held while table and info change
+	mu   sync.RWMutex // held while Table and info change
 	info entry.Info   // guarded by mu
 }
 
@@ -117,7 +117,7 @@ func (m *Collection) BeginReplace(ctx context.Context, o store.ReplaceOptions) (
 // Indexers returns the index functions. The map is the caller's.
 func (m *Collection) Indexers() cache.Indexers { return m.in.Indexers() }
 
-// back is a Collection as its intake sees it.
+// back is a Collection as an intake.Back.
 type back struct{ *Collection }
 
 // Compressor implements intake.Back: there are no records.

@@ -1,11 +1,11 @@
 // Package query selects objects by namespace, labels and fields.
 //
-// A Query says what is wanted. Pass it to Select or Each of a store.Reader, ask Matches about a single object, or
-// take the function of ForEntries for objects that are still encoded.
+// Pass a Query to Select or Each of a store.Reader. Query.Matches checks a single object. Query.ForEntries returns a
+// function that checks entries whose objects are still encoded.
 //
-// Whoever reads many objects prepares the Query once: Query.Matcher returns a Matcher, which names the range of keys to
-// read (Matcher.Prefix), then judges each payload without decoding it (Matcher.Payload) and decodes only where that
-// cannot tell (Matcher.Object). A Query is a value and may be shared; a Matcher belongs to one read.
+// A reader of many objects calls Query.Matcher once. Matcher.Prefix is the range of keys to read. Matcher.Payload
+// checks a payload without decoding it, where that is possible; otherwise decode the object and call Matcher.Object. A
+// Query is a value and may be shared; a Matcher belongs to one read.
 //
-// The package reads no file and knows no collection: package store imports it.
+// The package reads no file and does not know collections: package store imports it.
 package query

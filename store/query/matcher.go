@@ -22,7 +22,7 @@ type Matcher struct {
 	fields []fieldMatch
 	pairs  labelPairs // labels of the current object
 	paths  map[reflect.Type][]*codec.FieldPath
-	peeked []codec.Field // fields, as the codec reads them from payloads; nil for a field that needs decoding
+	peeked []codec.Field // readers of fields in encoded payloads; an element is nil if its field needs decoding
 }
 
 // fieldMatch is the value that one field must have, or must not have.
@@ -33,8 +33,9 @@ type fieldMatch struct {
 	not   bool
 }
 
-// Matcher takes the selectors apart, so that no user code runs later. namespaced says that keys are those of
-// cache.MetaNamespaceKeyFunc: then a namespace is the prefix of its keys, and no field.
+// Matcher prepares q for one read. It converts the selectors to requirements, so that no method of a custom selector
+// runs later. namespaced says that keys come from cache.MetaNamespaceKeyFunc: then q.Namespace becomes the Prefix.
+// Otherwise it becomes a requirement on the field metadata.namespace.
 func (q Query) Matcher(namespaced bool) *Matcher {
 	m := &Matcher{}
 	if q.Labels != nil {

@@ -25,7 +25,7 @@ var ErrNoField = errors.New("objects cannot be selected by this field")
 // numbers and booleans of the latter, and for fields read through a codec.View. Other objects are decoded first.
 //
 // A namespace is a range of keys; other keys are not read. With a custom store.CollectionOptions.KeyFunc the field
-// metadata.namespace is compared instead. A store.View assumes that keys are those of client-go.
+// metadata.namespace is compared instead. A store.View assumes client-go's keys.
 type Query struct {
 	// Namespace of the objects. "" selects all namespaces, and objects without one.
 	Namespace string
@@ -48,8 +48,8 @@ type Query struct {
 func (q Query) Matches(obj runtime.Object) (bool, error) { return q.Matcher(false).Object(obj) }
 
 // ForEntries returns a function that reports whether q selects an entry whose payload is encoded with c. The function
-// decodes a payload only if it must. It assumes that keys are those of client-go, ignores After and Limit, and must not
-// be called concurrently.
+// decodes a payload only if it must. It assumes client-go's keys, ignores After and Limit, and must not be called
+// concurrently.
 func (q Query) ForEntries(c codec.Codec) func(entry.Entry) (bool, error) {
 	m := q.Matcher(true)
 	return func(e entry.Entry) (bool, error) {

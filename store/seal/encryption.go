@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Encryption makes a store seal objects of some kinds: their payloads, tombstones, index terms and dictionaries. Names,
-// namespaces, UIDs, resourceVersions, sizes and times stay readable, and in memory nothing is sealed. docs/adr/0012 has
-// the reasons.
+// Encryption makes a store seal objects of some resources: their payloads, tombstones, index terms and dictionaries.
+// Names, namespaces, UIDs, resourceVersions, sizes and times stay readable, and in memory nothing is sealed.
+// docs/adr/0012 has the reasons.
 type Encryption struct {
 	// Keys wraps the data keys, which are random, and different in each file. Required. See ParseKeys for keys from a
 	// text, and KeyProvider for a KMS.
@@ -24,12 +24,15 @@ type Encryption struct {
 // when ctx ends. Their errors are shown to users, and must contain no key.
 //
 // Ids must be stable: an id names the same key for ever, and CurrentKey and Wrap return the same id for a key. With a
-// KMS use the ARN or resource name of the key (of its version, if Unwrap needs that). Do not use an alias: it can be
-// moved to another key, and the KMS answers with the key's own name. If Wrap returns another id than CurrentKey (the
-// ARN for the alias), no data key seems to be wrapped by the current key. Then each Open for writing makes another data
-// key, which is stored when it first seals an object, and the file collects them until Rekey. If an id is moved to
-// another key, that rotation is not noticed: earlier data keys stay in use, and Unwrap is called for them with an id
-// whose key does not fit. Then Open fails with ErrWrongKey, unless the provider finds the key by the wrapped data.
+// KMS use the ARN or resource name of the key (of its version, if Unwrap needs that). Do not use an alias, for two
+// reasons:
+//
+//   - The KMS answers with the key's own name. If Wrap returns another id than CurrentKey (the ARN for the alias), no
+//     data key seems to be wrapped by the current key. Then each Open for writing makes another data key, which is
+//     stored when it first seals an object, and the file collects data keys until Rekey.
+//   - An alias can be moved to another key, and the store does not notice that rotation: earlier data keys stay in use,
+//     and Unwrap is called for them with an id whose key does not fit. Then Open fails with ErrWrongKey, unless the
+//     provider finds the key by the wrapped data.
 type KeyProvider interface {
 	// CurrentKey returns the id of the key that Wrap uses. If it has wrapped no data key of the file, Open makes a new
 	// data key. Ids are stored in the file in plain text.

@@ -24,7 +24,7 @@ import (
 // prints only the ids and names of the keys.
 type Keys struct {
 	all []namedKey // the first is the current key
-	// path is the file that the keys are read from anew on every use; "" if they stay as they are.
+	// path is the file from which the keys are read again on every use; "" if the keys never change.
 	path string
 	// exposed says that users other than its owner and group can read the file.
 	exposed bool
@@ -100,10 +100,10 @@ func keyID(key []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// KeysFromFile reads a file and parses it by ParseKeys. It is read again on every use, so a key that is inserted before
-// the first one is the current key of the next Open or Rekey, even of a store that is open already. If users other than
-// the file's owner and group can read it, as is the case for Secrets that Kubernetes mounts without a defaultMode,
-// KeysFromFile succeeds and Open logs it.
+// KeysFromFile reads a file and parses it by ParseKeys. The file is read again on every use. So if a new key is
+// inserted before the first one, the next Open or Rekey uses it as the current key, even in a store that is open
+// already. If users other than the file's owner and group can read the file, as with Secrets that Kubernetes mounts
+// without a defaultMode, KeysFromFile succeeds and Open logs it.
 func KeysFromFile(path string) (*Keys, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("read the keys: %s is no regular file; they are read on every use, so a pipe is no use", path)
@@ -162,7 +162,7 @@ func GenerateKey(name string) (string, error) {
 	return line, nil
 }
 
-// now returns the keys as they are now.
+// now returns the current keys: it reads the file again if there is one.
 func (k *Keys) now() (*Keys, error) {
 	if k.path == "" {
 		return k, nil
