@@ -43,11 +43,11 @@ func (g *gate) release() {
 }
 
 // byKey sorts lines of a recorder, or of a server's log, by the objects that they are of.
-func byKey(lines []string) map[string][]deliverytest.Told {
-	out := map[string][]deliverytest.Told{}
+func byKey(lines []string) map[string][]deliverytest.Call {
+	out := map[string][]deliverytest.Call{}
 	for _, line := range lines {
 		f := strings.Fields(line)
-		var n deliverytest.Told
+		var n deliverytest.Call
 		switch f[0] {
 		case "add":
 			n.Type, n.New, n.Initial = cache.Added, f[1], strings.HasSuffix(line, " initial")

@@ -21,19 +21,19 @@ import (
 	"github.com/larder-dev/larder/informer/audit"
 )
 
-// world is a Subject, and a server that may have something else.
+// world is a Subject and its server.
 type world struct {
 	auditor *audit.Auditor
 	stored  map[string]entry.ObjectRef
-	server  []*corev1.Pod // in the order in which it lists them
-	at      string        // the server's resourceVersion, and that of the stream
+	server  []*corev1.Pod // in the order of a list
+	at      string        // the resourceVersion of the server
 	stream  string
 	live    bool
-	// arrive is what the stream brings between the first page and the comparison after it; nil if nothing is under way.
+	// arrive applies the events that arrive between the first page and its comparison; nil if there are none.
 	arrive  func()
 	asked   int
-	relists []string // that were asked for
-	damage  error    // of the file, until it is repaired
+	relists []string // reasons of the calls of Relist
+	damage  error    // damage of the file, until it is repaired
 }
 
 func (w *world) Live() bool { return w.live }
@@ -65,7 +65,7 @@ func (w *world) Refs(_ context.Context, after string, limit int) (refs []entry.O
 	return refs[:min(limit, len(refs))], nil
 }
 
-// Relist stores what the server has.
+// Relist replaces the stored objects by the server's.
 func (w *world) Relist(rewound bool) {
 	reason := "audit"
 	if rewound {
@@ -100,11 +100,11 @@ func pod(key, uid, rv string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(uid), ResourceVersion: rv}}
 }
 
-// list is the server's answer, in pages of the size that was asked for.
+// list returns a page of the server's objects, of up to o.Limit.
 func (w *world) list(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	from := 0
 	if o.Continue != "" {
-		fmt.Sscan(o.Continue, &from) //nolint:errcheck // it is what was given
+		fmt.Sscan(o.Continue, &from) //nolint:errcheck // an index that list returned
 	}
 	l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: w.at}}
 	to := min(from+int(o.Limit), len(w.server))
@@ -117,7 +117,7 @@ func (w *world) list(_ context.Context, o metav1.ListOptions) (runtime.Object, e
 	return l, nil
 }
 
-// newWorld has the server and the store hold so many pods, at resourceVersion 1000.
+// newWorld returns a world whose server and store hold the given number of pods at resourceVersion 1000.
 func newWorld(pods int) *world {
 	w := &world{stored: map[string]entry.ObjectRef{}, at: "1000", stream: "1000", live: true}
 	for n := range pods {
@@ -137,7 +137,8 @@ func (w *world) audit(t *testing.T) (audit.Report, error) {
 	return w.auditor.Audit(t.Context())
 }
 
-// TestAudit: what differs is listed, and what has been told meanwhile does not differ.
+// TestAudit checks that differing objects are reported and listed again, and that objects whose events arrive during
+// the audit are not reported.
 func TestAudit(t *testing.T) {
 	for name, test := range map[string]struct {
 		pods    int

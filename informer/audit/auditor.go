@@ -27,13 +27,13 @@ var (
 	ErrNotAuditable = errors.New("the server's resourceVersions cannot be compared")
 )
 
-// Subject is what is audited: the collection of an informer, and the stream that keeps it up to date.
+// Subject is the audited informer: its collection, and the stream of events that keeps it up to date.
 type Subject interface {
 	// Live reports whether a healthy watch is open, all of its events are stored, and no object is known to be missing.
 	Live() bool
 	// LastSyncResourceVersion is the newest resourceVersion that the stream has delivered.
 	LastSyncResourceVersion() string
-	// WaitIdle waits until what the stream has delivered by now is stored.
+	// WaitIdle waits until all events that the stream has delivered so far are stored.
 	WaitIdle(ctx context.Context) error
 	// Refs returns the identities of up to limit stored objects whose keys are after the given one, in key order.
 	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
@@ -42,21 +42,21 @@ type Subject interface {
 	// Repaired waits until the damage that err reports is repaired and lost objects are back. It returns err if err does
 	// not report damage.
 	Repaired(ctx context.Context, err error) error
-	// Relist requests a list that compares bodies. rewound says that the server's resourceVersion is older than one that
-	// the stream has delivered.
+	// Relist requests a list that compares bodies. rewound means that the server's resourceVersion is older than one
+	// that the stream has delivered.
 	Relist(rewound bool)
 }
 
-// Options are the options of New. All are required but ListMetadata and Every.
+// Options are the options of New. All are required except ListMetadata and Every.
 type Options struct {
 	// Description of the objects, for errors and logs.
 	Description string
 	Subject     Subject
-	// List makes a list request for the informer's collection. ListMetadata does the same but for metadata only; nil if
-	// that is not possible.
+	// List makes a list request for the informer's collection. ListMetadata does the same for metadata only; it is nil
+	// if that is not possible.
 	List         func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
-	// Stores reports whether a listed object is one that the informer stores.
+	// Stores reports whether the informer stores a listed object.
 	Stores func(obj runtime.Object) bool
 	// Every is the maximum time between two audits of Run; the actual time is random, from half of Every to all of it.
 	// Default 0: Run does not audit.
@@ -64,12 +64,12 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-// Cause is how it was noticed that stored objects were wrong or missing.
+// Cause is how wrong or missing stored objects were noticed.
 type Cause string
 
 // The causes.
 const (
-	// CauseAudit: an audit compared them with the server's; see informer.Informer.Audit.
+	// CauseAudit: an audit found that they differ from the server's; see informer.Informer.Audit.
 	CauseAudit Cause = "Audit"
 	// CauseDamaged: the file had lost some of them.
 	CauseDamaged Cause = "Damaged"
@@ -83,8 +83,8 @@ const maxKeys = 10
 
 // Report is the result of an audit.
 type Report struct {
-	// Objects is the number of objects that the server had. Suspects is the number of objects, of the server or stored,
-	// that still differed when the stream had reached the server's state. Keys has the keys of the first ten of them.
+	// Objects is the number of objects on the server. Suspects is the number of objects, listed or stored, that still
+	// differed when the stream had reached the server's state. Keys has the keys of the first ten of them.
 	Objects, Suspects int
 	Keys              []string
 	// Listed is true if the audit requested a list, because objects differed, and that list was stored.
@@ -110,9 +110,10 @@ type Auditor struct {
 	run       context.Context // context of the informer's run; nil before Start; guarded by mu, like all fields below
 	status    Status
 	noted     noted
-	damaged   bool          // whether the list that is being received brings back objects that the file has lost
+	damaged   bool          // whether the current list restores objects that the file has lost
 	incidents map[Cause]int // see Incidents
-	// due has the channels of awaitList that wait for the next list, and taking those that wait for the current list.
+	// due has the channels of awaitList that the next list closes. taking has the channels that the current list
+	// closes.
 	due, taking []chan struct{}
 }
 
@@ -182,15 +183,15 @@ func (a *Auditor) end(r Report, err error) {
 	a.status = Status{Ended: a.o.Clock.Now(), Report: r, Err: err}
 }
 
-// Status returns the newest audit.
+// Status returns the state of the last audit, and whether one is running.
 func (a *Auditor) Status() Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.status
 }
 
-// Incidents returns how often stored objects were not what the server had: audits that found that, and lists of what
-// the file had lost.
+// Incidents returns, by cause, how often stored objects were wrong or missing: audits that found differences, and lists
+// that restored lost objects.
 func (a *Auditor) Incidents() map[Cause]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package audit compares the objects that an informer stores with those of the server, by key, UID and resourceVersion.
-// It finds differences that no watch corrects: an event that a proxy dropped, a rewound server that the reflector's
-// guards did not notice, a record that the file has lost. It does not repair them itself but requests a list.
+// Package audit compares an informer's stored objects with the server's, by key, UID and resourceVersion. It finds
+// differences that no watch corrects: an event that a proxy dropped, a rewound server that the reflector's guards did
+// not notice, a record that the file has lost. It does not repair them itself; it requests a list.
 //
 // Call it by Informer.Audit or set informer.Options.AuditEvery. The results are a [Report], a line in the log that
 // names up to ten keys, and a count in informer.Status.Incidents. The rest of this page is for readers of the code.
@@ -13,14 +13,15 @@
 // still differs is a suspect. If there is a suspect, the audit requests a list that compares bodies and waits until the
 // list is stored.
 //
-// # What the informer tells
+// # Reports from the informer
 //
-// The goroutine that writes the store reports to the Auditor which objects it has deleted (Changed) and could not store
-// (Skipped), which are no suspects, and when a list begins, is given up and ends.
+// The goroutine that writes the store reports two things to the Auditor. Changed and Skipped name objects that it has
+// deleted or could not store; these are no suspects. ListBegun, ListGivenUp and ListEnded report the progress of a
+// list.
 //
 // # Ownership
 //
-// New starts no goroutine. Run audits periodically until its context ends. The context of Start ends all audits. Audits
-// run one at a time. All methods may be called by any goroutine, except those that report stored changes and lists:
-// only the goroutine that writes the store calls these. No method of the [Subject] is called with a lock held.
+// New starts no goroutine. Run audits periodically until its context ends. The end of Start's context ends all audits.
+// Audits run one at a time. All methods may be called by any goroutine, except the reports from the informer: only the
+// goroutine that writes the store makes these. No method of the [Subject] is called with a lock held.
 package audit

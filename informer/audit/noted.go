@@ -6,7 +6,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// noted holds the keys that the running audit has to know about. The Auditor's mu guards it.
+// noted holds the keys of objects whose differences an audit can explain. The Auditor's mu guards it.
 type noted struct {
 	// deleted has the keys whose delete was stored since the audit began; nil while no audit runs.
 	deleted map[string]struct{}
@@ -14,7 +14,7 @@ type noted struct {
 	skipped map[string]struct{}
 }
 
-// maxNoted bounds deleted and skipped. A key beyond the bound may make an audit request a list that is not needed.
+// maxNoted bounds deleted and skipped. A key beyond the bound may make an audit request an unnecessary list.
 const maxNoted = 100_000
 
 func note(keys map[string]struct{}, key string) {
@@ -68,8 +68,8 @@ func (a *Auditor) awaitList() <-chan struct{} {
 	return c
 }
 
-// ListBegun records that a list has begun. damaged says that it brings back objects that the file has lost. Whoever
-// called awaitList before waits for the end of this list.
+// ListBegun records that a list has begun. damaged means that the list restores objects that the file has lost. Earlier
+// callers of awaitList wait for the end of this list.
 func (a *Auditor) ListBegun(damaged bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +77,7 @@ func (a *Auditor) ListBegun(damaged bool) {
 	a.taking, a.due = append(a.taking, a.due...), nil
 }
 
-// ListGivenUp records that the list was aborted. Whoever waits for it waits for the next list instead.
+// ListGivenUp records that the list was aborted. Its waiters wait for the next list instead.
 func (a *Auditor) ListGivenUp() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 const (
 	// pageSize is the limit of a list request.
 	pageSize = 500
-	// Between two pages an audit waits for rest times as long as the last one took, so that it uses a twentieth of the
-	// connection and of an API server's core at most. The wait is at least pause and at most pauseMax.
+	// Between two pages an audit waits for rest times the duration of the last page. It so uses at most a twentieth of
+	// the connection and of an API server's core. The wait is at least pause and at most pauseMax.
 	rest     = 19
 	pause    = time.Second
 	pauseMax = time.Minute
@@ -22,11 +22,11 @@ const (
 	timeout = 90 * time.Second
 	// retryFor is how long the request for a page is retried.
 	retryFor = time.Hour
-	// step is how often an audit checks whether the stream has reached a page's resourceVersion, and behind how long that
-	// may take: bookmarks come once a minute, but not every server sends them.
+	// step is how often an audit checks whether the stream has reached a page's resourceVersion. behind bounds that
+	// wait: bookmarks arrive once a minute, but not every server sends them.
 	step   = time.Second / 4
 	behind = 3 * time.Minute
-	// maxSuspects is how many objects may differ before the audit reads no further pages.
+	// maxSuspects is the number of suspects after which the audit reads no further pages.
 	maxSuspects = 200
 	// verifyEvery is the minimum time between two verifications of the file by audits.
 	verifyEvery = time.Hour
@@ -62,7 +62,7 @@ func (s *scan) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(klog.NewContext(ctx, klog.FromContext(running)))
 	defer cancel(nil)
 	defer context.AfterFunc(running, func() { cancel(context.Cause(running)) })()
-	// Only a verification of the file finds records that are missing: no read meets them.
+	// Only a verification of the file finds missing records: reads do not notice them.
 	if err := s.repaired(ctx, s.o.Subject.Verify(ctx, verifyEvery)); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *scan) repaired(ctx context.Context, err error) error {
 	return s.o.Subject.Repaired(ctx, err)
 }
 
-// stored returns references to the stored objects after a key, up to another key; "" is the end.
+// stored returns references to the stored objects after the key after, up to the key to; if to is "", up to the last.
 func (s *scan) stored(ctx context.Context, after, to string) (refs []entry.ObjectRef, err error) {
 	for {
 		page, err := s.o.Subject.Refs(ctx, after, pageSize)
@@ -115,7 +115,7 @@ func (s *scan) stored(ctx context.Context, after, to string) (refs []entry.Objec
 }
 
 // pages compares the server's objects page by page, and returns whether a list is due. It may return both a verdict and
-// an error, if the error came after differences were found.
+// an error, if the error occurred after differences were found.
 func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 	after, token := "", ""
 	for {
@@ -132,7 +132,7 @@ func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 		case token == "" && entry.NewerRV(held, p.resourceVersion):
 			return rewound, nil
 		case !inOrder(after, p.refs):
-			return differs, nil // the server does not sort; a list does not depend on the order
+			return differs, nil // the server does not sort, so pages cannot be compared; a list needs no order
 		}
 		s.report.Objects += len(p.refs)
 		last := ""
@@ -186,7 +186,7 @@ func (s *scan) comparePage(ctx context.Context, p page, after, last string) erro
 	return nil
 }
 
-// found counts and logs that objects differ.
+// found counts and logs an audit that found differences.
 func (s *scan) found(ctx context.Context) {
 	s.mu.Lock()
 	s.incidentLocked(CauseAudit)
@@ -195,8 +195,8 @@ func (s *scan) found(ctx context.Context) {
 		"objects", s.report.Suspects, "keys", s.report.Keys)
 }
 
-// catchUp waits until the stored state has reached the page's resourceVersion. It gives up after a live watch has not
-// reached it for behind, since not every server sends bookmarks.
+// catchUp waits until the stored state has reached the page's resourceVersion. It returns without an error if a live
+// watch has not reached it within behind, since not every server sends bookmarks.
 func (s *scan) catchUp(ctx context.Context, to string) error {
 	begun := s.o.Clock.Now()
 	for entry.NewerRV(to, s.o.Subject.LastSyncResourceVersion()) && s.o.Clock.Since(begun) < behind {
@@ -225,7 +225,8 @@ func (s *scan) suspects(ctx context.Context, p page, after, last string) (keys [
 	}
 	for _, server := range p.refs {
 		for len(stored) > 0 && stored[0].Key < server.Key {
-			if !entry.NewerRV(stored[0].ResourceVersion, p.resourceVersion) { // else it is newer than the page
+			// otherwise the stored object is newer than the page
+			if !entry.NewerRV(stored[0].ResourceVersion, p.resourceVersion) {
 				keys = append(keys, stored[0].Key)
 			}
 			stored = stored[1:]

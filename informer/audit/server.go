@@ -19,13 +19,13 @@ import (
 
 // page is one page of a list, as references.
 type page struct {
-	refs []entry.ObjectRef // in the order of the answer, which should be that of their keys
-	// resourceVersion is that of the list. next is the continue token of the next page; "" at the end.
+	refs []entry.ObjectRef // in the order of the answer, which is normally the order of keys
+	// resourceVersion is the list's. next is the continue token of the next page; "" after the last page.
 	resourceVersion, next string
 }
 
-// page requests a page, and retries for up to retryFor. If the token has expired, it uses the one that the server
-// offers, which may be of a newer resourceVersion: each page is compared by itself.
+// page requests a page, and retries for up to retryFor. If the token has expired, page continues with the token in the
+// server's error, which may be of a newer resourceVersion. That is harmless, since each page is compared by itself.
 func (s *scan) page(ctx context.Context, token string) (p page, err error) {
 	begun := s.o.Clock.Now()
 	// 0.2 s, doubled up to 10 s.

@@ -147,7 +147,7 @@ var bodies = map[string]behaviour{
 	}},
 }
 
-// wholeObjects returns objects as they were listed, and as they come by the watch.
+// wholeObjects returns the objects of a list, then the objects after an event of the watch.
 func wholeObjects(w *world) []string {
 	w.run()
 	dump := func() (out []string) {

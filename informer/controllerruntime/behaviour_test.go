@@ -25,15 +25,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// behaviour is something that users of a cache can see. run notes it, line by line.
+// behaviour is a use of a cache. run returns the observed results, line by line.
 type behaviour struct {
 	opts cache.Options
 	run  func(w *world) []string
 	want []string
 }
 
-// TestBehaviour: what users of controller-runtime's own cache see, users of ours see too. Both run on servers that hold
-// the same.
+// TestBehaviour checks that our cache behaves like controller-runtime's own. Both run on servers with the same objects.
 func TestBehaviour(t *testing.T) {
 	for _, table := range []map[string]behaviour{reading, indexing, informers, scoping, bodies} {
 		for name, b := range table {
@@ -64,8 +63,8 @@ func (b behaviour) on(t *testing.T, name string, newCache func(*testing.T) cache
 	return out
 }
 
-// stockCache is cache.New, whose informers on metadata would leave the goroutine of a watch.Filter behind if an event
-// is under way when they stop: nobody takes it any more.
+// stockCache is cache.New with a fix for its metadata informers: they leak the goroutine of a watch.Filter if they stop
+// while it delivers an event.
 func stockCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	opts.NewInformer = func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration,
 		indexers toolscache.Indexers) toolscache.SharedIndexInformer {
@@ -167,7 +166,7 @@ var reading = map[string]behaviour{
 			var out []string
 			for _, obj := range []client.Object{&corev1.Pod{}, unstructuredOf(podKind), metadataOf(podKind),
 				unstructuredOf(widgetKind)} {
-				// The caller's object is an example of what the informer holds, and is then overwritten again and again.
+				// The caller's object is the informer's example, and is then overwritten repeatedly.
 				obj.SetName("of the caller")
 				key := client.ObjectKey{Namespace: "a", Name: "pod-1"}
 				gvr := pods
@@ -260,7 +259,8 @@ var indexing = map[string]behaviour{
 	},
 }
 
-// indexed looks up by the indexes on node and app, and again after an object has moved, one has come and one has gone.
+// indexed looks up by the indexes on node and app, and again after one object has changed, one was created and one was
+// deleted.
 func indexed(w *world) []string {
 	look := func() []string {
 		return []string{

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// benchObjects is how many custom resources there are.
+// benchObjects is the number of custom resources.
 const benchObjects = 100_000
 
 // benchWidget is the Go type of a custom resource as large as a pod: about 3 KB of JSON.
@@ -71,7 +71,7 @@ func newBenchWidget(i int) *benchWidget {
 }
 
 // BenchmarkCustomResources starts a cache on 100,000 typed custom resources and an embedded API server in the same
-// process, until a handler has got them all. controller-runtime's own cache lists them in a watch, or, with
+// process, and ends when a handler has received them all. controller-runtime's own cache lists them in a watch or, with
 // KUBE_FEATURE_WatchListClient=false, in a list.
 func BenchmarkCustomResources(b *testing.B) {
 	scheme := runtime.NewScheme()
@@ -119,7 +119,7 @@ func BenchmarkCustomResources(b *testing.B) {
 	})
 }
 
-// coldStart runs a cache until a handler has got all objects.
+// coldStart runs a cache until a handler has received all objects.
 func coldStart(b *testing.B, srv *fakeapi.Server, scheme *runtime.Scheme, newCache cache.NewCacheFunc) {
 	ctx, cancel := context.WithCancel(b.Context())
 	config := rest.CopyConfig(srv.Config())

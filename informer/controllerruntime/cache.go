@@ -24,10 +24,11 @@ import (
 
 // NewCache returns a function for the field NewCache of a manager's or a cluster's options. It works like cache.New,
 // but the informers are Larder's. template has the options that all informers share; the package's documentation lists
-// the fields that may be set. The function fails with ErrOptions if template sets a field that the cache derives
-// itself, if neither Store nor InMemory is set, if there is a transform and no TransformVersion, or if
-// cache.Options.NewInformer is set. It also returns the errors of cache.New. The store must stay open until the manager
-// has stopped.
+// the fields that may be set.
+//
+// The function fails with ErrOptions if template sets a field that the cache derives itself, if neither Store nor
+// InMemory is set, if there is a transform and no TransformVersion, or if cache.Options.NewInformer is set. It also
+// returns the errors of cache.New. The store must stay open until the manager has stopped.
 func NewCache(template informer.Options) cache.NewCacheFunc {
 	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 		if err := checkTemplate(template); err != nil {
@@ -54,8 +55,8 @@ func NewCache(template informer.Options) cache.NewCacheFunc {
 	}
 }
 
-// checkTemplate returns an error if a field is set whose value differs from informer to informer, or if Store and
-// InMemory are both unset.
+// checkTemplate returns an error if a field is set that must differ between informers, or if Store and InMemory are
+// both unset.
 func checkTemplate(t informer.Options) error {
 	resource := t.Resource
 	for _, f := range []struct {
@@ -81,8 +82,8 @@ func checkTemplate(t informer.Options) error {
 	return nil
 }
 
-// checkTransforms returns an error if objects of the store have a transform without a version. Secrets may be in memory
-// only: their informer finds out.
+// checkTransforms returns an error if stored objects have a transform without a version. It ignores Secrets, which may
+// be in memory only: their informer checks that.
 func checkTransforms(t informer.Options, opts cache.Options) error {
 	if t.InMemory || t.TransformVersion != "" {
 		return nil
@@ -110,14 +111,14 @@ func checkTransforms(t informer.Options, opts cache.Options) error {
 type adapter struct {
 	template informer.Options
 	base     string         // path prefix of the API server's URL, without a trailing slash
-	client   rest.Interface // of no group-version; for the cluster's id, schemas and metadata
+	client   rest.Interface // without a group-version; for the cluster's id, schemas and metadata
 	schemas  *requests.Schemas
 	// clusterID is Options.ClusterID of informers whose template has none.
 	clusterID func(ctx context.Context) (string, error)
 
 	mu   sync.Mutex
 	made map[string]*informer.Informer // guarded by mu; the newest informer of each stored collection, by Identity.ID
-	// informers has the newest informers of each collection, refused ones too; guarded by mu.
+	// informers has the newest informer of each collection, including refused ones; guarded by mu.
 	informers map[kind][]toolscache.SharedIndexInformer
 }
 

@@ -5,16 +5,16 @@
 //	err = mgr.Start(ctx)
 //	st.Close() // when Start has returned
 //
-// After a restart of the program the cache does not list: each of its informers resumes the watch from the file.
-// [NewCache] is all that a program has to call. The cache is controller-runtime's own, over informers of package
-// informer, whose documentation says what they do and when HasSynced is true. The informers of a
-// cache are *informer.Informer: inf.(*informer.Informer).Status(). Only objects that the cache has of several
-// namespaces, each in a collection of its own, have an informer of controller-runtime's over those.
+// After a restart of the program the cache does not list: each of its informers resumes the watch from the file. A
+// program only has to call [NewCache]. The cache is controller-runtime's own, with the informers of package informer,
+// which documents their behaviour, including HasSynced. The informers of a cache are *informer.Informer:
+// inf.(*informer.Informer).Status(). There is one exception: if a cache has a kind in several namespaces, each
+// namespace is a collection of its own, and the informer is controller-runtime's over those collections.
 //
-// The cache's List is controller-runtime's too: it gets all objects of the namespace, or of all, copies those that the
-// label selector selects, and does not support Continue. If the objects are not kept in memory
-// (informer.Options.Residency) it decodes all of them. inf.(*informer.Informer).Reader() reads by a query.Query, with
-// any field and a key to continue from, and decodes only what it selects; its results must not be modified.
+// The cache's List is controller-runtime's too: it gets all objects of the namespace, or of all namespaces, copies
+// those that match the label selector, and does not support Continue. If the objects are not kept in memory
+// (informer.Options.Residency), List decodes all of them. inf.(*informer.Informer).Reader() reads by a query.Query,
+// with any field and a key to continue from, and decodes only the matching objects; its results must not be modified.
 //
 // This is a module of its own, so that Larder does not depend on controller-runtime. It is for controller-runtime
 // v0.25.
@@ -29,21 +29,21 @@
 // collection of their own. A changed selector starts an empty collection; the old one stays until store.Store.Drop or
 // Prune.
 //
-// If the request does not tell the identity (none, or more than one, was recorded; its path is not that of a list; it
-// has a parameter that may change the answer), the informer is refused: GetInformer, and every Get, List and IndexField
-// of the kind, fail with [ErrIdentity] and the reason. Controllers log it and retry until their CacheSyncTimeout.
+// The identity cannot be derived if no request, or more than one, was recorded, if the path is not a list's path, or if
+// the request has a parameter that may change the answer. The informer is then refused: GetInformer, and every Get,
+// List and IndexField of the kind, fail with [ErrIdentity] and the reason. Controllers log it and retry until their
+// CacheSyncTimeout.
 //
 // # The fields of informer.Options
 //
-// They apply to every informer of the cache, except Identity, Resource, Codec, ListMetadata, ResyncPeriod,
-// Indexers and ObjectDescription. These differ between informers and are derived: to set one is an error
-// ([ErrOptions]). The defaults of ClusterID and OpenAPIHash are requests.KubeSystemUID and the Hash of
-// requests.NewSchemas. They need permission to get the namespace kube-system, and to read the OpenAPI index, which
-// every authenticated user has by default. Without the first, another cluster at the same address is noticed by its
-// resourceVersions only. IndexVersions has indexes by controller-runtime's names, such as "field:spec.nodeName", for
-// all kinds. Each process builds an index without a version again from the file, in the background, since its function
-// is a closure that may have changed. That causes no list; look-ups in the index wait for the build. The index by
-// namespace has a version.
+// They apply to every informer of the cache, except Identity, Resource, Codec, ListMetadata, ResyncPeriod, Indexers and
+// ObjectDescription. These differ between informers and are derived: setting one is an error ([ErrOptions]). The
+// defaults of ClusterID and OpenAPIHash are requests.KubeSystemUID and the Hash of requests.NewSchemas. They need
+// permission to get the namespace kube-system, and to read the OpenAPI index, which every authenticated user has by
+// default. Without the first, another cluster at the same address is noticed by its resourceVersions only.
+// IndexVersions has indexes by controller-runtime's names, such as "field:spec.nodeName", for all kinds. Each process
+// builds an index without a version again from the file, in the background, since its function is a closure that may
+// have changed. That causes no list; look-ups in the index wait for the build. The index by namespace has a version.
 //
 // Secrets, and their metadata, are in memory only and are listed at each start, unless the store has keys
 // (store.Options.Encryption) or PersistSecrets is set.
@@ -73,42 +73,43 @@
 // # Starting offline
 //
 // With informer.Options.SyncPolicy Disk the cache syncs without an API server, from the stored objects. But
-// controller-runtime asks its RESTMapper about each kind before there is an informer, and in NewManager already if
-// Cache.ByObject is set. Its default one asks the server. [MapperProvider] gives the manager one that answers from the
-// store, so that a manager that has run once starts offline:
+// controller-runtime asks its RESTMapper about each kind before it makes an informer, and in NewManager already if
+// Cache.ByObject is set. The default RESTMapper asks the server. [MapperProvider] gives the manager a RESTMapper that
+// answers from the store, so that a manager that has run once starts offline:
 //
 //	ctrl.Options{
 //		NewCache:       controllerruntime.NewCache(informer.Options{Store: st, SyncPolicy: informer.Disk}),
 //		MapperProvider: controllerruntime.MapperProvider(st),
 //	}
 //
-// It becomes the manager's GetRESTMapper, and must: handler.EnqueueRequestForOwner asks that for each event, and drops
-// the request if it fails. For a kind that the store does not know, GetInformer and the first Get or List fail with
-// mapper.ErrUnreachable after ten seconds, and at once for a while after that; readers of other kinds wait as long.
+// It becomes the manager's GetRESTMapper. handler.EnqueueRequestForOwner requires that: it queries the RESTMapper for
+// each event, and drops the request if that fails. For a kind that the store does not know, GetInformer and the first
+// Get or List fail with mapper.ErrUnreachable after ten seconds, and at once for a while after that; readers of other
+// kinds wait as long.
 //
 // The following is controller-runtime's behaviour without a server:
 //
-//   - Kinds that were never listed, or are in memory only (Secrets), do not sync. Informers of such kinds that were
-//     made before the manager's Start, by IndexField or GetInformer, block all of it. Those of controllers end Start
-//     with an error after Controller.CacheSyncTimeout, two minutes by default.
+//   - Kinds that were never listed, or are in memory only (Secrets), do not sync. If an informer of such a kind is made
+//     before the manager's Start, by IndexField or GetInformer, it blocks all of Start. If a controller makes it, Start
+//     ends with an error after Controller.CacheSyncTimeout, two minutes by default.
 //   - Leader election waits for the server, and controllers for their election. A leader that cannot renew its lease
 //     ends after RenewDeadline. A manager that must work offline has LeaderElection off, or a resource lock of its own.
 //   - Writes, reads by GetAPIReader, and reads of unstructured objects without Client.Cache.Unstructured fail. Failed
-//     reconciliations are retried after 5 ms, doubled up to 1,000 s: give controllers a RateLimiter with a lower
-//     maximum, or enqueue again when the server is back (SubscribeSource of informer.Informer tells).
-//   - Metrics servers with a FilterProvider ask the server about each scrape.
+//     reconciliations are retried after 5 ms, doubled up to 1,000 s. Give controllers a RateLimiter with a lower
+//     maximum, or enqueue again when the server is back, as reported by SubscribeSource of informer.Informer.
+//   - Metrics servers with a FilterProvider send the server a request for each scrape.
 //
 // # Metrics
 //
 // Set informer.Options.Observer to a metrics.Metrics, and register that with controller-runtime's metrics.Registry,
-// whose server shows it.
+// whose server exports it.
 //
 // # Handlers and deletes
 //
 // Controllers add their handlers to informers that have synced, with any cache. So at a start they get every existing
-// object, and no deletes of objects that vanished while the program was down. A handler that needs those must be added
-// before the manager starts: mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)), then AddEventHandler.
-// Or use [NewDurable].
+// object, and no deletes of objects that were deleted while the program was down. A handler that needs those must be
+// added before the manager starts: mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)), then
+// AddEventHandler. Or use [NewDurable].
 //
 // # Ownership and shutdown
 //
@@ -123,10 +124,11 @@
 // "indexer conflict".
 //
 // Give the cluster.Cluster of each API server a store of its own, since an identity does not name the server. If two
-// clusters share a store, that is not known before they connect, since one cluster may have many addresses. Then the
-// informers of the second do not sync, whatever their kinds, and their Status.Err, the log and DefaultWatchErrorHandler
-// have store.ErrOtherCluster. (Not if kube-system cannot be read.)
+// clusters share a store, that is noticed only when they connect, since one cluster may have many addresses. Then no
+// informer of the second cluster syncs, and its Status.Err, the log and DefaultWatchErrorHandler report
+// store.ErrOtherCluster. (This requires that kube-system can be read.)
 //
 // After RemoveInformer the next informer of the collection resumes where the removed one ended. A collection without an
-// informer stays in the file until store.Store.Drop or Prune, which keeps what was open since the store was opened.
+// informer stays in the file until store.Store.Drop or Prune. Prune keeps the collections that were opened since the
+// store was opened.
 package controllerruntime

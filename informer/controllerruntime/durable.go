@@ -17,41 +17,40 @@ import (
 	"github.com/larder-dev/larder/informer/durable"
 )
 
-// Durable is a source of requests for the objects of one kind that keeps its cursor across restarts: after a restart
-// the controller gets the requests that were due, and those of objects that have changed or were deleted, and no
-// others. Pass it to WatchesRawSource, and wrap the controller's Reconciler with its own, so that it learns which
-// requests are done:
+// Durable is a source of requests for the objects of one kind that keeps its cursor across restarts. After a restart
+// the controller gets the requests that were due, and the requests of objects that have changed or were deleted, and no
+// others. Pass it to WatchesRawSource, and wrap the controller's Reconciler with Durable's, which records finished
+// requests:
 //
 //	pods := controllerruntime.NewDurable("my-controller", mgr.GetCache(), &corev1.Pod{})
 //	err := ctrl.NewControllerManagedBy(mgr).Named("my-controller").
 //		WatchesRawSource(pods).
 //		Complete(pods.Reconciler(r))
 //
-// A request is done when the Reconciler has returned no error and no RequeueAfter, or a TerminalError. Otherwise it is
-// due, and comes at once after a restart. Up to 1,000 requests may be due, and no others come until some are done: for
-// a controller that requeues each of more objects use For.
+// A request is done when the Reconciler has returned no error and no RequeueAfter, or a TerminalError. Otherwise it
+// stays due, and a restart enqueues it at once. Up to 1,000 requests may be due; no others are enqueued until some are
+// done. For a controller that requeues each of more than 1,000 objects use For.
 //
-// The name identifies the cursor in the file. See package informer/durable for what is promised.
+// The name identifies the cursor in the file. See package informer/durable for the guarantees.
 type Durable struct {
 	name  string
 	cache cache.Informers
 	obj   client.Object
 
 	started atomic.Bool
-	begun   chan struct{}            // closed when keys, or err, is set; nobody reads them before
-	keys    map[string]*durable.Keys // by namespace; "" is all
+	begun   chan struct{}            // closed when keys or err is set; neither may be read before
+	keys    map[string]*durable.Keys // by namespace; "" is all namespaces
 	err     error
 }
 
 var _ source.SyncingSource = &Durable{}
 
-// NewDurable returns a source from the cache's informer for objects like obj, or from those of several namespaces. The
-// cache must be NewCache's.
+// NewDurable returns a source of the objects like obj, in one or several namespaces. The cache must be NewCache's.
 func NewDurable(name string, c cache.Informers, obj client.Object) *Durable {
 	return &Durable{name: name, cache: c, obj: obj, begun: make(chan struct{})}
 }
 
-// Start is called by the controller. It fails if called again, since a cursor belongs to one controller.
+// Start is called by the controller. A second call fails, since a cursor belongs to one controller.
 func (d *Durable) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	if d.started.Swap(true) {
 		return fmt.Errorf(
@@ -85,7 +84,7 @@ func (d *Durable) register(
 		inf, err := informer.Of(shared)
 		if err == nil {
 			all[inf.Identity().Namespace], err = inf.Durable().AddKeys(d.name, func(key toolscache.ObjectName) {
-				<-d.begun // else the Reconciler would not know the key
+				<-d.begun // the Reconciler could not find the key before
 				queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: key.Namespace, Name: key.Name}})
 			})
 		}
@@ -96,19 +95,19 @@ func (d *Durable) register(
 	return all, nil
 }
 
-// begin is called before the request is reconciled, and its result with whether it is done.
+// begin must be called before the request is reconciled, and end afterwards with whether the request is done.
 func (d *Durable) begin(request reconcile.Request) (end func(done bool)) {
 	keys := d.keys[request.Namespace]
 	if keys == nil {
 		keys = d.keys[""]
 	}
-	if keys == nil { // of another source
+	if keys == nil { // the request is from another source
 		return func(bool) {}
 	}
 	return keys.Begin(toolscache.NewObjectName(request.Namespace, request.Name))
 }
 
-// WaitForSync returns when the requests for all due keys have been added, or the maximum number of them.
+// WaitForSync returns when the requests for all due keys, or the maximum number of them, have been added.
 func (d *Durable) WaitForSync(ctx context.Context) error {
 	select {
 	case <-d.begun:
@@ -137,7 +136,7 @@ func (d *Durable) Reconciler(r reconcile.Reconciler) reconcile.Reconciler {
 			if d.err == nil {
 				end = d.begin(request)
 			}
-		default: // the request comes from another source
+		default: // the request is from another source
 		}
 		result, err := r.Reconcile(ctx, request)
 		done := err == nil && result.RequeueAfter == 0 && !result.Requeue //nolint:staticcheck // deprecated, and in use

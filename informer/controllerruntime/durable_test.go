@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// manageDurably runs a manager with a controller on a durable source of pods until it has reconciled what is wanted.
+// manageDurably runs a manager with a controller on a durable source of pods until it has reconciled the wanted pods.
 func manageDurably(
 	t *testing.T, srv *fakeapi.Server, path string, answer func(name string) (reconcile.Result, error), want ...string,
 ) {
@@ -30,7 +30,7 @@ func manageDurably(
 	manageScoped(t, srv, path, cache.Options{}, answer, want...)
 }
 
-// manageScoped is manageDurably with a cache that has only a part of the cluster.
+// manageScoped is manageDurably with the given options of the cache.
 func manageScoped(
 	t *testing.T, srv *fakeapi.Server, path string, scope cache.Options,
 	answer func(name string) (reconcile.Result, error), want ...string,
@@ -94,7 +94,8 @@ func manageScoped(
 	}
 }
 
-// A manager that starts anew reconciles what was due and what has changed, deletes included, and nothing else.
+// TestDurable checks that a restarted manager reconciles the requests that were due and the objects that have changed
+// or were deleted, and no others.
 func TestDurable(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	done := func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }
@@ -116,8 +117,8 @@ func TestDurable(t *testing.T) {
 	manageDurably(t, srv, path, done, "newer")
 }
 
-// TestDurableOfNamespaces checks that a durable source works in a cache of one namespace, of all by that option, and of
-// several, and that objects of one collection have an *informer.Informer (issue 38).
+// TestDurableOfNamespaces checks that a durable source works in a cache of one namespace, of several, and of all
+// namespaces by that option. Objects of one collection have an *informer.Informer (issue 38).
 func TestDurableOfNamespaces(t *testing.T) {
 	ofA := []string{"pod-0", "pod-1", "pod-2"}
 	one := map[string]cache.Config{"a": {}}
@@ -150,8 +151,8 @@ func TestDurableOfNamespaces(t *testing.T) {
 	}
 }
 
-// A controller does not work before its sources have synced: that must not wait for work to be done, however many
-// objects there are at first.
+// TestDurableOfMany checks that a durable source syncs while more keys are due than may be: a controller starts to work
+// only when its sources have synced.
 func TestDurableOfMany(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	var want []string
@@ -167,7 +168,7 @@ func TestDurableOfMany(t *testing.T) {
 	manageDurably(t, srv, path, func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }, want...)
 }
 
-// A source that two controllers share is an error of the second, and no panic.
+// TestDurableStartsOnce checks that a source shared by two controllers is an error of the second.
 func TestDurableStartsOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -181,7 +182,7 @@ func TestDurableStartsOnce(t *testing.T) {
 	}
 }
 
-// noInformers waits for nothing.
+// noInformers is a cache.Informers that returns the error of its context.
 type noInformers struct{ cache.Informers }
 
 func (noInformers) GetInformer(

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// listOffline is a program with a manager that starts without an API server, if it has been started with one before.
+// listOffline runs a manager that starts without an API server if it has run with one before.
 func listOffline(cfg *rest.Config, path string) (names []string, err error) {
 	st, err := store.Open(path, store.Options{})
 	if err != nil {
@@ -51,7 +51,7 @@ func listOffline(cfg *rest.Config, path string) (names []string, err error) {
 	return names, nil
 }
 
-// A manager that starts with no API server in reach: the second run has none.
+// A manager that starts without an API server: the server is down in the second run.
 func Example_offline() {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {

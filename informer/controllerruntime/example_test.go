@@ -22,7 +22,7 @@ import (
 
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
-// countPods is a program with a manager, for as long as it takes to read the cache once.
+// countPods runs a manager, reads its cache once and stops it.
 func countPods(cfg *rest.Config, path string) (n int, err error) {
 	st, err := store.Open(path, store.Options{})
 	if err != nil {

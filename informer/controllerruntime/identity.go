@@ -29,9 +29,9 @@ const (
 var indifferent = []string{"allowWatchBookmarks", "limit", "resourceVersion", "resourceVersionMatch", "timeout",
 	"timeoutSeconds"}
 
-// identify returns the identity of the collection that lw lists, and the Accept header of its request. It calls lw to
-// get its list request, which is recorded and not sent, and parses it. base is the path prefix of the API server,
-// without a trailing slash. Every error wraps ErrIdentity.
+// identify returns the identity of the collection that lw lists, and the Accept header of its request. It makes lw's
+// list request, which is recorded and not sent, and parses it. base is the path prefix of the API server, without a
+// trailing slash. Every error wraps ErrIdentity.
 func identify(
 	lw cache.ListerWatcher, example runtime.Object, base string,
 ) (id entry.Identity, accept string, err error) {
@@ -74,8 +74,8 @@ func record(lw cache.ListerWatcher) (*http.Request, error) {
 	}
 }
 
-// watchesBookmarks reports whether lw's watches ask for bookmarks, by the request that it would send, which is
-// recorded; known is false if there is none.
+// watchesBookmarks reports whether lw's watches request bookmarks. It records the watch request; known is false if lw
+// sends none, or several.
 func watchesBookmarks(lw cache.ListerWatcher) (bookmarks, known bool) {
 	ctx, recording := withRecording(context.Background())
 	w, err := cache.ToListerWatcherWithContext(lw).WatchWithContext(ctx, metav1.ListOptions{AllowWatchBookmarks: true})
@@ -89,7 +89,7 @@ func watchesBookmarks(lw cache.ListerWatcher) (bookmarks, known bool) {
 	return sent[0].URL.Query().Get("allowWatchBookmarks") == "true", true
 }
 
-// parse returns the identity that a list request asks for. expected is the representation of the informer's objects.
+// parse returns the identity of a list request. expected is the representation of the informer's objects.
 func parse(request *http.Request, base string, expected entry.Representation) (entry.Identity, error) {
 	if request.Method != http.MethodGet {
 		return entry.Identity{}, errors.New("a list is a GET")
@@ -164,8 +164,8 @@ func parseQuery(query url.Values, id *entry.Identity) error {
 	return nil
 }
 
-// parseAccept reports whether Accept headers ask for the objects' metadata. It fails if they ask for any other form
-// than that or whole objects.
+// parseAccept reports whether Accept headers request the objects' metadata. It fails if they request another form than
+// metadata or whole objects.
 func parseAccept(headers []string) (metadata bool, err error) {
 	for _, header := range headers {
 		for clause := range strings.SplitSeq(header, ",") {

@@ -36,7 +36,7 @@ var (
 	widgets     = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 )
 
-// staticMapper knows the kinds of these tests without a server.
+// staticMapper returns a RESTMapper with the kinds of these tests; it needs no server.
 func staticMapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion,
 		widgetKind.GroupVersion()})
@@ -60,7 +60,7 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// exhausted is a rate limiter that lets nothing pass.
+// exhausted is a rate limiter that allows no request.
 type exhausted struct{}
 
 func (exhausted) TryAccept() bool            { return false }
@@ -69,8 +69,8 @@ func (exhausted) Stop()                      {}
 func (exhausted) QPS() float32               { return 0 }
 func (exhausted) Wait(context.Context) error { return errors.New("exhausted") }
 
-// derived makes a cache of opts and asks it for informers on objs. It returns the identities that newInformer derived,
-// in the order of their names. Nothing listens at the address, and no client may send anything.
+// derived makes a cache of opts and its informers for objs. It returns the identities that newInformer derived, sorted
+// by their strings. No server runs at the address, and requests that are sent fail the test.
 func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...client.Object) []entry.Identity {
 	t.Helper()
 	if opts.Mapper == nil {
@@ -98,7 +98,7 @@ func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...clie
 	c, err := cache.New(config, opts)
 	must(t, err)
 	for _, obj := range objs {
-		// IndexField asks for the informer and does not wait for it.
+		// IndexField makes the informer and does not wait for it.
 		must(t, c.IndexField(t.Context(), obj, "x", func(client.Object) []string { return nil }))
 	}
 	slices.SortFunc(ids, func(a, b entry.Identity) int { return strings.Compare(a.String(), b.String()) })
@@ -109,7 +109,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// identity returns one of typed objects, and changes it.
+// identity returns the identity of gvr's typed objects, changed by the functions.
 func identity(gvr schema.GroupVersionResource, change ...func(*entry.Identity)) entry.Identity {
 	id := entry.Identity{GroupVersionResource: gvr, Representation: entry.Typed}
 	for _, c := range change {
@@ -270,7 +270,8 @@ func requirement(key string) labels.Requirement {
 	return *r
 }
 
-// TestNoIdentity: what cannot be told is refused, with the reason, and nothing is sent.
+// TestNoIdentity checks that an identity that cannot be derived is refused with the reason, and that no request is
+// sent.
 func TestNoIdentity(t *testing.T) {
 	config := &rest.Config{Host: "http://127.0.0.1:1/prefix"}
 	httpClient, err := clientFor(config,
@@ -361,10 +362,10 @@ func TestNoIdentity(t *testing.T) {
 	})
 }
 
-// contextless is a ListerWatcher that takes no context. Nothing calls it.
+// contextless is a ListerWatcher whose methods take no context. They are never called.
 type contextless struct{ toolscache.ListerWatcher }
 
-// do sends a request whose answer nobody reads.
+// do sends a request and discards the answer.
 func do(c *http.Client, r *http.Request) error {
 	response, err := c.Do(r)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fieldIndexLife is one process: a cache with the field index "by", asked for a value. It returns how often the index
-// function was called.
+// fieldIndexLife is one process: it makes a cache with the field index "by" and looks a value up. It returns the number
+// of calls of the index function.
 func fieldIndexLife(w *world, by client.IndexerFunc, value, want, wantInA string) int64 {
 	w.Helper()
 	w.create(cache.Options{})
@@ -37,10 +37,10 @@ func fieldIndexLife(w *world, by client.IndexerFunc, value, want, wantInA string
 	return calls.Load()
 }
 
-// TestFieldIndexAfterRestart: the functions of field indexes are closures that controller-runtime makes in each
-// process. So an index without a version is built anew from what is on disk, with this process's function, and one with
-// a version is read as it is. Neither is a reason to list. (Objects that are kept in memory are indexed there too, as
-// in client-go: so none are here.)
+// TestFieldIndexAfterRestart checks field indexes after a restart. Their functions are closures that controller-runtime
+// makes in each process. So an index without a version is built again from the file, with this process's function, and
+// an index with a version is read from the file. Neither causes a list. The objects are not kept in memory, where they
+// would be indexed as in client-go.
 func TestFieldIndexAfterRestart(t *testing.T) {
 	for name, versions := range map[string]map[string]string{
 		"without a version": nil,

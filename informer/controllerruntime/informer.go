@@ -19,8 +19,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// newInformer is cache.Options.NewInformer. It cannot return an error: informer.Refused carries it to whoever asked
-// for the informer.
+// newInformer implements cache.Options.NewInformer. It cannot return an error: if it fails, it returns an
+// informer.Refused, whose methods return the error.
 func (a *adapter) newInformer(
 	lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {
@@ -67,8 +67,9 @@ func (a *adapter) make(
 	return inf, nil
 }
 
-// reading returns controller-runtime's ListerWatcher, with its requests, by which the informer reads the answers
-// itself; without them if its watch request cannot be recorded. accept is the Accept header of lists of whole objects.
+// reading returns controller-runtime's ListerWatcher together with its requests, so that the informer reads the answers
+// itself. If the watch request cannot be recorded, it returns the ListerWatcher alone. accept is the Accept header of
+// lists of whole objects.
 func (a *adapter) reading(lw cache.ListerWatcher, id entry.Identity, accept string) cache.ListerWatcher {
 	narrowed := narrowing(cache.ToListerWatcherWithContext(lw))
 	bookmarks, known := watchesBookmarks(lw)
@@ -85,10 +86,9 @@ func (a *adapter) reading(lw cache.ListerWatcher, id entry.Identity, accept stri
 	})
 }
 
-// closeUnrun takes the collection from an informer that was removed before the cache has started. A cache has one
-// informer for an identity at a time, so the older one is not needed any more. One that runs gives the collection back
-// itself: the cache ends it by a goroutine, and Close says here that this is about to happen, so that informer.New
-// waits for it.
+// closeUnrun closes the previous informer of the collection, if it has not run. A cache has one informer for an
+// identity at a time, so the previous one is obsolete. If it has run, the cache ends it in a goroutine, and it then
+// closes its collection itself. Close only announces that, so that informer.New waits for it.
 func (a *adapter) closeUnrun(id entry.Identity) error {
 	a.mu.Lock()
 	old := a.made[id.ID()]
@@ -100,7 +100,8 @@ func (a *adapter) closeUnrun(id entry.Identity) error {
 	return old.Close()
 }
 
-// exampleOf returns an empty object like obj, which may be the one that the caller of Get wants filled.
+// exampleOf returns an empty object of obj's type and kind. obj itself may be the object that a caller of Get passed,
+// so it must not be kept.
 func exampleOf(obj runtime.Object) runtime.Object {
 	var example runtime.Object
 	switch obj.(type) {
@@ -122,9 +123,9 @@ func describe(obj runtime.Object) string {
 	return fmt.Sprintf("%T", obj)
 }
 
-// narrowing returns controller-runtime's ListerWatcher, which puts its own field selector, if it has one, in the place
-// of the caller's. The reflector looks single objects up by a field selector; so that travels in the context, and the
-// transport adds it.
+// narrowing returns controller-runtime's ListerWatcher with support for look-ups. Its field selector, if it has one,
+// would replace the caller's, by which the reflector looks up single objects. So the caller's travels in the context,
+// and the transport adds it.
 func narrowing(lw cache.ListerWatcherWithContext) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

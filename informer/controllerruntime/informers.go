@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/informer/mapper"
 )
 
-// madeCache is a cache of NewCache. It runs its RESTMapper, and returns the informers of namespaces themselves:
-// controller-runtime hides them in an informer of its own, also if there is only one.
+// madeCache is a cache of NewCache. It runs its RESTMapper. Its informers of namespaces are accessible:
+// controller-runtime hides them in an informer of its own, even if there is only one.
 type madeCache struct {
 	cache.Cache
 	adapter *adapter
@@ -39,8 +39,8 @@ func (c madeCache) Start(ctx context.Context) error {
 	return c.Cache.Start(ctx)
 }
 
-// NeedLeaderElection returns that of the cache, for managers to which it is added as a Runnable: without the method it
-// would wait for the election.
+// NeedLeaderElection returns the cache's. A manager adds the cache as a Runnable, which would wait for the election
+// without this method.
 func (c madeCache) NeedLeaderElection() bool {
 	says, ok := c.Cache.(manager.LeaderElectionRunnable)
 	return !ok || says.NeedLeaderElection()
@@ -72,14 +72,14 @@ func (c madeCache) GetInformerForKind(
 	return c.adapter.reveal(inf, obj), nil
 }
 
-// severalInformers is controller-runtime's informer over several namespaces, with those of the namespaces.
+// severalInformers is controller-runtime's informer over several namespaces, with the informers of the namespaces.
 type severalInformers struct {
 	cache.Informer
 	all []toolscache.SharedIndexInformer
 }
 
-// reveal returns the informer that controller-runtime's inf, for objects like obj, hides, or with several of them a
-// severalInformers.
+// reveal returns the informer hidden in controller-runtime's inf, which is for objects like obj. If several are hidden,
+// it returns a severalInformers.
 func (a *adapter) reveal(inf cache.Informer, obj runtime.Object) cache.Informer {
 	if _, one := inf.(toolscache.SharedIndexInformer); one {
 		return inf
@@ -94,7 +94,7 @@ func (a *adapter) reveal(inf cache.Informer, obj runtime.Object) cache.Informer 
 	return severalInformers{inf, all}
 }
 
-// note records an informer for objects like obj, in place of an older one on the same collection.
+// note records an informer for objects like obj. It replaces an older informer on the same collection.
 func (a *adapter) note(obj runtime.Object, inf toolscache.SharedIndexInformer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,10 +106,10 @@ func (a *adapter) note(obj runtime.Object, inf toolscache.SharedIndexInformer) {
 	}), inf)
 }
 
-// kind is what a cache has one informer for, of each namespace.
+// kind identifies the informers of a cache: a cache has one for each kind and namespace.
 type kind struct {
 	goType reflect.Type
-	gvk    schema.GroupVersionKind // empty if goType is of one kind
+	gvk    schema.GroupVersionKind // empty if goType has a single kind
 }
 
 func kindOf(obj runtime.Object) kind {

@@ -24,11 +24,11 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// reconciler notes what it was asked for, and what it found.
+// reconciler records its requests and the results of its reads.
 type reconciler struct {
 	client.Reader
 	mu   sync.Mutex
-	seen map[string]bool // guarded by mu; each request with how many pods the node's index had, or why not
+	seen map[string]bool // guarded by mu; each request with the number of pods on the node by the index, or the error
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -55,8 +55,8 @@ func (r *reconciler) saw() []string {
 	return slices.Sorted(maps.Keys(r.seen))
 }
 
-// manage runs a manager with one line of ours, a reconciler of pods with a field index and a watch on the metadata of
-// Secrets, until done.
+// manage runs a manager until done returns true. The manager has a cache of NewCache, a reconciler of pods with a field
+// index, and a watch on the metadata of Secrets.
 func manage(t *testing.T, srv *fakeapi.Server, path string, done func(r *reconciler) bool) {
 	t.Helper()
 	st, closeStore := openStore(t, path)
@@ -98,9 +98,9 @@ func manage(t *testing.T, srv *fakeapi.Server, path string, done func(r *reconci
 	must(t, <-ended)
 }
 
-// TestManager: reconcilers over a field index, two namespaces and a watch on Secrets' metadata. After a restart nothing
-// is listed, and none of them reads a stale state. Objects that were deleted meanwhile are not reconciled, as with
-// controller-runtime's own cache: controllers add their handlers to informers that have synced.
+// TestManager checks reconcilers with a field index, two namespaces and a watch on Secrets' metadata. After a restart
+// nothing is listed, and no reconciler reads a stale state. Objects that were deleted meanwhile are not reconciled, as
+// with controller-runtime's own cache: controllers add their handlers to informers that have synced.
 func TestManager(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	expect := func(want ...string) func(*reconciler) bool {
@@ -126,7 +126,7 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// TestTwoClusters: a manager's cluster and another API server's, each with a store of its own.
+// TestTwoClusters checks a manager with a second cluster, each with a store of its own.
 func TestTwoClusters(t *testing.T) {
 	var infos []string
 	for _, label := range []string{"one", "two"} {

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// TestAsApiutil: our RESTMapper answers as controller-runtime's does, with the server and, what both know, without it.
+// TestAsApiutil checks that our RESTMapper returns the same as controller-runtime's: with a server, and without one if
+// both know the answer.
 func TestAsApiutil(t *testing.T) {
 	srv := startServer(t)
 	httpClient, err := rest.HTTPClientFor(srv.Config())
@@ -23,7 +24,8 @@ func TestAsApiutil(t *testing.T) {
 	theirs, err := apiutil.NewDynamicRESTMapper(srv.Config(), httpClient)
 	must(t, err)
 
-	// Partial ones come last: apiutil's knows the groups that it was asked for, and an empty group stands for any.
+	// Partial queries come last: apiutil's RESTMapper knows only the groups of earlier queries, and an empty group
+	// matches any of them.
 	var queries []func(m meta.RESTMapper) (any, error)
 	for _, gvr := range []schema.GroupVersionResource{
 		pods, nodes, deployments, widgets, secrets,
@@ -60,7 +62,7 @@ func TestAsApiutil(t *testing.T) {
 			want, wantErr := query(theirs)
 			got, err := query(ours)
 			switch {
-			case !online && wantErr != nil: // both want to ask again
+			case !online && wantErr != nil: // both would ask the server again
 			case !reflect.DeepEqual(got, want):
 				t.Errorf("query %d, online %t: %v, want %v", i, online, got, want)
 			case (err == nil) != (wantErr == nil) || meta.IsNoMatchError(err) != meta.IsNoMatchError(wantErr):

@@ -32,7 +32,7 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// deputy reconciles Deployments by what the cache has of them, of pods by an index, and of Secrets' metadata.
+// deputy reconciles Deployments. It reads them, pods by an index, and Secrets' metadata from the cache.
 type deputy struct {
 	client.Reader
 	mu   sync.Mutex
@@ -59,7 +59,7 @@ func (d *deputy) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// lacks returns what is missing of what was to be seen.
+// lacks returns the lines of want that were not recorded.
 func (d *deputy) lacks(want ...string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +116,7 @@ func startOffline(t *testing.T, srv *fakeapi.Server, path string) *offlineManage
 	}}
 }
 
-// reconciles waits for lines of the deputy.
+// reconciles waits until the deputy has recorded the lines.
 func (m *offlineManager) reconciles(want ...string) {
 	m.Helper()
 	deadline := time.Now().Add(50 * time.Second)
@@ -130,7 +130,7 @@ func (m *offlineManager) reconciles(want ...string) {
 	}
 }
 
-// ownedBy returns a ConfigMap of a Deployment's.
+// ownedBy returns a ConfigMap that is owned by a Deployment.
 func ownedBy(namespace, name, deployment string) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{ObjectMeta: objectMeta(namespace, name, nil)}
 	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment, UID: "uid",
@@ -138,9 +138,9 @@ func ownedBy(namespace, name, deployment string) *corev1.ConfigMap {
 	return c
 }
 
-// TestManagerOffline: a manager that has run once starts without an API server and reconciles what is stored, requests
-// by owner references included. When the server is back, so is what has changed: with no list where it has the history,
-// else with one of each collection that was listed before.
+// TestManagerOffline checks that a manager that has run once starts without an API server and reconciles the stored
+// objects, including requests by owner references. When the server is back, the changes are reconciled too. If the
+// server has the history, nothing is listed; otherwise each collection that was listed before is listed once.
 func TestManagerOffline(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		t.Run(fmt.Sprintf("history kept %t", kept), func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestManagerOffline(t *testing.T) {
 	}
 }
 
-// listsBegun counts lists by path. Each must be asked for page by page.
+// listsBegun counts lists by path. Each list must be paged.
 func listsBegun(t *testing.T, srv *fakeapi.Server) map[string]int {
 	t.Helper()
 	lists := map[string]int{}
@@ -210,8 +210,8 @@ func listsBegun(t *testing.T, srv *fakeapi.Server) map[string]int {
 	return lists
 }
 
-// TestUnknownKindOffline: a kind that is not known is not said to be missing, and reads of the others go on. One that
-// was never listed is waited for.
+// TestUnknownKindOffline checks that an unknown kind is not reported as missing, that reads of other kinds continue,
+// and that the informer of a known kind that was never listed waits.
 func TestUnknownKindOffline(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	m := startOffline(t, srv, path)

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// TestReaderOfTheCachesInformer: what the cache's List selects after it has read everything, the informer's Reader
-// selects in the store.
+// TestReaderOfTheCachesInformer checks that the informer's Reader, which selects in the store, returns the same objects
+// as the cache's List, which reads all objects first.
 func TestReaderOfTheCachesInformer(t *testing.T) {
 	st, closeStore := openStore(t, storePath(t))
 	defer closeStore()

@@ -77,7 +77,7 @@ func TestTransformNeedsVersion(t *testing.T) {
 	}
 }
 
-// TestConfigErrors are those of cache.New.
+// TestConfigErrors checks that an invalid configuration gives the same error as cache.New.
 func TestConfigErrors(t *testing.T) {
 	for _, config := range []*rest.Config{nil, {Host: "http://\x00"},
 		{Host: "h", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("x")}}} {
@@ -87,7 +87,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// strangeMapper calls pods a resource whose path is not that of a list.
+// strangeMapper maps pods to a resource whose path is not a list's path.
 type strangeMapper struct{ meta.RESTMapper }
 
 func (m strangeMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
@@ -98,7 +98,8 @@ func (m strangeMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*me
 	return mapping, err
 }
 
-// TestRefusedIdentity: whoever asks for the informer is told why there is none, and the cache is none the worse for it.
+// TestRefusedIdentity checks that all methods for a refused kind fail with the reason, and that other kinds are not
+// affected.
 func TestRefusedIdentity(t *testing.T) {
 	w := newWorld(t, startServer(t), persistent(t))
 	w.create(cache.Options{Mapper: strangeMapper{staticMapper()}})
@@ -123,7 +124,7 @@ func TestRefusedIdentity(t *testing.T) {
 }
 
 // TestOneStoreForTwoCaches checks that two caches on one store share the collections that both read, and that the
-// second goes on when the first has stopped. Issue 38.
+// second continues when the first has stopped. Issue 38.
 func TestOneStoreForTwoCaches(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
@@ -154,8 +155,8 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 	}
 }
 
-// TestTwoCachesWithOtherOptions checks that a cache whose options differ is refused collections that another has, and
-// told which option it is and what to do.
+// TestTwoCachesWithOtherOptions checks that a cache with other options is refused collections that another cache has
+// open. The error names the option and the remedy.
 func TestTwoCachesWithOtherOptions(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
@@ -186,8 +187,8 @@ func TestTwoCachesWithOtherOptions(t *testing.T) {
 	}
 }
 
-// TestTwoClustersOneKind checks that a cache for another cluster gets nothing of a collection that the cache of the
-// first cluster fills.
+// TestTwoClustersOneKind checks that a cache for another cluster receives no objects of a collection that the first
+// cluster's cache fills.
 func TestTwoClustersOneKind(t *testing.T) {
 	t.Parallel()
 	newCache := persistent(t)
@@ -209,8 +210,8 @@ func TestTwoClustersOneKind(t *testing.T) {
 	}
 }
 
-// TestOneStoreForTwoClusters: caches for two clusters on one store share no kind, and the second is refused all the
-// same, when it connects: addresses do not tell clusters apart.
+// TestOneStoreForTwoClusters checks that, of two caches for two clusters on one store, the second is refused when it
+// connects, even if they share no kind: addresses do not identify clusters.
 func TestOneStoreForTwoClusters(t *testing.T) {
 	t.Parallel()
 	newCache := persistent(t)
@@ -226,7 +227,7 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 		default:
 		}
 	}})
-	second.run() // it has no informers yet
+	second.run() // the cache has no informers yet
 	inf, err := second.GetInformer(second.ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
 	must(t, err)
 	select {
@@ -250,7 +251,7 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 	}
 }
 
-// TestClosedStore: a store that was closed too early is named as the reason.
+// TestClosedStore checks that errors name a store that was closed too early as the reason.
 func TestClosedStore(t *testing.T) {
 	st, closeStore := openStore(t, storePath(t))
 	w := newWorld(t, startServer(t), NewCache(on(t, st)))

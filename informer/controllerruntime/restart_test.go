@@ -23,8 +23,8 @@ import (
 	"github.com/larder-dev/larder/internal/testresidency"
 )
 
-// life starts a cache with these options and the residency of the test run on the store in path, with informers on
-// objs, lets fn look at it, and stops it.
+// life is one process: it starts a cache with these options on the store in path, with informers on objs, calls fn, and
+// stops the cache.
 func life(
 	t *testing.T, srv *fakeapi.Server, path string, o informer.Options, opts cache.Options, objs []client.Object,
 	fn func(w *world, seen *events),
@@ -47,8 +47,8 @@ func life(
 	closeStore()
 }
 
-// TestRestart: a new process with the same cache lists nothing, whatever the form and the scope; its handlers are told
-// of what is stored, of what has changed and of what was deleted meanwhile.
+// TestRestart checks that a new process with the same cache lists nothing, in any form and scope. Its handlers receive
+// the stored objects, the changes and the deletes since.
 func TestRestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts cache.Options
@@ -89,8 +89,8 @@ func TestRestart(t *testing.T) {
 			must(t, srv.Load(pods, newPod("a", "new", nil, "node-x")))
 			annotate(t, srv, pods, "a/pod-1", "changed")
 			if c.opts.DefaultEnableWatchBookmarks == nil {
-				// As in any cluster there is a newer write to something else: so watches that select nothing of the above get a
-				// bookmark.
+				// As in any cluster, another object was written later, so that watches that match none of the objects
+				// above get a bookmark.
 				annotate(t, srv, nodes, "/node-x", "changed")
 			}
 			srv.ResetCounts()
@@ -120,8 +120,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestThreeFormsInOneFile: structured, unstructured and metadata informers on one kind, in two namespaces, are six
-// collections, and a restart with all of them lists nothing.
+// TestThreeFormsInOneFile checks that structured, unstructured and metadata informers on one kind, in two namespaces,
+// are six collections, and that a restart with all of them lists nothing.
 func TestThreeFormsInOneFile(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}
@@ -161,8 +161,8 @@ func TestThreeFormsInOneFile(t *testing.T) {
 	}
 }
 
-// TestRemovedAndBack: an informer made after RemoveInformer gets the collection of the removed one and resumes, again
-// and again, also if the removed one's handler never returns.
+// TestRemovedAndBack checks that an informer made after RemoveInformer resumes the collection of the removed one,
+// repeatedly, also if a handler of the removed informer never returns.
 func TestRemovedAndBack(t *testing.T) {
 	srv := startServer(t)
 	w := newWorld(t, srv, persistent(t))
@@ -189,13 +189,13 @@ func TestRemovedAndBack(t *testing.T) {
 	}
 }
 
-// TestLookUpsBesideASelector: the field selector of a cache does not displace the one by which single objects are
-// looked up where the server compares no metadata.
+// TestLookUpsBesideASelector checks that the field selector of a cache does not replace the field selector of look-ups,
+// which are made if the server does not support metadata.
 func TestLookUpsBesideASelector(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, cache.AllNamespaces: {}}}
 	life(t, srv, path, informer.Options{}, opts, []client.Object{&corev1.Pod{}}, func(*world, *events) {})
-	annotate(t, srv, pods, "a/pod-0", "changed") // where nothing is, a page of metadata shows that
+	annotate(t, srv, pods, "a/pod-0", "changed") // a collection without objects is verified by a page of metadata
 	annotate(t, srv, pods, "d/pod-7", "changed")
 	annotate(t, srv, nodes, "/node-x", "changed")
 	srv.ResetCounts()
@@ -221,7 +221,7 @@ func TestLookUpsBesideASelector(t *testing.T) {
 	}
 }
 
-// TestUndecoded: objects are stored as they come, whatever their Go type.
+// TestUndecoded checks that objects are stored as the server sent them, for any Go type.
 func TestUndecoded(t *testing.T) {
 	objs := []client.Object{&corev1.Pod{}, metadataOf(podKind), unstructuredOf(podKind), metadataOf(widgetKind)}
 	life(t, startServer(t), storePath(t), informer.Options{}, cache.Options{}, objs, func(w *world, _ *events) {
@@ -235,7 +235,7 @@ func TestUndecoded(t *testing.T) {
 	})
 }
 
-// TestSecrets: they are in memory unless PersistSecrets is set, metadata too.
+// TestSecrets checks that Secrets, and their metadata, are in memory only unless PersistSecrets is set.
 func TestSecrets(t *testing.T) {
 	objs := []client.Object{&corev1.Secret{}, metadataOf(secretKind), unstructuredOf(secretKind)}
 	for _, persist := range []bool{false, true} {
@@ -268,7 +268,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestTransformVersion: a changed transform with a changed version rewrites the bodies before the sync.
+// TestTransformVersion checks that a changed TransformVersion rewrites the bodies before the sync.
 func TestTransformVersion(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	for _, version := range []string{"one", "one", "two"} {
@@ -288,7 +288,7 @@ func TestTransformVersion(t *testing.T) {
 	}
 }
 
-// TestBelowAPath: an API server behind a proxy that serves it below a path, as Rancher does.
+// TestBelowAPath checks a cache on an API server behind a proxy with a path prefix, as in Rancher.
 func TestBelowAPath(t *testing.T) {
 	const prefix = "/k8s/clusters/c-1"
 	srv := startServer(t)
@@ -334,7 +334,8 @@ func TestBelowAPath(t *testing.T) {
 	}
 }
 
-// TestWatchErrors: DefaultWatchErrorHandler hears what interrupts the informers; without a relist the cache goes on.
+// TestWatchErrors checks that DefaultWatchErrorHandler receives the errors that interrupt the informers, and that the
+// cache then continues without a relist.
 func TestWatchErrors(t *testing.T) {
 	srv := startServer(t)
 	heard := make(chan error, 100)
@@ -365,8 +366,8 @@ func TestWatchErrors(t *testing.T) {
 	}
 }
 
-// TestListsDoNotAddUp checks that lists into one object, which controller-runtime's cache of several namespaces once
-// appended to, have each object once, before and after a restart (kubernetes-sigs/controller-runtime#3194).
+// TestListsDoNotAddUp checks that repeated lists into one object contain each object once, before and after a restart.
+// controller-runtime's cache of several namespaces once appended to it (kubernetes-sigs/controller-runtime#3194).
 func TestListsDoNotAddUp(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}

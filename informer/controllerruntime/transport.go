@@ -58,8 +58,8 @@ type transport struct {
 	next http.RoundTripper
 }
 
-// RoundTrip records a request whose context is from withRecording, and fails with errRecorded. It sends all others,
-// with the field selector of withSelection added if their context has one.
+// RoundTrip records a request whose context is from withRecording, and fails with errRecorded. It sends all other
+// requests, and adds the field selector of withSelection if the context has one.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if r := recordingOf(request.Context()); r != nil {
 		if request.Body != nil {
@@ -113,8 +113,8 @@ func narrow(request *http.Request, selector string) (*http.Request, error) {
 	return narrowed, nil
 }
 
-// limiter is the rate limiter of the user's config, but a request that is only recorded does not wait for it: a limiter
-// that several clients share may have no tokens left.
+// limiter is the rate limiter of the user's config. Recorded requests do not wait for it, since a limiter that several
+// clients share may have no tokens left.
 type limiter struct {
 	flowcontrol.RateLimiter
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeTransport answers with 200, and remembers the query and whether its idle connections were closed.
+// fakeTransport answers with 200. It records the query and calls of CloseIdleConnections.
 type fakeTransport struct {
 	query  string
 	closed bool
@@ -23,7 +23,7 @@ func (f *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (f *fakeTransport) CloseIdleConnections() { f.closed = true }
 
-// TestHTTPClient: the client that was given is copied, not changed, and what it can do the copy can.
+// TestHTTPClient checks that clientFor copies the given client, does not change it, and passes CloseIdleConnections on.
 func TestHTTPClient(t *testing.T) {
 	next := &fakeTransport{}
 	given := http.Client{Timeout: time.Minute, Transport: next}
@@ -80,7 +80,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestLimiter: what is sent waits for the limiter; what is only recorded does not.
+// TestLimiter checks that sent requests wait for the limiter and recorded requests do not.
 func TestLimiter(t *testing.T) {
 	l := limiter{exhausted{}}
 	if l.Wait(t.Context()) == nil {

@@ -36,7 +36,7 @@ var (
 )
 
 // startServer returns a running API server with eight pods in the namespaces a to d, two nodes, a deployment, a secret
-// and two widgets. Two such servers hold the same: UIDs, times and resourceVersions do not depend on chance.
+// and two widgets. All servers have the same objects: UIDs, times and resourceVersions are not random.
 func startServer(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	srv := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{{
@@ -87,7 +87,7 @@ func newPod(namespace, name string, labels map[string]string, node string) *core
 	}
 }
 
-// world is a cache against a server: controller-runtime's own or ours.
+// world is a cache, controller-runtime's own or ours, and its server.
 type world struct {
 	*testing.T
 	srv      *fakeapi.Server
@@ -99,7 +99,7 @@ type world struct {
 	stopped chan struct{} // closed when Start has returned
 }
 
-// newWorld returns one whose cache is made by the given function. The caller calls create, then maybe run.
+// newWorld returns a world whose cache is made by newCache. The caller must call create, and may then call run.
 func newWorld(t *testing.T, srv *fakeapi.Server, newCache cache.NewCacheFunc) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -144,7 +144,7 @@ func (w *world) stop() {
 	<-w.stopped
 }
 
-// eventually waits for a condition.
+// eventually waits until done returns true.
 func (w *world) eventually(what string, done func() bool) {
 	w.Helper()
 	for !done() {
@@ -156,7 +156,7 @@ func (w *world) eventually(what string, done func() bool) {
 	}
 }
 
-// keys lists, and returns sorted namespace/name, or the error.
+// keys lists, and returns the sorted keys or the error.
 func (w *world) keys(list client.ObjectList, opts ...client.ListOption) string {
 	if err := w.List(w.ctx, list, opts...); err != nil {
 		return "error: " + err.Error()
@@ -191,7 +191,7 @@ func eachItem(t *testing.T, list client.ObjectList, fn func(client.Object)) {
 	}))
 }
 
-// events is a handler that notes its calls.
+// events is a handler that records its calls.
 type events struct {
 	mu    sync.Mutex
 	lines []string
@@ -234,7 +234,7 @@ func (e *events) len() int {
 	return len(e.lines)
 }
 
-// annotate changes an object at the server.
+// annotate updates an object on the server.
 func annotate(t *testing.T, srv *fakeapi.Server, gvr schema.GroupVersionResource, key, note string) {
 	t.Helper()
 	for _, obj := range srv.List(gvr) {
@@ -248,7 +248,7 @@ func annotate(t *testing.T, srv *fakeapi.Server, gvr schema.GroupVersionResource
 	t.Fatalf("no %s", key)
 }
 
-// openStore opens a store in path, and checks and closes it at the end of the test unless closed before.
+// openStore opens a store in path. The end of the test checks and closes it, unless closeIt was called before.
 func openStore(t *testing.T, path string) (st *store.Store, closeIt func()) {
 	t.Helper()
 	quiet := logr.Discard()
@@ -272,13 +272,13 @@ func openStore(t *testing.T, path string) (st *store.Store, closeIt func()) {
 
 func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "larder.db") }
 
-// persistent returns a NewCache on a store of the test.
+// persistent returns NewCache on a store in a temporary directory.
 func persistent(t *testing.T) cache.NewCacheFunc {
 	st, _ := openStore(t, storePath(t))
 	return NewCache(on(t, st))
 }
 
-// on are options with that store, and the residency of the test run.
+// on returns options with the store, and the residency of the test run.
 func on(t *testing.T, st *store.Store) informer.Options {
 	t.Helper()
 	return informer.Options{Store: st, Residency: testresidency.Of(t), TransformVersion: informer.Unversioned}

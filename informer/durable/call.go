@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// A call that failed is repeated after callRetry, doubled up to callRetryMax.
+// A failed call is repeated after callRetry, doubled with each failure up to callRetryMax.
 const (
 	callRetry    = 100 * time.Millisecond
 	callRetryMax = time.Minute
@@ -39,8 +39,9 @@ func (f *follower) try(ctx context.Context, w *work, c consumer.Change) (acknowl
 	return !f.queues
 }
 
-// retry calls the handler for the changes of a key in works, oldest first, until it fails. It reads them from the file
-// unless the handler wants only the key, and returns an error only if that fails.
+// retry calls the handler for the unacknowledged changes of a key in works, oldest first, until a call fails. It reads
+// the changes from the file, and returns an error only if that fails. A handler that queues keys is called once with
+// the key instead.
 func (f *follower) retry(ctx context.Context, key string, w *work) error {
 	f.unnoted = true
 	if f.queues {
@@ -52,7 +53,7 @@ func (f *follower) retry(ctx context.Context, key string, w *work) error {
 		if err != nil {
 			return err
 		}
-		if p.End == 0 { // all are acknowledged, or a change behind the position has replaced them
+		if p.End == 0 { // all are acknowledged, or a change after the position has replaced them
 			delete(f.works, key)
 			return nil
 		}
@@ -67,7 +68,7 @@ func (f *follower) retry(ctx context.Context, key string, w *work) error {
 	}
 }
 
-// insist calls fn until it returns nil, and offers due keys again meanwhile.
+// insist calls fn until it returns nil. Between calls it retries keys in works that are due.
 func (f *follower) insist(ctx context.Context, fn func() error) error {
 	for tries := 1; ; tries++ {
 		err := f.call(ctx, fn)
@@ -85,7 +86,7 @@ func (f *follower) insist(ctx context.Context, fn func() error) error {
 }
 
 // call calls the handler and turns a panic into an error. If ctx has ended it returns an error even if the handler
-// returns nil: a handler that was told to stop may return nil without having done its work.
+// returns nil: a canceled handler may return nil without having done its work.
 func (f *follower) call(ctx context.Context, fn func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -95,7 +96,7 @@ func (f *follower) call(ctx context.Context, fn func() error) (err error) {
 			}
 		case runtime.Error:
 			err = &panicError{what: r.Error(), stack: string(debug.Stack())}
-		default: // only its type, since its text may contain object content
+		default: // only the type, since the text of the value may contain object content
 			err = &panicError{what: fmt.Sprintf("a %T", r), stack: string(debug.Stack())}
 		}
 	}()
@@ -108,7 +109,7 @@ type panicError struct{ what, stack string }
 func (e *panicError) Error() string { return "it panicked: " + e.what }
 
 // failed records an error of the handler in the status: for a key, or, with key "", of OnReset or OnReplayed. It logs
-// only the first error of a key in a row.
+// only the first error of a series.
 func (f *follower) failed(ctx context.Context, key string, tries int, err error) {
 	if ctx.Err() != nil {
 		return
@@ -124,7 +125,7 @@ func (f *follower) failed(ctx context.Context, key string, tries int, err error)
 	klog.FromContext(ctx).Error(err, "A durable handler has failed, and will be called again", about...)
 }
 
-// delay is first, doubled with each try up to most, give or take a tenth.
+// delay is first, doubled with each try up to most, give or take ten percent.
 func delay(tries int, first, most time.Duration) time.Duration {
 	d := most
 	if tries < 16 {

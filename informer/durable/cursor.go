@@ -6,8 +6,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Cursor is how one handler reads the changelog of a collection and keeps its position. *store.Cursor implements it;
-// the methods are documented there.
+// Cursor reads the changelog of a collection for one handler and keeps the handler's position. *store.Cursor implements
+// it and documents the methods.
 type Cursor interface {
 	Position() (position consumer.Position, resets int, err error)
 	Acknowledge(position consumer.Position, resets int) error

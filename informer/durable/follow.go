@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// maxWorks is how many keys may have unacknowledged changes before the handler stalls. It bounds the handler's
+	// maxWorks is the number of keys with unacknowledged changes at which the handler stalls. It bounds the handler's
 	// position in the file, which lists these keys.
 	maxWorks = 1000
-	// stallLogged is how long a handler may be stalled before that is logged. A handler that queues is stalled for moments
-	// whenever many keys are due.
+	// stallLogged is how long a handler must be stalled before a line is logged. A handler that queues keys stalls for
+	// moments whenever many keys are due.
 	stallLogged = time.Minute
-	// noteWithin is how long the position of a handler that queues may be ahead of what the store was told: each change
-	// and each answer moves it, and it lists up to maxWorks keys.
+	// noteWithin is how long a handler that queues keys delays passing its position to the store. Each change and each
+	// answer moves the position, which lists up to maxWorks keys.
 	noteWithin = 20 * time.Millisecond
-	// A file that cannot be read is tried again after readRetry, doubled up to readRetryMax.
+	// A failed read of the file is repeated after readRetry, doubled up to readRetryMax.
 	readRetry    = 200 * time.Millisecond
 	readRetryMax = 10 * time.Second
 )
@@ -52,7 +52,7 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	if err := f.resume(ctx); err != nil {
 		return err
 	}
-	defer func() { // what was acknowledged before the end is not delivered again
+	defer func() { // keep acknowledgements of this run, so that the next run does not repeat the changes
 		if f.takeAnswers(); f.unnoted {
 			err = errors.Join(err, f.notePosition())
 		}
@@ -81,7 +81,7 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	}
 }
 
-// resume reads the stored position. The keys that it names are due at once.
+// resume reads the stored position. The failing keys in it are due at once.
 func (f *follower) resume(ctx context.Context) (err error) {
 	if f.position, f.resets, err = f.cursor.Position(); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (f *follower) resume(ctx context.Context) (err error) {
 	return f.attend(ctx)
 }
 
-// checkTypes makes the handler begin anew if it received the objects in other Go types, and no list will tell it what
-// differs.
+// checkTypes makes the handler start over if it received the objects in other Go types and no list will report the
+// differences.
 func (f *follower) checkTypes() {
 	p := &f.position
 	if f.o.AsSent && p.Types != "" && p.Types != f.o.Types {
@@ -107,7 +107,7 @@ func (f *follower) checkTypes() {
 	p.Types = f.o.Types
 }
 
-// page delivers the page at the position, and moves the position behind it. more says that another page follows.
+// page delivers the page at the position, and moves the position to its end. more means that another page follows.
 func (f *follower) page(ctx context.Context) (more bool, err error) {
 	p, next, err := f.cursor.Read(ctx, f.position)
 	if err != nil {
@@ -155,7 +155,7 @@ func (f *follower) take(ctx context.Context, c consumer.Change) error {
 	return f.noteDue()
 }
 
-// awaitRoom waits while works is full, unless it has the key.
+// awaitRoom waits while works is full and does not contain key.
 func (f *follower) awaitRoom(ctx context.Context, key string) error {
 	logAt := f.o.Clock.Now().Add(stallLogged)
 	for f.works[key] == nil && len(f.works) >= maxWorks {
@@ -174,7 +174,7 @@ func (f *follower) awaitRoom(ctx context.Context, key string) error {
 	return errors.Join(f.attend(ctx), ctx.Err())
 }
 
-// attend takes the answers that have come, and offers the keys again that are due. It fails if the handler has been
+// attend applies the answers received so far, and retries the keys that are due. It fails if the handler has been
 // reset.
 func (f *follower) attend(ctx context.Context) error {
 	f.takeAnswers()
@@ -194,8 +194,8 @@ func (f *follower) attend(ctx context.Context) error {
 	return f.noteDue()
 }
 
-// noteDue passes the position to the store if it has moved. A handler that queues does that later if it was done just
-// now.
+// noteDue passes the position to the store if it has moved. A handler that queues keys waits until noteWithin has
+// passed since the last time.
 func (f *follower) noteDue() error {
 	if !f.unnoted || f.queues && f.o.Clock.Since(f.notedAt) < noteWithin {
 		return nil
@@ -221,8 +221,8 @@ func (f *follower) notePosition() error {
 	return err
 }
 
-// awaitUntil waits until changed is closed, an answer has come, a key is due, or at, and calls attend. changed may be
-// nil, and at zero for no limit. It fails with consumer.ErrReset if the handler has been reset.
+// awaitUntil waits until changed is closed, an answer arrives, a key is due, or the time at. Then it calls attend.
+// changed may be nil, and a zero at means no limit. It fails with consumer.ErrReset if the handler has been reset.
 func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
 	if at = earlier(at, f.dueAt); f.unnoted {
 		at = earlier(at, f.notedAt.Add(noteWithin))
@@ -251,8 +251,8 @@ func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at t
 	return f.attend(ctx)
 }
 
-// flush is called when all committed changes have been read. The first time after the informer has synced it flushes
-// the store, and returns true, because there may be more to read. Once that has been read, the handler has synced too.
+// flush is called when all committed changes have been read. On the first call after the informer has synced it flushes
+// the store and returns true, because the commit may add changes to read. The next call marks the handler as synced.
 func (f *follower) flush(ctx context.Context) (more bool) {
 	switch now := f.o.Clock.Now(); {
 	case f.flushed:
@@ -271,8 +271,8 @@ func (f *follower) flush(ctx context.Context) (more bool) {
 var errStalled = errors.New("too many keys are not acknowledged")
 
 func (f *follower) logStalled(ctx context.Context) {
-	klog.FromContext(ctx).Error(errStalled, "A durable handler is told of nothing more until it has acknowledged some "+
-		"of it. Workers acknowledge by the function that Keys.Begin returns, a controller by the Reconciler of its source",
+	klog.FromContext(ctx).Error(errStalled, "A durable handler gets no more changes until it has acknowledged some of "+
+		"them. Workers acknowledge by the function that Keys.Begin returns, a controller by the Reconciler of its source",
 		"handler", f.name, "keys", len(f.works), "type", f.o.Description)
 }
 

@@ -14,7 +14,7 @@ import (
 // follower is one durable handler. Its goroutine reads the changelog in order, calls the handler for each change, and
 // keeps the cursor:
 //
-//	works        keys with changes that are not acknowledged: they failed, or were not answered yet
+//	works        keys with unacknowledged changes: the call failed, or the work queue's worker has not finished
 //	position     every change up to its Seq (or key up to After, in a replay) is acknowledged, or its key is in works
 //
 // Keys are acknowledged in any order. The file has the position and the keys of works, and the changes of these keys,
@@ -24,41 +24,42 @@ type follower struct {
 	name    string
 	removed bool // whether Remove was called; guarded by Handlers.mu
 	handler Handler
-	// queues says that OnChange only enqueues the key: if it returns nil, the change is acknowledged later, by answer.
+	// queues is true if OnChange only enqueues the key. If OnChange then returns nil, the change is acknowledged later,
+	// by answer.
 	queues  bool
 	cursor  Cursor
 	synced  chan struct{} // closed when all changes up to the informer's sync have been offered
 	done    chan struct{} // closed when the goroutine has ended
 	flushed bool          // whether all changes before the informer's sync are committed
-	flushAt time.Time     // when to try that again
-	dueAt   time.Time     // not later than when the first of works is due; zero if none is
+	flushAt time.Time     // when to try the commit again
+	dueAt   time.Time     // no later than the earliest due time in works; zero if no key is due
 
 	position consumer.Position
 	resets   int
 	works    map[string]*work
-	// notedAt is when the position was last passed to the store; unnoted is true if it, or works, has changed since.
+	// notedAt is when the position was last passed to the store. unnoted is true if the position or works has changed
+	// since.
 	notedAt time.Time
 	unnoted bool
 
 	answered chan struct{} // has a token when answers is not empty
 
 	mu      sync.Mutex
-	epoch   int                // counts how often follow has begun; an answer of an older epoch is void; guarded by mu
+	epoch   int                // number of calls of follow so far; an answer of an older epoch is ignored; guarded by mu
 	offered map[string]uint64  // the newest change of each key that was enqueued in this epoch; guarded by mu
-	answers map[string]uint64  // by key, up to where workers have acknowledged; guarded by mu
+	answers map[string]uint64  // by key, the newest change that workers have acknowledged; guarded by mu
 	ctx     context.Context    // context of the goroutine; guarded by mu; nil before the start
 	cancel  context.CancelFunc // guarded by mu; nil before the start
 	stopped bool               // guarded by mu
 	now     Status             // guarded by mu
 }
 
-// work is a key with changes that are not acknowledged: those numbered from to the position, as far as the file still
-// has them.
+// work is a key with unacknowledged changes: those from the number from up to the position that the file still has.
 type work struct {
 	from  uint64
-	last  uint64    // the newest change that was offered, if the handler queues keys
+	last  uint64    // the newest change that was enqueued, if the handler queues keys
 	tries int       // failed calls for the oldest change
-	due   time.Time // of the next call; zero while an answer is awaited
+	due   time.Time // time of the next call; zero while a worker's answer is awaited
 }
 
 var _ cache.ResourceEventHandlerRegistration = &follower{}
@@ -76,8 +77,8 @@ func (f *follower) Name() string { return fmt.Sprintf("durable handler %q", f.na
 // Done implements cache.DoneChecker.
 func (f *follower) Done() <-chan struct{} { return f.synced }
 
-// ShutdownChan is closed when the handler has been removed, or the informer stopped, and its last call has returned:
-// its name is free then. See cache.ShutDownEventHandler.
+// ShutdownChan is closed when the handler has been removed, or the informer stopped, and its last call has returned.
+// Its name can then be registered again. See cache.ShutDownEventHandler.
 func (f *follower) ShutdownChan() <-chan struct{} { return f.done }
 
 func (f *follower) handle() *follower { return f }
@@ -97,7 +98,7 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
-// start runs the goroutine until ctx ends, or stop is called. It calls ended then.
+// start runs the goroutine until ctx ends or stop is called. The goroutine calls ended when it returns.
 func (f *follower) start(ctx context.Context, ended func(*follower)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,8 +115,7 @@ func (f *follower) start(ctx context.Context, ended func(*follower)) {
 	}()
 }
 
-// stop cancels the goroutine, which closes done. It returns true if no goroutine was started: then done is closed
-// already.
+// stop cancels the goroutine, which closes done. It returns true if no goroutine was started, with done closed.
 func (f *follower) stop() (ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +131,7 @@ func (f *follower) stop() (ended bool) {
 	return f.cancel == nil
 }
 
-// beginEpoch makes answers void that are given for what was offered before: a reset may have numbered changes anew.
+// beginEpoch makes answers to earlier offers void: a reset may have numbered the changes anew.
 func (f *follower) beginEpoch() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,15 +139,15 @@ func (f *follower) beginEpoch() {
 	f.offered, f.answers = map[string]uint64{}, map[string]uint64{}
 }
 
-// offeredOf returns the newest change of a key that was enqueued, 0 if the key is not due, with its epoch.
+// offeredOf returns the number of the newest change of a key that was enqueued, 0 if the key is not due, and the epoch.
 func (f *follower) offeredOf(key string) (seq uint64, epoch int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.offered[key], f.epoch
 }
 
-// answer acknowledges the changes of a key up to a number. It does nothing once the run has ended: a worker that was
-// stopped may report success without having done the work. Any goroutine may call it.
+// answer acknowledges the changes of a key up to the number seq. It does nothing once the run has ended: a canceled
+// worker may report success without having done the work. Any goroutine may call it.
 func (f *follower) answer(key string, seq uint64, epoch int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +161,7 @@ func (f *follower) answer(key string, seq uint64, epoch int) {
 	}
 }
 
-// takeAnswers takes the answers that have come.
+// takeAnswers applies the answers received so far to works.
 func (f *follower) takeAnswers() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,7 +183,7 @@ func (f *follower) note(change func(s *Status)) {
 	change(&f.now)
 }
 
-// statusAt returns the status of a handler that starts at a cursor.
+// statusAt returns the status of a handler that starts at position.
 func statusAt(position consumer.Position) Status {
 	return Status{Seq: position.Seq, Failing: len(position.Failing), Replaying: position.Replaying, Reset: position.Why}
 }

@@ -7,18 +7,19 @@ import (
 )
 
 // Handler has the functions that are called for changes; a nil function does nothing. They are called one at a time.
-// Each must return when ctx ends, at the end of the run. A call that has not returned nil by then is repeated.
+// Each must return when ctx ends, at the end of the run. A call that has not returned nil by then is repeated after a
+// restart.
 type Handler struct {
-	// OnChange is called for a change, and acknowledges it by returning nil. After an error or a panic it is called again
-	// after a back-off, from 0.1 s doubled up to a minute, and not for other changes of that key before. Later changes of
-	// the key replace an entry.Upsert of the same object. The object is shared and must not be modified.
+	// OnChange is called for a change, and acknowledges it by returning nil. After an error or a panic it is called
+	// again, after a back-off from 0.1 s doubled up to a minute. Other changes of that key wait until then. Later
+	// changes of the key replace an entry.Upsert of the same object. The object is shared and must not be modified.
 	OnChange func(ctx context.Context, c consumer.Change) error
-	// OnReset is called before OnChange is called for every object, because the handler is new or may have missed changes,
-	// deletes too. A handler that keeps objects must, at OnReplayed, find those that no longer exist. OnReset is called
-	// until it returns nil. After a restart the objects go on, without another OnReset.
+	// OnReset is called before OnChange is called for every object, because the handler is new or may have missed
+	// changes, including deletes. A handler that keeps objects must, at OnReplayed, drop the objects that no longer
+	// exist. OnReset is called until it returns nil. A restart continues the replay without another OnReset.
 	OnReset func(ctx context.Context, why consumer.ResetReason) error
-	// OnReplayed is called when OnChange has been called for every object since OnReset, except those that have changed
-	// since, whose call follows. It is called until it returns nil.
+	// OnReplayed is called when OnChange has been called for every object since OnReset. Objects that have changed
+	// since then are excepted: their OnChange follows. OnReplayed is called until it returns nil.
 	OnReplayed func(ctx context.Context) error
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	// ErrInMemory: the objects of the informer are in memory only, so nothing can be kept over a restart.
+	// ErrInMemory: the informer keeps its objects in memory only, so no cursor can survive a restart.
 	ErrInMemory = errors.New("the objects are in memory only, and a durable handler needs a file")
 	errStopped  = errors.New("the informer has stopped already")
 )
@@ -24,7 +24,7 @@ var (
 const (
 	// openWait bounds how long Add waits for the store's writer.
 	openWait = 30 * time.Second
-	// stopWait bounds how long Stop waits for running calls: the collection stays open meanwhile.
+	// stopWait bounds how long Stop waits for running calls. The collection stays open meanwhile.
 	stopWait = 5 * time.Second
 )
 
@@ -32,16 +32,16 @@ const (
 type Options struct {
 	// Description of the objects, for errors and logs.
 	Description string
-	// Collection that the objects are in; nil if they are in memory only, and then InMemory says why.
+	// Collection of the objects; nil if they are in memory only, and then InMemory gives the reason.
 	Collection *store.Collection
 	InMemory   string
-	// Types is the fingerprint of the Go types. AsSent is true if the stored objects are as the server sent them: then
-	// other types change objects without a list, so handlers begin anew.
+	// Types is the fingerprint of the Go types. AsSent is true if objects are stored as the server sent them. Other
+	// types then change the decoded objects without a list, so handlers start over.
 	Types  string
 	AsSent bool
-	// Wrap, if not nil, returns what handlers use in place of the Collection's cursors: tests count and break calls.
+	// Wrap, if not nil, wraps the Collection's cursors: tests use it to count calls and make them fail.
 	Wrap func(Cursor) Cursor
-	// Synced is closed when everything that the server had is in the store, and Flush commits it.
+	// Synced is closed when the initial list is in the store. Flush commits it.
 	Synced <-chan struct{}
 	Flush  func(ctx context.Context) error
 	Clock  clock.WithTicker
@@ -52,7 +52,7 @@ type Handlers struct {
 	o Options
 
 	mu      sync.Mutex
-	all     []*follower     // in the order of Add; a removed one stays until its call has returned; guarded by mu
+	all     []*follower     // in the order of Add; a removed handler stays until its call has returned; guarded by mu
 	running context.Context // context of Start; nil before; guarded by mu
 	stopped bool            // guarded by mu
 }
@@ -68,12 +68,12 @@ func New(o Options) *Handlers { return &Handlers{o: o} }
 func (s *Handlers) Add(name string, handler Handler) (cache.ResourceEventHandlerRegistration, error) {
 	f := &follower{o: s.o, name: name, handler: handler.filled()}
 	if err := s.add(f); err != nil {
-		return nil, err // not a nil *follower in a non-nil interface
+		return nil, err // a plain nil, not a nil *follower in the interface
 	}
 	return f, nil
 }
 
-// add opens the cursor of f, and runs f if the others are running.
+// add opens the cursor of f, and starts f if the other handlers run.
 func (s *Handlers) add(f *follower) error {
 	err := s.open(f)
 	if err == nil {
@@ -111,7 +111,7 @@ func (s *Handlers) open(f *follower) error {
 	return nil
 }
 
-// admit runs f if the others are running.
+// admit registers f, and starts f if the other handlers run. It fails after Stop.
 func (s *Handlers) admit(f *follower) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Handlers) admit(f *follower) error {
 	return nil
 }
 
-// Start runs the handlers until ctx ends.
+// Start starts the handlers. They run until ctx ends.
 func (s *Handlers) Start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *Handlers) Start(ctx context.Context) {
 	}
 }
 
-// Stop ends the handlers for good. It returns when their calls have returned, but after five seconds at the latest; the
-// function that it returns waits for the remaining calls.
+// Stop ends the handlers for good. It waits up to five seconds until their calls have returned; the returned function
+// waits for the remaining calls.
 func (s *Handlers) Stop(ctx context.Context) (wait func()) {
 	s.mu.Lock()
 	s.stopped = true
@@ -164,8 +164,8 @@ func (s *Handlers) Stop(ctx context.Context) (wait func()) {
 	}
 }
 
-// Remove unregisters a handler of Add or AddKeys. It returns false if handle is not one. It does not wait for
-// a running call.
+// Remove unregisters a handler of Add or AddKeys. It returns false if handle is of another type. It does not wait for a
+// running call.
 func (s *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) bool {
 	h, ok := handle.(interface{ handle() *follower })
 	if !ok {
@@ -205,7 +205,7 @@ func (s *Handlers) Forget(ctx context.Context, name string) error {
 	return s.o.Collection.ForgetCursor(ctx, name)
 }
 
-// RetainChanges keeps the changelog for that long, for readers of the file that keep their cursor themselves: see
+// RetainChanges keeps the changelog for the given time, for readers of the file that keep their own position: see
 // store.Collection.RetainChanges and store.View.Changes. 0 ends it. The setting survives restarts. It fails with
 // ErrInMemory if the objects are in memory only.
 func (s *Handlers) RetainChanges(ctx context.Context, keep time.Duration) error {
@@ -221,18 +221,18 @@ func (s *Handlers) RetainChanges(ctx context.Context, keep time.Duration) error 
 // Status is a snapshot of a handler.
 type Status struct {
 	Name string
-	// Seq is the number up to which every change has been acknowledged, except those of failing keys.
+	// Seq is the number up to which every change has been acknowledged, except changes of failing keys.
 	Seq uint64
-	// Behind is the maximum number of changes after Seq.
+	// Behind is an upper bound of the number of changes after Seq.
 	Behind uint64
-	// Failing is how many keys will be offered again, or have not been acknowledged.
+	// Failing is the number of keys with unacknowledged changes, which will be offered again.
 	Failing int
-	// Stalled is true if Failing has reached the limit: the handler gets no others.
+	// Stalled is true if Failing has reached the limit. The handler then gets no other keys.
 	Stalled bool
 	// Replaying is true while the handler is called for every object, because of Reset.
 	Replaying bool
 	Reset     consumer.ResetReason
-	// Err is the last error of the handler while a key fails, or why its changes cannot be read; nil if all is well.
+	// Err is the last error of the handler while a key fails, or of reading its changes; nil if there is none.
 	Err error
 }
 

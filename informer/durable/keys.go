@@ -8,16 +8,16 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Keys passes the keys of changed objects to a work queue, so that the queue survives restarts: a key stays due until
-// its work is done, and after a restart the keys that were due are enqueued again. See Handlers.AddKeys.
+// Keys passes the keys of changed objects to a work queue, and makes that queue durable: a key stays due until its work
+// is done, and a restart enqueues all due keys again. See Handlers.AddKeys.
 type Keys struct {
 	cache.ResourceEventHandlerRegistration
 	f *follower
 }
 
 // AddKeys registers a durable handler that calls enqueue, which must not block, with the key of each change: usually
-// the Add of a work queue. Keys of deleted objects come too; the indexer does not have them. Objects are not decoded. A
-// key is due until Begin's function is called with true, as a worker does:
+// the Add of a work queue. Keys of deleted objects are enqueued too; the indexer does not have them. Objects are not
+// decoded. A key is due until a worker calls the function returned by Begin with true:
 //
 //	key, shutdown := queue.Get()
 //	end := keys.Begin(key)
@@ -41,9 +41,9 @@ func (s *Handlers) AddKeys(name string, enqueue func(key cache.ObjectName)) (*Ke
 	return &Keys{f, f}, nil
 }
 
-// Begin must be called when work on a key begins, before the object is read, and the function that it returns when the
-// work ends: with true if it is done. If the object has changed in between the key stays due, and has been enqueued
-// again. After the end of the informer's run the function does nothing.
+// Begin must be called when work on a key begins, before the object is read. The worker calls the returned function
+// when the work ends, with true if it is done. If the object has changed in between, the key stays due and has been
+// enqueued again. After the end of the informer's run the function does nothing.
 func (k *Keys) Begin(key cache.ObjectName) (end func(done bool)) {
 	text := key.String()
 	seq, epoch := k.f.offeredOf(text)

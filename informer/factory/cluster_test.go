@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestMissing: the fakes have no REST client, and say so in two ways.
+// TestMissing checks that both forms of a fake's missing REST client are recognized.
 func TestMissing(t *testing.T) {
 	faked := fake.NewClientset()
 	_, c := startServer(t, fakeapi.Options{})
@@ -22,7 +22,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestOwnClusterID is not replaced, and kube-system is not read then.
+// TestOwnClusterID checks that Options.ClusterID is used, and that kube-system is then not read.
 func TestOwnClusterID(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	st := openStore(t, t.TempDir())

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// connect returns a REST client for Config, which configFor completes as the client of client-go does; nil if there is
-// no Config. It sets RESTClient to it, if that is not set.
+// connect returns a REST client for Config, completed by configFor as client-go's client does; nil if there is no
+// Config. If RESTClient is not set, connect sets it to that client.
 func (o *Options) connect(configFor func(*rest.Config) *rest.Config) (rest.Interface, error) {
 	if o.Config == nil {
 		return nil, nil
@@ -29,7 +29,7 @@ func (o *Options) connect(configFor func(*rest.Config) *rest.Config) (rest.Inter
 }
 
 // reading returns a ListerWatcher whose requests have the selectors of id, and the field selector of the reflector's
-// look-ups. With a REST client, made, it has the requests by which an informer reads the answers itself.
+// look-ups. If made is not nil, the informer sends the requests with it and reads the answers itself.
 func reading[L runtime.Object](made rest.Interface, client requests.Client[L], id entry.Identity) cache.ListerWatcher {
 	lw := requests.ClientListWatch(client, id)
 	if made == nil {

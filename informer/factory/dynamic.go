@@ -19,7 +19,7 @@ import (
 )
 
 // NewDynamicSharedInformerFactory returns a factory like dynamicinformer's, with Larder's informers. If the options are
-// invalid, everything that ForResource returns fails with the reason.
+// invalid, every informer and lister that ForResource returns fails with the reason.
 func NewDynamicSharedInformerFactory(
 	client dynamic.Interface, defaultResync time.Duration, o Options,
 ) dynamicinformer.DynamicSharedInformerFactory {
@@ -27,7 +27,7 @@ func NewDynamicSharedInformerFactory(
 	return newUntypedFactory(defaultResync, o, form{
 		err:     err,
 		example: func() runtime.Object { return &unstructured.Unstructured{} },
-		codec:   codec.UnstructuredWith(scheme.Scheme), // what larder sync stores may be protobuf
+		codec:   codec.UnstructuredWith(scheme.Scheme), // a store of larder sync may contain protobuf
 		listWatch: func(id entry.Identity) cache.ListerWatcher {
 			return reading(made, client.Resource(id.GroupVersionResource).Namespace(id.Namespace), id)
 		},

@@ -25,7 +25,7 @@ import (
 
 var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
-// The types that are listed at the end are Larder's; all others are client-go's.
+// The informers of the types listed at the end are Larder's; all others are client-go's.
 func ExampleNewSharedInformerFactory() {
 	client := fake.NewClientset(examplePod())
 	st, closeStore := exampleStore()
@@ -62,7 +62,8 @@ func ExampleNewSharedInformerFactory_run() {
 	}}
 
 	err := informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
-		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}} // starts offline, too
+		// also starts offline
+		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}}
 		f, err := factory.NewSharedInformerFactory(client, 0, o, &corev1.Pod{})
 		if err != nil {
 			return err
@@ -81,7 +82,7 @@ func ExampleNewSharedInformerFactory_run() {
 	// <nil>
 }
 
-// A dynamic informer for each resource that is asked for.
+// A dynamic informer for each requested resource.
 func ExampleNewDynamicSharedInformerFactory() {
 	client := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, examplePod())
 	st, closeStore := exampleStore()
@@ -102,7 +103,7 @@ func ExampleNewDynamicSharedInformerFactory() {
 	// Output: 1 <nil>
 }
 
-// A metadata informer for each resource that is asked for.
+// A metadata informer for each requested resource.
 func ExampleNewMetadataSharedInformerFactory() {
 	s := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(s); err != nil {
@@ -129,8 +130,8 @@ func ExampleNewMetadataSharedInformerFactory() {
 	// Output: 1 <nil>
 }
 
-// Where the objects of an informer come from, and how old they are. client-go's factory wraps its informers;
-// informer.Of finds ours in them, or says why there is none.
+// The source and age of an informer's objects. client-go's factory wraps its informers; informer.Of returns Larder's
+// informer in the wrapper, or an error if there is none.
 func Example_status() {
 	client := fake.NewClientset(examplePod())
 	st, closeStore := exampleStore()
@@ -154,7 +155,7 @@ func Example_status() {
 	s := pods.Status()
 	fmt.Println(s.Persistent, s.Objects)
 
-	_, err = informer.Of(f.Core().V1().Nodes().Informer()) // is not listed above
+	_, err = informer.Of(f.Core().V1().Nodes().Informer()) // its type was not given to the factory
 	fmt.Println(errors.Is(err, informer.ErrForeign))
 	// Output:
 	// true 1
@@ -168,8 +169,7 @@ func examplePod() *corev1.Pod {
 	}
 }
 
-// exampleStore opens a store in a directory that is removed with it.
-// examplePath is that of a store in a directory of its own, which remove removes.
+// examplePath returns the path of a store in a new directory. remove deletes the directory.
 func examplePath() (path string, remove func()) {
 	dir, err := os.MkdirTemp("", "larder-example")
 	if err != nil {
@@ -182,6 +182,7 @@ func examplePath() (path string, remove func()) {
 	}
 }
 
+// exampleStore opens a store in a new directory. closeStore closes it and deletes the directory.
 func exampleStore() (st *store.Store, closeStore func()) {
 	path, remove := examplePath()
 	st, err := store.Open(path, store.Options{})

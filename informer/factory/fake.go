@@ -18,7 +18,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// typedListWatch returns the ListerWatcher for r and id. It uses client's REST client, or what a fake has instead.
+// typedListWatch returns the ListerWatcher for r and id. It uses client's REST client or, for a fake clientset, its
+// recorded actions.
 func typedListWatch(client kubernetes.Interface, r resource, id entry.Identity) (cache.ListerWatcher, error) {
 	if rest := client.CoreV1().RESTClient(); !missing(rest) {
 		return requests.ListWatch(rest, id), nil
@@ -30,20 +31,20 @@ func typedListWatch(client kubernetes.Interface, r resource, id entry.Identity) 
 	return requests.ClientListWatch(fakeClient{fake, r, id.Namespace}, id), nil
 }
 
-// clientsetFake is what every fake clientset of client-go embeds.
+// clientsetFake is implemented by every fake clientset of client-go.
 type clientsetFake interface {
 	Invokes(action testing.Action, defaultReturnObj runtime.Object) (runtime.Object, error)
 	InvokesWatch(action testing.Action) (watch.Interface, error)
 }
 
-// fakeClient does what the fakes' clients of single types do. It implements requests.Client.
+// fakeClient lists and watches like a fake clientset's client of one type. It implements requests.Client.
 type fakeClient struct {
 	clientsetFake
 	resource
 	namespace string
 }
 
-// List lists the objects whose labels are selected; a fake ignores the field selector.
+// List returns the objects that match the label selector; like the fakes it ignores the field selector.
 func (c fakeClient) List(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	kind := c.GroupVersion().WithKind(c.Kind)
 	list, err := scheme.Scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// fakeClients are client-go's fakes, each with these pods in a tracker of its own.
+// fakeClients returns client-go's fakes. Each has the given pods in a tracker of its own.
 func fakeClients(t *testing.T, all ...*corev1.Pod) clients {
 	t.Helper()
 	var typed, partial []runtime.Object
@@ -38,7 +38,7 @@ func partialPod(p *corev1.Pod) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: p.TypeMeta, ObjectMeta: p.ObjectMeta}
 }
 
-// podWriter writes pods through one of the clients, as a test of somebody's controller does.
+// podWriter writes pods through one of the clients, as a controller's unit test does.
 type podWriter struct {
 	create, update func(*corev1.Pod) error
 	remove         func(namespace, name string) error
@@ -97,7 +97,8 @@ func unstructuredPod(p *corev1.Pod) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// TestFakeClients: with client-go's fakes, handlers and listers of our factories see what those of client-go's do.
+// TestFakeClients checks that with client-go's fakes, the handlers and listers of our factories see the same as those
+// of client-go's.
 func TestFakeClients(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestFakeClients(t *testing.T) {
 	}
 }
 
-// followFake runs the factory over some writes, and returns what its handler and its lister said.
+// followFake runs the factory, writes pods, and returns the calls of its handler and the contents of its lister.
 func followFake(t *testing.T, f subject, w podWriter) []string {
 	t.Helper()
 	h := &recorder{}
@@ -130,7 +131,7 @@ func followFake(t *testing.T, f subject, w podWriter) []string {
 	defer stop()
 	f.waitSynced(t, reg)
 	all := h.take()
-	slices.Sort(all) // the first are in no order
+	slices.Sort(all) // the initial objects are unordered
 	for _, write := range []func() error{
 		func() error { return w.create(pod("c", "1", "x")) },
 		func() error { return w.update(pod("c", "1", "y")) },
@@ -145,7 +146,8 @@ func followFake(t *testing.T, f subject, w podWriter) []string {
 	return append(all, f.listed(t, pods)...)
 }
 
-// TestFakeIsAskedNothingElse: tests compare what a fake has recorded. It is asked about the pods only.
+// TestFakeIsAskedNothingElse checks that a fake receives requests for pods only, since tests compare its recorded
+// requests.
 func TestFakeIsAskedNothingElse(t *testing.T) {
 	for _, fl := range flavors {
 		synctest.Test(t, func(t *testing.T) {

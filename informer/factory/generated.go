@@ -22,15 +22,14 @@ import (
 //			informer.Options{Store: st, ResyncPeriod: resync})
 //	})
 //
-// client is the REST client of the resource's group in that clientset, because its scheme knows the objects. It lists
-// and watches, and asks for what guards need. The namespace and the selectors are those of Options.Identity, by default
-// all objects. Identity.GroupVersionResource, OpenAPIHash and ListMetadata must be empty, since NewInformer derives
-// them; an index by namespace is added. A transform is that of the generated factory (WithTransform), and needs
+// client is the clientset's REST client for the resource's group, because its scheme knows the objects. It lists and
+// watches, and makes the requests of the guards. The namespace and the selectors are taken from Options.Identity; the
+// default is all objects. Identity.GroupVersionResource, OpenAPIHash and ListMetadata must be empty, since NewInformer
+// derives them. An index by namespace is added. The generated factory sets the transform (WithTransform), which needs
 // Options.TransformVersion; without it the run fails.
 //
-// NewInformer cannot return an error. If no informer can be made, what it returns is informer.Refused's. Fake
-// clientsets have no REST client, and are refused: use informer.New with requests.ClientListWatch in unit tests with
-// them.
+// NewInformer cannot return an error. If no informer can be made, it returns informer.Refused with the reason. Fake
+// clientsets have no REST client, and are refused: use informer.New with requests.ClientListWatch in their unit tests.
 func NewInformer(
 	client rest.Interface, gvr schema.GroupVersionResource, example runtime.Object, o informer.Options,
 ) cache.SharedIndexInformer {

@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// generated is a factory as one that was generated with a clientset, for which client-go's stands, with NewInformer for
-// the pods of one namespace.
+// generated returns client-go's factory in the role of a generated clientset's factory. Its InformerFor uses
+// NewInformer for the pods of one namespace.
 func generated(t *testing.T, c clients, st *store.Store) (subject, *informer.Informer) {
 	t.Helper()
 	f := informers.NewSharedInformerFactory(c.typed, time.Hour)
@@ -46,7 +46,7 @@ func generated(t *testing.T, c clients, st *store.Store) (subject, *informer.Inf
 	return subject{f, forResource, synced}, ours
 }
 
-// TestGenerated: the informer of a generated clientset lists once, has all guards and the index of its lister, and
+// TestGenerated checks that an informer of NewInformer lists once, has all guards and the index of its lister, and
 // resumes after a restart.
 func TestGenerated(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
@@ -82,7 +82,8 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestGeneratedRefused: what NewInformer cannot make says why wherever it can.
+// TestGeneratedRefused checks that invalid arguments of NewInformer are reported by everything that can return an
+// error.
 func TestGeneratedRefused(t *testing.T) {
 	_, c := startServer(t, fakeapi.Options{})
 	real := c.typed.CoreV1().RESTClient()

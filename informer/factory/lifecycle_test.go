@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// eachFactory runs fn in a bubble of its own, with fakes, for each factory of client-go and for ours.
+// eachFactory runs fn for each factory of client-go and each of Larder's, with fake clients and fake time.
 func eachFactory(t *testing.T, fn func(t *testing.T, f subject, w podWriter)) {
 	for _, fl := range flavors {
 		for name, build := range map[string]func(t *testing.T, c clients) subject{
@@ -28,7 +28,7 @@ func eachFactory(t *testing.T, fn func(t *testing.T, f subject, w podWriter)) {
 	}
 }
 
-// TestStartTwice: what runs is left alone, what is new is started.
+// TestStartTwice checks that a second Start starts new informers and does not affect running ones.
 func TestStartTwice(t *testing.T) {
 	eachFactory(t, func(t *testing.T, f subject, w podWriter) {
 		h := &recorder{}
@@ -49,7 +49,7 @@ func TestStartTwice(t *testing.T) {
 		if synced := f.synced(again); len(synced) != 2 || !late.HasSynced() {
 			t.Errorf("after another Start: %v", synced)
 		}
-		close(again) // ends those that it has started
+		close(again) // ends the informers that the second Start has started
 		synctest.Wait()
 		must(t, w.create(pod("a", "2", "x")))
 		synctest.Wait()
@@ -61,7 +61,8 @@ func TestStartTwice(t *testing.T) {
 	})
 }
 
-// TestShutdownWaits, for what a handler is doing too, and lets nothing start any more.
+// TestShutdownWaits checks that Shutdown waits for the informers and for running handlers, and that no informer starts
+// after it.
 func TestShutdownWaits(t *testing.T) {
 	eachFactory(t, func(t *testing.T, f subject, _ podWriter) {
 		busy, stopCh := make(chan struct{}), make(chan struct{})
@@ -92,7 +93,7 @@ func TestShutdownWaits(t *testing.T) {
 	})
 }
 
-// TestWaitForCacheSync has client-go's keys, and says false when its channel closes first.
+// TestWaitForCacheSync checks that the result has client-go's keys, and is false if the channel closes first.
 func TestWaitForCacheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t)

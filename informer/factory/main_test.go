@@ -8,8 +8,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// One of them spaces errors by sleeping until a millisecond after the last one, which may have been
-	// in another bubble's future.
+	// One of them delays errors that follow another within a millisecond. The last error may lie in the future, since
+	// each synctest bubble has its own clock.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// namespaceIndexVersion is the version of client-go's namespace index function. It stays the same as long as the
-// function does, so that a new build of the program trusts the stored index.
+// namespaceIndexVersion is the version of client-go's namespace index function. It changes only with that function, so
+// that a new build of the program trusts the stored index.
 const namespaceIndexVersion = "client-go"
 
 // maker makes the options of a factory's informers.
 type maker struct {
 	o Options
-	// scope is what the identities of all collections have in common: all but the resource and the representation, which
-	// the example object tells.
+	// scope has the common fields of all collections' identities: all except the resource and the representation, which
+	// is derived from the example object.
 	scope     entry.Identity
 	clusterID func(context.Context) (string, error) // nil: the client has no cluster
 	schemas   *requests.Schemas                     // nil without a REST client, or if the objects have no schema

@@ -16,7 +16,7 @@ import (
 )
 
 // NewMetadataSharedInformerFactory returns a factory like metadatainformer's, with Larder's informers. If the options
-// are invalid, everything that ForResource returns fails with the reason.
+// are invalid, every informer and lister that ForResource returns fails with the reason.
 func NewMetadataSharedInformerFactory(
 	client metadata.Interface, defaultResync time.Duration, o Options,
 ) metadatainformer.SharedInformerFactory {

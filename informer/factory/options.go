@@ -14,32 +14,33 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of everything else
-// works.
+// Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of every other
+// field works.
 type Options struct {
 	// Informer has the options that all informers share: the store, PersistSecrets, SyncPolicy, TransformVersion and so
-	// on. Those that differ between informers must be empty: Identity, Resource, ResyncPeriod, Codec, ObjectDescription,
-	// OpenAPIHash, ListMetadata. An index by namespace is added, as by client-go's factories.
+	// on. Options that differ between informers must be empty: Identity, Resource, ResyncPeriod, Codec,
+	// ObjectDescription, OpenAPIHash, ListMetadata. An index by namespace is added, as in client-go's factories.
 	Informer informer.Options
 	// Namespace to list and watch. Default: all.
 	Namespace string
 	// TweakListOptions sets the selectors of every request; see the package's documentation.
 	TweakListOptions func(*metav1.ListOptions)
-	// Transform is applied to every object before it is stored. It needs Informer.TransformVersion, which must change with
-	// it, unless no informer of the factory stores its objects in a file.
+	// Transform is applied to every object before it is stored. It needs Informer.TransformVersion, which must change
+	// with it, unless no informer of the factory stores its objects in a file.
 	Transform cache.TransformFunc
-	// RESTClient is any REST client of the cluster. It reads the hash of the OpenAPI schema, and lists by metadata.
-	// Default: that of the typed client's discovery; the dynamic and the metadata client have none. The metadata factory
-	// reads no hash, since metadata do not depend on the schema.
+	// RESTClient is any REST client of the cluster. It reads the hash of the OpenAPI schema, and lists metadata. The
+	// typed factory's default is the REST client of the clientset's discovery; the dynamic and the metadata factory
+	// have no default. The metadata factory reads no hash, since metadata do not depend on the schema.
 	RESTClient rest.Interface
-	// Config is the configuration that the client was made from. With it the dynamic and the metadata factory make their
-	// requests themselves, and read the answers without decoding them (informer.Options.ClientDecodes); it also makes the
-	// RESTClient, if there is none. Default: the client decodes. The typed factory has the client's REST client.
+	// Config is the configuration that the client was made from. With it the dynamic and the metadata factory make
+	// their requests themselves, and read the answers without decoding them (informer.Options.ClientDecodes). The
+	// RESTClient is made from it too, if there is none. Default: the client decodes. The typed factory uses the
+	// clientset's REST client.
 	Config *rest.Config
 
-	// CustomResync has resync periods of single types, in place of the default. Only the typed factory accepts it.
+	// CustomResync has resync periods of single types, which replace the default. Only the typed factory accepts it.
 	CustomResync map[metav1.Object]time.Duration
-	// InformerName is client-go's WithInformerName, for its informers in the typed factory.
+	// InformerName is passed to client-go's WithInformerName, for client-go's informers in the typed factory.
 	InformerName *cache.InformerName
 }
 
@@ -54,8 +55,8 @@ func (o Options) stock() []informers.SharedInformerOption {
 	}
 }
 
-// scope returns the namespace, and the selectors that TweakListOptions sets. They hold for every request, since the
-// identity cannot change.
+// scope returns an identity with the namespace, and the selectors that TweakListOptions sets. They hold for every
+// request, since an informer's identity cannot change.
 func (o Options) scope() entry.Identity {
 	var tweaked metav1.ListOptions
 	if o.TweakListOptions != nil {
@@ -69,7 +70,7 @@ func (o Options) scope() entry.Identity {
 	}
 }
 
-// validate fails if an option is set that differs from one informer to the next.
+// validate fails if an option is set that must differ between informers.
 func (o Options) validate() error {
 	set := reflect.ValueOf(o.Informer)
 	for _, name := range []string{

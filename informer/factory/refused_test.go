@@ -20,16 +20,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// otherwise are options that no other informer on the store has.
+// otherwise returns options that differ from all others on the store.
 func otherwise(t *testing.T, st *store.Store) Options {
 	o := on(t, st)
 	o.Informer.TransformVersion = "other"
 	return o
 }
 
-// TestTypedInUse: another factory on the store has one of the types, with other options. The error says so; the
-// collections of the other types are not held by the factory that could not be made, nor after Shutdown by one that was
-// never started.
+// TestTypedInUse checks the error if another factory on the store has one of the types with other options. The
+// collections of the other types are then free. They are also free after Shutdown of a factory that was never started.
 func TestTypedInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t)
@@ -58,7 +57,8 @@ func TestTypedInUse(t *testing.T) {
 	})
 }
 
-// TestUntypedInUse: the reason reaches whoever uses what ForResource returns, and WaitForCacheSync does not succeed.
+// TestUntypedInUse checks that all results of ForResource fail with the reason, and that WaitForCacheSync does not
+// succeed.
 func TestUntypedInUse(t *testing.T) {
 	for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
 		synctest.Test(t, func(t *testing.T) {
@@ -88,13 +88,13 @@ func TestUntypedInUse(t *testing.T) {
 				t.Error("refused twice")
 			}
 			first.Shutdown()
-			close(stopCh) // ends what was refused
+			close(stopCh) // ends the refused informers
 			f.Shutdown()
 		})
 	}
 }
 
-// TestAfterShutdown: nothing new is made, so that nothing is left open; what there is can be read.
+// TestAfterShutdown checks that ForResource makes no new informers after Shutdown, and that existing ones can be read.
 func TestAfterShutdown(t *testing.T) {
 	for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
 		synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestAfterShutdown(t *testing.T) {
 	}
 }
 
-// TestOptionsThatCanNotHold for all informers are refused by name.
+// TestOptionsThatCanNotHold checks that the error for an option that cannot hold for all informers names the option.
 func TestOptionsThatCanNotHold(t *testing.T) {
 	c := fakeClients(t)
 	codec, err := codec.For(&corev1.Pod{})
@@ -163,7 +163,7 @@ func TestOptionsThatCanNotHold(t *testing.T) {
 	}
 }
 
-// cacheErr is why an informer was refused.
+// cacheErr returns why an informer was refused.
 func cacheErr(i cache.SharedIndexInformer) error {
 	_, err := informer.Of(i)
 	return err

@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// clusterScoped has the kinds of client-go's types that have no namespace. Nothing else tells without discovery.
+// clusterScoped has the kinds of client-go's types that have no namespace. They can be told apart only by discovery
+// otherwise.
 var clusterScoped = strings.Fields(`
 	CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding ClusterTrustBundle ComponentStatus
 	DeviceClass DeviceTaintRule FlowSchema IPAddress IngressClass MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
@@ -28,7 +29,7 @@ var clusterScoped = strings.Fields(`
 // resource is a type that client-go has a typed informer for.
 type resource struct {
 	schema.GroupVersionResource
-	entry.ResourceInfo // what is known without discovery
+	entry.ResourceInfo // the fields known without discovery
 	example            runtime.Object
 }
 
@@ -55,8 +56,8 @@ func resourcesOf(examples []runtime.Object) (found []resource, err error) {
 	return found, nil
 }
 
-// resourceOf returns the resource of an example object, and false if it is no object of client-go's scheme. The name is
-// what meta guesses; a test shows that it guesses all of these right.
+// resourceOf returns the resource of an example object, and false if client-go's scheme does not know it. The plural
+// name is meta's guess, which TestResourcesAreComplete verifies for all types.
 func resourceOf(example runtime.Object) (r resource, ok bool) {
 	if _, ok := example.(metav1.Object); !ok {
 		return r, false

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// marker is an informer that says which resource it was registered for.
+// marker is an informer that names the resource that it was registered for.
 type marker struct {
 	cache.SharedIndexInformer
 	gvr schema.GroupVersionResource
@@ -27,7 +27,7 @@ type marker struct {
 
 func (m marker) LastSyncResourceVersion() string { return m.gvr.String() }
 
-// examples has an object of each type that client-go's factory makes informers for.
+// examples returns an object of each type that client-go's factory makes informers for.
 func examples(t *testing.T) (all []runtime.Object) {
 	t.Helper()
 	getters(reflect.TypeFor[informers.SharedInformerFactory](), func(_ string, versions reflect.Type) {
@@ -48,7 +48,7 @@ func examples(t *testing.T) (all []runtime.Object) {
 	return all
 }
 
-// getters calls fn for each method of t that takes nothing and returns an interface, such as Core().V1().Pods().
+// getters calls fn for each method of t without arguments that returns an interface, such as Core().V1().Pods().
 func getters(t reflect.Type, fn func(name string, result reflect.Type)) {
 	for m := range t.Methods() {
 		if m.Type.NumIn() == 0 && m.Type.NumOut() == 1 && m.Type.Out(0).Kind() == reflect.Interface {
@@ -57,7 +57,7 @@ func getters(t reflect.Type, fn func(name string, result reflect.Type)) {
 	}
 }
 
-// TestResourcesAreComplete: each type that client-go's factory knows is known by the same name.
+// TestResourcesAreComplete checks that resourcesOf finds each type of client-go's factory under the same name.
 func TestResourcesAreComplete(t *testing.T) {
 	stock := informers.NewSharedInformerFactory(nil, 0)
 	all, err := resourcesOf(examples(t))
@@ -77,8 +77,7 @@ func TestResourcesAreComplete(t *testing.T) {
 	}
 }
 
-// clientFor calls the methods of the clientset that lead to the client of the objects, such as
-// CoreV1().Pods(namespace).
+// clientFor returns the clientset's client of the objects, such as CoreV1().Pods(namespace).
 func clientFor(t *testing.T, clientset kubernetes.Interface, example runtime.Object) (reflect.Value, bool) {
 	t.Helper()
 	for group := range reflect.TypeFor[kubernetes.Interface]().Methods() {
@@ -99,7 +98,7 @@ func clientFor(t *testing.T, clientset kubernetes.Interface, example runtime.Obj
 	return reflect.Value{}, false
 }
 
-// TestResourcesAsk: a fake is asked for what its own client of the type asks it for.
+// TestResourcesAsk checks that typedListWatch makes the same requests to a fake as the fake's own client of the type.
 func TestResourcesAsk(t *testing.T) {
 	all, err := resourcesOf(examples(t))
 	must(t, err)

@@ -19,8 +19,9 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestRestartListsNothing: all three factories on one store and one resource. Each lists once; after a restart none
-// does, the handlers are told what is stored and what has happened, and the listers have what the server has.
+// TestRestartListsNothing checks all three factories on one store and one resource. Each lists once, and not again
+// after a restart. After the restart the handlers receive the stored objects and the changes since, and the listers
+// have the server's state.
 func TestRestartListsNothing(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "1", "x")))
@@ -53,7 +54,7 @@ func TestRestartListsNothing(t *testing.T) {
 	s.ResetCounts()
 	run(func(name string, f subject, h *recorder) {
 		equal(t, name+": restart", h.take(), []string{
-			"add a/1=x initial=true", "add a/2=x initial=true", "add b/1=x initial=true", // from disk
+			"add a/1=x initial=true", "add a/2=x initial=true", "add b/1=x initial=true", // from the store
 			"update a/1=x to a/1=y", "delete a/2=x", "add c/1=x initial=true",
 		})
 		equal(t, name+": lister", f.listed(t, pods), []string{"a/1=y", "b/1=x", "c/1=x"})
@@ -109,7 +110,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestAttributes: what tells clusters and schemas apart is read and stored, and the kind where it is known.
+// TestAttributes checks that the cluster's id and the schema's hash are read and stored, and the kind if it is known.
 func TestAttributes(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -124,7 +125,7 @@ func TestAttributes(t *testing.T) {
 	defer closeStore(t, st)
 	for _, fl := range flavors {
 		o := on(t, st)
-		if fl.name != "typed" { // its client has one
+		if fl.name != "typed" { // the typed client has one
 			o.RESTClient = c.typed.CoreV1().RESTClient()
 		}
 		f := fl.ours(t, c, o)
@@ -137,7 +138,7 @@ func TestAttributes(t *testing.T) {
 			Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
 			Resource:   entry.ResourceInfo{Kind: "Pod", Namespaced: true},
 		},
-		// What their informers do not know the keys tell.
+		// These informers do not know the kind; whether it is namespaced is known from the keys.
 		entry.Unstructured: {Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
 			Resource: entry.ResourceInfo{Namespaced: true}},
 		entry.Metadata: {Attributes: entry.Attributes{ClusterID: kubeSystem},
@@ -153,8 +154,8 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestMetadataByACachedHash cites issue 37: lost history is listed as whole objects after a change of the schema within
-// the minutes for which the informers of a factory share the hashes that one of them has read.
+// TestMetadataByACachedHash cites issue 37: after lost history and a change of the schema, the informer lists whole
+// objects, although the informers of a factory share a hash from before the change for some minutes.
 func TestMetadataByACachedHash(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	large := pod("a", "1", "x")
@@ -182,7 +183,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 	}
 }
 
-// TestOffline: with Disk, what is stored is served although there is no server.
+// TestOffline checks that with SyncPolicy Disk the stored objects are served without a server.
 func TestOffline(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -203,7 +204,7 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestNotAllowedToReadTheCluster: who may list pods need not be allowed to get a namespace, or the schema.
+// TestNotAllowedToReadTheCluster checks that a factory works without permission to get kube-system or the schema.
 func TestNotAllowedToReadTheCluster(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -226,7 +227,7 @@ func TestNotAllowedToReadTheCluster(t *testing.T) {
 	}
 }
 
-// TestCustomResource: an object of a custom resource is after a restart what it was at the server.
+// TestCustomResource checks that an object of a custom resource is unchanged after a restart.
 func TestCustomResource(t *testing.T) {
 	widgets := fakeapi.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},

@@ -39,7 +39,7 @@ var (
 
 var quiet = logr.Discard()
 
-// metaOf makes metadata; value tells an object's states apart.
+// metaOf makes metadata; the label value distinguishes the states of an object.
 func metaOf(namespace, name, value string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"value": value}}
 }
@@ -51,7 +51,7 @@ func pod(namespace, name, value string) *corev1.Pod {
 	}
 }
 
-// describe is namespace/name=value.
+// describe returns namespace/name=value.
 func describe(obj any) string {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -60,7 +60,7 @@ func describe(obj any) string {
 	return fmt.Sprintf("%s=%s", cache.MetaObjectToName(m), m.GetLabels()["value"])
 }
 
-// recorder is a handler that writes down its calls.
+// recorder is a handler that records its calls.
 type recorder struct {
 	mu    sync.Mutex
 	lines []string // guarded by mu
@@ -84,20 +84,20 @@ func (r *recorder) take() []string {
 	return r.lines
 }
 
-// clients are those that the three factories take.
+// clients has the clients of the three factories.
 type clients struct {
 	typed    kubernetes.Interface
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 }
 
-// factory is what the three have in common.
+// factory has the methods that the three factories share.
 type factory interface {
 	Start(stopCh <-chan struct{})
 	Shutdown()
 }
 
-// flavor is one of the three, ours and client-go's.
+// flavor is one of the three factories, as Larder's and as client-go's.
 type flavor struct {
 	name  string
 	ours  func(t *testing.T, c clients, o Options, types ...runtime.Object) subject
@@ -114,12 +114,12 @@ type subject struct {
 
 var flavors = []flavor{typedFlavor, dynamicFlavor, metadataFlavor}
 
-// informer is the one for gvr.
+// informer returns the informer for gvr.
 func (s subject) informer(gvr schema.GroupVersionResource) cache.SharedIndexInformer {
 	return s.forResource(gvr).Informer()
 }
 
-// listed is what the lister has, sorted.
+// listed returns the contents of the lister, sorted.
 func (s subject) listed(t *testing.T, gvr schema.GroupVersionResource) []string {
 	t.Helper()
 	return listed(t, s.forResource(gvr).Lister())
@@ -138,7 +138,7 @@ func listed(t *testing.T, l cache.GenericLister) (all []string) {
 	return all
 }
 
-// start adds the handler, and starts the factory; stop ends it.
+// start adds the handler and starts the factory; stop shuts it down.
 func (s subject) start(
 	t *testing.T, gvr schema.GroupVersionResource, h cache.ResourceEventHandler,
 ) (reg cache.ResourceEventHandlerRegistration, stop func()) {
@@ -155,7 +155,7 @@ func (s subject) start(
 	}
 }
 
-// waitSynced waits until the factory has synced and the handler has been told all.
+// waitSynced waits until the factory and the handler have synced.
 func (s subject) waitSynced(t *testing.T, reg cache.ResourceEventHandlerRegistration) {
 	t.Helper()
 	ctx := testContext(t)
@@ -167,7 +167,7 @@ func (s subject) waitSynced(t *testing.T, reg cache.ResourceEventHandlerRegistra
 	}
 }
 
-// testContext ends before the test's own deadline does, so that a hang is reported where it is.
+// testContext returns a context that ends before the test's deadline, so that a hang is reported at its line.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -175,7 +175,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// startServer returns a running API server that ends with the test, and clients of it.
+// startServer returns clients of a new API server, which ends with the test.
 func startServer(t *testing.T, o fakeapi.Options) (*fakeapi.Server, clients) {
 	t.Helper()
 	s := fakeapi.New(o)
@@ -202,7 +202,7 @@ func clientsOf(t *testing.T, s *fakeapi.Server) clients {
 	return c
 }
 
-// openStore opens the file of that name in dir. closeStore has to follow.
+// openStore opens the store in dir. closeStore must follow.
 func openStore(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	st, err := store.Open(filepath.Join(dir, "larder.db"), store.Options{Logger: &quiet})
@@ -219,18 +219,18 @@ func closeStore(t *testing.T, st *store.Store) {
 	must(t, st.Close())
 }
 
-// on are options with that store, and the residency of the test run.
+// on returns options with the store, and the residency of the test run.
 func on(t *testing.T, st *store.Store) Options {
 	t.Helper()
 	return Options{Informer: informer.Options{Store: st, Logger: &quiet, Residency: testresidency.Of(t)}}
 }
 
-// inMemory are options without a store.
+// inMemory returns options without a store.
 func inMemory() Options {
 	return Options{Informer: informer.Options{InMemory: true, Logger: &quiet}}
 }
 
-// collection returns the state of the one collection in the store that is.
+// collection returns the state of the collection for whose identity is returns true.
 func collection(t *testing.T, st *store.Store, is func(entry.Identity) bool) entry.Info {
 	t.Helper()
 	all, err := st.Collections(t.Context())

@@ -51,8 +51,8 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// TestScope: the selectors, that of a shard too, are in the identity and in what a client is asked, with that of a
-// look-up.
+// TestScope checks that the selectors, including the shard selector, are in the identity and in every request, combined
+// with the field selector of a look-up.
 func TestScope(t *testing.T) {
 	shard, err := entry.ShardSelector(1, 3)
 	must(t, err)
@@ -81,7 +81,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// checking is a client that does no more than check what it is asked for.
+// checking is a client that passes the options of each request to a function.
 type checking func(metav1.ListOptions)
 
 func (c checking) List(_ context.Context, o metav1.ListOptions) (*corev1.PodList, error) {
@@ -94,7 +94,7 @@ func (c checking) Watch(_ context.Context, o metav1.ListOptions) (watch.Interfac
 	return nil, nil
 }
 
-// selectOdd is a TweakListOptions that also sets what is the reflector's.
+// selectOdd returns a TweakListOptions that also sets options that belong to the reflector.
 func selectOdd(calls *int) func(*metav1.ListOptions) {
 	return func(o *metav1.ListOptions) {
 		*calls++
@@ -103,8 +103,8 @@ func selectOdd(calls *int) func(*metav1.ListOptions) {
 	}
 }
 
-// TestTweakListOptions: the selectors are part of the identity and of every request, of the reflector's look-ups too,
-// and nothing else is taken over.
+// TestTweakListOptions checks that the selectors are part of the identity and of every request, including the
+// reflector's look-ups, and that all other options are ignored.
 func TestTweakListOptions(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestTweakListOptions(t *testing.T) {
 				}
 			}
 			wanted, n := 2, s.Counts(pods)
-			if fl.name == "typed" { // which compares by metadata, in place of look-ups
+			if fl.name == "typed" { // it compares by metadata instead of look-ups
 				wanted = 0
 			}
 			if lookups != wanted || n.Compares != 1-wanted/2 || n.Lists != 0 {
@@ -165,7 +165,7 @@ func TestTweakListOptions(t *testing.T) {
 	}
 }
 
-// TestBadSelector is an error that names it.
+// TestBadSelector checks that the error for an invalid selector names it.
 func TestBadSelector(t *testing.T) {
 	for name, tweak := range map[string]func(*metav1.ListOptions){
 		"label selector": func(o *metav1.ListOptions) { o.LabelSelector = "=,=" },

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/informer/factory"
 )
 
-// TestTypesThatWereNotGivenAreLoggedOnce: a type that somebody forgot to list is in memory, and listed at each start
-// (issue 16, B7).
+// TestTypesThatWereNotGivenAreLoggedOnce checks that one log line names a type that was not listed, whose objects are
+// in memory and listed at each start (issue 16, B7).
 func TestTypesThatWereNotGivenAreLoggedOnce(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string

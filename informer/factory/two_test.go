@@ -11,8 +11,8 @@ import (
 )
 
 // TestTwoFactoriesOneStore checks that the factories of two components of a program, such as the sources of
-// external-dns, share what both watch: one list and one watch, handlers and listers of their own. The second goes on
-// when the first has been shut down. Issue 38.
+// external-dns, share the informer of a common resource: one list and one watch, but separate handlers and listers. The
+// second continues when the first has been shut down. Issue 38.
 func TestTwoFactoriesOneStore(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {

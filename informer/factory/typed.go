@@ -23,11 +23,11 @@ import (
 
 // NewSharedInformerFactory returns client-go's factory, with Larder's informers for the listed types. types are example
 // objects such as &corev1.Pod{}. The informers of all other types are client-go's, which is logged once when they
-// start. All options but Informer hold for both.
+// start. All options except Informer apply to both kinds of informers.
 //
-// It fails if there is no type, a type is listed twice, client-go has no typed informer for it, an option is missing or
-// cannot hold for all informers, a selector does not parse, or a collection cannot be opened. If it fails, nothing is
-// left open.
+// It fails if no type is listed, a type is listed twice, client-go has no typed informer for it, an option is missing
+// or cannot hold for all informers, a selector does not parse, or a collection cannot be opened. If it fails, nothing
+// is left open.
 func NewSharedInformerFactory(
 	client kubernetes.Interface, defaultResync time.Duration, o Options, types ...runtime.Object,
 ) (informers.SharedInformerFactory, error) {
@@ -55,18 +55,18 @@ func NewSharedInformerFactory(
 type sharedInformerFactory struct {
 	informers.SharedInformerFactory
 	ours   []*informer.Informer
-	types  []reflect.Type // of ours, in the same order
-	logger *logr.Logger   // nil for klog's
+	types  []reflect.Type // types of ours, in the same order
+	logger *logr.Logger   // nil: klog's logger
 
-	unstarted sync.Once // until it is logged that types were not started
+	unstarted sync.Once // done once the types that were not started are logged
 
 	mu sync.Mutex
-	// known has the types of ours, and those whose informers are client-go's and have been logged; guarded by mu.
+	// known has the types of ours, and the logged types with client-go's informers; guarded by mu.
 	known map[reflect.Type]bool
 }
 
-// register makes the informer of r and registers it by InformerFor, so that the factory makes none of its own. The
-// factory passes the resync period of the type, and sets the transform.
+// register makes the informer of r and registers it by InformerFor, so that the factory uses it. The factory passes the
+// resync period of the type, and sets the transform.
 func (f *sharedInformerFactory) register(m maker, r resource) error {
 	var failed error
 	f.InformerFor(r.example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
@@ -81,7 +81,7 @@ func (f *sharedInformerFactory) register(m maker, r resource) error {
 		if err == nil {
 			inf, err = informer.New(lw, r.example, each)
 		}
-		if err == nil && m.o.Transform != nil { // client-go's factory sets it, too, and ignores the error
+		if err == nil && m.o.Transform != nil { // client-go's factory sets it too, and ignores the error
 			if err = inf.SetTransform(m.o.Transform); err != nil {
 				err = errors.Join(err, inf.Close())
 			}
@@ -97,18 +97,18 @@ func (f *sharedInformerFactory) register(m maker, r resource) error {
 	return failed
 }
 
-// Start is client-go's; it logs once which of the started informers are client-go's.
+// Start starts the informers as in client-go. It logs once which started informers are client-go's.
 func (f *sharedInformerFactory) Start(stop <-chan struct{}) {
 	f.StartWithContext(wait.ContextForChannel(stop))
 }
 
-// StartWithContext is client-go's; it logs once which of the started informers are client-go's.
+// StartWithContext starts the informers as in client-go. It logs once which started informers are client-go's.
 func (f *sharedInformerFactory) StartWithContext(ctx context.Context) {
 	f.SharedInformerFactory.StartWithContext(ctx)
 	f.logStock(klog.FromContext(ctx))
 }
 
-// logStock logs each type that was started as client-go's informer and has not been logged.
+// logStock logs each type that was started with client-go's informer and has not been logged yet.
 func (f *sharedInformerFactory) logStock(logger klog.Logger) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,7 @@ func (f *sharedInformerFactory) logStock(logger klog.Logger) {
 // started returns the types that have been started.
 func (f *sharedInformerFactory) started() map[reflect.Type]bool {
 	ended, cancel := context.WithCancel(context.Background())
-	cancel() // so that it does not wait
+	cancel() // so that the call does not wait
 	return f.SharedInformerFactory.WaitForCacheSyncWithContext(ended).Synced
 }
 
@@ -156,19 +156,19 @@ func logUnstarted(logger *logr.Logger, once *sync.Once, types []string) {
 	})
 }
 
-// WaitForCacheSync is client-go's; it logs once which types were not started.
+// WaitForCacheSync waits as in client-go. It logs once which types were not started.
 func (f *sharedInformerFactory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	f.logUnstarted()
 	return f.SharedInformerFactory.WaitForCacheSync(stop)
 }
 
-// WaitForCacheSyncWithContext is client-go's; it logs once which types were not started.
+// WaitForCacheSyncWithContext waits as in client-go. It logs once which types were not started.
 func (f *sharedInformerFactory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	f.logUnstarted()
 	return f.SharedInformerFactory.WaitForCacheSyncWithContext(ctx)
 }
 
-// Shutdown is client-go's; then it gives back what was never started.
+// Shutdown waits for the started informers as in client-go, and closes the informers that were never started.
 func (f *sharedInformerFactory) Shutdown() {
 	f.logUnstarted()
 	f.SharedInformerFactory.Shutdown()
@@ -177,7 +177,7 @@ func (f *sharedInformerFactory) Shutdown() {
 	}
 }
 
-// closeAll gives back those informers that were never started.
+// closeAll closes the informers. Close does nothing if an informer was started.
 func closeAll(all []*informer.Informer) error {
 	var errs []error
 	for _, inf := range all {

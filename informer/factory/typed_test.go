@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestTypedIsOurs: for a listed type every way into the factory leads to our informer, also one that is used by
-// InformerFor only; for others to client-go's.
+// TestTypedIsOurs checks that every method of the factory returns our informer for a listed type, also if the type is
+// used by InformerFor only, and client-go's informer for other types.
 func TestTypedIsOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t, pod("a", "1", "x"), pod("b", "1", "x"))
@@ -69,7 +69,8 @@ func TestTypedIsOurs(t *testing.T) {
 	})
 }
 
-// TestTransform is applied before storage, by each factory, and its version is stored.
+// TestTransform checks that each factory applies the transform before it stores objects, and stores the transform's
+// version.
 func TestTransform(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -121,7 +122,7 @@ func TestTransformNeedsVersion(t *testing.T) {
 		return NewInformer(k.CoreV1().RESTClient(), pods, &corev1.Pod{}, informer.Options{Store: st})
 	})
 	generated.StartWithContext(t.Context())
-	generated.Shutdown() // its run has ended
+	generated.Shutdown() // also ends the run of inf
 	if i, err := informer.Of(inf); err != nil || !errors.Is(i.Status().Err, informer.ErrTransformVersion) {
 		t.Errorf("generated: %v", err)
 	}
@@ -134,7 +135,7 @@ func TestTransformNeedsVersion(t *testing.T) {
 	}
 }
 
-// TestSecrets are not stored unless that is asked for, and served all the same.
+// TestSecrets checks that Secrets are served, and are not stored unless PersistSecrets is set.
 func TestSecrets(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(secrets, &corev1.Secret{ObjectMeta: metaOf("a", "1", "x")}))
@@ -158,7 +159,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestIndexers: an index by namespace is added to the caller's own, which stay as they are.
+// TestIndexers checks that an index by namespace is added to a copy of the caller's indexers.
 func TestIndexers(t *testing.T) {
 	c := fakeClients(t)
 	own := func(any) ([]string, error) { return []string{"own"}, nil }

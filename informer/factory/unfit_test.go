@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestMetadataThatDoNotFit cites kubernetes#91582 and issue 38: an aggregated API sends an object whose metadata do not
-// fit ObjectMeta, as the first of its list. Before, the probe by metadata failed for ever: a lost connection was the
-// last thing that the informer saw, and a restart did not sync.
+// TestMetadataThatDoNotFit cites kubernetes#91582 and issue 38: the first listed object of an aggregated API has
+// metadata that do not fit ObjectMeta. Before, the probe by metadata failed for ever: after a lost connection the
+// informer received nothing more, and a restart did not sync.
 func TestMetadataThatDoNotFit(t *testing.T) {
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	widget := func(name, value string, more map[string]any) *unstructured.Unstructured {
@@ -40,7 +40,7 @@ func TestMetadataThatDoNotFit(t *testing.T) {
 				must(t, s.Load(widgets, widget("0", "x", metadata), widget("1", "x", nil), widget("2", "x", nil)))
 				want := []string{"a/0=x", "a/1=4", "a/2=x"}
 				if fl.name == "metadata" {
-					want = want[1:] // left out, as it cannot be decoded
+					want = want[1:] // not stored, since it cannot be decoded
 				}
 				dir := t.TempDir()
 				change := func(value string) {
@@ -79,7 +79,7 @@ func TestMetadataThatDoNotFit(t *testing.T) {
 	}
 }
 
-// waitFor waits until the handler's calls have an object in that state, such as a/1=x.
+// waitFor waits until a call of the handler has an object in the given state, such as a/1=x.
 func waitFor(t *testing.T, h *recorder, object string) {
 	t.Helper()
 	ctx := testContext(t)

@@ -23,15 +23,15 @@ import (
 
 var errShutDown = errors.New("the informer factory has been shut down; make another")
 
-// untypedFactory is the dynamic and the metadata factory: their methods are the same.
+// untypedFactory is the dynamic or the metadata factory.
 type untypedFactory struct {
 	maker
 	err    error // why it cannot make informers
 	resync time.Duration
 	form   form
 
-	wg        sync.WaitGroup // of the informers that run
-	unstarted sync.Once      // until it is logged that types were not started
+	wg        sync.WaitGroup // of the running informers
+	unstarted sync.Once      // done once the types that were not started are logged
 
 	mu           sync.Mutex
 	informers    map[schema.GroupVersionResource]*untypedInformer // guarded by mu
@@ -42,7 +42,7 @@ type untypedFactory struct {
 type form struct {
 	err       error // why it cannot make informers
 	example   func() runtime.Object
-	codec     codec.Codec // nil for that of the example
+	codec     codec.Codec // nil: the default codec for example
 	listWatch func(id entry.Identity) cache.ListerWatcher
 	lister    func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister
 	clusterID func(context.Context) (string, error)
@@ -71,7 +71,7 @@ func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.
 	}
 	inf, err := f.newInformerLocked(gvr)
 	if err != nil {
-		// It is started and waited for like any other, so that WaitForCacheSync does not succeed.
+		// It is in the map like any other, so that WaitForCacheSync does not succeed.
 		err = fmt.Errorf("informer factory, %s: %w", gvr.GroupResource(), err)
 		inf = &untypedInformer{informer: informer.Refused(f.form.example(), err), lister: refusedLister{err}}
 	}
@@ -117,8 +117,8 @@ func (f *untypedFactory) Start(stopCh <-chan struct{}) {
 	}
 }
 
-// WaitForCacheSync waits until all started informers have synced, or stopCh is closed, and returns which have synced.
-// It logs once which resources were not started.
+// WaitForCacheSync waits until all started informers have synced or stopCh is closed, and returns which have synced. It
+// logs once which resources were not started.
 func (f *untypedFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.GroupVersionResource]bool {
 	f.logUnstarted()
 	started := f.started()
@@ -160,15 +160,15 @@ func (f *untypedFactory) started() map[schema.GroupVersionResource]cache.SharedI
 	return started
 }
 
-// Shutdown waits until the informers have ended, which their channels or contexts make them do, and closes those that
-// were never started. No informer can be started after it.
+// Shutdown waits until the started informers have ended, which requires the end of their channels or contexts. Then it
+// closes the informers that were never started. No informer can be started after it.
 func (f *untypedFactory) Shutdown() {
 	f.logUnstarted()
 	f.mu.Lock()
 	f.shuttingDown = true
 	var ours []*informer.Informer
 	for _, inf := range f.informers {
-		if i, err := informer.Of(inf.informer); err == nil { // it was not refused
+		if i, err := informer.Of(inf.informer); err == nil { // skips refused informers
 			ours = append(ours, i)
 		}
 	}

@@ -19,7 +19,7 @@ func (i *untypedInformer) Informer() cache.SharedIndexInformer { return i.inform
 // Lister returns a lister of the informer's objects.
 func (i *untypedInformer) Lister() cache.GenericLister { return i.lister }
 
-// refusedLister fails with the reason. A lister on the indexer of a refused informer would return an empty result.
+// refusedLister fails with the reason. The lister of a refused informer's indexer would return an empty result instead.
 type refusedLister struct{ err error }
 
 func (l refusedLister) List(labels.Selector) ([]runtime.Object, error)  { return nil, l.err }

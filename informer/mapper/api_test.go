@@ -21,17 +21,17 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// api is an API server's discovery without a socket.
+// api is an http.RoundTripper that answers discovery requests like an API server.
 type api struct {
 	mu       sync.Mutex
-	groups   []apidiscoveryv2.APIGroupDiscovery // guarded by mu, like all below
-	err      error                              // of the transport
-	junk     string                             // answered in place of discovery
+	groups   []apidiscoveryv2.APIGroupDiscovery // guarded by mu, like all fields below
+	err      error                              // returned to every request
+	junk     string                             // body of every answer instead of the discovery
 	hangs    bool
 	requests int
 }
 
-// newAPI has pods and nodes, and deployments in two versions.
+// newAPI returns an api that serves pods, nodes, and deployments in two versions.
 func newAPI() *api {
 	a := &api{}
 	a.set("", "v1", "Pod", "pods", apidiscoveryv2.ScopeNamespace)
@@ -41,7 +41,7 @@ func newAPI() *api {
 	return a
 }
 
-// set adds a resource, with a subresource.
+// set adds a resource that has one subresource.
 func (a *api) set(groupName, versionName, kind, plural string, scope apidiscoveryv2.ResourceScope) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +71,7 @@ func (a *api) versionLocked(groupName, versionName string) *apidiscoveryv2.APIVe
 	return a.versionLocked(groupName, versionName)
 }
 
-// fresh says whether a group-version's own server answers.
+// fresh sets the freshness of a group-version: an aggregated API that does not answer is stale.
 func (a *api) fresh(groupName, versionName string, fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,7 +82,7 @@ func (a *api) fresh(groupName, versionName string, fresh bool) {
 	}
 }
 
-// change changes what follows mu in api.
+// change calls fn with mu held.
 func (a *api) change(fn func(a *api)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,7 +95,7 @@ func (a *api) asked() int {
 	return a.requests
 }
 
-// RoundTrip answers /api and /apis as servers from 1.26 on do.
+// RoundTrip answers /api and /apis in the aggregated form of Kubernetes 1.26 and later.
 func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	a.requests++
@@ -125,18 +125,18 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, err
 }
 
-// life is a process with a mapper.
+// life is one process of a program: an open store and a mapper.
 type life struct {
 	*Mapper
 	t  *testing.T
 	st *store.Store
-	// written is store.Written of the open store.
+	// written is store.Written as of the last check.
 	written int64
-	// stop ends Run.
+	// stop cancels Run and waits for it.
 	stop func()
 }
 
-// begin opens the store in path and makes a mapper, which runs if run is set.
+// begin opens the store in path and makes a mapper. It starts Run if run is true.
 func begin(t *testing.T, a *api, path string, run bool) *life {
 	t.Helper()
 	quiet := logr.Discard()
@@ -185,7 +185,7 @@ func (l *life) end() {
 	}
 }
 
-// scope returns what RESTMapping says of a kind.
+// scope returns the resource and the scope that RESTMapping returns for a kind.
 func (l *life) scope(group, kind string, versions ...string) (string, error) {
 	mapping, err := l.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, versions...)
 	if err != nil {
@@ -194,7 +194,7 @@ func (l *life) scope(group, kind string, versions ...string) (string, error) {
 	return mapping.Resource.String() + " " + string(mapping.Scope.Name()), nil
 }
 
-// has fails the test unless the kind is known, of that resource and scope.
+// has fails the test unless scope returns want.
 func (l *life) has(group, kind, want string, versions ...string) {
 	l.t.Helper()
 	if got, err := l.scope(group, kind, versions...); err != nil || got != want {

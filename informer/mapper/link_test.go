@@ -12,7 +12,7 @@ import (
 
 func quiet(error) {}
 
-// TestAsksInTurn: while others connect the server is not asked, and what a miss asks does not wait.
+// TestAsksInTurn checks that Run sends no request while all slots of the limiter are in use, and returns its slot.
 func TestAsksInTurn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -36,14 +36,15 @@ func TestAsksInTurn(t *testing.T) {
 		if n := a.asked(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
-		if _, err := l.st.Limiter().Connect(t.Context(), false, quiet); err != nil { // the turn is given back
+		if _, err := l.st.Limiter().Connect(t.Context(), false, quiet); err != nil { // Run has returned its slot
 			t.Error(err)
 		}
 		l.end()
 	})
 }
 
-// TestMissNeedsNoTurn: the caller waits, and may be what the others wait for.
+// TestMissNeedsNoTurn checks that a miss sends its request although all slots of the limiter are in use. A caller waits
+// for the miss, and the holders of the slots may wait for that caller.
 func TestMissNeedsNoTurn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -58,7 +59,7 @@ func TestMissNeedsNoTurn(t *testing.T) {
 		l.run()
 		synctest.Wait()
 		l.has("", "Pod", podsAre)
-		l.stop() // nobody has given it a turn
+		l.stop() // Run never got a slot
 		if n := a.asked(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
@@ -66,8 +67,8 @@ func TestMissNeedsNoTurn(t *testing.T) {
 	})
 }
 
-// TestOneTries: while the link is down for all, Run is one of those that try in turn; and it goes on at once when any
-// of them has been answered.
+// TestOneTries checks that Run takes turns with other clients of the limiter while the server is unreachable, and that
+// it sends its request as soon as any of them has been answered.
 func TestOneTries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -76,7 +77,7 @@ func TestOneTries(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		others := 0
-		go func() { // an informer, say
+		go func() { // another client, such as an informer
 			defer close(ended)
 			for {
 				slot, err := l.st.Limiter().Connect(ctx, false, quiet)
@@ -92,7 +93,7 @@ func TestOneTries(t *testing.T) {
 		cancel()
 		<-ended
 		ours := a.asked()
-		// Alone each of them tries every 15 s in the mean, which is 120 times.
+		// Each of them alone tries every 15 seconds on average, 120 times in all.
 		if tries := ours + others; tries > 180 || ours < 20 || others < 20 {
 			t.Errorf("%d tries, and %d of others", ours, others)
 		}
@@ -106,7 +107,7 @@ func TestOneTries(t *testing.T) {
 	})
 }
 
-// TestAFleetComesBack: the Runs of many processes do not ask at once when their server is there again.
+// TestAFleetComesBack checks that the Runs of many processes spread their requests when the server is back.
 func TestAFleetComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const fleet = 40
@@ -124,7 +125,7 @@ func TestAFleetComesBack(t *testing.T) {
 			n := a.asked()
 			most, before = max(most, n-before), n
 		}
-		if most > fleet*2/3 || before != 2*fleet { // a process that is answered makes two requests
+		if most > fleet*2/3 || before != 2*fleet { // each process makes two requests
 			t.Errorf("%d requests in a second, %d in all", most, before)
 		}
 		for _, l := range all {
@@ -133,14 +134,14 @@ func TestAFleetComesBack(t *testing.T) {
 	})
 }
 
-// TestAnAnswerIsHeard: what the server says to the mapper ends the wait of the others, if it is the server that says
-// it.
+// TestAnAnswerIsHeard checks that an answer to the mapper ends the back-off of the limiter's other clients, and that a
+// misses' failed requests do not.
 func TestAnAnswerIsHeard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
 		a.change(func(a *api) { a.err = errDown })
 		l := begin(t, a, storePath(t), true)
-		for range 3 { // misses report no failure: they have no turn
+		for range 3 { // a miss does not report its failure, since it has no slot
 			if _, err := l.scope("", "Pod"); !errors.Is(err, ErrUnreachable) {
 				t.Error(err)
 			}

@@ -28,27 +28,27 @@ type Mapper struct {
 	store   *store.Store     // nil: discovery is not stored
 	limiter *limiter.Limiter // limiter of the store's informers; nil without a store
 
-	// known is the current discovery. It is immutable; the caller that has asked the server replaces it.
+	// known is the current discovery, never nil. A *known is immutable: the caller that received a new answer swaps it.
 	known atomic.Pointer[known]
-	// turn holds a token while a caller asks the server; news holds one when known has changed.
+	// turn holds a token while a caller asks the server. news holds a token when known has changed.
 	turn, news chan struct{}
 
 	mu       sync.Mutex
 	failures int             // guarded by mu; number of failed requests in a row
 	until    time.Time       // guarded by mu; until then misses fail at once
 	askErr   error           // guarded by mu; error of the last request; nil if the server answered
-	stored   facts.Discovery // guarded by mu; what the store has
+	stored   facts.Discovery // guarded by mu; the discovery in the store
 	keepErr  error           // guarded by mu; why known is not stored; nil if it is
 }
 
 var _ meta.RESTMapper = &Mapper{}
 
-// known is the server's discovery at one time.
+// known is the discovery that the server returned at one time.
 type known struct {
 	facts.Discovery
 	mapper meta.RESTMapper
-	asked  time.Time // when the request began; zero if another process made it
-	// failed has the group-versions whose own server did not answer.
+	asked  time.Time // when the request began; zero if an earlier process made it
+	// failed maps the group-versions whose own server did not answer to the error.
 	failed map[schema.GroupVersion]error
 }
 
@@ -63,7 +63,7 @@ type Status struct {
 }
 
 // New returns a RESTMapper that answers from the discovery in st. It sends no request. If st is nil, discovery is not
-// stored; if client is nil, one is made from config. It fails if st is closed, or config is wrong.
+// stored. If client is nil, one is made from config. New fails if st is closed or config is invalid.
 func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, error) {
 	if client == nil {
 		made, err := rest.HTTPClientFor(config)
@@ -95,7 +95,7 @@ func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, er
 	return m, nil
 }
 
-// know makes k what is known.
+// know makes k the current discovery.
 func (m *Mapper) know(k *known) {
 	k.mapper = restmapper.NewDiscoveryRESTMapper(k.Groups)
 	m.known.Store(k)
@@ -111,7 +111,8 @@ func (m *Mapper) Status() Status {
 	}
 }
 
-// ask answers a query about a group from the known discovery, and asks the server on a miss.
+// ask answers a query about a group from the known discovery. If it has no match, ask fetches discovery anew and
+// repeats the query.
 func ask[Q, T any](m *Mapper, group string, q Q, query func(meta.RESTMapper, Q) (T, error)) (T, error) {
 	answer, err := query(m.known.Load().mapper, q)
 	if !meta.IsNoMatchError(err) {
@@ -128,7 +129,8 @@ func ask[Q, T any](m *Mapper, group string, q Q, query func(meta.RESTMapper, Q) 
 	return answer, err
 }
 
-// failure returns an error if a group-version of the group is in failed: a miss may then be wrong.
+// failure returns an error if discovery of one of the group's versions failed: the group may then have kinds that k
+// lacks.
 func (k *known) failure(group string) error {
 	for gv, err := range k.failed {
 		if gv.Group == group {
@@ -138,45 +140,45 @@ func (k *known) failure(group string) error {
 	return nil
 }
 
-// KindFor is meta.RESTMapper's.
+// KindFor implements meta.RESTMapper.
 func (m *Mapper) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	return ask(m, r.Group, r, meta.RESTMapper.KindFor)
 }
 
-// KindsFor is meta.RESTMapper's.
+// KindsFor implements meta.RESTMapper.
 func (m *Mapper) KindsFor(r schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
 	return ask(m, r.Group, r, meta.RESTMapper.KindsFor)
 }
 
-// ResourceFor is meta.RESTMapper's.
+// ResourceFor implements meta.RESTMapper.
 func (m *Mapper) ResourceFor(r schema.GroupVersionResource) (schema.GroupVersionResource, error) {
 	return ask(m, r.Group, r, meta.RESTMapper.ResourceFor)
 }
 
-// ResourcesFor is meta.RESTMapper's.
+// ResourcesFor implements meta.RESTMapper.
 func (m *Mapper) ResourcesFor(r schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
 	return ask(m, r.Group, r, meta.RESTMapper.ResourcesFor)
 }
 
-// RESTMapping is meta.RESTMapper's.
+// RESTMapping implements meta.RESTMapper.
 func (m *Mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	return ask(m, gk.Group, gk, func(k meta.RESTMapper, gk schema.GroupKind) (*meta.RESTMapping, error) {
 		return k.RESTMapping(gk, versions...)
 	})
 }
 
-// RESTMappings is meta.RESTMapper's.
+// RESTMappings implements meta.RESTMapper.
 func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
 	return ask(m, gk.Group, gk, func(k meta.RESTMapper, gk schema.GroupKind) ([]*meta.RESTMapping, error) {
 		return k.RESTMappings(gk, versions...)
 	})
 }
 
-// ResourceSingularizer is meta.RESTMapper's.
+// ResourceSingularizer implements meta.RESTMapper.
 func (m *Mapper) ResourceSingularizer(resource string) (string, error) {
 	singular, err := ask(m, "", resource, func(k meta.RESTMapper, resource string) (string, error) {
 		singular, err := k.ResourceSingularizer(resource)
-		if singular == "" && err == nil { // the answer of a mapper without any resources
+		if singular == "" && err == nil { // a mapper without any resources returns this
 			err = &meta.NoResourceMatchError{PartialResource: schema.GroupVersionResource{Resource: resource}}
 		}
 		return singular, err

@@ -21,8 +21,8 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// TestOffline: what one process was told the next one knows, without a request. What it does not know is not said to be
-// missing.
+// TestOffline checks that a process answers from the discovery that an earlier process stored, without a request, and
+// that an unknown kind is ErrUnreachable, not a no-match error.
 func TestOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -77,7 +77,7 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// TestNothingKnown: the first process of all, without a server.
+// TestNothingKnown checks a mapper without any stored discovery while the server is unreachable.
 func TestNothingKnown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -107,7 +107,7 @@ func TestNothingKnown(t *testing.T) {
 	})
 }
 
-// TestQueries: each method, of what is known, of what the server is asked for, and of what it does not have.
+// TestQueries checks each method with known resources, with resources that a miss finds, and with missing ones.
 func TestQueries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
@@ -166,10 +166,10 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestHangingServer: callers who miss wait together, for a bounded time; nobody else waits, and the next caller does
-// not either.
+// TestHangingServer checks that callers that miss wait together for missWait, that hits do not wait, and that the next
+// miss fails at once.
 func TestHangingServer(t *testing.T) {
-	for _, running := range []bool{false, true} { // is it Run that has asked, which is patient?
+	for _, running := range []bool{false, true} { // whether Run, which waits for longer, has sent the request
 		bubble(t, func(t *testing.T) {
 			a, path := newAPI(), storePath(t)
 			l := begin(t, a, path, true)
@@ -208,7 +208,8 @@ func TestHangingServer(t *testing.T) {
 	}
 }
 
-// TestAskedAgain: an answer that was asked for before the kind was missed may be older than the kind.
+// TestAskedAgain checks that a miss does not use the answer to a request that began before the miss: it may be older
+// than the kind.
 func TestAskedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -223,7 +224,7 @@ func TestAskedAgain(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(1500 * time.Millisecond) // the server has read what it will answer to the second request
+		time.Sleep(1500 * time.Millisecond) // the server has read its state for the second request
 		a.set("example.org", "v1", "Widget", "widgets", apidiscoveryv2.ScopeNamespace)
 		callers.Go(func() {
 			if _, err := m.KindFor(schema.GroupVersionResource{Group: "example.org", Resource: "widgets"}); err != nil {
@@ -234,7 +235,7 @@ func TestAskedAgain(t *testing.T) {
 	})
 }
 
-// slowly is an API server over a slow link.
+// slowly delays each answer of an api by a second.
 type slowly struct{ *api }
 
 func (s *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -243,8 +244,8 @@ func (s *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestFailedGroupVersion: an aggregated API that is down keeps what was known of it, and what was not is not said to be
-// missing.
+// TestFailedGroupVersion checks that the known resources of an aggregated API that is down are kept, and that an
+// unknown kind in its group is ErrUnreachable.
 func TestFailedGroupVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -258,7 +259,7 @@ func TestFailedGroupVersion(t *testing.T) {
 		a.fresh("metrics.k8s.io", "v1beta1", false)
 		a.fresh("apps", "v1", false)
 		a.change(func(a *api) { a.groups = a.groups[:len(a.groups)-1] })
-		for range 2 { // the second reads what the first has stored
+		for range 2 { // the second process reads the discovery that the first has stored
 			l = begin(t, a, path, true)
 			synctest.Wait()
 			l.has("metrics.k8s.io", "PodMetrics", metricsAre)
@@ -282,7 +283,7 @@ func TestFailedGroupVersion(t *testing.T) {
 	})
 }
 
-// TestClosedStore: there is no answer to make up.
+// TestClosedStore checks that New fails if the store is closed.
 func TestClosedStore(t *testing.T) {
 	st, err := store.Open(storePath(t), store.Options{})
 	if err != nil {

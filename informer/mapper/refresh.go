@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// missWait is how long a miss waits for the server: callers may hold locks that readers of other kinds need. coldWait
-	// is how long it waits if there is no discovery at all, so that nothing can be read; it is client-go's time-out for a
-	// discovery request.
+	// missWait bounds how long a miss waits for the server. It is short because callers may hold locks that readers of
+	// other kinds need. coldWait replaces it while no discovery is known, when no kind can be read at all. It is
+	// client-go's timeout of a discovery request.
 	missWait = 10 * time.Second
 	coldWait = 32 * time.Second
-	// runWait is how long Run waits for an answer: a few hundred KB over a modem. Nobody waits for Run.
+	// runWait bounds how long Run waits for an answer. It allows for a few hundred KB over a modem; no caller waits for
+	// Run.
 	runWait = 2 * time.Minute
 )
 
-// miss asks the server because what is known lacks a kind or resource.
+// miss asks the server because the known discovery lacks a kind or resource.
 func (m *Mapper) miss() (*known, error) {
 	wait := missWait
 	if m.known.Load().Fetched.IsZero() {
@@ -34,8 +35,8 @@ func (m *Mapper) miss() (*known, error) {
 	return m.learn(ctx)
 }
 
-// learn returns the server's answer to a request that began after this call. One caller asks at a time, and those who
-// have waited for the turn share the answer to the first request among them. It fails if ctx ends, and at once during
+// learn returns the server's answer to a request that began after this call. Only one caller sends a request at a time.
+// The callers that waited meanwhile share the answer to the next request. learn fails if ctx ends, and at once during
 // the back-off.
 func (m *Mapper) learn(ctx context.Context) (*known, error) {
 	called := time.Now()
@@ -69,7 +70,7 @@ func (m *Mapper) learn(ctx context.Context) (*known, error) {
 	return k, nil
 }
 
-// backedOff returns the error of the last request while the back-off lasts.
+// backedOff returns the error of the last request until the back-off ends, and nil after that.
 func (m *Mapper) backedOff() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +80,7 @@ func (m *Mapper) backedOff() error {
 	return nil
 }
 
-// learned replaces known by the server's answer.
+// learned stores the server's answer in known and ends the back-off.
 func (m *Mapper) learned(k *known) {
 	m.limiter.Heard()
 	m.know(k)
@@ -92,8 +93,8 @@ func (m *Mapper) learned(k *known) {
 	}
 }
 
-// failed sets the back-off and returns the error for the caller. Callers that give up together count as one failure,
-// and a caller whose context was canceled as none: the next one asks.
+// failed starts the back-off and returns the error for the caller. Callers that share a request and time out together
+// count as one failure. A caller whose context was canceled does not count, so the next caller sends a request.
 func (m *Mapper) failed(ctx context.Context, cause error) error {
 	if limiter.Answered(cause) {
 		m.limiter.Heard()

@@ -22,8 +22,8 @@ const (
 	lastWait = 5 * time.Second
 )
 
-// Run asks the server as soon as it can be reached, unless a miss has done so, and stores its discovery, then and after
-// each change. It returns when ctx has ended and the last discovery is stored.
+// Run asks the server once, as soon as it can be reached, unless a miss has done so. It stores the discovery then and
+// after each change. It returns when ctx has ended and the last discovery is stored.
 func (m *Mapper) Run(ctx context.Context) {
 	m.contact(ctx)
 	for ctx.Err() == nil {
@@ -34,13 +34,13 @@ func (m *Mapper) Run(ctx context.Context) {
 		case <-time.After(keepEvery):
 		}
 	}
-	// For a process that ends right after its start.
+	// A program that exits right after its start has not stored its discovery yet.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWait)
 	defer cancel()
 	m.keep(last)
 }
 
-// contact asks the server until it has answered, or ctx has ended.
+// contact asks the server until it answers or ctx ends.
 func (m *Mapper) contact(ctx context.Context) {
 	for said := false; m.sleep(ctx) && !m.answered(); {
 		err := m.askInTurn(ctx)
@@ -55,8 +55,8 @@ func (m *Mapper) contact(ctx context.Context) {
 // answered reports whether the server has answered in this process.
 func (m *Mapper) answered() bool { return !m.known.Load().asked.IsZero() }
 
-// sleep waits until the back-off ends, the server has answered, or any client of the limiter has heard from it again.
-// It returns false if ctx has ended.
+// sleep waits until the back-off ends, or until any client of the limiter, this mapper included, has heard from the
+// server again. It returns false if ctx has ended.
 func (m *Mapper) sleep(ctx context.Context) bool {
 	m.mu.Lock()
 	wait := time.Until(m.until)
@@ -75,8 +75,8 @@ func (m *Mapper) sleep(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// askInTurn asks the server, unless a miss has done so. It waits for a slot of the limiter that the store's informers
-// share, so that only one of them tries while the link is down.
+// askInTurn asks the server, unless a miss has done so. It first waits for a slot of the limiter that the store's
+// informers share, so that only one of them tries while the server is unreachable.
 func (m *Mapper) askInTurn(ctx context.Context) error {
 	slot, err := m.limiter.Connect(ctx, false, func(error) {})
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRun: the server is asked once per process, as soon as it can be, and what it says is stored if it is news.
+// TestRun checks that Run asks the server once per process, as soon as it can be reached, and stores the answer if it
+// has changed.
 func TestRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -64,11 +65,12 @@ func TestRun(t *testing.T) {
 		if s := l.Status(); time.Since(s.AsOf) > time.Minute {
 			t.Errorf("%+v", s)
 		}
-		l.end() // while it waits to ask again
+		l.end() // while Run waits to ask again
 	})
 }
 
-// TestRunEnds while the server hangs. A caller that waits for the same answer asks for himself.
+// TestRunEnds checks that Run ends while the server hangs, and that a caller that waits for Run's request then makes
+// its own.
 func TestRunEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -90,7 +92,7 @@ func TestRunEnds(t *testing.T) {
 		if d := time.Since(start); d != 0 {
 			t.Errorf("it took %v", d)
 		}
-		l.run() // a second Run, as of a second cache, goes on where the first has ended
+		l.run() // a second Run, as of a second cache, continues
 		synctest.Wait()
 		if s := l.Status(); !s.Stored {
 			t.Errorf("%+v", s)
@@ -99,7 +101,7 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// TestShortLife: what a process has learned that ends right after its start is stored.
+// TestShortLife checks that a process that ends right after its start stores its discovery.
 func TestShortLife(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -115,7 +117,8 @@ func TestShortLife(t *testing.T) {
 	})
 }
 
-// TestFullDisk: the process knows what it was told, says why that is not stored, and stores it later.
+// TestFullDisk checks that discovery that does not fit on the disk is answered from memory, that Status reports the
+// error, and that the discovery is stored later.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -131,7 +134,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		a.change(func(a *api) { a.groups = a.groups[:2] })
 		time.Sleep(time.Minute)
-		if _, err := l.scope("example.org", "Widget"); err == nil { // a miss, which finds that discovery has become smaller
+		if _, err := l.scope("example.org", "Widget"); err == nil { // a miss; the discovery has become smaller
 			t.Error("there is no such kind")
 		}
 		synctest.Wait()
@@ -142,8 +145,8 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestDocumentIsLost: a repair of the file takes out a document that is damaged. The process that knows better stores
-// it again, without asking the server.
+// TestDocumentIsLost checks that Run stores the document again, without asking the server, after a repair of the file
+// has dropped it.
 func TestDocumentIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -162,7 +165,7 @@ func TestDocumentIsLost(t *testing.T) {
 	})
 }
 
-// TestUnusableDocument: the server is asked as if there were none, and it is written anew.
+// TestUnusableDocument checks that an unusable document is ignored: the server is asked, and the document replaced.
 func TestUnusableDocument(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, l *life, path string){
 		"damaged": func(t *testing.T, l *life, path string) {
@@ -177,14 +180,14 @@ func TestUnusableDocument(t *testing.T) {
 			}
 		},
 		"of a later version": func(t *testing.T, l *life, _ string) {
-			l.stop() // it would store what it knows
+			l.stop() // Run would store the document again
 			if err := l.st.PutDocument(t.Context(), "discovery", []byte(`{"version":3,"groups":[]}`)); err != nil {
 				t.Error(err)
 			}
 			l.end()
 		},
 		"no document": func(t *testing.T, l *life, _ string) {
-			l.stop() // it would store what it knows
+			l.stop() // Run would store the document again
 			if err := l.st.PutDocument(t.Context(), "discovery", []byte("x")); err != nil {
 				t.Error(err)
 			}

@@ -15,12 +15,12 @@ import (
 	"github.com/larder-dev/larder/informer/internal/shared"
 )
 
-// identityFor is how long an informer that has just been started reuses what another one has read of the server's
-// identity. After a lost connection it is read anew.
+// identityFor is how long newly started informers share one answer about the server's identity. An informer that has
+// lost its connection demands a newer answer.
 const identityFor = 5 * time.Second
 
-// KubeSystemUID returns a function for Options.ClusterID: the UID of the namespace kube-system, read by metadata.
-// Informers that share the function, and connect at about the same time, make one request. client is any REST client of
+// KubeSystemUID returns a function for Options.ClusterID that reads the UID of the namespace kube-system, as metadata.
+// Informers that share the function and connect within a few seconds share one request. client is any REST client of
 // the cluster, such as clientset.CoreV1().RESTClient().
 func KubeSystemUID(client rest.Interface) func(ctx context.Context) (string, error) {
 	return ClusterID(func(ctx context.Context) (string, error) {
@@ -37,8 +37,8 @@ func KubeSystemUID(client rest.Interface) func(ctx context.Context) (string, err
 
 const kubeSystem = "/api/v1/namespaces/kube-system"
 
-// ClusterID returns a function for Options.ClusterID that calls read once for all informers that share it and connect
-// at about the same time.
+// ClusterID returns a function for Options.ClusterID. Informers that share it and connect within a few seconds share
+// one call of read.
 func ClusterID(read func(ctx context.Context) (string, error)) func(ctx context.Context) (string, error) {
 	return shared.New(kubeSystem, identityFor, read).Read
 }
@@ -54,7 +54,7 @@ func getJSON(ctx context.Context, client rest.Interface, absPath, accept string,
 	return nil
 }
 
-// requestError wraps err with the request, unless err has it, and with the server's reason, if there is one.
+// requestError adds the request to err unless err names it already, and the server's reason if there is one.
 func requestError(absPath string, err error) error {
 	var sent *url.Error
 	reason := apierrors.ReasonForError(err)

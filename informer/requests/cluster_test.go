@@ -53,9 +53,9 @@ func TestKubeSystemUID(t *testing.T) {
 	}
 }
 
-// TestKubeSystemUIDOffline: the error names the request once.
+// TestKubeSystemUIDOffline checks that the error names the request once.
 func TestKubeSystemUIDOffline(t *testing.T) {
-	t.Parallel() // the client tries for ten seconds
+	t.Parallel() // the client retries for ten seconds
 	c := testClient(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	_, err := requests.KubeSystemUID(c)(t.Context())
 	if err == nil || strings.Count(err.Error(), "kube-system") != 1 || strings.Contains(err.Error(), ": :") {

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// RESTListWatch is a ListerWatcher that also tells which requests it makes. An informer makes them itself, and reads
-// the answers without decoding them (informer.Options.ClientDecodes). It also makes them for metadata
+// RESTListWatch is a ListerWatcher that also returns its requests unsent. An informer then sends them itself and reads
+// the answers without decoding them (informer.Options.ClientDecodes). It also lists metadata with them
 // (informer.Options.ListMetadata).
 type RESTListWatch struct {
 	*cache.ListWatch
@@ -23,15 +23,14 @@ type RESTListWatch struct {
 // Request returns the request for a list or, with o.Watch, for a watch.
 func (l *RESTListWatch) Request(o metav1.ListOptions) *rest.Request { return l.request(o) }
 
-// WithRequest returns lw as a ListerWatcher that makes those requests, such as Request's.
+// WithRequest returns lw as a RESTListWatch with the given request function, such as one that calls Request.
 func WithRequest(lw *cache.ListWatch, request func(o metav1.ListOptions) *rest.Request) *RESTListWatch {
 	return &RESTListWatch{lw, request}
 }
 
 // ListWatch returns a ListerWatcher for informer.New that lists the resource, namespace and selectors of id. client is
 // any REST client of the cluster whose scheme knows the objects, such as clientset.CoreV1().RESTClient() for the types
-// of client-go. Selectors in the options of a request are added to those of id, so that single objects can be looked
-// up.
+// of client-go. Selectors in a request's options are added to those of id, so that single objects can be looked up.
 func ListWatch(client cache.Getter, id entry.Identity) *RESTListWatch {
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -45,16 +44,16 @@ func ListWatch(client cache.Getter, id entry.Identity) *RESTListWatch {
 	return WithRequest(lw, func(o metav1.ListOptions) *rest.Request { return Request(client, id, o) })
 }
 
-// Client has the methods that the client of one type has in a generated clientset and in its fake, and the client of a
-// resource in client-go's dynamic and metadata clients. L is the type of its lists.
+// Client is implemented by the client of a type in a generated clientset, by its fake, and by the client of a resource
+// in client-go's dynamic and metadata clients. L is its list type.
 type Client[L runtime.Object] interface {
 	List(ctx context.Context, o metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
-// ClientListWatch returns a ListerWatcher for informer.New that uses client, such as clientset.CoreV1().Pods("shop"),
-// so that the same code runs in unit tests with a fake clientset. client must be for the resource and the namespace of
-// id; the selectors are taken from id.
+// ClientListWatch returns a ListerWatcher for informer.New that uses client, such as clientset.CoreV1().Pods("shop").
+// The same code then runs in unit tests with a fake clientset. client must be for the resource and the namespace of id;
+// the selectors are taken from id.
 func ClientListWatch[L runtime.Object](client Client[L], id entry.Identity) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -70,12 +69,12 @@ func ClientListWatch[L runtime.Object](client Client[L], id entry.Identity) *cac
 func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	o.LabelSelector = both(id.LabelSelector, o.LabelSelector)
 	o.FieldSelector = both(id.FieldSelector, o.FieldSelector)
-	o.ShardSelector = id.Shards().String() // with all digits, which API servers insist on
+	o.ShardSelector = id.Shards().String() // API servers require all digits
 	return o
 }
 
-// Request returns a request for the objects that id describes, with the options o: for a list or, with o.Watch, for a
-// watch. Selectors in o are added to those of id.
+// Request returns a list request for the objects that id describes, or a watch request with o.Watch. Selectors in o are
+// added to those of id.
 func Request(client cache.Getter, id entry.Identity, o metav1.ListOptions) *rest.Request {
 	o = selected(id, o)
 	root := []string{"/apis", id.Group, id.Version}
@@ -94,7 +93,7 @@ func Request(client cache.Getter, id entry.Identity, o metav1.ListOptions) *rest
 	return r
 }
 
-// both returns a selector of the objects that both a and b select. An empty selector selects everything.
+// both returns a selector of the objects that match both a and b. An empty selector matches everything.
 func both(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

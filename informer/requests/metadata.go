@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// ListMetadata returns a function for Options.ListMetadata that lists metadata of the objects that ListWatch lists.
+// ListMetadata returns a function for Options.ListMetadata. It lists the objects of id as metadata.
 func ListMetadata(
 	client cache.Getter, id entry.Identity,
 ) func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
@@ -24,18 +24,18 @@ func ListMetadata(
 	}
 }
 
-// ListMetadata makes the request for a list, but for metadata. It is the default of Options.ListMetadata.
+// ListMetadata lists the objects of l as metadata. It is the default of Options.ListMetadata.
 func (l *RESTListWatch) ListMetadata(
 	ctx context.Context, o metav1.ListOptions,
 ) (*metav1.PartialObjectMetadataList, error) {
 	return listMetadata(ctx, l.request(o))
 }
 
-// listMetadata makes a request for a list, but for metadata. A client's scheme need not know the type, so it does not
-// decode.
+// listMetadata sends the list request r for metadata. It decodes the answer itself, since the client's scheme may not
+// know the type.
 func listMetadata(ctx context.Context, r *rest.Request) (*metav1.PartialObjectMetadataList, error) {
 	answer := r.SetHeader("Accept", accept(asMetadataList)).Do(ctx)
-	if err := answer.Error(); err != nil { // which reads the server's status, as Raw does not
+	if err := answer.Error(); err != nil { // returns the server's Status as an error; Raw does not
 		return nil, err
 	}
 	raw, err := answer.Raw()
@@ -49,7 +49,7 @@ func listMetadata(ctx context.Context, r *rest.Request) (*metav1.PartialObjectMe
 	return list, nil
 }
 
-// accept requests an answer in that form, in protobuf if the server supports it, which takes both sides half the time
+// accept returns the Accept header for the given form. It prefers protobuf, which takes client and server half the time
 // of JSON.
 func accept(form string) string {
 	return "application/vnd.kubernetes.protobuf" + form + ",application/json" + form
@@ -60,7 +60,7 @@ const (
 	asMetadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// protobufPrefix is the start of an object in protobuf as Kubernetes sends it. An envelope with its type follows.
+// protobufPrefix begins an object in Kubernetes' protobuf encoding. A runtime.Unknown follows.
 var protobufPrefix = []byte("k8s\x00")
 
 func decodeMetadata(ctx context.Context, raw []byte) (*metav1.PartialObjectMetadataList, error) {
@@ -79,9 +79,9 @@ func decodeMetadata(ctx context.Context, raw []byte) (*metav1.PartialObjectMetad
 	return list, list.Unmarshal(envelope.Raw)
 }
 
-// looseMetadata returns a list whose items do not all fit: of each, as much as fits (see entry.ReadMetadata), without
-// those that have no metadata at all. Callers need the list's resourceVersion, and which objects are listed. An answer
-// without items is an error.
+// looseMetadata reads a list in which some items do not match the type. It reads each item as far as possible (see
+// entry.ReadMetadata) and drops items without any metadata. Callers need the list's resourceVersion and the set of
+// listed objects. An answer without items is an error.
 func looseMetadata(ctx context.Context, raw []byte) (*metav1.PartialObjectMetadataList, error) {
 	var loose struct {
 		metav1.TypeMeta `json:",inline"`

@@ -13,14 +13,14 @@ import (
 	"github.com/larder-dev/larder/informer/internal/shared"
 )
 
-// schemasFor is how long the hashes are reused, unless the caller demands later ones. An informer calls Hash's function
-// once an hour.
+// schemasFor is how long hashes are reused, unless the caller demands newer ones. An informer reads its hash once an
+// hour.
 const schemasFor = 5 * time.Minute
 
-// Schemas reads the hashes that the server's /openapi/v3 has for its group-versions, for all informers of a program:
-// the request brings those of all group-versions, some ten kilobytes, so it is made once for all that connect within
-// five minutes. Before a list by metadata an informer demands hashes that were read since it has connected: informers
-// that connect together share that request too. Make one with NewSchemas.
+// Schemas reads the hashes of the server's group-versions from /openapi/v3, for all informers of a program. One request
+// returns the hashes of all group-versions, some ten kilobytes, so informers that connect within five minutes share it.
+// Before a list by metadata an informer demands hashes that were read after it connected; informers that connect
+// together share that request too. Make one with NewSchemas.
 type Schemas struct {
 	urls *shared.Value[map[string]string]
 }
@@ -32,8 +32,8 @@ func NewSchemas(client rest.Interface) *Schemas {
 	})}
 }
 
-// Hash returns a function for Options.OpenAPIHash: the hash of a group-version. A server that does not list it gives an
-// empty one.
+// Hash returns a function for Options.OpenAPIHash that returns the hash of gv. The hash is empty if the server does not
+// list gv.
 func (s *Schemas) Hash(gv schema.GroupVersion) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		urls, err := s.urls.Read(ctx)
@@ -44,9 +44,8 @@ func (s *Schemas) Hash(gv schema.GroupVersion) func(ctx context.Context) (string
 	}
 }
 
-// OpenAPIHash returns a function for Options.OpenAPIHash: the hash that the server's /openapi/v3 has for a
-// group-version, read anew with each call. A server that does not list it gives an empty one. Programs with more than
-// one informer use Schemas.
+// OpenAPIHash returns a function for Options.OpenAPIHash that reads the hash of gv from the server's /openapi/v3 with
+// each call. The hash is empty if the server does not list gv. Programs with more than one informer use Schemas.
 func OpenAPIHash(client rest.Interface, gv schema.GroupVersion) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		urls, err := readSchemas(ctx, client)
@@ -59,7 +58,7 @@ func OpenAPIHash(client rest.Interface, gv schema.GroupVersion) func(ctx context
 
 const openAPIPath = "/openapi/v3"
 
-// readSchemas returns the URLs of the group-versions' schemas, which have the hash in their query.
+// readSchemas returns the schema URL of each group-version. Its query contains the hash.
 func readSchemas(ctx context.Context, client rest.Interface) (map[string]string, error) {
 	var index struct {
 		Paths map[string]struct {

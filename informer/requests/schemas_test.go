@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// TestSchemasReadOnce: all that ask together, and soon after, are served by one request; each gets the hash of its own
-// group-version.
+// TestSchemasReadOnce checks that concurrent callers, and callers soon after them, share one request, and that each
+// gets the hash of its own group-version.
 func TestSchemasReadOnce(t *testing.T) {
 	synctest.Test(t, testSchemasReadOnce)
 }
@@ -56,8 +56,8 @@ func testSchemasReadOnce(t *testing.T) {
 	}
 }
 
-// TestSchemasReadSince checks that callers that demand an answer from after they have connected share one, and that it
-// serves those that demand none.
+// TestSchemasReadSince checks that callers that demand hashes newer than their connection share one request, whose
+// answer then serves callers without that demand.
 func TestSchemasReadSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -93,7 +93,7 @@ func TestSchemasReadSince(t *testing.T) {
 	})
 }
 
-// TestSchemasRefused: an answer that says no is everybody's, an error of the connection is not.
+// TestSchemasRefused checks that a refusal by the server is shared by all callers, and that a connection error is not.
 func TestSchemasRefused(t *testing.T) {
 	var asked atomic.Int32
 	status := atomic.Int32{}
@@ -117,7 +117,7 @@ func TestSchemasRefused(t *testing.T) {
 	}
 }
 
-// TestSchemasHang: who waits for a request of another that does not return gives up in time.
+// TestSchemasHang checks that a caller that waits for another caller's request ends with its own context.
 func TestSchemasHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer, hash := make(chan struct{}), make(chan error, 1)
@@ -142,7 +142,7 @@ func TestSchemasHang(t *testing.T) {
 	})
 }
 
-// clientOf returns a client whose requests fn answers, without a connection: in a bubble too.
+// clientOf returns a client whose requests are answered by fn without a connection, so that it works with synctest.
 func clientOf(t *testing.T, fn http.HandlerFunc) rest.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://server"},

@@ -12,8 +12,9 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// TestSharedIdentity checks that informers which connect together make one request for the cluster's id, that one which
-// has lost its connection does not take an answer from before, and that a while later the id is read anew (issue 38).
+// TestSharedIdentity checks that informers that connect together share one request for the cluster's id, that an
+// informer that has lost its connection does not use an earlier answer, and that the id is read anew a while later
+// (issue 38).
 func TestSharedIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32

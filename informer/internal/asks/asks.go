@@ -13,17 +13,17 @@ type Asks struct {
 	interrupt func()
 }
 
-// Ask is the set of pending requests: those that the loop has not taken yet.
+// Ask is a set of requests that the loop has not taken yet.
 type Ask struct {
-	// Resync requests that the stored objects be sent to the handlers that are resyncing.
+	// Resync requests that the stored objects be sent to the resyncing handlers.
 	Resync bool
-	// Unreadable requests a list that rewrites every body: it is the error of a stored body that cannot be read. nil if
-	// there is no such request.
+	// Unreadable, if not nil, requests a list that rewrites every body. It is the error of a stored body that cannot be
+	// read.
 	Unreadable error
-	// Looked requests a repair of the store, which has failed or is being closed. The loop closes it once the store works
-	// again. nil if there is no such request.
+	// Looked, if not nil, requests a repair of the store, which has failed or is being closed. The loop closes the
+	// channel once the store works again.
 	Looked chan struct{}
-	// Saved counts the first lists that have been committed since the last Take.
+	// Saved is the number of first lists that have been committed since the last Take.
 	Saved int
 }
 
@@ -40,7 +40,7 @@ func (a *Asks) add(fn func(*Ask)) {
 	}
 }
 
-// ToResync asks for a resync.
+// ToResync requests a resync.
 func (a *Asks) ToResync() { a.add(func(a *Ask) { a.Resync = true }) }
 
 // ToReplace requests a list that rewrites every body. unreadable is the error of a stored body that cannot be read.
@@ -49,8 +49,8 @@ func (a *Asks) ToReplace(unreadable error) { a.add(func(a *Ask) { a.Unreadable =
 // ToNoteSaved reports that a first list has been committed.
 func (a *Asks) ToNoteSaved() { a.add(func(a *Ask) { a.Saved++ }) }
 
-// ToLook requests a repair of the store if it has failed. The channel that it returns is closed once the store works
-// again; it stays open if the loop ends first, as it does when the store is closed.
+// ToLook requests a repair of the store if it has failed. The returned channel is closed once the store works again. It
+// stays open if the loop ends first, as it does when the store is closed.
 func (a *Asks) ToLook() (looked <-chan struct{}) {
 	a.add(func(a *Ask) {
 		if a.Looked == nil {

@@ -18,20 +18,20 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openAPIJitter is the maximum random delay between a noticed change of the schema, or a value that was unknown and has
-// become known, and the list in the background, so that not all clients of a cluster list at once.
+// openAPIJitter is the maximum random delay before the background list that follows a changed schema, or an attribute
+// that has become known. It keeps the clients of a cluster from listing at the same time.
 const openAPIJitter = 10 * time.Minute
 
-// openAPIEvery is the minimum time between two reads of the schema's hash: the answer has those of all group-versions,
-// some ten kilobytes, and on a bad link connections are frequent.
+// openAPIEvery is the minimum time between two reads of the schema's hash. The answer has the hashes of all
+// group-versions, some ten kilobytes, and reconnects are frequent on a bad connection.
 const openAPIEvery = time.Hour
 
-// openAPISettles is the time after a list by metadata until the schema's hash is read again at a connect, though an
-// hour has not passed. kube-apiserver ends the watches of a custom resource about when it publishes the new schema, so
-// the hash that allowed the list may be that of the old one.
+// openAPISettles is the time after a list by metadata until the next connect reads the schema's hash again, even within
+// openAPIEvery. kube-apiserver ends the watches of a custom resource at about the time when it publishes the new
+// schema, so the hash that allowed the list may be the old schema's.
 const openAPISettles = 30 * time.Second
 
-// The changes of a server that may go unnoticed: the values of change in Options.Unguarded.
+// Changes of a server that may go unnoticed: the values of change in Options.Unguarded.
 const (
 	Cluster = "another cluster on the same address"
 	Schema  = "a changed schema of the resource"
@@ -39,49 +39,50 @@ const (
 
 // Options are the options of New.
 type Options struct {
-	// Want has the attributes that a list would be written with now, without those that come from the server.
+	// Want has the attributes that a list would be written with now, without the attributes read from the server.
 	Want entry.Attributes
-	// Sent is the Schema of contents whose payloads are all as the server sent them; see codec.SentFingerprint. Sends is
-	// true if lists are stored so.
+	// Sent is the Schema of contents whose payloads are all stored as the server sent them; see codec.SentFingerprint.
+	// Sends is true if lists are stored in that form.
 	Sent  string
 	Sends bool
 	// Encoding is the encoding of requests; nil if the client's configuration decides.
 	Encoding *Encoding
-	// ClusterID and OpenAPIHash are those of informer.Options; may be nil.
+	// functions of informer.Options; may be nil
 	ClusterID, OpenAPIHash func(ctx context.Context) (string, error)
 	// Claim is store.Collection's ClaimCluster; nil if the objects are in memory only.
 	Claim func(id string, exchanged bool) error
 	// Announce is called with the reason why the contents have to be rewritten.
 	Announce func(reflector.Reason)
-	// Unguarded is called with a change of the server that would not be noticed and why; why is nil once it would be.
+	// Unguarded is called with a change of the server that would not be noticed, and the reason; why is nil once the
+	// change would be noticed.
 	Unguarded func(ctx context.Context, change string, why error)
 	// Relist requests a list for a reason.
 	Relist func(reflector.Reason)
 	Clock  clock.WithTicker
 }
 
-// Tracker compares the attributes that the contents were written with to those that a list would be written with now.
-// Only the reflector's goroutine calls its methods, except Close.
+// Tracker compares the attributes of the contents with the attributes that a list would be written with now. Only the
+// reflector's goroutine calls its methods, except Close.
 type Tracker struct {
 	o Options
-	// relist requests a list in the background after a delay. Another request before the list begins has no effect.
+	// relist requests a list in the background after a delay. A second request before the list begins has no effect.
 	relist delayed
 
-	// want has the attributes that a list would be written with now; those from the server are as last read.
+	// want has the attributes that a list would be written with now. Those from the server are as last read.
 	want entry.Attributes
-	// have has the attributes of the contents, including deltas that are still in the queue. pending has those of the list
-	// that is being received.
+	// have has the attributes of the contents, including queued deltas. pending has the attributes of the list that is
+	// being received.
 	have, pending entry.Attributes
 	listing       bool      // true between ForList and Listed
-	holds         bool      // there are contents, which have describes
+	holds         bool      // whether there are contents; have describes them
 	openAPIRead   time.Time // when want.OpenAPI was read, by Options.Clock; zero if never in this run
 	connected     time.Time // when the last Verify began, by the machine's clock
-	fresh         bool      // want.OpenAPI was read since then
+	fresh         bool      // whether want.OpenAPI was read after connected
 	unsettled     time.Time // when a list by metadata was allowed; zero once the hash was read again
 	verified      bool      // the server has answered Verify in this run
 	seeding       bool      // the next list is a seed
-	seedOpenAPI   string    // its OpenAPI
-	seedWire      string    // its Wire
+	seedOpenAPI   string    // OpenAPI of the seed
+	seedWire      string    // Wire of the seed
 }
 
 // New returns a Tracker. Close must follow.
@@ -91,15 +92,16 @@ func New(o Options) *Tracker {
 	return &Tracker{o: o, want: o.Want, relist: delayed{clock: o.Clock, ask: o.Relist}}
 }
 
-// Close cancels the list that is planned, and waits for its goroutine.
+// Close cancels the planned list, and waits for its goroutine.
 func (a *Tracker) Close() { a.relist.close() }
 
-// Load sets the attributes of the contents to those that are stored.
+// Load sets the attributes of the contents to the stored ones.
 func (a *Tracker) Load(info entry.Info) {
 	a.have, a.holds = info.Attributes, info.Complete || info.Objects > 0
 }
 
-// Mismatch returns why the contents have to be rewritten, as far as it is known without the server; "" if they do not.
+// Mismatch returns why the contents must be rewritten, as far as that is known without the server; "" if they need not
+// be.
 func (a *Tracker) Mismatch() reflector.Reason {
 	switch {
 	case a.have.Codec != a.want.Codec:
@@ -112,13 +114,13 @@ func (a *Tracker) Mismatch() reflector.Reason {
 	return ""
 }
 
-// Verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. If the cluster has changed, it
-// returns a reason to list now; if the schema has changed, or the encoding that the server is asked for, it plans a
-// list for later. It also fails if other informers use the store's file for another cluster. While a list is received,
-// it compares with the attributes of that list.
+// Verify implements reflector.Options.Verify: it reads the cluster's id and the schema's hash. If the cluster has
+// changed, it returns a reason to list now. If the schema or the encoding of requests has changed, it plans a list for
+// later. It also fails if other informers use the store's file for another cluster. While a list is being received, the
+// attributes of that list are compared.
 //
-// What is read was requested after lost, when the last connection was lost: before that, another server may have
-// answered. Informers that lose it together share the requests.
+// lost is when the last connection was lost. The answers must have been requested after that, since another server may
+// have answered before. Informers that lose their connections together share the requests.
 func (a *Tracker) Verify(ctx context.Context, lost time.Time) (reflector.Reason, error) {
 	version, err := a.refresh(ctx, lost)
 	if err != nil {
@@ -151,15 +153,15 @@ func (a *Tracker) Verify(ctx context.Context, lost time.Time) (reflector.Reason,
 	return "", nil
 }
 
-// hides reports whether contents that came in that encoding may hide fields of the server, which is newer than the
-// types. Contents that came as JSON hide none, whatever the server's version was, so neither a newer program nor an
-// even newer server lists anything for that.
+// hides reports whether contents that were sent in the encoding wire may lack fields that the server has, because it is
+// newer than the types. Contents sent as JSON lack none, even if the server was newer. So neither a newer program nor
+// an even newer server requires a list.
 func (a *Tracker) hides(wire string) bool {
 	return newer(a.want.Wire) && !newer(wire) && wire != wireJSON
 }
 
-// planList plans a list if the contents were listed with another schema, when the schema or the cluster's id was
-// unknown, or in an encoding that may hide fields.
+// planList plans a list if the contents were listed with another schema, while the schema's hash or the cluster's id
+// was unknown, or in an encoding that may hide fields.
 func (a *Tracker) planList(have entry.Attributes) {
 	described := a.holds || a.listing
 	switch {
@@ -175,9 +177,10 @@ func (a *Tracker) planList(have entry.Attributes) {
 	}
 }
 
-// AllowsMetadata reports whether equal UID and resourceVersion prove that an object has the stored body: nothing that
-// bodies depend on has changed since they were listed, and all of it is known. It reads the schema's hash, unless that
-// was read since the last Verify began: an answer from before the connection may be that of an older schema.
+// AllowsMetadata reports whether equal UID and resourceVersion prove that an object has the stored body. That is so if
+// all attributes that bodies depend on are known and have not changed since the last list. AllowsMetadata reads the
+// schema's hash, unless it was read since the last Verify began: an earlier answer may have the hash of an older
+// schema.
 func (a *Tracker) AllowsMetadata(ctx context.Context) bool {
 	if a.o.OpenAPIHash == nil {
 		return false
@@ -192,18 +195,19 @@ func (a *Tracker) AllowsMetadata(ctx context.Context) bool {
 	return allowed
 }
 
-// changed reports whether bodies of a list that is made with the attributes now may differ from the contents under
-// equal UID and resourceVersion.
+// changed reports whether a list with the attributes now may have other bodies than the contents under equal UID and
+// resourceVersion.
 func (a *Tracker) changed(now entry.Attributes) bool {
 	return a.Mismatch() != "" || a.have.ClusterID != now.ClusterID || a.have.OpenAPI != now.OpenAPI ||
 		a.hides(a.have.Wire)
 }
 
-// ErrUnverified: the server has not been asked for its id yet.
+// ErrUnverified: the id of the server's cluster has not been read yet.
 var ErrUnverified = errors.New("the server's cluster is not known yet")
 
-// SeedCluster returns the id of the cluster from which a seed has to be: the server's, or, before the server has
-// answered, pinned, if that is set; else it fails with ErrUnverified.
+// SeedCluster returns the id of the cluster that a seed must be from: the server's id, or pinned if the server's is
+// unknown. It fails with ErrUnverified if pinned is empty and the server has not answered yet. It also fails if the two
+// ids differ.
 func (a *Tracker) SeedCluster(pinned string) (string, error) {
 	switch {
 	case pinned == "" && !a.verified:
@@ -223,13 +227,13 @@ func (a *Tracker) SeedCluster(pinned string) (string, error) {
 	return pinned, nil
 }
 
-// Seeding says that the next list is a seed, whose objects have that OpenAPI and Wire.
+// Seeding announces that the next list is a seed, and the OpenAPI and Wire of its objects.
 func (a *Tracker) Seeding(openAPI, wire string) {
 	a.seeding, a.seedOpenAPI, a.seedWire = true, openAPI, wire
 }
 
-// ForList returns the options of a list that begins now, after Verify. If an attribute has changed, or was unknown and
-// has become known, the list rewrites the contents, whatever its reason.
+// ForList returns the options of a list that begins now, after Verify. If an attribute has changed or become known, the
+// list rewrites the contents, also if the list's reason is another.
 func (a *Tracker) ForList(reason reflector.Reason) store.ReplaceOptions {
 	a.relist.cancel()
 	next := a.want
@@ -257,12 +261,12 @@ func (a *Tracker) Listed(complete bool) {
 	}
 }
 
-// errListedUnknown is why a change would not be noticed although the attribute can be read now.
+// errListedUnknown: the attribute can be read now, but was unknown at the last list, so a change would not be noticed.
 var errListedUnknown = errors.New("what is stored was listed when it could not be read; a list within ten minutes " +
 	"mends that")
 
-// compareKnown reports to Options.Unguarded which changes would be noticed: those of attributes that are known both of
-// the server and of the contents.
+// compareKnown reports to Options.Unguarded which changes would be noticed: an attribute's change is noticed if both
+// the server's value and the contents' value are known.
 func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 	for _, c := range []struct{ change, have, want string }{
 		{Cluster, have.ClusterID, a.want.ClusterID},
@@ -278,7 +282,7 @@ func (a *Tracker) compareKnown(ctx context.Context, have entry.Attributes) {
 	}
 }
 
-// refresh reads the attributes from the server, at once, and returns the server's version. It fails only if the
+// refresh reads the attributes from the server concurrently, and returns the server's version. It fails only if the
 // cluster's id or the version cannot be read because of the connection. A server that refuses the requests can still be
 // watched. A hash that could not be read because of the connection is read again at the next connect.
 func (a *Tracker) refresh(ctx context.Context, lost time.Time) (version string, err error) {
@@ -304,7 +308,7 @@ func (a *Tracker) refresh(ctx context.Context, lost time.Time) (version string, 
 	return v.value, nil
 }
 
-// setOpenAPI sets want.OpenAPI to a hash.
+// setOpenAPI sets want.OpenAPI to the result of reading the hash.
 func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
 	a.want.OpenAPI, a.fresh = hash.value, hash.err == nil && !hash.read.Before(a.connected)
 	if hash.err != nil {
@@ -323,10 +327,10 @@ func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
 type attribute struct {
 	value string
 	err   error
-	read  time.Time // of the schema's hash: when it was requested from the server
+	read  time.Time // for the schema's hash: when it was requested from the server
 }
 
-// readOpenAPI returns the schema's hash, which was requested from the server not before that time.
+// readOpenAPI returns the schema's hash. It was requested from the server at notBefore or later.
 func (a *Tracker) readOpenAPI(ctx context.Context, notBefore time.Time) attribute {
 	ctx, asked := shared.Ask(ctx, notBefore)
 	hash := attribute{read: time.Now()}
@@ -337,8 +341,7 @@ func (a *Tracker) readOpenAPI(ctx context.Context, notBefore time.Time) attribut
 	return hash
 }
 
-// openAPIDue reports whether the schema's hash is due to be read at a connect. Answers from before notBefore are too
-// old.
+// openAPIDue reports whether this connect must read the schema's hash, and the minimum request time of the answer.
 func (a *Tracker) openAPIDue() (notBefore time.Time, due bool) {
 	if a.o.OpenAPIHash == nil {
 		return time.Time{}, false
@@ -373,9 +376,9 @@ func (a *Tracker) read(ctx context.Context, lost time.Time) (id attribute, hash 
 	return id, hash, version
 }
 
-// callTime is how long Options.ClusterID and OpenAPIHash may each take, and callWait how long they may go on after
-// their context has ended. Together that is less than the time-out of reflector.Options.Verify, so that Verify always
-// returns and is never abandoned while it uses the Tracker.
+// callTime bounds one call of Options.ClusterID or OpenAPIHash. callWait bounds how long the call may continue after
+// the end of its context. Together they are less than the timeout of reflector.Options.Verify, so Verify always returns
+// and is never abandoned while it uses the Tracker.
 const (
 	callTime = 40 * time.Second
 	callWait = 2 * time.Second
@@ -398,5 +401,5 @@ func Bounded(what string, fn func(ctx context.Context) (string, error)) func(ctx
 	}
 }
 
-// differ reports whether two attributes differ. An empty attribute is unknown and differs from none.
+// differ reports whether two attributes differ. An empty attribute is unknown and equals any other.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }

@@ -9,13 +9,13 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// delayed calls ask with a reason once a delay is over.
+// delayed calls ask with a reason after a delay.
 type delayed struct {
 	clock clock.WithTicker
 	ask   func(reflector.Reason)
 
 	mu    sync.Mutex
-	timer clock.Timer    // guarded by mu; nil while none is planned
+	timer clock.Timer    // guarded by mu; nil while no call is planned
 	stop  chan struct{}  // guarded by mu; ends the wait for timer
 	wg    sync.WaitGroup // of the goroutines that wait
 }
@@ -37,7 +37,7 @@ func (d *delayed) after(delay time.Duration, reason reflector.Reason) {
 	})
 }
 
-// cancel cancels the delay, if there is one.
+// cancel cancels the planned call, if there is one.
 func (d *delayed) cancel() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,7 +48,7 @@ func (d *delayed) cancel() {
 	}
 }
 
-// close cancels the delay, and waits for the goroutines.
+// close cancels the planned call, and waits for the goroutines.
 func (d *delayed) close() {
 	d.cancel()
 	d.wg.Wait()

@@ -23,15 +23,16 @@ const (
 	wireJSON     = "JSON"
 )
 
-// Encoding is the encoding that the server is asked for. It is decided at every connect: protobuf, unless the server is
-// newer than the Go types in this program. Protobuf has no names for the fields of a newer server, so they would be
-// stored and not shown. It is safe for concurrent use.
+// Encoding is the encoding that requests ask for. It is decided at every connect: protobuf, unless the server is newer
+// than the Go types in this program. Protobuf carries no field names, so the fields of a newer server would be stored
+// and not shown. Encoding is safe for concurrent use.
 type Encoding struct {
 	version func(ctx context.Context) (string, error)
 	wire    atomic.Pointer[string]
 }
 
-// NewEncoding returns an Encoding that reads the server's version with the function. Without one it is always JSON.
+// NewEncoding returns an Encoding that reads the server's version with version. If version is nil, the encoding is
+// always JSON.
 func NewEncoding(version func(ctx context.Context) (string, error)) *Encoding {
 	e := &Encoding{version: Bounded("Options.ServerVersion", version)}
 	if wire := ""; version == nil {
@@ -41,7 +42,7 @@ func NewEncoding(version func(ctx context.Context) (string, error)) *Encoding {
 	return e
 }
 
-// Accept is the Accept header of requests.
+// Accept returns the Accept header of requests.
 func (e *Encoding) Accept() string {
 	if e.now() == wireProtobuf {
 		return runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -49,8 +50,8 @@ func (e *Encoding) Accept() string {
 	return runtime.ContentTypeJSON
 }
 
-// String returns the encoding, and why it is JSON if protobuf would do for another server. It is empty before the first
-// connect.
+// String returns the encoding, and the reason if it is JSON although the resource supports protobuf. It is empty before
+// the first connect.
 func (e *Encoding) String() string {
 	if e == nil || e.wire.Load() == nil {
 		return ""
@@ -74,8 +75,9 @@ func (e *Encoding) now() string {
 	return ""
 }
 
-// decide chooses the encoding for a server of that version, or an unknown one, and contents whose Wire is stored. JSON
-// that was chosen for a newer server stays: while a control plane is upgraded, connections reach old and new servers.
+// decide chooses the encoding for a server of that version, or an unknown one, and contents stored with Wire stored.
+// JSON that was chosen for a newer server stays: during an upgrade of a control plane, connections reach old and new
+// servers.
 func (e *Encoding) decide(server, stored string) string {
 	if e.version == nil {
 		return wireJSON
@@ -101,7 +103,7 @@ func wireFor(server *version.Version) string {
 	return wireProtobuf
 }
 
-// newer reports whether wire says that the server is newer than the types of the program that stored it.
+// newer reports whether wire records that the server is newer than the types of the program that stored it.
 func newer(wire string) bool { return entry.Attributes{Wire: wire}.NewerServer() }
 
 // laterThan reports whether wire names a newer server than v.

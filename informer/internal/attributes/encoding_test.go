@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestEncoding checks which encoding is asked for: protobuf unless the server, or one that the contents came from, is
+// TestEncoding checks the requested encoding: protobuf, unless the server, or the server of the stored contents, is
 // newer than the types in this program.
 func TestEncoding(t *testing.T) {
 	const protobuf = "application/vnd.kubernetes.protobuf,application/json"
@@ -22,11 +22,11 @@ func TestEncoding(t *testing.T) {
 		{"v2.0.0", "JSON 1.38", "JSON 2.0", "JSON: the server, 2.0, is newer"},
 		{"", "protobuf", "", "JSON: the server's version is not known"},
 		{"nonsense", "", "", "JSON: the server's version is not known"},
-		// Another server of a control plane that is being upgraded.
+		// Servers of a control plane that is being upgraded.
 		{"v1.37.0", "JSON 1.38", "JSON 1.38", "JSON: the server, 1.38, is newer"},
 		{"v1.38.0", "JSON 1.39", "JSON 1.39", "JSON: the server, 1.39, is newer"},
 		{"", "JSON 1.38", "JSON 1.38", "JSON: the server, 1.38, is newer"},
-		// This program was upgraded meanwhile.
+		// After an upgrade of this program.
 		{"v1.37.0", "JSON 1.37", "protobuf", "protobuf"},
 	} {
 		e := NewEncoding(func(context.Context) (string, error) { return tt.server, nil })
@@ -41,8 +41,8 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
-// TestEncodingWithoutProtobuf checks that a resource without protobuf, such as a custom resource, is always JSON,
-// whatever the server's version is.
+// TestEncodingWithoutProtobuf checks that the encoding of a resource without protobuf, such as a custom resource, is
+// always JSON.
 func TestEncodingWithoutProtobuf(t *testing.T) {
 	e := NewEncoding(nil)
 	for _, server := range []string{"", "v1.37.0", "v1.38.0"} {

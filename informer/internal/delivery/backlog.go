@@ -10,11 +10,11 @@ import (
 
 // Page is a page of the stored objects in key order. It is immutable.
 type Page struct {
-	// After is the key that the page begins after. To is the last key that it covers; "" for the last page.
+	// After is the key before the page's first key. To is the last key that the page covers; "" for the last page.
 	After, To string
 	Keys      []string
 	Objects   []runtime.Object // of Keys
-	// Lost lists the objects that could not be read; Keys does not have them.
+	// Lost lists the objects that could not be read. Their keys are not in Keys.
 	Lost []Unreadable
 }
 
@@ -40,11 +40,11 @@ type Unreadable struct {
 	Err error
 }
 
-// paging is the progress of a handler through the stored objects, page by page in key order.
+// paging is the progress of reading the stored objects page by page in key order.
 type paging struct {
 	active  bool
 	reading bool   // true while the next page is being read
-	after   string // last key that a page has covered
+	after   string // last key that the pages so far have covered
 }
 
 // claim reports whether the next page is needed, if ready is true. If so, the caller must add it.
@@ -56,27 +56,27 @@ func (p *paging) claim(ready bool) bool {
 	return true
 }
 
-// backlog delivers the stored objects to a handler as they were when it joined. They are delivered page by page, in key
-// order, before any later change. The next page is read when the calls of the last page have been made: so a slow
-// handler holds a page and the changes meanwhile in memory, not the collection.
+// backlog delivers the stored objects to a handler, in their state at the time when the handler was added. They are
+// delivered page by page, in key order, before any later change. The next page is read when the calls of the last page
+// have been made. So a slow handler keeps a page and the later changes in memory, not the collection.
 //
 //	first key            after                last key
-//	   │ have been in a page │ are yet to come    │
-//	   └─ changes are queued ┴─ and the first old ─┘
+//	   │ already read        │ not read yet       │
+//	   └─ changes are queued ┴── and the original ┘
 //	                            state is kept
 //
-// The listener's mu guards it. A page is added with the informer's deltasMu held, too, so that no change is lost
+// The listener's mu guards it. The informer's deltasMu is also held when a page is added, so that no change is lost
 // between the page and kept.
 type backlog struct {
 	paging
 	// calls lists the calls of the last page that have not been taken for delivery.
 	calls []Call
-	// kept has the first old state of each object above after that has changed since the handler joined; nil if the object
-	// did not exist.
+	// kept has the original state of each object after the key after that has changed since the handler was added; nil
+	// if the object did not exist then.
 	kept map[string]runtime.Object
-	// page is the last page; it is kept for other handlers that need the same one.
+	// page is the last page, kept for other handlers that need the same page.
 	page *Page
-	// mends is true if a list is requested for objects that cannot be read.
+	// mends is true if a list is requested when objects cannot be read.
 	mends bool
 }
 
@@ -99,7 +99,7 @@ func (b *backlog) take() (n Call, ok bool) {
 	if len(b.calls) == 0 {
 		return n, false
 	}
-	n, b.calls[0] = b.calls[0], n // the array must not keep the object
+	n, b.calls[0] = b.calls[0], n // the array must not keep the object in memory
 	b.calls = b.calls[1:]
 	return n, true
 }
@@ -122,8 +122,8 @@ func (b *backlog) move(p *Page) {
 	}
 }
 
-// StartReplay starts the backlog of l: the stored objects are delivered first. If given is set, the caller must add the
-// first page; otherwise run reads it. No change may have been distributed to l before.
+// StartReplay starts the backlog of l: the stored objects are delivered first. If given is true, the caller must add
+// the first page; otherwise run reads it. No change may have been distributed to l before.
 func (l *Listener) StartReplay(mends, given bool) {
 	defer l.poke()
 	l.tracker.Start() // finished when the last page has been queued
@@ -153,7 +153,7 @@ func (l *Listener) AddPage(p *Page) {
 	defer l.poke() // a page may be empty
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.backlog.active { // it has been stopped
+	if !l.backlog.active { // the listener was stopped
 		return
 	}
 	l.backlog.move(p)
@@ -165,7 +165,7 @@ func (l *Listener) AddPage(p *Page) {
 	}
 }
 
-// Mends reports whether a list has to be requested for stored objects that cannot be read.
+// Mends reports whether a list must be requested for stored objects that cannot be read.
 func (l *Listener) Mends() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,20 +11,20 @@ type Call struct {
 	Type     cache.DeltaType
 	Key      string
 	Old, New any
-	// Before is the object that was stored before the change; nil if there was none, or if it cannot be read.
+	// Before is the object stored before the change; nil if there was none, or if it cannot be read.
 	Before runtime.Object
-	// Firsts counts the notifications of the first sync that this call stands for: the registration syncs only after this
-	// call has returned.
+	// Firsts is the number of initial notifications in this call. The registration syncs only after the call has
+	// returned.
 	Firsts int32
 	// Initial is OnAdd's isInInitialList.
 	Initial bool
 	// resync is true for an update by a resync: Old and New are the same object.
 	resync bool
-	// latest is true if pending.latest had this call when it was queued.
+	// latest is true if pending.latest pointed to this call when it was queued.
 	latest bool
 }
 
-// call makes the call.
+// call calls the handler's method for n.
 func (n Call) call(h cache.ResourceEventHandler) {
 	switch n.Type {
 	case cache.Added:

@@ -24,17 +24,17 @@ func handlerOf(fn func(obj any)) *Listener {
 	return New(cache.ResourceEventHandlerFuncs{DeleteFunc: fn}, logr.Discard(), clock.RealClock{}, doneNow{}, noPages{})
 }
 
-// noPages is a source of nothing.
+// noPages is a Source without objects.
 type noPages struct{}
 
 func (noPages) NextPage(*Listener)           {}
 func (noPages) NextResync(*Listener)         {}
 func (noPages) Called(string, time.Duration) {}
 
-// TestHandlerCrash: with ReallyCrash on, the panic goes on after it has been reported.
+// TestHandlerCrash checks that with ReallyCrash the panic is reported and then continues.
 func TestHandlerCrash(t *testing.T) {
 	handlers := utilruntime.PanicHandlers
-	utilruntime.PanicHandlers = nil // which would print it
+	utilruntime.PanicHandlers = nil // they would print the panic
 	defer func() { utilruntime.PanicHandlers = handlers }()
 	l := handlerOf(func(any) { panic("from the test") })
 	defer func() {

@@ -1,13 +1,12 @@
-// Package delivery makes the calls of an informer's ordinary handlers. Each handler is a [Listener] with a goroutine
-// and a queue of its own; [Handlers] is the set of them.
+// Package delivery calls an informer's ordinary event handlers. Each handler is a [Listener] with a goroutine and a
+// queue of its own; [Handlers] is the set of them.
 //
-// A Listener gets its calls in this order: first the objects that are stored when it joins, page by page (its backlog),
-// then the changes that have been distributed since, one call at a time. Pages come from a [Source], which the Listener
-// calls when the calls of the last page have been made. The first old state of each object that changes before its page
-// is kept, so that the pages deliver the state at the time when the handler joined. A resync goes through the stored
-// objects in the same way.
+// A Listener delivers the objects that are stored when it is added, page by page (its backlog). Then it delivers the
+// changes distributed since, one call at a time. Pages come from a [Source], which the Listener calls when the calls of
+// the last page have been made. If an object changes before its page is read, the Listener keeps its old state, so that
+// the pages deliver the state at the time of Add. A resync reads the stored objects in the same way.
 //
-// From 1,024 pending calls on, updates of one object merge: so the number of objects bounds the pending calls.
+// From 1,024 pending calls on, updates of one object merge, so the number of objects bounds the pending calls.
 //
 // # Ownership
 //

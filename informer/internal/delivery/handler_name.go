@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// handlerName describes a handler for logs and DoneChecker names, in client-go's words. Its function for that is
-// private, but a registration is named after the informer and the handler, so an informer that never runs is asked.
+// handlerName formats a handler's name for logs and DoneCheckers as client-go does. client-go's function is private, so
+// handlerName registers h with an informer that never runs and reads the registration's name.
 func handlerName(h cache.ResourceEventHandler) string {
 	never := cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{})
 	reg, err := never.AddEventHandler(h)

@@ -11,23 +11,23 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrStopped: no handler can be added any more.
+// ErrStopped: the informer has stopped, so no handler can be added.
 var ErrStopped = errors.New("the informer has stopped already")
 
-// Handlers is the set of handlers. It owns their goroutines.
+// Handlers is the set of an informer's listeners. It owns their goroutines.
 type Handlers struct {
 	wg sync.WaitGroup
 
 	mu sync.RWMutex
-	// listeners has for each listener whether it takes part in the current resync; guarded by mu. A new one does until
-	// the next resync check.
+	// listeners has the registered listeners. The value is true if the listener takes part in the current resync; a new
+	// one does until the next resync check. Guarded by mu.
 	listeners map[*Listener]bool
-	added     int  // guarded by mu; how many were added
+	added     int  // guarded by mu; number of calls of Add
 	running   bool // guarded by mu
 	stopped   bool // guarded by mu
 }
 
-// Add registers l, and runs it if the others are running. It fails with ErrStopped after Stop.
+// Add registers l, and starts it if Start was called. It fails with ErrStopped after Stop.
 func (p *Handlers) Add(l *Listener) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func (p *Handlers) startLocked(l *Listener) {
 	p.wg.Go(l.watchSynced)
 }
 
-// Start runs the listeners that are registered, and returns them.
+// Start starts the registered listeners, and returns them.
 func (p *Handlers) Start() []*Listener {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,12 +76,13 @@ func (p *Handlers) Stop() {
 	p.wg.Wait()
 }
 
-// Remove unregisters a handler; it does nothing if the handler is not registered here. It does not wait for a running
+// Remove unregisters a handler. It does nothing if the handler is not registered here. It does not wait for a running
 // call.
 func (p *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) error {
 	l, ok := handle.(*Listener)
 	if !ok {
-		return fmt.Errorf("invalid key type %T: it is no registration of this kind of informer", handle) // client-go's words
+		// client-go's text
+		return fmt.Errorf("invalid key type %T: it is no registration of this kind of informer", handle)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +97,7 @@ func (p *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) error {
 	return nil
 }
 
-// Distribute queues n for every listener, or, for a resync, for those that are resyncing. It adds log lines to due.
+// Distribute queues n for every listener, or, for a resync, for the resyncing listeners. It adds log lines to due.
 func (p *Handlers) Distribute(n Call, resync bool, due *Lines) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -114,7 +115,7 @@ func (p *Handlers) Any() bool {
 	return len(p.listeners) > 0
 }
 
-// Resyncing returns the listeners that take part in the resync under way.
+// Resyncing returns the listeners that take part in the current resync.
 func (p *Handlers) Resyncing() (all []*Listener) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -126,7 +127,7 @@ func (p *Handlers) Resyncing() (all []*Listener) {
 	return all
 }
 
-// ResyncDue decides which listeners take part in the next resync, and reports whether any does.
+// ResyncDue decides which listeners take part in the next resync, and reports whether there are any.
 func (p *Handlers) ResyncDue(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,10 +160,10 @@ func (p *Handlers) Each(fn func(*Listener)) {
 	}
 }
 
-// Lock is for tests of package informer: no callback runs under it.
+// Lock returns mu, for tests of package informer: they check that no callback runs under it.
 func (p *Handlers) Lock() *sync.RWMutex { return &p.mu }
 
-// Hide is for tests of package informer: a hidden handler gets no changes until it is restored.
+// Hide unregisters a listener until restore is called, for tests of package informer.
 func (p *Handlers) Hide(l *Listener) (restore func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

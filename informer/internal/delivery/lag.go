@@ -6,15 +6,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// lagInterval is the least time between two log lines which say that a handler is behind.
+// lagInterval is the minimum time between two log lines about a handler that is behind.
 const lagInterval = 10 * time.Minute
 
-// lag decides what is logged about a handler that is behind: a line when an event is queued at or above the threshold,
-// then one every lagInterval while that lasts, and one when everything has been delivered. Replays and resyncs cause no
-// line: they come a page at a time, so they do not show that the handler is slow.
+// lag decides when to log that a handler is behind: when an event is queued at or above the threshold, then every
+// lagInterval while that lasts, and once when everything has been delivered. Replays and resyncs cause no line: they
+// are queued page by page, so they do not show that the handler is slow.
 type lag struct {
 	warned time.Time
-	behind bool // the last line said that the handler is behind
+	behind bool // whether the last line reported that the handler is behind
 }
 
 // lagReport is a line to be logged.
@@ -31,7 +31,7 @@ const (
 	lagCaughtUp
 )
 
-// queued is called with each notification once it has been queued.
+// queued decides whether to log after n was queued. It is called for each notification.
 func (g *lag) queued(n *Call, q *pending, c clock.PassiveClock) lagReport {
 	if q.len() < q.threshold || n.Firsts > 0 {
 		return lagReport{}
@@ -44,7 +44,7 @@ func (g *lag) queued(n *Call, q *pending, c clock.PassiveClock) lagReport {
 	return lagReport{lagBehind, q.len(), q.merged}
 }
 
-// caughtUp is called when nothing is pending.
+// caughtUp decides whether to log when nothing is pending.
 func (g *lag) caughtUp(q *pending) lagReport {
 	if !g.behind {
 		return lagReport{}
@@ -53,7 +53,7 @@ func (g *lag) caughtUp(q *pending) lagReport {
 	return lagReport{what: lagCaughtUp, merged: q.merged}
 }
 
-// log writes a line. The caller holds no lock: see lines.
+// log writes a line. The caller holds no lock: see Lines.
 func (l *Listener) log(r lagReport) {
 	switch r.what {
 	case lagBehind:

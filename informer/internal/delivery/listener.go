@@ -12,14 +12,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// crashPause is how long a handler rests after a panic before it gets the next notification, as in client-go.
+// crashPause is how long a handler gets no notification after a panic, as in client-go.
 const crashPause = time.Second
 
-// Listener is one registered handler: its pending notifications and the goroutine that makes the calls. It is
-// the registration that users hold.
+// Listener is one registered handler: its pending notifications and the goroutine that makes the calls. Users hold it
+// as the registration.
 type Listener struct {
 	handler  cache.ResourceEventHandler
-	Name     string // of the handler, as client-go has it
+	Name     string // name of the handler, formatted as in client-go
 	order    int    // among the listeners; set by Handlers.Add
 	Logger   klog.Logger
 	clock    clock.WithTicker
@@ -31,8 +31,8 @@ type Listener struct {
 	cancel  context.CancelFunc
 	source  Source
 	stopped chan struct{} // closed by stop
-	done    chan struct{} // closed when the handler is not running and never will be
-	wake    chan struct{} // has a token when there may be something to do
+	done    chan struct{} // closed when the goroutine has ended, or will never start
+	wake    chan struct{} // has a token when run may have work
 
 	mu         sync.Mutex
 	pending    pending   // guarded by mu
@@ -42,7 +42,7 @@ type Listener struct {
 	hasStopped bool      // guarded by mu
 
 	resyncMu sync.Mutex
-	// requestedResync is the period that the user requested, resyncPeriod the one in force.
+	// requestedResync is the period that the user requested. resyncPeriod is the period in force.
 	requestedResync time.Duration // guarded by resyncMu
 	resyncPeriod    time.Duration // guarded by resyncMu
 	nextResync      time.Time     // guarded by resyncMu
@@ -50,17 +50,17 @@ type Listener struct {
 
 var _ cache.ResourceEventHandlerRegistration = &Listener{}
 
-// Source is where a listener gets pages of stored objects. Its goroutine makes the calls, without a lock.
+// Source gives a listener its pages of stored objects. The listener's goroutine calls it, without a lock.
 type Source interface {
 	// NextPage reads the next page of the backlog and calls AddPage. NextResync reads the next page of a resync and calls
 	// AddResync, or EndResync.
 	NextPage(l *Listener)
 	NextResync(l *Listener)
-	// Called is called when a call of the handler of that name has returned or panicked.
+	// Called is called after each call of the handler of that name, also after a panic.
 	Called(handler string, took time.Duration)
 }
 
-// State is a snapshot of a listener: its name, how many calls are pending, and how many updates were merged.
+// State is a snapshot of a listener: its name, the number of pending calls, and the number of merged updates.
 type State struct {
 	Name            string
 	Pending, Merged int
@@ -89,7 +89,7 @@ func New(
 	}
 }
 
-// HasSynced reports whether the informer has synced and the handler has been given everything from before.
+// HasSynced reports whether the informer has synced and the handler has received all initial objects.
 func (l *Listener) HasSynced() bool { return l.tracker.HasSynced() }
 
 // HasSyncedChecker is done when HasSynced becomes true.
@@ -132,7 +132,7 @@ func (l *Listener) queue(n Call) (report lagReport) {
 	return l.lag.queued(&n, &l.pending, l.clock)
 }
 
-// poke lets run look again.
+// poke wakes run.
 func (l *Listener) poke() {
 	select {
 	case l.wake <- struct{}{}:
@@ -146,7 +146,7 @@ func (l *Listener) stop() {
 	defer l.mu.Unlock()
 	if !l.hasStopped {
 		l.hasStopped = true
-		// A call that never returns must not hold the objects.
+		// A call that never returns must not keep the objects in memory.
 		l.pending, l.backlog, l.resync = newPending(mergeThreshold), backlog{}, resyncing{}
 		l.cancel()
 		close(l.stopped)
@@ -184,7 +184,7 @@ func (l *Listener) run() {
 	}
 }
 
-// take returns the next notification. If it returns false, there is none, and every call has returned.
+// take returns the next notification. If it returns false, none is pending and every call has returned.
 func (l *Listener) take() (Call, bool) {
 	l.mu.Lock()
 	n, ok := l.backlog.take()
@@ -200,20 +200,20 @@ func (l *Listener) take() (Call, bool) {
 	return n, ok
 }
 
-// Status is the handler's part of Informer.Status.
+// Status returns the handler's part of Informer.Status.
 func (l *Listener) Status() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return State{Name: l.Name, Pending: len(l.backlog.calls) + l.pending.len(), Merged: l.pending.merged}
 }
 
-// deliver makes one call, and reports false if the handler panicked and the program is configured to survive that. The
-// notification is lost then, and if it was one of the first sync the registration never syncs: client-go's behaviour
+// deliver makes one call. It returns false if the handler panicked and the program is configured to survive that. The
+// notification is then lost, and if it was an initial one the registration never syncs, as in client-go
 // (kubernetes#129024).
 func (l *Listener) deliver(n Call) (ok bool) {
 	defer utilruntime.HandleCrashWithLogger(l.Logger)
 	begun := l.clock.Now()
-	defer func() { l.source.Called(l.Name, l.clock.Since(begun)) }() // after a panic too
+	defer func() { l.source.Called(l.Name, l.clock.Since(begun)) }() // also after a panic
 	n.call(l.handler)
 	for range n.Firsts {
 		l.tracker.Finished()
@@ -230,7 +230,7 @@ func (l *Listener) pause() {
 	}
 }
 
-// watchSynced tells the tracker when the informer has synced.
+// watchSynced marks the tracker's upstream as synced when the informer has synced.
 func (l *Listener) watchSynced() {
 	select {
 	case <-l.upstream.Done():
@@ -257,7 +257,7 @@ func (l *Listener) SetResync(requested, period time.Duration) {
 	l.requestedResync, l.resyncPeriod, l.nextResync = requested, period, l.clock.Now().Add(period)
 }
 
-// LimitResync sets the resync period in force to fn of the requested one.
+// LimitResync sets the resync period in force to fn of the requested period.
 func (l *Listener) LimitResync(fn func(requested time.Duration) time.Duration) {
 	l.resyncMu.Lock()
 	defer l.resyncMu.Unlock()

@@ -4,21 +4,22 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// mergeThreshold is how many notifications of a handler may be pending before updates of one key merge.
+// mergeThreshold is the number of a handler's pending notifications from which on updates of one key merge.
 const mergeThreshold = 1024
 
-// initialPending is the capacity of a new queue; it is a power of two, as mergeThreshold is.
+// initialPending is the capacity of a new queue. Like mergeThreshold it is a power of two.
 const initialPending = 16
 
-// pending is the queue of one handler. Below the threshold it keeps every notification. At or above it an update
-// merges into the last pending notification of its key if that is an update that was queued since the threshold was
-// crossed; additions and deletions never merge. So there are at most threshold notifications, an addition and an
-// update for each key that was not deleted, and three for each deletion: itself and what it follows.
+// pending is the queue of one handler. Below the threshold it keeps every notification. From the threshold on, an
+// update merges into the last pending notification of its key, provided that this is an update too and was queued since
+// the threshold was crossed. Additions and deletions never merge. So the queue holds at most threshold notifications,
+// an addition and an update for each key that was not deleted, and three for each deletion: itself, and an addition and
+// an update before it.
 //
 // Notifications are numbered in the order in which they were queued:
 //
 //	         head             crossed                tail
-//	delivered │ as they came   │ one update in a row   │ next
+//	delivered │ unmerged       │ one update in a row   │ next
 //	          └────────────────┴── of each key ────────┘
 //
 // It is not safe for concurrent use.
@@ -27,12 +28,12 @@ type pending struct {
 	// ring holds notification n at n modulo its length, which is a power of two.
 	ring       []Call
 	head, tail uint64
-	// crossed is the number from which on a notification can be merged into.
+	// crossed is the number of the first notification that updates can merge into.
 	crossed uint64
-	// latest is the number of a key's last notification, if that is an update and was queued at or above the threshold.
-	// A number below crossed is no longer used, and is removed with its notification.
+	// latest has the number of a key's last notification, if that is an update and was queued at or above the
+	// threshold. A number below crossed is no longer used, and is removed with its notification.
 	latest map[string]uint64
-	// merged counts the updates that have merged into another.
+	// merged is the number of merged updates so far.
 	merged int
 }
 
@@ -44,7 +45,7 @@ func (q *pending) len() int { return int(q.tail - q.head) }
 
 func (q *pending) at(number uint64) *Call { return &q.ring[number&uint64(len(q.ring)-1)] }
 
-// put appends n, or merges it into one that is pending.
+// put appends n, or merges it into a pending notification.
 func (q *pending) put(n Call) {
 	if q.len() >= q.threshold && q.absorb(&n) {
 		q.merged++
@@ -57,8 +58,8 @@ func (q *pending) put(n Call) {
 	q.tail++
 }
 
-// absorb merges n into the last notification of its key and returns true, if it can. Otherwise it records in latest
-// whether a later notification can merge into n.
+// absorb merges n into the last notification of its key and returns true, if possible. Otherwise it returns false, and
+// records in latest whether a later notification can merge into n.
 func (q *pending) absorb(n *Call) bool {
 	if n.Type != cache.Updated {
 		delete(q.latest, n.Key)
@@ -81,7 +82,7 @@ func (q *pending) take() (n Call, ok bool) {
 	if q.len() == 0 {
 		return n, false
 	}
-	n, *q.at(q.head) = *q.at(q.head), n // the ring must not keep the objects
+	n, *q.at(q.head) = *q.at(q.head), n // the ring must not keep the objects in memory
 	if n.latest {
 		q.forget(n.Key)
 	}
@@ -95,7 +96,7 @@ func (q *pending) take() (n Call, ok bool) {
 	return n, true
 }
 
-// forget removes the key of the first notification from latest, unless a later one has taken its place there.
+// forget removes the first notification's key from latest, unless latest has a later notification of the key.
 func (q *pending) forget(key string) {
 	if number, ok := q.latest[key]; ok && number == q.head {
 		delete(q.latest, key)

@@ -13,11 +13,11 @@ import (
 	"github.com/larder-dev/larder/informer/internal/delivery/deliverytest"
 )
 
-// plainPending is what pending must be: a slice, searched from the back.
+// plainPending is the model of pending: a slice, searched from the end.
 type plainPending struct {
 	threshold int
 	items     []plainItem
-	regime    int // how often the threshold was crossed
+	regime    int // number of times that the threshold was crossed
 	merged    int
 }
 
@@ -63,20 +63,20 @@ func (q *plainPending) take() (n Call, ok bool) {
 	return n, true
 }
 
-// queueModel drives a queue with the events of a few objects.
+// queueModel applies events of a few objects to a queue and its model.
 type queueModel struct {
 	q     pending
 	plain plainPending
-	state map[string]int // the object that exists under a key
+	state map[string]int // the current object of each key
 	last  int            // the newest state of any object
 
 	happened, delivered map[string][]Call
-	deletes             int // that are pending
+	deletes             int // number of pending deletes
 	firsts              int32
 }
 
-// TestPendingModel compares the queue with a plain one, and says apart from that what it must not do: lose an event
-// that may not merge, grow beyond its bound.
+// TestPendingModel compares the queue with its model. It also checks that the queue loses no event that may not merge,
+// and does not exceed its bound.
 func TestPendingModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		threshold := rapid.IntRange(1, 20).Draw(t, "threshold")
@@ -109,7 +109,7 @@ func TestPendingModel(t *testing.T) {
 			t.Errorf("%d notifications of the first sync were not delivered", m.firsts)
 		}
 		for key, happened := range m.happened {
-			if err := deliverytest.LegalMerging(toldOf(happened), toldOf(m.delivered[key])); err != nil {
+			if err := deliverytest.LegalMerging(callsOf(happened), callsOf(m.delivered[key])); err != nil {
 				t.Errorf("key %s: %v\nhappened  %v\ndelivered %v", key, err, happened, m.delivered[key])
 			}
 		}
@@ -150,7 +150,7 @@ func (m *queueModel) delete(key string) {
 
 func (m *queueModel) resync() {
 	for _, key := range slices.Sorted(maps.Keys(m.state)) {
-		m.last++ // the object is read anew
+		m.last++ // each read returns a new object
 		m.state[key] = m.last
 		m.put(Call{Type: cache.Updated, Key: key, Old: m.last, New: m.last, resync: true})
 	}
@@ -184,25 +184,25 @@ func (m *queueModel) check(t *rapid.T) {
 	}
 }
 
-func toldOf(ns []Call) (out []deliverytest.Told) {
+func callsOf(ns []Call) (out []deliverytest.Call) {
 	for _, n := range ns {
-		out = append(out, deliverytest.Told{Type: n.Type, Old: n.Old, New: n.New, Initial: n.Initial, Resync: n.resync})
+		out = append(out, deliverytest.Call{Type: n.Type, Old: n.Old, New: n.New, Initial: n.Initial, Resync: n.resync})
 	}
 	return out
 }
 
-// TestPendingKeepsEverything: below the threshold nothing merges, whatever was at or above it before.
+// TestPendingKeepsEverything checks that nothing merges below the threshold, also after the queue was above it.
 func TestPendingKeepsEverything(t *testing.T) {
 	q := newPending(4)
 	update := func(old int) { q.put(Call{Type: cache.Updated, Key: "a", Old: old, New: old + 1}) }
-	for old := range 8 { // 0 to 3 stand alone, 4 to 7 merge
+	for old := range 8 { // 0 to 3 do not merge, 4 to 7 do
 		update(old)
 	}
 	for range 2 {
 		q.take()
 	}
-	update(8)  // alone, at the end: the threshold has been left
-	update(9)  // alone, since the one before was queued below it
+	update(8)  // appended: the queue is below the threshold again
+	update(9)  // appended: the previous update was queued below the threshold
 	update(10) // merges
 	var got []Call
 	for n, ok := q.take(); ok; n, ok = q.take() {
@@ -222,7 +222,7 @@ func TestPendingKeepsEverything(t *testing.T) {
 	}
 }
 
-// TestPendingGivesRoomBack: what a burst has taken does not stay.
+// TestPendingGivesRoomBack checks that the queue releases the memory of a burst.
 func TestPendingGivesRoomBack(t *testing.T) {
 	q := newPending(mergeThreshold)
 	for n := range 100_000 {
@@ -236,7 +236,7 @@ func TestPendingGivesRoomBack(t *testing.T) {
 	}
 }
 
-// BenchmarkPending compares the queue with the ring that never merges.
+// BenchmarkPending compares the queue with client-go's ring, which never merges.
 func BenchmarkPending(b *testing.B) {
 	key := "namespace/name"
 	n := Call{Type: cache.Updated, Key: key, Old: &key, New: &key}

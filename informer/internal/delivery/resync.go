@@ -4,17 +4,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// resyncing is the progress of a handler's resync. It goes through the stored objects in key order, a page at a time:
-// the next page is read when the calls of the last page, and those queued before them, have been taken for delivery. So
-// a slow handler holds a page in memory, not the collection.
+// resyncing is the progress of a handler's resync. It reads the stored objects in key order, page by page. The next
+// page is read when the calls of the last page, and the calls queued before them, have been taken for delivery. So a
+// slow handler keeps one page in memory, not the collection.
 //
-// An object that changes while its page is read is left out, since the handler gets the change. Later changes are
-// queued after the page. So no call has an older state than an earlier call, and none comes after the object's delete.
+// If an object changes while its page is read, the page leaves it out, since the handler gets the change. Later changes
+// are queued after the page. So no call has an older state than an earlier call, and none follows the object's delete.
 //
 // The listener's mu guards it.
 type resyncing struct {
 	paging
-	// again is true if another resync became due before this one has ended.
+	// again is true if another resync became due before the end of this one.
 	again bool
 	// changed has the keys of the changes that were queued while the next page was being read.
 	changed map[string]struct{}
@@ -22,8 +22,8 @@ type resyncing struct {
 	through uint64
 }
 
-// StartResync starts a resync. It returns whether the caller must add the first page now. Otherwise run reads it, once
-// the backlog has been delivered or the current resync has ended.
+// StartResync starts a resync. If it returns true, the caller must add the first page now. Otherwise run reads that
+// page once the backlog has been delivered or the current resync has ended.
 func (l *Listener) StartResync() (give bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +60,7 @@ func (l *Listener) AddResync(p *Page) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := &l.resync
-	if !r.active { // it has been stopped
+	if !r.active { // the listener was stopped
 		return
 	}
 	for n, key := range p.Keys {
@@ -74,7 +74,7 @@ func (l *Listener) AddResync(p *Page) {
 	}
 }
 
-// end ends the resync, and starts the next one if that is due.
+// end ends the resync, and starts the next one if it is due.
 func (r *resyncing) end() {
 	*r = resyncing{paging: paging{active: r.again}, through: r.through}
 }

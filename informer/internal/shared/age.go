@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Asked is one call's demand and the age of its answer. The function that is called uses it until it returns, then its
-// caller. The methods work on nil: then any age will do.
+// Asked is one call's demand on the age of its answer, and then that age. The called function uses it until it returns,
+// its caller afterwards. The methods work on nil, which allows any age.
 type Asked struct {
 	notBefore, read time.Time
 }
 
 type contextKey struct{}
 
-// Ask returns a context for a call whose answer must not have been requested from the server before a time. The zero
+// Ask returns a context for a call whose answer must not have been requested from the server before notBefore. The zero
 // time allows any answer that the function reuses.
 func Ask(ctx context.Context, notBefore time.Time) (context.Context, *Asked) {
 	a := &Asked{notBefore: notBefore}
@@ -26,15 +26,15 @@ func of(ctx context.Context) *Asked {
 	return a
 }
 
-// allows reports whether the caller accepts an answer that was requested at that time.
+// allows reports whether the caller accepts an answer that was requested at the time read.
 func (a *Asked) allows(read time.Time) bool { return a == nil || !read.Before(a.notBefore) }
 
-// answer tells the caller when its answer was requested.
+// answer records when the caller's answer was requested.
 func (a *Asked) answer(read time.Time) {
 	if a != nil {
 		a.read = read
 	}
 }
 
-// Read returns when the answer was requested; the zero time if the function has not said so.
+// Read returns when the answer was requested; the zero time if the function did not record it.
 func (a *Asked) Read() time.Time { return a.read }

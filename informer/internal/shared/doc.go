@@ -1,7 +1,7 @@
-// Package shared reads what a server says about itself (its cluster's id, its version, its schemas) once for all
-// informers that ask at about the same time: [New] makes a [Value] of a function that reads it.
+// Package shared reads facts about a server (its cluster's id, its version, its schemas) once for all informers that
+// need them at about the same time: [New] makes a [Value] of a function that reads a fact.
 //
-// A function of informer.Options has no parameter for how old its answer may be. So the caller passes that in the
-// context ([Ask]), and learns from it how old the answer is ([Asked.Read]). A function that reads from the server at
-// each call needs neither.
+// The functions in informer.Options have no parameter for the maximum age of their answer. So the caller passes it in
+// the context ([Ask]), and gets the answer's age from there ([Asked.Read]). A function that reads from the server at
+// each call ignores both.
 package shared

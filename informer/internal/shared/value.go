@@ -8,26 +8,27 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// Value reads a value from the server once for all informers that ask within a time.
+// Value reads a value from the server and shares it among informers that read it within a few seconds or minutes.
 type Value[T any] struct {
 	path   string
 	reused time.Duration
 	get    func(ctx context.Context) (T, error)
-	// turn is a lock of capacity 1: its holder reads from the server and uses the fields below.
+	// turn is a semaphore of capacity 1. Its holder may request the value, and use the fields below.
 	turn chan struct{}
-	// value is the last answer, err the server's refusal if there was one, and at when it was requested.
+	// value is the last answer. err is the server's refusal if it refused. at is when the answer was requested.
 	value T
 	err   error
 	at    time.Time
 }
 
-// New returns a Value that get reads with a request to path. An answer is reused for a time after its request.
+// New returns a Value. get requests it from path. An answer is reused until the duration reused has passed since its
+// request.
 func New[T any](path string, reused time.Duration, get func(ctx context.Context) (T, error)) *Value[T] {
 	return &Value[T]{path: path, reused: reused, get: get, turn: make(chan struct{}, 1)}
 }
 
-// Read returns the value, which is not older than the context demands (Ask): callers that demand one of the same
-// moment, as after an outage, share an answer. An error of the connection is not reused.
+// Read returns the value. It is at least as new as the context demands (Ask), so callers that demand a newer one after
+// an outage share one request. Errors of the connection are not reused.
 func (s *Value[T]) Read(ctx context.Context) (T, error) {
 	select {
 	case s.turn <- struct{}{}:

@@ -1,4 +1,4 @@
-// Package deliverytest says which calls a handler may get for what has happened.
+// Package deliverytest checks that the calls a handler received are a legal merging of the events.
 package deliverytest
 
 import (
@@ -7,15 +7,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Told is a call, as LegalMerging compares them. No two updates of an object have the same New.
-type Told struct {
+// Call is one call in the form that LegalMerging compares. No two updates of an object have the same New.
+type Call struct {
 	Type            cache.DeltaType
 	Old, New        any
 	Initial, Resync bool
 }
 
-// LegalMerging reports whether delivered is happened, both of one key, with some runs of updates told as one.
-func LegalMerging(happened, delivered []Told) error {
+// LegalMerging returns an error unless delivered equals happened with some runs of updates merged into one. Both are of
+// one key.
+func LegalMerging(happened, delivered []Call) error {
 	for i, d := range delivered {
 		if len(happened) == 0 {
 			return fmt.Errorf("notification %d (%v) never happened", i, d)
@@ -27,7 +28,7 @@ func LegalMerging(happened, delivered []Told) error {
 			}
 		}
 		first, last := happened[0], happened[run-1]
-		for j := 1; j < run && first.Resync; j++ { // what happened begins after them
+		for j := 1; j < run && first.Resync; j++ { // the merged call begins after leading resyncs
 			first = happened[j]
 		}
 		if d.Type != first.Type || d.Initial != first.Initial || d.Old != first.Old || d.New != last.New ||
