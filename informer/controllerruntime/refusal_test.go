@@ -77,7 +77,7 @@ func TestTransformNeedsVersion(t *testing.T) {
 	}
 }
 
-// TestConfigErrors checks that an invalid configuration gives the same error as cache.New.
+// TestConfigErrors checks that NewCache fails with an invalid configuration, as cache.New does.
 func TestConfigErrors(t *testing.T) {
 	for _, config := range []*rest.Config{nil, {Host: "http://\x00"},
 		{Host: "h", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("x")}}} {
