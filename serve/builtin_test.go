@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mirrorOne stores a collection of a resource with one object, called one.
+// mirrorOne stores a collection of a resource with one object, named one.
 func mirrorOne(t *testing.T, st *store.Store, gvr schema.GroupVersionResource, info entry.ResourceInfo) {
 	t.Helper()
 	id := entry.Identity{GroupVersionResource: gvr, Representation: entry.Unstructured}
@@ -32,7 +32,7 @@ func mirrorOne(t *testing.T, st *store.Store, gvr schema.GroupVersionResource, i
 	mirrorObjects(t, c, u)
 }
 
-// one returns an object called one.
+// one returns an object named one.
 func one(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)
@@ -42,7 +42,7 @@ func one(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// mirrorObjects stores a list of the objects.
+// mirrorObjects replaces the contents of a collection with the objects.
 func mirrorObjects(t *testing.T, c *store.Collection, objects ...runtime.Object) {
 	t.Helper()
 	list, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
@@ -53,7 +53,7 @@ func mirrorObjects(t *testing.T, c *store.Collection, objects ...runtime.Object)
 	must(t, err)
 }
 
-// handlerOf serves what fill stores.
+// handlerOf serves a store that fill has filled.
 func handlerOf(t *testing.T, fill func(*store.Store)) http.Handler {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
@@ -67,7 +67,7 @@ func handlerOf(t *testing.T, fill func(*store.Store)) http.Handler {
 	return h
 }
 
-// getFrom returns the answer to a GET.
+// getFrom returns the response to a GET.
 func getFrom(h http.Handler, path, accept string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if accept != "" {
@@ -78,9 +78,9 @@ func getFrom(h http.Handler, path, accept string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestItemsOfBuiltInKinds checks that the items of lists have apiVersion and kind where kube-apiserver's have: in lists
-// of custom resources, not in those of its own kinds, which client-go need not know. Single objects and events have
-// them.
+// TestItemsOfBuiltInKinds checks which list items have apiVersion and kind, as in kube-apiserver: those of custom
+// resources, but not those of built-in kinds, even if client-go does not know the kind. Single objects and events
+// always have them.
 func TestItemsOfBuiltInKinds(t *testing.T) {
 	type expected struct {
 		kind string
@@ -120,7 +120,7 @@ func TestItemsOfBuiltInKinds(t *testing.T) {
 			if len(list.Items) != 1 || has(list.Items[0]) != k.has || !k.has && list.Items[0]["kind"] != nil {
 				t.Errorf("%s: the items are %v", path, list.Items)
 			}
-			if _, ok := list.Metadata["continue"]; ok != k.has { // as kube-apiserver has it
+			if _, ok := list.Metadata["continue"]; ok != k.has { // as in kube-apiserver
 				t.Errorf("%s: the list's metadata is %v", path, list.Metadata)
 			}
 			tables := getFrom(h, path+"?labelSelector=a%3Db", "application/json;as=Table;v=v1;g=meta.k8s.io").Body.String()
@@ -148,8 +148,8 @@ func TestItemsOfBuiltInKinds(t *testing.T) {
 	}
 }
 
-// TestExtensionKinds checks that CustomResourceDefinitions and APIServices are answered as kube-apiserver answers
-// them, of which it has Go types that client-go lacks: unlike custom resources.
+// TestExtensionKinds checks that CustomResourceDefinitions and APIServices are served as built-in kinds, not as custom
+// resources, although client-go lacks their Go types.
 func TestExtensionKinds(t *testing.T) {
 	h := handlerOf(t, func(st *store.Store) {
 		mirrorOne(t, st, schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1",
@@ -181,8 +181,8 @@ func TestExtensionKinds(t *testing.T) {
 	}
 }
 
-// TestListKind checks that lists of a custom resource whose definition names a kind of its own for them have that kind:
-// a generated client knows no other. Lists of metadata and tables have their own.
+// TestListKind checks that lists of a custom resource have the listKind of its CustomResourceDefinition, since
+// generated clients accept no other. Lists of metadata and Tables have their own kinds.
 func TestListKind(t *testing.T) {
 	h := handlerOf(t, func(st *store.Store) {
 		mirrorOne(t, st, schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"},

@@ -20,38 +20,38 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// catalogAge is for how long the set of collections is taken as it was, and discoveryAge for how long what is known of
-// the API server, unless there is more of it.
+// catalogAge is how long the set of collections is cached. discoveryAge is how long discovery of the API server is
+// cached while neither the set of resources nor the set of stored documents changes.
 const (
 	catalogAge   = time.Second
 	discoveryAge = time.Minute
 )
 
-// catalog knows the collections of a source.
+// catalog caches the collections of a source.
 type catalog struct {
 	source       Source
 	confidential bool
-	reviews      bool // clients may ask what they may do
+	reviews      bool // clients may create SelfSubjectAccessReviews and the like
 	now          func() time.Time
 
 	gate  gate
 	known *known    // guarded by gate; nil before the first request
-	read  time.Time // when the source was asked; guarded by gate
+	read  time.Time // time of the last read of the source; guarded by gate
 }
 
-// known is what is known of a source at one moment.
+// known is the state of a source at one moment.
 type known struct {
 	kinds      map[schema.GroupVersionResource]*kind
-	expected   map[schema.GroupVersionResource]entry.Identity // that are not there yet
+	expected   map[schema.GroupVersionResource]entry.Identity // mirrored resources without a collection in the source
 	resources  map[schema.GroupVersionResource]discovery.Resource
-	documents  []string // of the source
+	documents  []string // names of the source's documents
 	discovery  *discovery.Handler
-	forwarded  *discovery.Handler   // for those whose requests are forwarded: with what the API server has
-	release    *utilversion.Version // of the API server; nil if it is not known
-	discovered time.Time            // when discovery was made
+	forwarded  *discovery.Handler   // for requests that are forwarded: includes the resources of the API server
+	release    *utilversion.Version // of the API server; nil if unknown
+	discovered time.Time            // time at which discovery was built
 }
 
-// kind is a resource that is mirrored.
+// kind is a mirrored resource.
 type kind struct {
 	schema.GroupVersionResource
 	entry.ResourceInfo
@@ -68,7 +68,7 @@ type collection struct {
 	lengths *lengths
 }
 
-// all returns the kinds that are mirrored. It fails if the source cannot be read, or not before ctx ends.
+// all returns the mirrored kinds. It fails if the source cannot be read, or if ctx ends first.
 func (c *catalog) all(ctx context.Context) (*known, error) {
 	if err := c.gate.enter(ctx); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (c *catalog) all(ctx context.Context) (*known, error) {
 	return c.known, nil
 }
 
-// resourcesOf returns what discovery says of kinds.
+// resourcesOf returns the discovery entries of kinds.
 func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVersionResource]discovery.Resource {
 	all := map[schema.GroupVersionResource]discovery.Resource{}
 	for gvr, k := range kinds {
@@ -109,7 +109,7 @@ func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVe
 	return all
 }
 
-// discover sets what is made of the documents: discovery, forwarded and release.
+// discover sets the fields that come from the source's documents: discovery, forwarded and release.
 func (c *catalog) discover(ctx context.Context, next *known) {
 	resources := slices.Collect(maps.Values(next.resources))
 	if c.reviews {
@@ -120,7 +120,7 @@ func (c *catalog) discover(ctx context.Context, next *known) {
 		klog.FromContext(ctx).V(2).Info("Part of what is known of the API server cannot be read", "err", err)
 	}
 	resources = slices.DeleteFunc(resources, func(r discovery.Resource) bool {
-		return server.Discovery.Retired(r.GroupVersionResource) // whoever knows its path can read it
+		return server.Discovery.Retired(r.GroupVersionResource) // still readable by path
 	})
 	o := discovery.Options{Server: server,
 		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {
@@ -131,7 +131,7 @@ func (c *catalog) discover(ctx context.Context, next *known) {
 	next.forwarded = discovery.New(append(resources, discovery.Of(server.Discovery)...), o)
 }
 
-// make reads the collections of the source. What is known of a collection is kept while its description is the same.
+// make reads the collections of the source. It keeps the cached state of a collection whose description is unchanged.
 func (c *catalog) make(ctx context.Context) (
 	kinds map[schema.GroupVersionResource]*kind, expected map[schema.GroupVersionResource]entry.Identity, err error,
 ) {
@@ -160,7 +160,7 @@ func (c *catalog) make(ctx context.Context) (
 	return kinds, expected, nil
 }
 
-// collection returns what is known of a collection already, with its newest description.
+// collection returns the cached state of a collection with its newest description, or a new state.
 func (c *catalog) collection(d described) *collection {
 	var old *collection
 	if c.known != nil && c.known.kinds[d.Identity.GroupVersionResource] != nil {
@@ -186,8 +186,8 @@ func (c *catalog) collection(d described) *collection {
 	return made
 }
 
-// hasStatus reports whether a GET of the subresource status is answered: with the object, as kube-apiserver does. Of
-// custom resources it is not known whether they have that subresource.
+// hasStatus reports whether a GET of the status subresource returns the object, as in kube-apiserver. It returns false
+// for custom resources, since the source does not record whether they have that subresource.
 func (k *kind) hasStatus() bool {
 	obj, err := scheme.Scheme.New(k.collections[0].renderer.kind)
 	if err != nil {
@@ -197,9 +197,9 @@ func (k *kind) hasStatus() bool {
 	return has
 }
 
-// find returns the collection that answers a request for a form of objects: of those that have all that the request
-// selects, the one that entry.Prefer puts first. Without one it returns the collection with part of that, if there is
-// just one, and exact is false.
+// find returns the collection that answers a request for a form of objects. Of the collections that cover the request
+// it returns the first in the order of entry.Prefer. If none covers it and exactly one collection has some of the
+// requested objects, find returns that collection with exact set to false.
 func (k *kind) find(p path, o *listOptions, f form) (c *collection, exact bool) {
 	var part, whole []*collection
 	for _, c := range k.collections {
@@ -221,7 +221,7 @@ func (k *kind) find(p path, o *listOptions, f form) (c *collection, exact bool) 
 	return nil, false
 }
 
-// covers reports whether the collection has all objects that a request selects.
+// covers reports whether the collection has all objects that the request selects.
 func (c *collection) covers(p path, o *listOptions) bool {
 	if c.Identity.Namespace != "" && c.Identity.Namespace != p.namespace || c.lacks != "" {
 		return false
@@ -240,7 +240,7 @@ func (c *collection) covers(p path, o *listOptions) bool {
 	return true
 }
 
-// scope says to people what is mirrored of the kind.
+// scope describes in words which objects of the kind are mirrored.
 func (k *kind) scope() string {
 	var all []string
 	for _, c := range k.collections {
@@ -249,7 +249,7 @@ func (k *kind) scope() string {
 	return strings.Join(all, ", ")
 }
 
-// scope says to people what the collection has of its kind.
+// scope describes in words which objects of its kind the collection has.
 func (c *collection) scope() string {
 	if c.Identity.Namespace == "" && c.Identity.LabelSelector == "" && c.Identity.FieldSelector == "" && c.lacks == "" {
 		return "all"

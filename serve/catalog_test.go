@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// TestDiscoveryLearns: what the store learns of the API server after the first request is in discovery at once, not
+// TestDiscoveryLearns checks that discovery changes as soon as the store has new documents of the API server, not only
 // after a minute.
 func TestDiscoveryLearns(t *testing.T) {
 	w := newWorld(t, nil)
@@ -31,8 +31,8 @@ func TestDiscoveryLearns(t *testing.T) {
 	eventually(t, func() bool { return strings.Contains(version(), "v1.99.0") }, version)
 }
 
-// TestRetiredVersion checks that a version that the API server has replaced is in no discovery, and is read by its path
-// (issue 38, D.10).
+// TestRetiredVersion checks that a version that the API server has replaced is absent from discovery, but readable by
+// path (issue 38, D.10).
 func TestRetiredVersion(t *testing.T) {
 	w := newWorld(t, nil)
 	answer := func(path string) (int, string) {

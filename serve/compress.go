@@ -13,14 +13,14 @@ import (
 // gzipThreshold is the size of a body, in bytes, above which kube-apiserver compresses.
 const gzipThreshold = 128 << 10
 
-// outputs are buffers before the network: each write becomes a chunk and a TLS record of its own, or several.
+// outputs are write buffers: each write to the network becomes a chunk and at least one TLS record.
 var outputs = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
 
-// compressible is the body of an answer, which is compressed if it is large and the client takes that. Close ends it.
+// compressible is a response body that is compressed if it is large and the client accepts gzip. Close flushes it.
 type compressible struct {
 	w     http.ResponseWriter
-	takes bool   // the client takes gzip
-	held  []byte // what comes before it is known that the body is large
+	takes bool   // the client accepts gzip
+	held  []byte // the start of the body, until it reaches gzipThreshold
 	out   io.Writer
 	buf   *bufio.Writer
 	zip   *gzip.Writer
@@ -30,7 +30,7 @@ func newCompressible(w http.ResponseWriter, r *http.Request) *compressible {
 	return &compressible{w: w, takes: takesGzip(r)}
 }
 
-// takesGzip reports whether the client names gzip, as kube-apiserver reads it: without looking at qualities.
+// takesGzip reports whether Accept-Encoding names gzip. Like kube-apiserver it ignores quality values.
 func takesGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		if strings.TrimSpace(part) == "gzip" {
@@ -54,7 +54,7 @@ func (c *compressible) Write(data []byte) (int, error) {
 	}
 	c.buf = outputs.Get().(*bufio.Writer)
 	if c.buf.Reset(c.w); c.takes {
-		c.zip, _ = gzip.NewWriterLevel(c.buf, gzip.BestSpeed) // a level that there is
+		c.zip, _ = gzip.NewWriterLevel(c.buf, gzip.BestSpeed) // BestSpeed is a valid level
 		c.out = c.zip
 	} else {
 		c.out = c.buf
@@ -64,7 +64,7 @@ func (c *compressible) Write(data []byte) (int, error) {
 	return len(data), err
 }
 
-// Close writes what is held.
+// Close writes buffered data and returns the buffer to its pool.
 func (c *compressible) Close() (err error) {
 	if c.out == nil {
 		_, err = c.w.Write(c.held)

@@ -12,15 +12,15 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// deprecation is the warning of a version of a kind, and the release of Kubernetes since which kube-apiserver sends it.
-// The zero value is of a version that is not deprecated.
+// deprecation is the warning for a deprecated version of a kind, and the Kubernetes release since which kube-apiserver
+// sends it. The zero value means that the version is not deprecated.
 type deprecation struct {
 	text  string
-	since *utilversion.Version // nil: since ever
+	since *utilversion.Version // nil: in all releases
 }
 
-// deprecationOf returns the deprecation of one of Kubernetes' own kinds, in the words of
-// k8s.io/apiserver/pkg/endpoints/deprecation. The Go types of client-go know their releases.
+// deprecationOf returns the deprecation of a built-in kind, in the words of k8s.io/apiserver/pkg/endpoints/deprecation.
+// The releases come from the Go types of client-go.
 func deprecationOf(gvk schema.GroupVersionKind) (d deprecation) {
 	obj, err := scheme.Scheme.New(gvk)
 	if err != nil {
@@ -39,7 +39,7 @@ func deprecationOf(gvk schema.GroupVersionKind) (d deprecation) {
 	return deprecation{since: d.since, text: d.text + removal(obj) + replacement(obj)}
 }
 
-// removal says since which release an object's version is not served.
+// removal names the release that removed an object's version; empty if there is none.
 func removal(obj runtime.Object) string {
 	if o, ok := obj.(interface{ APILifecycleRemoved() (major, minor int) }); ok {
 		if major, minor := o.APILifecycleRemoved(); major != 0 || minor != 0 {
@@ -49,7 +49,7 @@ func removal(obj runtime.Object) string {
 	return ""
 }
 
-// replacement says what to use instead of an object's version.
+// replacement names the version that replaces an object's version; empty if there is none.
 func replacement(obj runtime.Object) string {
 	if o, ok := obj.(interface {
 		APILifecycleReplacement() schema.GroupVersionKind
@@ -61,7 +61,8 @@ func replacement(obj runtime.Object) string {
 	return ""
 }
 
-// deprecation returns the deprecation of the kind's version. Of a custom resource its definition has decided.
+// deprecation returns the deprecation of the kind's version. For a custom resource its CustomResourceDefinition
+// decides.
 func (k *kind) deprecation() deprecation {
 	if c := k.collections[0]; c.builtIn {
 		return c.deprecated
@@ -69,11 +70,11 @@ func (k *kind) deprecation() deprecation {
 	return deprecation{text: k.Deprecated}
 }
 
-// maxDeprecation bounds the text: a snapshot's author may have chosen it.
+// maxDeprecation bounds the text, in bytes: in a snapshot it is untrusted.
 const maxDeprecation = 1 << 10
 
-// warning returns the Warning header that a server of a release sends. It is empty if there is none, or the release is
-// not known.
+// warning returns the Warning header that an API server of the release sends. It is empty if there is none or the
+// release is unknown.
 func (d deprecation) warning(release *utilversion.Version) string {
 	if d.text == "" || len(d.text) > maxDeprecation || d.since != nil && (release == nil || release.LessThan(d.since)) {
 		return ""
@@ -85,7 +86,7 @@ func (d deprecation) warning(release *utilversion.Version) string {
 	return header
 }
 
-// releaseOf returns the major and the minor version of a server; nil if they are not known.
+// releaseOf returns the major and minor version of an API server; nil if unknown.
 func releaseOf(v *version.Info) *utilversion.Version {
 	if v == nil {
 		return nil

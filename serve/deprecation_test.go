@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestDeprecated checks that answers have kube-apiserver's Warning where a version is deprecated: in the server's
-// release, or by the definition of a custom resource.
+// TestDeprecated checks that responses have kube-apiserver's Warning if a version is deprecated in the server's
+// release, or by the CustomResourceDefinition.
 func TestDeprecated(t *testing.T) {
 	endpoints := schema.GroupVersionResource{Version: "v1", Resource: "endpoints"}
 	flows := schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta3",
@@ -31,7 +31,7 @@ func TestDeprecated(t *testing.T) {
 	)
 	for _, tt := range []struct {
 		name, version string
-		relic         string // the warning of its definition
+		relic         string // the warning in its definition
 		endpoints     string
 		flows         string
 		relics        string
@@ -87,7 +87,7 @@ func TestDeprecated(t *testing.T) {
 	}
 }
 
-// TestDeprecatedIsForReaders checks that a refused request has no Warning, and a forwarded one only the API server's.
+// TestDeprecatedIsForReaders checks that a rejected request has no Warning, and a forwarded one only the API server's.
 func TestDeprecatedIsForReaders(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Warning", `299 - "upstream"`)

@@ -1,49 +1,49 @@
-// Package serve makes a store or a snapshot a Kubernetes API that can be read: kubectl, client-go, controller-runtime
-// and every agent that lists and watches use it as they use an API server.
+// Package serve serves a store or a snapshot as a read-only Kubernetes API. kubectl, client-go, controller-runtime and
+// agents that list and watch use it like an API server.
 //
 //	h, err := serve.New(serve.Mirror(st, mirrored), serve.Options{})
 //	if err != nil { … }
 //	defer h.Close()
 //	http.Serve(listener, h)
 //
-// # What is answered
+// # Served requests
 //
-// Discovery, and get, list and watch of what is mirrored, as kube-apiserver 1.36 answers them: selectors, limit and
-// continue, resourceVersion and resourceVersionMatch, bookmarks, sendInitialEvents, Tables, metadata, JSON, YAML and
-// protobuf, gzip. docs/serve.md has a table of all differences. Where a client takes the encoding that is stored, bytes
-// are copied and nothing is decoded.
+// The Handler answers discovery, and get, list and watch of mirrored resources, as kube-apiserver 1.36 does: selectors,
+// limit and continue, resourceVersion and resourceVersionMatch, bookmarks, sendInitialEvents, Tables, metadata, JSON,
+// YAML, protobuf and gzip. docs/serve.md has a table of all differences. If the client accepts the stored encoding,
+// objects are copied without decoding.
 //
-// # Honest answers
+// # Missing and stale data
 //
-// What is not mirrored is not empty: a resource that no collection has is absent from discovery and 404, with a hint. A
-// request for more than what is mirrored (all namespaces, where one is; all pods, where those of a node are) is 403,
-// with a hint, or answered with what there is and a Warning (Options.Narrow). A collection that is not open yet, or
-// whose first list has not ended, is 429. Collections of metadata answer requests for metadata. Data older than a
-// minute carry a Warning with the time from which they are. Secrets and what a store seals are absent unless
-// Options.Confidential is set.
+// A resource that is not mirrored is never shown as empty: it is absent from discovery, and requests for it return 404
+// with a hint. A request that exceeds the mirrored objects (all namespaces of which one is mirrored, all pods of which
+// one node's are mirrored) returns 403 with a hint. With Options.Narrow it returns the mirrored objects and a Warning.
+// A collection that is not open yet, or whose first list has not ended, returns 429. A collection of metadata answers
+// only requests for metadata. Data older than a minute carry a Warning with their time. Secrets and sealed resources
+// are absent unless Options.Confidential is set.
 //
 // # Consistency
 //
-// A list is one state, whatever its size: pages are read in transactions of their own, and what has changed since the
-// first is undone, from the collection's history (package history). So no transaction is open while a client is waited
-// for, and a continue token stays good as long as the history reaches back to it; then it expires, as kube-apiserver's
-// do, with a token for the rest at the newest state. The resourceVersions are the API server's.
+// All pages of a list show one state. Each page is read in its own transaction. Changes since the first page are undone
+// with the collection's history (package history). No transaction stays open while the server waits for a client. A
+// continue token stays valid as long as the history reaches back to its state. Then it expires with 410 and, as in
+// kube-apiserver, a new token for the rest of the list at the newest state. The resourceVersions are the API server's.
 //
-// A watch is a position in the history; nothing is queued for it. One that falls behind the history, whose client does
-// not read, or whose collection is listed anew, closed or opened, ends with 410, and the client lists again, from here.
-// An event is encoded once for all who watch in the same form.
+// A watch is a position in the history; it has no queue. It ends with 410 if it falls behind the history, which happens
+// when its client does not read. It also ends if the collection is relisted, closed or opened. The client then lists
+// again, from the Handler. An event is encoded once for all watches with the same format.
 //
-// With Options.Forward, a get or a list of the latest state waits for forwarded writes of the same user to the same
-// resource, for three seconds at most. Then it is forwarded, too, and so it is after a write whose answer lacks the
-// resourceVersion of the new state.
+// With Options.Forward, a get or a list of the latest state waits up to three seconds for the same user's forwarded
+// writes to the same resource. If the collection still lacks them, the request is forwarded. It is forwarded at once if
+// the response to a write lacked the resourceVersion of the new state.
 //
-// A watch may be asked for over a websocket: each event is a message, JSON as text and protobuf in binary. A request
-// from a page of another origin needs a token then.
+// A client can request a watch over a websocket. Each event is one message: text for JSON, binary for protobuf. A
+// request from a page of another origin must then carry a token.
 //
-// A collection that the process has open without a history cannot be watched: discovery does not have that verb, and a
-// watch is answered with 405. A list of it is cut off if the collection changes between two pages.
+// A collection that this process has open without a history cannot be watched: discovery omits the verb, and a watch
+// returns 405. A list of such a collection is cut off if the collection changes between two pages.
 //
 // # Concurrency and shutdown
 //
-// A Handler serves any number of requests. Close ends all watches and lists and waits for them.
+// A Handler serves any number of concurrent requests. Close ends all watches and lists and waits for them.
 package serve

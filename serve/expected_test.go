@@ -22,12 +22,13 @@ func (listsOnly) Authorize(_ context.Context, a access.Attributes) (access.Decis
 	return access.Decision{Allowed: a.Verb == "list" || a.Verb == "watch"}, nil
 }
 
-// only is for Mirror.
+// only returns an argument for Mirror.
 func only(mirrored ...entry.Identity) func() []entry.Identity {
 	return func() []entry.Identity { return mirrored }
 }
 
-// TestNotThereYet: what is mirrored and not in the store yet is 429 to who may list it, and its logs are forwarded.
+// TestNotThereYet checks that a mirrored resource that the store does not have yet returns 429 to users who may list
+// it, and that requests for its logs are forwarded.
 func TestNotThereYet(t *testing.T) {
 	st, err := store.Open(t.TempDir()+"/s.db", store.Options{})
 	must(t, err)

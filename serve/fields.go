@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// checkFields refuses a selector by fields that kube-apiserver does not select the kind by, in its words.
+// checkFields rejects field selectors that kube-apiserver does not support for the kind, with kube-apiserver's errors.
 func (k *kind) checkFields(selector fields.Selector) error {
 	builtIn := k.collections[0].builtIn
 	_, special := discovery.SelectableFields(k.GroupResource())
@@ -33,7 +33,8 @@ func (k *kind) checkFields(selector fields.Selector) error {
 	return nil
 }
 
-// matcherOf returns what reports whether an entry is selected; nil if all are. It must not be used concurrently.
+// matcherOf returns a function that reports whether an entry is selected; nil if the options select all entries. The
+// function is not safe for concurrent use.
 func matcherOf(c *collection, o *listOptions) func(entry.Entry) (bool, error) {
 	if !o.selective() {
 		return nil

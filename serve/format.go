@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// media is how answers are encoded.
+// media is the encoding of a response.
 type media string
 
 const (
@@ -24,7 +24,7 @@ const (
 	mediaProtobuf media = "application/vnd.kubernetes.protobuf"
 )
 
-// form is what is answered of objects.
+// form is the representation of objects in a response.
 type form int
 
 const (
@@ -37,14 +37,14 @@ const (
 type format struct {
 	media media
 	form  form
-	// version is that of Tables and metadata: v1 or v1beta1; and list is set if the metadata of a list were asked for.
+	// version is v1 or v1beta1, for Tables and metadata. list is set if the client accepts PartialObjectMetadataList.
 	version string
 	list    bool
-	// include is what the rows of a table carry of their objects.
+	// include decides what each row of a Table carries of its object.
 	include metav1.IncludeObjectPolicy
 }
 
-// encode returns an object as a body of its own. Protobuf needs the kind.
+// encode returns an object as a complete response body. Protobuf needs apiVersion and kind.
 func (m media) encode(obj any, apiVersion, kind string) ([]byte, error) {
 	switch m {
 	case mediaProtobuf:
@@ -57,7 +57,7 @@ func (m media) encode(obj any, apiVersion, kind string) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// stream is the Content-Type of a watch.
+// stream returns the Content-Type of a watch.
 func (f format) stream() string {
 	if f.media == mediaProtobuf {
 		return string(mediaProtobuf) + ";stream=watch"
@@ -65,21 +65,21 @@ func (f format) stream() string {
 	return string(f.media)
 }
 
-// bodies are the types of answers, and streams those of watches, in the words of errors.
+// bodies and streams are the media types that the errors list for responses and for watches.
 var (
 	bodies  = []string{string(mediaJSON), string(mediaYAML), string(mediaProtobuf)}
 	streams = []string{"application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"}
 )
 
-// asked is what of a request decides which format fits.
+// negotiation holds the properties of a request that decide which formats can be served.
 type asked struct {
-	known    bool // client-go knows the kind, and so protobuf
-	newer    bool // JSON shows more than protobuf
+	known    bool // client-go has the Go type of the kind, so that protobuf can be served
+	newer    bool // the server is newer than client-go: JSON has fields that protobuf would lose
 	list     bool
 	watching bool
 }
 
-// negotiate picks the first format of the Accept header that can be answered.
+// negotiate returns the first format of the Accept header that can be served.
 func negotiate(r *http.Request, a asked) (format, error) {
 	clauses := goautoneg.ParseAccept(r.Header.Get("Accept"))
 	if strings.TrimSpace(r.Header.Get("Accept")) == "" {
@@ -103,7 +103,7 @@ func negotiate(r *http.Request, a asked) (format, error) {
 		strings.Join(types, ", "))
 }
 
-// routed refuses what kube-apiserver refuses of its own kinds before it looks for what is asked for.
+// routed rejects the Accept headers that kube-apiserver rejects for built-in kinds before it looks for the resource.
 func routed(r *http.Request, list bool) error {
 	accept := r.Header.Get("Accept")
 	if strings.TrimSpace(accept) == "" || slices.ContainsFunc(goautoneg.ParseAccept(accept), routable) {
@@ -119,7 +119,7 @@ func routed(r *http.Request, list bool) error {
 	return err
 }
 
-// routable reports whether kube-apiserver looks at a clause at all where one of its own kinds is asked for.
+// routable reports whether kube-apiserver's router accepts a clause for built-in kinds.
 func routable(c goautoneg.Accept) bool {
 	return c.Type == "*" && c.SubType == "*" || slices.Contains(bodies, c.Type+"/"+c.SubType)
 }
@@ -130,7 +130,7 @@ func wholeJSON(c goautoneg.Accept) bool {
 	return ok && f.media == mediaJSON && f.form == whole
 }
 
-// fits refuses metadata of a list for an object, and of an object for a list.
+// fits rejects PartialObjectMetadataList for a get, and PartialObjectMetadata for a list.
 func (a asked) fits(f format) error {
 	switch {
 	case f.form != metadata || a.watching && !f.list:
@@ -175,7 +175,7 @@ func formatOf(clause goautoneg.Accept) (f format, ok bool) {
 	return f, true
 }
 
-// includes sets what the rows of a table carry, by the parameter includeObject.
+// includes sets include from the query parameter includeObject. It fails if the value is invalid.
 func (f *format) includes(policy string) error {
 	if f.form != table {
 		return nil

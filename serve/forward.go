@@ -16,22 +16,22 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// Forwarder sends requests to an API server. Forward returns one.
+// Forwarder forwards requests to an API server. Forward returns one.
 type Forwarder struct {
 	own   access.Authenticator
 	proxy *httputil.ReverseProxy
 }
 
-// Forward returns a Forwarder to the API server that config leads to. Requests go there with the caller's own
-// credentials, never those of config, and with the caller's address in X-Forwarded-For, which audit logs have. A caller
-// whom own knows, or who came with a client certificate, has none that the API server could know, and is refused.
+// Forward returns a Forwarder to the API server of config. Requests carry the caller's own credentials, never those of
+// config. X-Forwarded-For carries the caller's address, for the audit log of the API server. A caller that own
+// authenticates, or that used a client certificate, has no credentials for the API server and is rejected with 403.
 func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	transport, err := rest.TransportFor(anonymous)
 	if err != nil {
 		return nil, fmt.Errorf("forward to the API server: %w", err)
 	}
-	anonymous.NextProtos = []string{"http/1.1"} // HTTP/2 has no upgrades, and exec is one
+	anonymous.NextProtos = []string{"http/1.1"} // exec and other upgrades need HTTP/1.1
 	upgrades, err := rest.TransportFor(anonymous)
 	if err != nil {
 		return nil, fmt.Errorf("forward to the API server: %w", err)
@@ -46,7 +46,7 @@ func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) 
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host, Path: strings.TrimSuffix(target.Path, "/")})
 			r.Out.Host = target.Host
-			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"] // of proxies before
+			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"] // of earlier proxies
 			r.SetXForwarded()
 		},
 		ModifyResponse: func(answer *http.Response) error {
@@ -82,21 +82,21 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.proxy.ServeHTTP(w, r)
 }
 
-// insteadKey is the context's key for the handler that answers while the API server cannot be reached.
+// fallbackKey is the context key of the handler that answers while the API server is unreachable.
 type insteadKey struct{}
 
-// serveOr forwards a request. While the API server cannot be reached, instead answers.
+// serveOr forwards a request. If the API server is unreachable, fallback answers.
 func (f *Forwarder) serveOr(w http.ResponseWriter, r *http.Request, instead http.Handler) {
 	f.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), insteadKey{}, instead)))
 }
 
-// takes reports whether the API server may know the credentials of the request.
+// takes reports whether the API server may accept the credentials of the request.
 func (f *Forwarder) takes(r *http.Request) bool {
 	_, known, _ := f.own.Authenticate(r)
 	return !known && r.Header.Get("Authorization") != ""
 }
 
-// forward sends the request to the API server. What lasts is counted as a watch.
+// forward forwards the request to the API server. Watches, followed logs and upgrades count as long-running requests.
 func (q *request) forward() error {
 	query := q.r.URL.Query()
 	lasts := q.r.Header.Get("Upgrade") != "" || strings.Contains(q.r.URL.Path, "/watch/")
@@ -117,7 +117,7 @@ func (q *request) forward() error {
 	return nil
 }
 
-// transports are those of requests that upgrade their connection, and of all others.
+// transports has one transport for requests that upgrade their connection and one for all other requests.
 type transports struct{ others, upgrades http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -128,7 +128,7 @@ func (t transports) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.others.RoundTrip(r)
 }
 
-// forwardError is the answer to a request that could not be forwarded.
+// forwardError returns the error for a request that could not be forwarded.
 func forwardError(ctx context.Context, err error) error {
 	var known apierrors.APIStatus
 	var tooLarge *http.MaxBytesError

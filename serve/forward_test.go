@@ -23,14 +23,15 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// nobody knows no credentials.
+// noUsers is an authenticator that knows no credentials.
 type nobody struct{}
 
 func (nobody) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{}, false, nil
 }
 
-// forwarding returns a server that forwards to upstream, which speaks TLS and HTTP/2. bound ends its requests.
+// forwarding returns a server that forwards to upstream over TLS and HTTP/2. bound derives the contexts of its
+// requests.
 func forwarding(t *testing.T, upstream http.HandlerFunc, bound func(context.Context) context.Context) *httptest.Server {
 	t.Helper()
 	api := httptest.NewUnstartedServer(upstream)
@@ -50,7 +51,8 @@ func forwarding(t *testing.T, upstream http.HandlerFunc, bound func(context.Cont
 
 func unbounded(ctx context.Context) context.Context { return ctx }
 
-// TestForwardUpgrades: exec upgrades its connection, which HTTP/2 cannot; the rest goes to the API server by HTTP/2.
+// TestForwardUpgrades checks that exec is forwarded over HTTP/1.1, since HTTP/2 has no upgrades, and other requests
+// over HTTP/2.
 func TestForwardUpgrades(t *testing.T) {
 	s := forwarding(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
@@ -101,8 +103,8 @@ func TestForwardUpgrades(t *testing.T) {
 	}
 }
 
-// TestForwardedFor checks that the API server, whose audit log has it, is sent the address of the caller behind those
-// of the proxies before (issue 37).
+// TestForwardedFor checks that the API server receives the address of the caller after those of earlier proxies, for
+// its audit log (issue 37).
 func TestForwardedFor(t *testing.T) {
 	s := forwarding(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.Join(r.Header.Values("X-Forwarded-For"), ", "))
@@ -125,7 +127,7 @@ func TestForwardedFor(t *testing.T) {
 	}
 }
 
-// TestForwardSaysWhy: a request that fails on its way is answered with the reason.
+// TestForwardSaysWhy checks that the response to a request that cannot be forwarded has the reason.
 func TestForwardSaysWhy(t *testing.T) {
 	late := func(ctx context.Context) context.Context {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -151,7 +153,7 @@ func TestForwardSaysWhy(t *testing.T) {
 		"broken":    {broken, unbounded, 1, http.StatusServiceUnavailable},
 	} {
 		s := forwarding(t, tt.upstream, tt.bound)
-		sent := io.MultiReader(strings.NewReader(strings.Repeat("a", tt.size))) // whose size nobody knows before
+		sent := io.MultiReader(strings.NewReader(strings.Repeat("a", tt.size))) // of unknown size
 		r, err := http.NewRequest(http.MethodPost, s.URL+"/api/v1/nodes", sent)
 		must(t, err)
 		r.Header.Set("Authorization", "Bearer t")
@@ -165,8 +167,8 @@ func TestForwardSaysWhy(t *testing.T) {
 	}
 }
 
-// TestForwardSuspended: a client that has stopped reading a stream, and whose kernel still answers, ends with the
-// handler, and after writeWithin.
+// TestForwardSuspended checks that a forwarded stream ends after writeWithin, and with Close, if the client has stopped
+// reading but its kernel still answers.
 func TestForwardSuspended(t *testing.T) {
 	flooding := make(chan struct{}, 1)
 	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +177,7 @@ func TestForwardSuspended(t *testing.T) {
 			if _, err := w.Write(text); err != nil {
 				return
 			}
-			if n == 200 { // more than the client's kernel takes
+			if n == 200 { // more than the client's kernel buffers
 				flooding <- struct{}{}
 			}
 		}
@@ -196,7 +198,7 @@ func TestForwardSuspended(t *testing.T) {
 	must(t, err)
 	select {
 	case <-flooding:
-	case <-time.After(5 * time.Second): // all of it is in kernels and buffers
+	case <-time.After(5 * time.Second): // the stream fits into kernels and buffers
 	}
 	closed := make(chan error)
 	go func() { closed <- h.Close() }()
@@ -216,8 +218,8 @@ func (everybody) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{Username: "jane"}, true, nil
 }
 
-// TestForwardsWhatIsNotStored checks that the API server answers for discovery and schemas that are not stored, or not
-// yet, to those whose requests are forwarded, and that what is stored answers while it is away (issue 37).
+// TestForwardsWhatIsNotStored checks that discovery and schemas that are not stored are forwarded, if the credentials
+// of the request allow it, and that stored ones are served while the API server is unreachable (issue 37).
 func TestForwardsWhatIsNotStored(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

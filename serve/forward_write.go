@@ -16,18 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// writeHead is how much of the answer to a write is read for its resourceVersion, in bytes.
+// writeHead is the maximum size, in bytes, of a write's response that is searched for a resourceVersion.
 const writeHead = 64 << 10
 
-// answeredKey is the context's key for a func(*http.Response) that is called before the client sees the answer of the
-// API server.
+// answeredKey is the context key of a func(*http.Response) that is called before the API server's response is sent to
+// the client.
 type answeredKey struct{}
 
-// errUnreached ends a forwarded read that the API server does not answer in time.
+// errUnreached cancels a forwarded read that the API server does not answer in time.
 var errUnreached = errors.New("the API server does not answer in time")
 
-// forwardRead forwards a read. While the API server cannot be reached, or does not begin to answer within freshFor,
-// local answers, and the user's writes are forgotten: what is mirrored is the latest state that there is.
+// forwardRead forwards a read. If the API server is unreachable, or does not begin to answer within freshFor, local
+// answers. The user's recorded writes are then dropped, since the mirror has the latest state available.
 func (q *request) forwardRead(local func() error) (err error) {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
@@ -47,7 +47,7 @@ func (q *request) forwardRead(local func() error) (err error) {
 	return err
 }
 
-// writesTo reports whether the request may change objects of a resource that is mirrored.
+// writesTo reports whether the request may change objects of a mirrored resource.
 func (q *request) writesTo() bool {
 	switch q.r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -65,7 +65,7 @@ func (q *request) writesTo() bool {
 	return err != nil || known.mirrors(newWriter("", q.path.GroupResource()).resource)
 }
 
-// mirrors reports whether a version of a resource is mirrored, also under the name that newWriter replaces.
+// mirrors reports whether any version of a resource is mirrored. It compares the names that newWriter returns.
 func (k *known) mirrors(r schema.GroupResource) bool {
 	for gvr := range k.kinds {
 		if newWriter("", gvr.GroupResource()).resource == r {
@@ -80,8 +80,8 @@ func (k *known) mirrors(r schema.GroupResource) bool {
 	return false
 }
 
-// written notes the write that the API server answers. A refusal may show that the collection is behind, too: a
-// conflict, an object that exists already or is gone. After a time-out the outcome is unknown.
+// written records a write from the API server's response. A conflict, and a 404, may also show that the collection is
+// behind. After a timeout the outcome is unknown.
 func (q *request) written(answer *http.Response) {
 	switch code := answer.StatusCode; {
 	case code >= 200 && code < 300:
@@ -90,7 +90,7 @@ func (q *request) written(answer *http.Response) {
 		return
 	}
 	rv := uint64(0)
-	if q.r.Method != http.MethodDelete { // whose answer has none, or may have that of the state before
+	if q.r.Method != http.MethodDelete { // the response has no resourceVersion, or the previous one
 		head, err := io.ReadAll(io.LimitReader(answer.Body, writeHead))
 		if err == nil && len(head) < writeHead && answer.StatusCode < 300 {
 			rv = writtenRV(head)
@@ -104,8 +104,8 @@ func (q *request) written(answer *http.Response) {
 	q.writes.add(newWriter(q.lease.user, q.path.GroupResource()), q.path.namespace, rv, time.Now())
 }
 
-// writtenRV returns the resourceVersion of the write that is answered with an object; 0 if the object does not show it.
-// kube-apiserver answers the removal of the last finalizer, which deletes, with the object as it was before.
+// writtenRV returns the resourceVersion of a write from the object in its response; 0 if the response does not have it.
+// kube-apiserver's response to a write that removes the last finalizer of a deleted object has the previous state.
 func writtenRV(body []byte) uint64 {
 	var m metav1.PartialObjectMetadata
 	if message, ok := bytes.CutPrefix(body, []byte(protobufMagic)); ok {
@@ -119,6 +119,6 @@ func writtenRV(body []byte) uint64 {
 	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
 		return 0
 	}
-	rv, _ := strconv.ParseUint(m.ResourceVersion, 10, 64) // 0 for one that is no number: it cannot be compared
+	rv, _ := strconv.ParseUint(m.ResourceVersion, 10, 64) // 0 if it is not a number, since it cannot be compared then
 	return rv
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// slowWatch is a link over which nothing of a watch arrives while it is held.
+// slowWatch is a transport that delivers nothing of a watch while held is locked.
 type slowWatch struct {
 	http.RoundTripper
 	held *sync.RWMutex
@@ -50,8 +50,8 @@ func (b slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newForwardingWorld returns a world whose server forwards to its API server, a client of it, and what holds the
-// mirror's watch.
+// newForwardingWorld returns a world whose server forwards to its API server, a client of the server, and the lock that
+// stops the mirror's watch.
 func newForwardingWorld(t *testing.T) (w *world, client kubernetes.Interface, held *sync.RWMutex) {
 	t.Helper()
 	w, held = newUpstream(t, 1<<20), &sync.RWMutex{}
@@ -64,8 +64,8 @@ func newForwardingWorld(t *testing.T) (w *world, client kubernetes.Interface, he
 	return w, w.client(), held
 }
 
-// TestReadsOwnWrites checks that a get and a list after a forwarded write have it although the mirror lags: they wait
-// for the mirror, and are forwarded if that takes too long (issue 38, F.29).
+// TestReadsOwnWrites checks that a get and a list after a forwarded write see the write although the mirror lags. They
+// wait for the mirror, and are forwarded if that takes too long (issue 38, F.29).
 func TestReadsOwnWrites(t *testing.T) {
 	w, client, held := newForwardingWorld(t)
 	w.fill(2)
@@ -97,7 +97,7 @@ func TestReadsOwnWrites(t *testing.T) {
 		write func() error
 		read  func() string
 		want  string
-		late  bool // the mirror has the write only after the read
+		late  bool // the mirror receives the write only after the read
 	}{
 		{"created", func() error {
 			p := newPod("a", "own")
@@ -121,7 +121,7 @@ func TestReadsOwnWrites(t *testing.T) {
 			held.Unlock()
 		} else {
 			select {
-			case got = <-read: // by the API server, or an old one
+			case got = <-read: // the API server's state, or an old one
 			case <-time.After(100 * time.Millisecond):
 			}
 			held.Unlock()
@@ -136,7 +136,7 @@ func TestReadsOwnWrites(t *testing.T) {
 	}
 }
 
-// byNamespace makes the requests to one namespace with another transport.
+// byNamespace sends the requests for one namespace over another transport.
 type byNamespace struct {
 	http.RoundTripper
 	namespace string
@@ -150,8 +150,8 @@ func (b byNamespace) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// TestReadsOwnWritesOfTwoNamespaces checks that a get after forwarded writes in two namespaces, which are mirrored one
-// by one, has the second one although the mirror of the first namespace has gone on, and that of the second lags.
+// TestReadsOwnWritesOfTwoNamespaces checks that a get sees the second of two forwarded writes in two namespaces, each
+// with its own collection, although only the mirror of the first namespace is up to date.
 func TestReadsOwnWritesOfTwoNamespaces(t *testing.T) {
 	w, held := newUpstream(t, 1<<20), &sync.RWMutex{}
 	b := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured, Namespace: "b"}
@@ -183,8 +183,8 @@ func TestReadsOwnWritesOfTwoNamespaces(t *testing.T) {
 	held.Unlock()
 }
 
-// TestOthersDoNotWait checks that reads which do not ask for the latest state, those of other users, resources and
-// namespaces, and all while the API server is away are answered by the mirror at once.
+// TestOthersDoNotWait checks that the mirror answers at once reads that do not ask for the latest state, reads of other
+// users, resources and namespaces, and all reads while the API server is unreachable.
 func TestOthersDoNotWait(t *testing.T) {
 	w, _, held := newForwardingWorld(t)
 	w.fill(2)
@@ -237,7 +237,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	}
 }
 
-// byToken knows users by tokens that are their names.
+// byToken authenticates users by tokens that equal their names.
 type byToken struct{}
 
 func (byToken) Authenticate(r *http.Request) (access.User, bool, error) {
@@ -245,7 +245,7 @@ func (byToken) Authenticate(r *http.Request) (access.User, bool, error) {
 	return access.User{Username: name}, ok, nil
 }
 
-// TestAnswersToWrites checks which answers of an API server to a write have the reads that follow forwarded.
+// TestAnswersToWrites checks which responses to a write cause later reads to be forwarded.
 func TestAnswersToWrites(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)

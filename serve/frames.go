@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// frames keeps the newest events of a collection as they were encoded, so that an event is encoded once for all who
-// watch in the same format. It is safe for concurrent use.
+// frames caches the newest encoded events of a collection, so that an event is encoded once for all watches with the
+// same format. It is safe for concurrent use.
 type frames struct {
 	mu    sync.Mutex
 	made  map[frameKey]*frame // guarded by mu, like the following
@@ -22,22 +22,22 @@ type frames struct {
 	bytes int
 }
 
-// framesBytes bounds what frames holds, and frameOverhead is what a frame takes besides its bytes.
+// framesBytes bounds the cached bytes, and frameOverhead is the memory of a frame besides its data, in bytes.
 const (
 	framesBytes   = 4 << 20
 	frameOverhead = 256
 )
 
-// errUnmade is what others get if encoding an event panics.
+// errEncodePanicked is returned to the other callers of get if encode panics.
 var errUnmade = errors.New("the event could not be encoded")
 
-// frameKey is an event as it is told to some.
+// frameKey identifies an encoded event.
 type frameKey struct {
 	event *history.Event
 	told  watch.EventType
 	of    format
-	first bool // of a table: with the definitions of the columns
-	// second is when a table was made, which has ages; 0 for others.
+	first bool // of a Table: has the column definitions
+	// second is the Unix time of a Table's ages; 0 for other forms.
 	second int64
 }
 
@@ -45,12 +45,12 @@ type frame struct {
 	once sync.Once
 	data []byte
 	err  error
-	size int // of data once it is made; guarded by frames.mu
+	size int // memory of the frame; 0 until it is encoded; guarded by frames.mu
 }
 
 func newFrames() *frames { return &frames{made: map[frameKey]*frame{}} }
 
-// get returns the frame of an event, which the first caller makes.
+// get returns the frame of an event. The first caller encodes it.
 func (s *frames) get(key frameKey, encode func() ([]byte, error)) ([]byte, error) {
 	s.mu.Lock()
 	f := s.made[key]
@@ -67,7 +67,7 @@ func (s *frames) get(key frameKey, encode func() ([]byte, error)) ([]byte, error
 	return f.data, f.err
 }
 
-// has reports whether the frame of an event has been made.
+// has reports whether the frame of an event is cached.
 func (s *frames) has(key frameKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,14 +75,14 @@ func (s *frames) has(key frameKey) bool {
 	return f != nil && f.size > 0
 }
 
-// added counts a frame that has been made, unless it was let go meanwhile, and lets the oldest go.
+// added counts a new frame, unless it was evicted meanwhile, and evicts the oldest frames.
 func (s *frames) added(key frameKey, f *frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.made[key] != f {
 		return
 	}
-	f.size = frameOverhead + len(f.data) + key.event.Size() // the history may have let it go
+	f.size = frameOverhead + len(f.data) + key.event.Size() // the frame may be the last reference to its event
 	s.bytes += f.size
 	for s.bytes > framesBytes && len(s.order) > 1 {
 		s.bytes -= s.made[s.order[0]].size
@@ -91,7 +91,7 @@ func (s *frames) added(key frameKey, f *frame) {
 	}
 }
 
-// frame encodes an event.
+// frame returns an encoded event.
 func (w *watcher) frame(told watch.EventType, e entry.Entry, first bool) ([]byte, error) {
 	object, err := w.collection.item(w.format, e, true, time.Now())
 	if err != nil {
@@ -105,7 +105,7 @@ func (w *watcher) frame(told watch.EventType, e entry.Entry, first bool) ([]byte
 	return w.format.frame(told, object), nil
 }
 
-// tableOf is the Table with one row that a watch sends.
+// tableOf returns a Table with one row, as a watch sends it.
 func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
 	definitions := []byte("null")
 	if first {
@@ -118,7 +118,7 @@ func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
 		`"columnDefinitions":%s,"rows":[%s]}`, w.format.version, rv, definitions, row), nil
 }
 
-// frame puts an encoded object into an event.
+// frame wraps an encoded object in an event.
 func (f format) frame(told watch.EventType, object []byte) []byte {
 	if f.media == mediaProtobuf {
 		return appendWatchFrame(nil, string(told), object)

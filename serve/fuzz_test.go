@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// smallStore is a store with two pods, whose first list has ended at the resourceVersion 7.
+// smallStore returns a store with two pods, listed at the resourceVersion 7.
 func smallStore(t testing.TB) *store.Store {
 	t.Helper()
 	st, err := store.Open(t.TempDir()+"/s.db", store.Options{})
@@ -43,7 +43,7 @@ func smallStore(t testing.TB) *store.Store {
 	return st
 }
 
-// FuzzRequest: whatever is asked for, the answer has a status that fits, and an error is a Status or a plain 404.
+// FuzzRequest checks that every response has a valid status, and that every error is a Status or a plain 404.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range [][4]string{
 		{"GET", "/api/v1/pods", "limit=1&labelSelector=a%3Db", "application/json"},
@@ -65,7 +65,7 @@ func FuzzRequest(f *testing.F) {
 		r := (&http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, Header: http.Header{
 			"Accept": {accept}}}).WithContext(t.Context())
 		if q := r.URL.Query(); q.Has("watch") || q.Has("timeoutSeconds") || len(q.Get("resourceVersion")) > 1 {
-			return // it waits
+			return // the request would wait
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)

@@ -18,30 +18,32 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// Options are the options of New. The zero value serves all but Secrets to everybody who can connect.
+// Options are the options of New. The zero value serves everything but confidential collections to every client.
 type Options struct {
-	// Narrow answers requests for more than what is mirrored with what there is, and a Warning. Default: they are refused.
+	// Narrow answers requests that exceed the mirrored objects with the mirrored objects and a Warning. Default: 403.
 	Narrow bool
-	// Confidential serves Secrets and what a store seals. Default: they are absent.
+	// Confidential serves Secrets and sealed collections. Default: they are absent.
 	Confidential bool
-	// Forward answers what the Handler does not: writes, logs, what is not mirrored. Discovery then has what the API
-	// server has, for those whose requests it takes. Default: they are refused.
+	// Forward answers the requests that the Handler cannot answer: writes, logs, resources that are not mirrored. For
+	// clients whose credentials it can forward, discovery includes the resources of the API server. Default: such
+	// requests fail.
 	Forward *Forwarder
-	// Authorizer says who may do what; the Handler then belongs behind access.NewHandler, which says who asks. Default:
-	// everybody who can connect may read all that is served.
+	// Authorizer decides which user may do what. The Handler must then be behind access.NewHandler, which authenticates
+	// the users. Default: every client may read everything that is served.
 	Authorizer access.Authorizer
-	// Snapshots answers GET and HEAD below /snapshot/, of those who may get that path (nonResourceURLs of the API server's
-	// RBAC). It is asked for what follows, such as /latest. Default: there is no such path.
+	// Snapshots answers GET and HEAD below /snapshot/. The user needs the right to that path (nonResourceURLs in RBAC).
+	// The handler sees the path without the prefix, such as /latest. Default: the path does not exist.
 	Snapshots http.Handler
-	// Metrics answers GET /metrics, of those who may get that path, as Snapshots does. Default: there is no such path.
+	// Metrics answers GET /metrics. The user needs the right to that path. Default: the path does not exist.
 	Metrics http.Handler
-	// Page answers GET and HEAD below /larder/, of those who may get that path: package page's data. Default: there is no
-	// such path.
+	// Page answers GET and HEAD below /larder/, which package page uses. The user needs the right to that path.
+	// Default: the path does not exist.
 	Page http.Handler
-	// Memory is the budget from which answers take their memory. Default: one of DefaultMemory bytes.
+	// Memory is the memory budget of responses. Default: a budget of DefaultMemory bytes.
 	Memory *Memory
-	// Notes returns the known defects of a collection, for the Warning, such as informer.Status.Notes of its informer.
-	// Default: entry.Info.Notes, which does not know whether the collection can be watched at the API server.
+	// Notes returns the known defects of a collection, which become Warnings; informer.Status.Notes of its informer,
+	// for example. Default: entry.Info.Notes, which does not know whether the API server allows a watch of the
+	// collection.
 	Notes func(entry.Info) []entry.Note
 }
 
@@ -52,12 +54,12 @@ type Handler struct {
 	catalog catalog
 	writes  writes
 
-	ctx    context.Context // ends with Close
+	ctx    context.Context // canceled by Close
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
 	closed bool           // guarded by mu
-	open   sync.WaitGroup // nobody adds to it once closed is set
+	open   sync.WaitGroup // running requests; Add is not called after closed is set
 }
 
 // New returns a Handler. It starts nothing.
@@ -74,10 +76,10 @@ func New(s Source, o Options) (*Handler, error) {
 	return h, nil
 }
 
-// errClosing ends what is open when the Handler is closed.
+// errClosing is the cause with which Close cancels open requests.
 var errClosing = errors.New("the server is shutting down")
 
-// Close ends all watches and lists that are open, and waits for them. Requests after it are refused.
+// Close ends all open watches and lists and waits for them. Later requests are rejected.
 func (h *Handler) Close() error {
 	h.cancel(errClosing)
 	h.mu.Lock()
@@ -87,7 +89,7 @@ func (h *Handler) Close() error {
 	return nil
 }
 
-// begin counts a request, whose end calls h.open.Done; false if the Handler is closed.
+// begin registers a request; the caller must call h.open.Done at its end. It returns false if the Handler is closed.
 func (h *Handler) begin() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,19 +102,19 @@ func (h *Handler) begin() bool {
 // request is a request for objects.
 type request struct {
 	*Handler
-	ctx context.Context // of the client; ends with the Handler, too
+	ctx context.Context // canceled with the client's request and by Close
 	w   http.ResponseWriter
 	r   *http.Request
 
 	patience   *patience
 	lease      memoryLease
 	path       path
-	options    *listOptions // of a list or a watch
-	deprecated string       // the Warning header of a deprecated version; empty if there is none
+	options    *listOptions // nil before the query is parsed
+	deprecated string       // the Warning header for a deprecated version; empty if there is none
 	format     format
 	collection *collection
 	reader     reader
-	offline    bool // the request was allowed by the rules for an outage of the API server
+	offline    bool // the rules for an outage of the API server allowed the request
 }
 
 // ServeHTTP implements http.Handler.
@@ -200,13 +202,13 @@ func (q *request) serve() error {
 	}
 	watching := q.path.name == "" && q.options.Watch
 	if err := q.reaches(k, watching); err != nil {
-		q.w.Header().Del("Warning") // kube-apiserver warns of what has reached the kind's handler
+		q.w.Header().Del("Warning") // kube-apiserver warns only if a request reaches the kind's handler
 		return err
 	}
 	return q.answer(k, watching)
 }
 
-// reaches refuses a request that does not reach the kind's handler in kube-apiserver.
+// reaches returns the error with which kube-apiserver rejects a request before it reaches the kind's handler.
 func (q *request) reaches(k *kind, watching bool) error {
 	if err := checkTimeout(q.r.URL.Query()); err != nil && !watching {
 		return err
@@ -218,7 +220,7 @@ func (q *request) reaches(k *kind, watching bool) error {
 	return err
 }
 
-// notYet answers a request for a collection that is not there yet.
+// notYet answers a request for a collection that the source does not have yet.
 func (q *request) notYet(id entry.Identity) (err error) {
 	if q.options = everything(); q.path.name == "" {
 		if q.options, err = parseListOptions(q.r.URL.Query()); err != nil {
@@ -231,7 +233,7 @@ func (q *request) notYet(id entry.Identity) (err error) {
 	return errNotListed(id)
 }
 
-// verb is what a request that reads does, as rights name it.
+// verb returns the RBAC verb of a read.
 func (q *request) verb() string {
 	switch {
 	case q.path.name != "":
@@ -296,10 +298,10 @@ func (q *request) read() error {
 	return local()
 }
 
-// errElsewhere: the API server has what is asked for.
+// errForward: the request must be forwarded, because the requested objects are not mirrored.
 var errElsewhere = errors.New("this is not mirrored, and forwarded")
 
-// choose finds the collection that answers.
+// choose sets collection and reader for the request.
 func (q *request) choose(k *kind) (err error) {
 	c, exact := k.find(q.path, q.options, q.format.form)
 	if q.Handler.options.Forward != nil && (c == nil || !exact && !q.Handler.options.Narrow) {
@@ -312,7 +314,7 @@ func (q *request) choose(k *kind) (err error) {
 	switch {
 	case c == nil:
 		return q.tooWide(k, k.scope(), "")
-	case exact || q.path.name != "": // it may be there
+	case exact || q.path.name != "": // the object may be in the collection
 	case !q.Handler.options.Narrow:
 		return q.tooWide(k, c.scope(), ", or start the server with --narrow")
 	default:
@@ -341,8 +343,8 @@ func onlyMetadata(k *kind) bool {
 	return true
 }
 
-// unserved answers a request for what is not mirrored, or for something else than reading. What is forwarded is
-// authorized by who answers it.
+// unserved answers a request for a resource that is not mirrored, and requests other than reads. A forwarded request is
+// authorized by the API server.
 func (q *request) unserved(k *kind, reads bool) error {
 	if q.Handler.options.Forward != nil {
 		return q.forward()
@@ -359,7 +361,7 @@ func (q *request) unserved(k *kind, reads bool) error {
 	switch {
 	case k == nil && reads:
 		return errNotMirrored(q.path.GroupVersionResource)
-	case k != nil && !k.collections[0].builtIn: // kube-apiserver has one handler for all requests of a custom resource
+	case k != nil && !k.collections[0].builtIn: // kube-apiserver has one handler for all requests for a custom resource
 		q.warnOfDeprecation()
 	}
 	return errReadOnly(served)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// hanging is a source on a disk that hangs: collections returns once released is closed, whatever its context says.
+// hanging is a source whose collections method returns only once released is closed, as on a disk that hangs.
 type hanging struct {
 	Source
 	reads    chan struct{}
@@ -26,8 +26,8 @@ func (s hanging) Documents(context.Context) ([]string, error) { return nil, nil 
 
 func (s hanging) Document(context.Context, string) ([]byte, error) { return nil, nil }
 
-// TestHangingDisk checks that requests wait no longer than their context lasts while another one reads the collections
-// from a disk that hangs (issue 37).
+// TestHangingDisk checks that requests end with their context while another request reads the collections from a disk
+// that hangs (issue 37).
 func TestHangingDisk(t *testing.T) {
 	for name, read := range map[string]func(Source) func(context.Context) error{
 		"withheld": func(s Source) func(context.Context) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// stuck is a client that does not read before free is closed. begun is closed when there is something to read.
+// stuck is a client that does not read before free is closed. begun is closed at the first write.
 type stuck struct {
 	*httptest.ResponseRecorder
 	once        sync.Once
@@ -34,11 +34,11 @@ func (s *stuck) Write(data []byte) (int, error) {
 	return s.ResponseRecorder.Write(data)
 }
 
-// hostileWorld serves pods with an element a byte, and a schema.
+// hostileWorld serves pods with one array element per byte, and a schema.
 type hostileWorld struct {
 	handler *serve.Handler
 	memory  *serve.Memory
-	schema  int // its size
+	schema  int // its size in bytes
 }
 
 func newHostileWorld(t *testing.T, budget int64) *hostileWorld {
@@ -87,7 +87,7 @@ func newHostileWorld(t *testing.T, budget int64) *hostileWorld {
 	return w
 }
 
-// while calls fn while a client has sent a request and does not read, and returns what the client reads then.
+// while calls fn while a client has sent a request but does not read. It returns the response.
 func (w *hostileWorld) while(path, accept string, fn func()) *httptest.ResponseRecorder {
 	client := &stuck{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), free: make(chan struct{})}
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -101,8 +101,8 @@ func (w *hostileWorld) while(path, accept string, fn func()) *httptest.ResponseR
 	return client.ResponseRecorder
 }
 
-// TestAnswersHoldWhatTheyHaveRendered checks that an answer which is many times larger than what is stored holds as
-// much of the budget as it takes (issue 37).
+// TestAnswersHoldWhatTheyHaveRendered checks that a response that is much larger than the stored objects holds its
+// actual size of the budget (issue 37).
 func TestAnswersHoldWhatTheyHaveRendered(t *testing.T) {
 	w := newHostileWorld(t, 1<<30)
 	const protobuf = "application/vnd.kubernetes.protobuf"
@@ -121,8 +121,8 @@ func TestAnswersHoldWhatTheyHaveRendered(t *testing.T) {
 	}
 }
 
-// TestDecodingTakesMemory checks that an object which takes much memory to decode, and a schema, are read only with
-// memory of the budget (issue 37: a page of such objects took 100 MB, and had taken 2).
+// TestDecodingTakesMemory checks that an object that takes much memory to decode, and a schema, are read only with
+// memory of the budget. A page of such objects took 100 MB and held 2 MB (issue 37).
 func TestDecodingTakesMemory(t *testing.T) {
 	w := newHostileWorld(t, 16<<20)
 	slow := func(fn func()) func() {
@@ -144,7 +144,7 @@ func TestDecodingTakesMemory(t *testing.T) {
 	}
 	check(http.StatusOK)()
 	five := check(http.StatusTooManyRequests)
-	for range 5 { // slow readers hold 10 MiB, and 6 are left
+	for range 5 { // they hold 10 MiB; 6 MiB are free
 		five = slow(five)
 	}
 	five()

@@ -7,31 +7,31 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// lengths knows how long lists of a collection are in protobuf, which have their length before their items: a large one
-// that is not known is read twice. It is safe for concurrent use.
+// lengths caches the sizes of a collection's protobuf lists. In protobuf a list's size precedes its items, so a large
+// list of unknown size must be read twice. It is safe for concurrent use.
 type lengths struct {
 	mu    sync.Mutex
 	known map[lengthKey]length
 }
 
-// lengthKey is of a list of all objects whose keys have a prefix, which is a namespace's or none.
+// lengthKey identifies a list of all objects whose keys have a prefix: a namespace, or none.
 type lengthKey struct {
 	prefix string
 	form   form
 }
 
-// length is how long the items were at a moment.
+// length is the size of a list's items, in bytes, at one moment.
 type length struct {
 	at    history.Position
 	rv    string
 	bytes int
 }
 
-// maxLengths bounds the lists that are known.
+// maxLengths bounds the number of cached sizes.
 const maxLengths = 1000
 
-// of returns the length of a listing, as it was last time and with what has changed since. weigh returns that of an
-// item.
+// of returns the size of a listing: the cached size, updated with the changes since then. itemSize returns the size of
+// one item. ok is false if the size is unknown.
 func (s *lengths) of(l *listing, f form, weigh func(entry.Entry) int) (bytes int, ok bool) {
 	s.mu.Lock()
 	known, ok := s.known[lengthKey{l.prefix(), f}]
@@ -51,14 +51,14 @@ func (s *lengths) of(l *listing, f form, weigh func(entry.Entry) int) (bytes int
 	return known.bytes + grown, true
 }
 
-// forget has the next list measured anew.
+// forget drops the cached size of a listing.
 func (s *lengths) forget(l *listing, f form) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.known, lengthKey{l.prefix(), f})
 }
 
-// put notes the length of a listing.
+// put caches the size of a listing.
 func (s *lengths) put(l *listing, f form, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,30 +18,30 @@ import (
 )
 
 const (
-	// pageBytes is how many bytes of objects a list reads, renders and writes at a time. A page that is read for it ends
-	// with the object that exceeds readBytes.
+	// pageBytes is the size, in bytes, of the objects that a list reads, renders and writes at a time. A page read from
+	// the store ends with the object that exceeds readBytes.
 	pageBytes = 256 << 10
 	readBytes = pageBytes * 3 / 4
-	// limitedBytes is how large a list with a limit may become before it ends with a continue token.
+	// limitedBytes is the size, in bytes, after which a list with a limit ends early with a continue token.
 	limitedBytes = 8 << 20
-	// answerOverhead is what an answer takes besides its objects: a compressor and buffers.
+	// answerOverhead is the memory of a response besides its objects: a compressor and buffers.
 	answerOverhead = 1 << 20
-	// renderedFactor is how many times the size of stored objects they take while they are rendered and written.
+	// renderedFactor is the ratio between the memory for rendering and writing objects and their stored size.
 	renderedFactor = 4
 )
 
-// listMemory is what a list holds of the budget for memory while it holds objects of so many bytes.
+// listMemory returns the memory that a list holds for objects of the given stored size, in bytes.
 func listMemory(objects int) int64 {
 	return answerOverhead + renderedFactor*int64(max(objects, pageBytes))
 }
 
 const (
-	// objectMemory is what a get holds while it reads and renders an object, unless that takes more than renderedFree.
+	// objectMemory is the memory that a get holds for an object that needs at most renderedFree for rendering.
 	objectMemory = renderedFree + bodyMemory
-	// bodyMemory is what the answer to a get holds besides its body.
+	// bodyMemory is the memory that a get holds besides the response body.
 	bodyMemory = 64 << 10
-	// documentMemory is what the answer to a request for discovery or the page's data holds, and what that for a schema
-	// holds besides the schema.
+	// documentMemory is the memory that a request for discovery or the page's data holds. A request for a schema holds
+	// the size of the schema as well.
 	documentMemory = 2 << 20
 )
 
@@ -56,7 +56,7 @@ func (q *request) list() error {
 	}
 	limit := int(q.options.Limit)
 	if q.options.ResourceVersion == "0" {
-		limit = 0 // a watch cache answers, which does not page
+		limit = 0 // kube-apiserver answers from its watch cache, which ignores the limit
 	}
 	after := ""
 	if q.options.token != nil {
@@ -78,27 +78,27 @@ func (q *request) list() error {
 	}
 	w := q.listWriter(meta)
 	w.begin(x.length)
-	_ = w.write(x.rendered) // end has the error
+	_ = w.write(x.rendered) // end returns the error
 	return w.end()
 }
 
-// extent is what has to be known of a list before its first item is written: a limit and a length come before the
-// items.
+// extent holds properties of a list that are written before its items: with a limit, whether objects follow; in
+// protobuf, the size of the items.
 type extent struct {
-	items  int    // how many there are; -1 for all that follow
-	length int    // of the items, in protobuf
+	items  int    // the number of items; -1 for all that follow
+	length int    // size of the items in protobuf, in bytes
 	last   string // the key of the last item, if more is set
-	more   bool   // objects follow that exceed the limit
-	// complete says that the whole list is in rendered, so that it is not read again.
+	more   bool   // more objects follow than the limit allows
+	// complete says that rendered has all items, so that the list is not read again.
 	complete bool
 	rendered [][]byte
 }
 
-// gatheredBytes is how much of a list is kept while it is measured, so that a short one is not read twice.
+// gatheredBytes is how many bytes of a list are kept while it is measured, so that a short list is read only once.
 const gatheredBytes = 2 * pageBytes
 
-// measure returns the extent of a list. A list that is longer than gatheredBytes is read twice, at the same moment,
-// unless its length is known.
+// measure returns the extent of a list. A list longer than gatheredBytes is read twice, at the same moment, unless its
+// size is cached.
 func (q *request) measure(l *listing, after string, limit int) (x extent, err error) {
 	all := limit == 0 && q.options.token == nil && !q.options.selective()
 	size, first := 0, true
@@ -134,7 +134,7 @@ func (q *request) measure(l *listing, after string, limit int) (x extent, err er
 	return x, err
 }
 
-// gather adds the items of a page. shared says that they are in memory that the next page is read into.
+// gather adds the items of a page. shared says that the items point into memory that the next page overwrites.
 func (x *extent) gather(items [][]byte, length int, shared bool) {
 	if x.length += length; x.complete && x.length > gatheredBytes {
 		x.complete, x.rendered = false, nil
@@ -150,8 +150,8 @@ func (x *extent) gather(items [][]byte, length int, shared bool) {
 	}
 }
 
-// holdPage has the request hold the memory for rendering a page of a list: at least for the objects, and for the one
-// that takes most. It returns the memory that each takes.
+// holdPage acquires the memory for rendering a page of a list: at least the memory for the stored objects plus that for
+// rendering the largest. It returns the memory that each object needs.
 func (q *request) holdPage(entries []entry.Entry) (needs []int64, err error) {
 	needs = make([]int64, len(entries))
 	parallel.Each(len(entries), sizeOf(entries), func(i int) {
@@ -161,7 +161,7 @@ func (q *request) holdPage(entries []entry.Entry) (needs []int64, err error) {
 	return needs, q.lease.resize(q.ctx, max(listMemory(sizeOf(entries)), least), freshFor)
 }
 
-// renderPage is renderAll for a page of a list. The request then holds the memory of the page and its items.
+// renderPage is renderAll for a page of a list. After it the request holds the memory of the page and its items.
 func (q *request) renderPage(entries []entry.Entry) (items [][]byte, length int, err error) {
 	needs, err := q.holdPage(entries)
 	if err != nil {
@@ -174,7 +174,7 @@ func (q *request) renderPage(entries []entry.Entry) (items [][]byte, length int,
 	return items, length, q.lease.resize(q.ctx, max(listMemory(0), held), freshFor)
 }
 
-// sizeOf returns the size of objects as they are stored, in bytes.
+// sizeOf returns the stored size of objects, in bytes.
 func sizeOf(entries []entry.Entry) (n int) {
 	for _, e := range entries {
 		n += len(e.Payload)
@@ -182,13 +182,13 @@ func sizeOf(entries []entry.Entry) (n int) {
 	return n
 }
 
-// memory is what encoded objects take while they are written, in bytes.
+// memory returns the memory that encoded objects take while they are written, in bytes.
 func (m media) memory(items [][]byte) (n int64) {
 	for _, item := range items {
 		n += int64(len(item))
 	}
 	if m == mediaYAML {
-		n *= 2 // each is indented
+		n *= 2 // each item is indented into a copy
 	}
 	return n
 }
@@ -228,7 +228,7 @@ func (q *request) stream(l *listing, after string, x extent) error {
 	return w.end()
 }
 
-// listMeta returns the metadata of a list, with a continue token if objects follow.
+// listMeta returns the metadata of a list, with a continue token if more objects follow.
 func (q *request) listMeta(l *listing, x extent) (meta metav1.ListMeta, err error) {
 	meta.ResourceVersion = l.rv
 	if !x.more {
@@ -257,8 +257,8 @@ func (q *request) listMeta(l *listing, x extent) (meta metav1.ListMeta, err erro
 	return meta, nil
 }
 
-// count returns the number of objects at the moment of a listing. It gives up with history.ErrExpired while objects
-// change all the time.
+// count returns the number of objects at the moment of a listing. It fails with history.ErrExpired if objects change
+// during each of three attempts.
 func (q *request) count(l *listing) (int, error) {
 	h := q.reader.History()
 	if h == nil {
@@ -278,14 +278,14 @@ func (q *request) count(l *listing) (int, error) {
 	return 0, history.ErrExpired
 }
 
-// renderAll returns the items of entries, made on all cores, and the length that they take in a protobuf list. Objects
-// that need much memory wait for one another: together they need no more than the request holds for them.
+// renderAll renders entries on all cores. It returns the items and their size in a protobuf list. Objects that need
+// much memory wait for one another, so that together they need no more than the request holds.
 func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byte, length int, err error) {
 	items, errs, cost := make([][]byte, len(entries)), make([]error, len(entries)), sizeOf(entries)
 	rendering := max(q.lease.bytes-answerOverhead-int64(cost), 1)
 	working := semaphore.NewWeighted(rendering)
 	if q.format.media == mediaProtobuf {
-		cost /= 16 // most is copied
+		cost /= 16 // most bytes are copied
 	} else {
 		cost *= 4 // an object is decoded and encoded
 	}
@@ -305,11 +305,11 @@ func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byt
 	return items, length, nil
 }
 
-// itemLength is what an entry takes of a protobuf list.
+// itemLength returns the size of an entry in a protobuf list, in bytes.
 func (q *request) itemLength(e entry.Entry) int {
 	item, err := q.collection.item(q.format, e, false, time.Time{})
 	if err != nil {
-		return 0 // the list will not have that length, and fail
+		return 0 // the size of the list will not match, and the list fails
 	}
 	return sizeField(2, len(item))
 }

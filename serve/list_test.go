@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestListEqualsUpstream: in protobuf and JSON, as metadata, of a namespace or of all, by labels and fields, the
-// objects are the API server's.
+// TestListEqualsUpstream checks that lists equal the API server's: in protobuf and JSON, as metadata, of one or all
+// namespaces, with label and field selectors.
 func TestListEqualsUpstream(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(25)
@@ -69,7 +69,7 @@ func TestListEqualsUpstream(t *testing.T) {
 	}
 }
 
-// TestPagesAreOneState: pages of a list are of one moment though objects change between them.
+// TestPagesAreOneState checks that the pages of a list show one state although objects change between them.
 func TestPagesAreOneState(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(20)
@@ -101,7 +101,7 @@ func TestPagesAreOneState(t *testing.T) {
 	}
 }
 
-// TestProtobufListAfterChanges: the length of a protobuf list, which precedes it, follows what changes after the first.
+// TestProtobufListAfterChanges checks that the length at the start of a protobuf list is right after later changes.
 func TestProtobufListAfterChanges(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(20)
@@ -140,8 +140,8 @@ func TestProtobufListAfterChanges(t *testing.T) {
 	check("deleted")
 }
 
-// TestListWhileObjectsChange checks that a list of several pages has each object of its moment once, although objects
-// before, in and behind the page that is read next change while the first page is sent (issue 37).
+// TestListWhileObjectsChange checks that a list of several pages has each object of its state once, although objects
+// before, in and after the next page change while the first page is sent (issue 37).
 func TestListWhileObjectsChange(t *testing.T) {
 	for path, want := range map[string]int{"pods": 1701, "pods?limit=1000": 1701, "namespaces/default/pods": 1700} {
 		st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})

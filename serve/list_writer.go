@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// listWriter writes a list piece by piece.
+// listWriter writes a list page by page.
 type listWriter struct {
 	q     *request
 	meta  metav1.ListMeta
@@ -24,7 +24,7 @@ type listWriter struct {
 
 func (q *request) listWriter(meta metav1.ListMeta) *listWriter { return &listWriter{q: q, meta: meta} }
 
-// begin writes what is before the items, which take length bytes in protobuf.
+// begin writes the start of the list. length is the size of the items in protobuf.
 func (w *listWriter) begin(length int) {
 	q := w.q
 	apiVersion, kind := q.collection.typeMeta(q.format, q.format.form != table)
@@ -42,7 +42,7 @@ func (w *listWriter) begin(length int) {
 		head = fmt.Appendf(nil, "apiVersion: %s\n%s:", apiVersion, w.itemsName())
 	default:
 		meta, err := json.Marshal(w.meta)
-		if !q.collection.builtIn && q.format.form == whole && w.meta.Continue == "" { // as kube-apiserver has it
+		if !q.collection.builtIn && q.format.form == whole && w.meta.Continue == "" { // as in kube-apiserver
 			meta = append([]byte(`{"continue":"",`), meta[1:]...)
 		}
 		w.err = err
@@ -66,7 +66,7 @@ func (w *listWriter) put(data []byte) {
 	}
 }
 
-// write writes items. An error says that the client has gone.
+// write writes items. It fails if the client has closed the connection.
 func (w *listWriter) write(items [][]byte) error {
 	var head []byte
 	for _, item := range items {
@@ -95,7 +95,7 @@ func (w *listWriter) end() error {
 		w.put([]byte(envelopeTail))
 	case mediaJSON:
 		if w.items == 0 && (w.q.format.form == metadata || w.q.format.form == table && w.q.collection.columns.ByDefault()) {
-			w.put([]byte("null}\n")) // as kube-apiserver has it
+			w.put([]byte("null}\n")) // as in kube-apiserver
 			break
 		}
 		if w.items == 0 {
@@ -115,7 +115,7 @@ func (w *listWriter) end() error {
 	return w.failed(w.err)
 }
 
-// itemsName is the field that has the items.
+// itemsName returns the name of the field with the items.
 func (w *listWriter) itemsName() string {
 	if w.q.format.form == table {
 		return "rows"
@@ -123,7 +123,7 @@ func (w *listWriter) itemsName() string {
 	return "items"
 }
 
-// yamlTail is what follows the items.
+// yamlTail returns the YAML after the items.
 func (w *listWriter) yamlTail() ([]byte, error) {
 	_, kind := w.q.collection.typeMeta(w.q.format, w.q.format.form != table)
 	rest := map[string]any{"kind": kind, "metadata": w.meta}
@@ -140,8 +140,8 @@ func (w *listWriter) yamlTail() ([]byte, error) {
 	return append([]byte("\n"), tail...), err
 }
 
-// failed returns the error, if nothing has been written yet. Else it ends the connection: the client must not take
-// what it has for the whole.
+// failed returns err if nothing has been written yet. Otherwise it aborts the connection, so that the client cannot
+// take a partial list for a complete one.
 func (w *listWriter) failed(err error) error {
 	if err == nil || w == nil || w.out == nil {
 		return err
@@ -149,7 +149,7 @@ func (w *listWriter) failed(err error) error {
 	panic(http.ErrAbortHandler)
 }
 
-// listMeta is the metadata of a Table with one object.
+// listMeta returns the metadata of a Table with one object.
 func listMeta(e entry.Entry) metav1.ListMeta {
 	return metav1.ListMeta{ResourceVersion: e.ResourceVersion}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// freshFor is how long a request waits for a resourceVersion that the collection has not reached.
+// freshFor is how long a request waits for a collection to reach a resourceVersion.
 const freshFor = 3 * time.Second
 
 // listing reads a collection as of one moment, page by page.
@@ -30,23 +30,23 @@ type listing struct {
 	options *listOptions
 	selects func(entry.Entry) (bool, error)
 
-	// at is the moment; the first page sets it, if it is zero.
+	// at is the position of that moment in the history. The first page sets it if it is zero.
 	at history.Position
-	rv string // of the moment
-	// begun is the state at the first page, which may be of an earlier pass.
+	rv string // the resourceVersion of the moment
+	// begun is the collection's state at the first page, possibly of an earlier pass over the list.
 	begun *entry.Info
 
-	passing bool // nobody keeps the entries of a page when the next one is read
+	passing bool // pages share memory: fn must not keep entries after it returns
 }
 
-// memories are for payloads in passing.
+// memories are buffers for the payloads of a page.
 var memories = sync.Pool{New: func() any { return new([]byte) }}
 
 func newListing(c *collection, r reader, p path, o *listOptions) *listing {
 	return &listing{c: c, r: r, path: p, options: o, selects: matcherOf(c, o)}
 }
 
-// prefix is what the keys begin with.
+// prefix returns the prefix of the selected keys.
 func (l *listing) prefix() string {
 	if l.path.namespace != "" {
 		return l.path.namespace + "/"
@@ -54,7 +54,7 @@ func (l *listing) prefix() string {
 	return ""
 }
 
-// begin finds the moment that the options ask for.
+// begin sets the moment that the options request. It may wait up to freshFor for its resourceVersion.
 func (l *listing) begin(ctx context.Context) error {
 	o := l.options
 	switch {
@@ -87,7 +87,7 @@ func (l *listing) begin(ctx context.Context) error {
 	return nil
 }
 
-// exactly sets the moment to that of a resourceVersion.
+// exactly sets the moment to a resourceVersion.
 func (l *listing) exactly(rv string) (err error) {
 	h := l.r.History()
 	if h == nil {
@@ -130,13 +130,12 @@ func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
 	}
 }
 
-// pages calls fn with the selected entries of one page after the other, in key order and as of the moment, and with
-// whether pages follow. The first call, which may have no entries, comes when the moment is set. fn returns false to
-// end the listing.
+// pages calls fn for each page, with the selected entries in key order as of the moment. more says whether pages
+// follow. The moment is set before the first call, which may have no entries. fn returns false to stop.
 func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Entry, more bool) (bool, error)) error {
 	memory := memories.Get().(*[]byte)
 	defer func() {
-		if cap(*memory) <= 2*pageBytes { // not that of a large object, for which the next list holds no memory
+		if cap(*memory) <= 2*pageBytes { // do not pool memory that the next list would not account for
 			memories.Put(memory)
 		}
 	}()
@@ -160,7 +159,7 @@ func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Ent
 			return err
 		}
 		if gone, _ := l.r.superseded(); gone || l.r.History() == nil && l.overtaken(p.Info) {
-			return errNotListed(l.c.Identity) // it may have changed since the page before
+			return errNotListed(l.c.Identity) // the collection may have changed since the previous page
 		}
 		if entries, err = l.selected(entries); err != nil {
 			return err
@@ -181,14 +180,14 @@ func (l *listing) overtaken(now entry.Info) bool {
 		l.begun.MustRelist != now.MustRelist
 }
 
-// errNotListed says that a list of a collection has not ended: the first one, or one after which it is one state again.
+// errNotListed is the 429 for a collection whose first list, or whose relist, has not ended.
 func errNotListed(id entry.Identity) error {
 	err := apierrors.NewTooManyRequests("storage is (re)initializing: a list of "+
 		id.GroupResource().String()+" has not ended", 1)
 	return err
 }
 
-// undo returns the entries of a page as they were at the moment. It sets the moment if this is the first page.
+// undo returns the entries of a page as of the moment. On the first page it sets the moment.
 func (l *listing) undo(p *store.Page, after string) ([]entry.Entry, error) {
 	none := history.Position{}
 	if l.at == none {
@@ -224,7 +223,7 @@ func (l *listing) undo(p *store.Page, after string) ([]entry.Entry, error) {
 	return entries, nil
 }
 
-// expired is the error for a moment that the history does not reach any more.
+// expired returns the error for a moment that the history no longer reaches.
 func (l *listing) expired(after string) error {
 	if l.options.token != nil {
 		return errExpiredContinue(startOf(after, l.prefix()))
@@ -232,7 +231,7 @@ func (l *listing) expired(after string) error {
 	return apistatus.ExpiredList()
 }
 
-// selected returns the entries that the selectors select.
+// selected returns the entries that match the selectors. It reuses entries.
 func (l *listing) selected(entries []entry.Entry) ([]entry.Entry, error) {
 	if l.selects == nil {
 		return entries, nil

@@ -9,46 +9,49 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// DefaultMemory is the budget of a Memory whose size nobody has chosen, in bytes.
+// DefaultMemory is the default size of a Memory, in bytes.
 const DefaultMemory = 256 << 20
 
-// memoryWait is how long a request waits for memory before it is refused.
+// memoryWait is how long a request waits for memory before it is rejected.
 const memoryWait = time.Second
 
-// Memory is the budget from which the answers of a process take the memory that they hold while a client reads: pages
-// of lists, objects, documents. NewMemory returns one. A request takes a share before it reads anything, and more
-// before it renders objects for which that is too little: as much as decoding them may take (codec.Weight), or the
-// largest of a page, since those are decoded one after the other. It is refused with 429 and Retry-After if there is no
-// memory within a second, or three for a page. One user holds at most half of the budget, so that
-// others are answered beside any number of slow readers of one. A list that has begun is not broken off where a page
-// needs more: one list of each user may exceed the budget by one page, and the user's other lists wait. It is safe for
-// concurrent use.
+// Memory is the memory budget for the responses of a process: pages of lists, objects and documents that are held while
+// a client reads. NewMemory returns one.
+//
+// A request acquires memory before it reads anything. It acquires more before it renders objects that need more: the
+// memory for decoding one object (codec.Weight), or for the largest of a page, whose objects wait for one another. If
+// no memory becomes free within a second (three for a page), the request is rejected with 429 and Retry-After.
+//
+// One user holds at most half of the budget, so that slow readers of one user do not block other users. A list that has
+// begun is not cut off when a page needs more memory. Instead one list of each user may exceed the budget by one page,
+// and the user's other lists wait. It is safe for concurrent use.
 type Memory struct {
 	size int64
 	all  *semaphore.Weighted
 
 	mu    sync.Mutex
-	users map[string]*share // of users that hold memory or wait for it; guarded by mu, like the following
+	users map[string]*share // users that hold memory or wait for it; guarded by mu, as are the fields below
 	usage MemoryUsage
-	freed chan struct{} // closed when memory is given back; nil if nobody waits for it
+	freed chan struct{} // closed when memory is released; nil without waiters
 }
 
-// MemoryUsage is how much of a budget is in use.
+// MemoryUsage is the usage of a Memory.
 type MemoryUsage struct {
-	// Size is the budget, and Used how much memory requests hold, both in bytes. Used can exceed Size by a page of a list.
+	// Size is the budget, and Used the memory that requests hold, both in bytes. Used can exceed Size by a page of a
+	// list per user.
 	Size, Used int64
-	// Refused is how many requests were refused since there was no memory for them.
+	// Refused counts the requests that were rejected for lack of memory.
 	Refused int64
 }
 
-// share is the part of a budget that one user may hold.
+// share is the part of the budget that one user may hold.
 type share struct {
 	budget   *semaphore.Weighted
-	requests int  // that hold memory or wait for it; guarded by Memory.mu, like the following
-	exceeded bool // a lease of the user holds memory beyond the budget
+	requests int  // requests that hold memory or wait for it; guarded by Memory.mu, as are the fields below
+	exceeded bool // a lease of the user exceeds the budget
 }
 
-// NewMemory returns a budget of so many bytes; 0 is DefaultMemory.
+// NewMemory returns a budget of size bytes; 0 means DefaultMemory.
 func NewMemory(size int64) *Memory {
 	if size <= 0 {
 		size = DefaultMemory
@@ -58,32 +61,32 @@ func NewMemory(size int64) *Memory {
 	}
 }
 
-// Usage returns how much is in use now.
+// Usage returns the current usage.
 func (m *Memory) Usage() MemoryUsage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.usage
 }
 
-// errMemory is the refusal of a request for which there is no memory.
+// errMemory is the 429 for lack of memory.
 func errMemory() error {
 	return apierrors.NewTooManyRequests("the memory for answers is spent by clients that read slowly (--serve-memory); "+
 		"try again", 1)
 }
 
-// memoryLease is the part of a Memory that one request holds. Its goroutine owns it.
+// memoryLease is the memory that one request holds. The request's goroutine owns it.
 type memoryLease struct {
 	memory *Memory
-	user   string // empty if nobody is told apart
-	share  *share // nil while nothing is held
+	user   string // empty if users are not distinguished
+	share  *share // nil while the lease holds nothing
 	bytes  int64
 	beyond int64 // the part of bytes that exceeds the budget
-	begun  bool  // the answer has begun: a refusal would cut it off
+	begun  bool  // the response has begun: a rejection would cut it off
 }
 
-// resize takes or gives back memory until the lease holds so many bytes, or half of the budget if that is less. To grow
-// it keeps its bytes and takes the difference. It fails with errMemory if there is none within a time; the lease is
-// unchanged then. The lease of an answer that has begun waits until ctx ends.
+// resize acquires or releases memory until the lease holds the given number of bytes, or half of the budget if that is
+// less. It fails with errMemory if memory does not become free within wait; the lease is unchanged then. The lease of a
+// response that has begun waits until ctx ends.
 func (l *memoryLease) resize(ctx context.Context, bytes int64, wait time.Duration) error {
 	bytes = min(bytes, l.memory.size/2)
 	switch more := bytes - l.bytes; {
@@ -97,7 +100,7 @@ func (l *memoryLease) resize(ctx context.Context, bytes int64, wait time.Duratio
 	}
 }
 
-// take takes more bytes within a time.
+// take acquires more bytes within wait.
 func (l *memoryLease) take(ctx context.Context, more int64, wait time.Duration) error {
 	m, s := l.memory, l.share
 	if s == nil {
@@ -128,8 +131,8 @@ func (l *memoryLease) take(ctx context.Context, more int64, wait time.Duration) 
 	return nil
 }
 
-// goOn takes more bytes for an answer that has begun: from the budget, or beyond it if no other lease of the user is
-// beyond it. Otherwise it waits.
+// growBegun acquires more bytes for a response that has begun. It may exceed the budget if no other lease of the user
+// does. Otherwise it waits until ctx ends.
 func (l *memoryLease) goOn(ctx context.Context, more int64) error {
 	for {
 		freed, ok := l.tryGoOn(more)
@@ -144,7 +147,7 @@ func (l *memoryLease) goOn(ctx context.Context, more int64) error {
 	}
 }
 
-// tryGoOn takes more bytes, or returns a channel that is closed when memory is given back.
+// tryGrowBegun acquires more bytes, or returns a channel that is closed when memory is released.
 func (l *memoryLease) tryGoOn(more int64) (freed <-chan struct{}, ok bool) {
 	m, s := l.memory, l.share
 	m.mu.Lock()
@@ -169,7 +172,7 @@ func (l *memoryLease) tryGoOn(more int64) (freed <-chan struct{}, ok bool) {
 	return nil, true
 }
 
-// free gives back a part, first of what exceeds the budget.
+// free releases bytes, beginning with those beyond the budget.
 func (l *memoryLease) free(bytes int64) {
 	if bytes == 0 {
 		return
@@ -191,7 +194,7 @@ func (l *memoryLease) free(bytes int64) {
 	}
 }
 
-// release gives back all memory.
+// release releases all memory.
 func (l *memoryLease) release() {
 	if l.share == nil {
 		return
@@ -203,7 +206,7 @@ func (l *memoryLease) release() {
 	l.share = nil
 }
 
-// join returns the share of a user, for one more request.
+// join returns the share of a user and counts one more request on it.
 func (m *Memory) join(user string) *share {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -22,7 +22,8 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// pipes is a net.Listener whose connections have no buffer: a client that does not read holds the server's first write.
+// pipes is a net.Listener whose connections have no buffer, so that the server's first write blocks until the client
+// reads.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -45,7 +46,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// byName knows users by tokens that are their names.
+// byName authenticates users by tokens that equal their names.
 type byName struct{}
 
 func (byName) Authenticate(r *http.Request) (access.User, bool, error) {
@@ -53,7 +54,7 @@ func (byName) Authenticate(r *http.Request) (access.User, bool, error) {
 	return access.User{Username: name}, name != "", nil
 }
 
-// slowWorld is a world whose objects are many times larger than what a list holds at a time, with a budget.
+// slowWorld is a world with a memory budget and more objects than a list holds at a time.
 type slowWorld struct {
 	*world
 	memory *serve.Memory
@@ -80,14 +81,14 @@ func newSlowWorld(t *testing.T, budget int64) *slowWorld {
 	return w
 }
 
-// fat is a pod with an annotation of some size, whose text is not taken for a message (codec.Weight).
+// largePod returns a pod with an annotation of the given size, whose text codec.Weight does not take for a message.
 func fat(name string, size int) *corev1.Pod {
 	p := newPod("a", name)
 	p.Annotations = map[string]string{"fat": strings.Repeat("~", size)}
 	return p
 }
 
-// send sends a request of a user, and returns the connection.
+// send sends a request of a user and returns the connection.
 func (w *slowWorld) send(user, path, accept string) net.Conn {
 	w.t.Helper()
 	client, server := net.Pipe()
@@ -98,7 +99,7 @@ func (w *slowWorld) send(user, path, accept string) net.Conn {
 	return client
 }
 
-// read returns the answer to a request.
+// read returns the response to a request.
 func (w *slowWorld) read(conn net.Conn) (*http.Response, string) {
 	w.t.Helper()
 	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -108,9 +109,8 @@ func (w *slowWorld) read(conn net.Conn) (*http.Response, string) {
 	return r, string(body)
 }
 
-// TestSlowReaders checks that clients which do not read hold the memory of a budget and no more, that one user holds at
-// most half of it, that what exceeds it is refused with 429 and Retry-After, and that another user is answered
-// meanwhile (issue 37).
+// TestSlowReaders checks that clients that do not read hold no more memory than the budget, and that one user holds at
+// most half of it. Further requests return 429 with Retry-After, and another user is served meanwhile (issue 37).
 func TestSlowReaders(t *testing.T) {
 	const list, half = 2 << 20, 4 << 20
 	w := newSlowWorld(t, 2*half)
@@ -156,20 +156,20 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// heap returns how many bytes are in use.
+// heap returns the allocated bytes of the heap.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // pools are emptied in two steps
+	runtime.GC() // a sync.Pool is emptied in two steps
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// TestSlowReadersHoldWhatTheyTake checks that a list does not hold more memory than it has taken from the budget, in
-// any format, while its client does not read.
+// TestSlowReadersHoldWhatTheyTake checks that a list uses no more memory than it has acquired from the budget, in any
+// format, while its client does not read.
 func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
 	w := newSlowWorld(t, 1<<30)
-	for i := range 60 { // more than a list takes
+	for i := range 60 { // more than a list holds
 		w.create(fat(fmt.Sprintf("q%03d", i), 100_000))
 	}
 	w.caughtUp()
@@ -183,7 +183,7 @@ func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
 				all = append(all, w.send("mallory", path+"includeObject=Object", accept))
 			}
 			var first sync.WaitGroup
-			for _, c := range all { // each has begun to write once there is something to read
+			for _, c := range all { // the response has begun after its first byte
 				first.Go(func() { _, _ = c.Read(make([]byte, 1)) })
 			}
 			first.Wait()
@@ -199,12 +199,12 @@ func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
 	}
 }
 
-// TestSlowWatchesHoldWhatTheyTake checks that watches whose clients do not read hold little memory besides what they
-// have taken from the budget and the frames that all watches share, that the budget refuses those beyond half of it
-// with an ERROR event of 429, and that another user's watch goes on (issue 37).
+// TestSlowWatchesHoldWhatTheyTake checks that watches whose clients do not read use little memory besides the budget's
+// and the shared frames. Watches beyond half of the budget end with an ERROR event of 429, and another user's watch
+// continues (issue 37).
 func TestSlowWatchesHoldWhatTheyTake(t *testing.T) {
 	const watches, half, large = 60, 4 << 20, 1_000_000
-	const each = 48 << 10 // a watch's own memory, with that of its connection
+	const each = 48 << 10 // memory of a watch and its connection
 	w := newSlowWorld(t, 2*half)
 	version := func() string {
 		list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -279,7 +279,7 @@ func TestSlowWatchesHoldWhatTheyTake(t *testing.T) {
 	})
 }
 
-// TestLargeObjects checks that a list of objects that exceed a page, and the budget, is answered.
+// TestLargeObjects checks that lists of objects larger than a page, or than the budget, are served.
 func TestLargeObjects(t *testing.T) {
 	w := newSlowWorld(t, 4<<20)
 	w.create(fat("q1", 1_000_000), fat("q2", 1_000_000))
@@ -297,8 +297,8 @@ func TestLargeObjects(t *testing.T) {
 	}
 }
 
-// TestListThatHasBegun checks that a list is not cut off where a page needs more memory than its user has left: one
-// list of the user exceeds the budget by that page, and the next one waits for it (issue 37).
+// TestListThatHasBegun checks that a list that has begun is not cut off if a page exceeds its user's budget. One list
+// of the user exceeds the budget by that page; the next list waits for it (issue 37).
 func TestListThatHasBegun(t *testing.T) {
 	const path, half = "/api/v1/pods", 13 << 19
 	w := newSlowWorld(t, 2*half)
@@ -320,12 +320,12 @@ func TestListThatHasBegun(t *testing.T) {
 
 	large := w.send("mallory", path, "application/json")
 	defer large.Close()
-	must(t, large.SetDeadline(time.Now().Add(20*time.Second))) // it must not wait for ever
+	must(t, large.SetDeadline(time.Now().Add(20*time.Second))) // fail instead of waiting for ever
 	for w.memory.Usage().Used <= 9<<19 {                       // until it holds its last page: the two lists had 2 MiB each
 		_, err := io.ReadFull(large, make([]byte, 4<<10))
 		must(t, err)
 	}
-	var begun strings.Builder // of a list that has to wait for its last page
+	var begun strings.Builder // start of a list that must wait for its last page
 	next := w.send("mallory", path, "application/json")
 	must(t, next.SetDeadline(time.Now().Add(20*time.Second)))
 	_, err := io.CopyN(&begun, next, 1_900_000)
@@ -337,8 +337,8 @@ func TestListThatHasBegun(t *testing.T) {
 		func() string { return fmt.Sprintf("the budget is %+v", w.memory.Usage()) })
 }
 
-// TestListOfManyPages checks that lists of more than one page have every object once, with and without a limit, also
-// after the length of the protobuf list is known.
+// TestListOfManyPages checks that lists of several pages have every object once, with and without a limit, and also
+// when the length of the protobuf list is cached.
 func TestListOfManyPages(t *testing.T) {
 	w := newSlowWorld(t, 0)
 	for _, limit := range []int64{0, 1, 7, 39, 40, 41} {

@@ -9,19 +9,19 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// snapshots is the path below which Options.Snapshots answers.
+// snapshots is the path prefix of Options.Snapshots.
 const snapshots = "/snapshot"
 
-// Path below which Options.Page answers, and where it reads two whole files, which takes as long as it takes.
+// pages is the path prefix of Options.Page. Requests below compare read two whole files and are long-running.
 const (
 	pages   = "/larder/"
 	compare = pages + "compare"
 )
 
-// requestKey is the key of the *request in the context of a request for discovery.
+// requestKey is the context key of the *request, for discovery.
 type requestKey struct{}
 
-// holdSchema has the request of a context hold the memory of a schema of so many bytes.
+// holdSchema acquires the memory of a schema for the request of ctx.
 func holdSchema(ctx context.Context, bytes int) error {
 	q, ok := ctx.Value(requestKey{}).(*request)
 	if !ok {
@@ -30,7 +30,7 @@ func holdSchema(ctx context.Context, bytes int) error {
 	return q.lease.resize(ctx, documentMemory+int64(bytes), memoryWait)
 }
 
-// other answers a request for something else than objects.
+// other answers a request for a path that is not a resource.
 func (q *request) other(reads bool) error {
 	if reads {
 		if err := q.allowed("get"); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// listInto lists n pods at a resourceVersion into a collection of all pods, with a contact at a time.
+// listInto lists n pods at a resourceVersion into a collection of all pods whose LastContact is at.
 func listInto(t *testing.T, st *store.Store, r entry.Representation, n int, rv string, at time.Time) {
 	t.Helper()
 	id := allPods
@@ -29,8 +29,8 @@ func listInto(t *testing.T, st *store.Store, r entry.Representation, n int, rv s
 	must(t, c.Close())
 }
 
-// TestLatestCollectionAnswers checks that of several collections of all pods the one with the latest contact answers,
-// whatever their ids are (issue 37).
+// TestLatestCollectionAnswers checks that of several collections of all pods the one with the latest LastContact is
+// served, whatever their ids (issue 37).
 func TestLatestCollectionAnswers(t *testing.T) {
 	now := time.Now()
 	for _, latest := range []entry.Representation{entry.Unstructured, "typed"} {
@@ -55,8 +55,8 @@ func TestLatestCollectionAnswers(t *testing.T) {
 	}
 }
 
-// TestLiveCollectionAnswers checks that a collection which this process keeps up to date answers before one of the same
-// objects with a later contact that it does not.
+// TestLiveCollectionAnswers checks that a collection that this process updates takes precedence over a collection that
+// it does not update, although the latter has a later LastContact.
 func TestLiveCollectionAnswers(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
 	must(t, err)
@@ -77,7 +77,7 @@ func TestLiveCollectionAnswers(t *testing.T) {
 	}
 }
 
-// TestKnownDefects checks that answers have a Warning for each known defect of the collection (issue 37).
+// TestKnownDefects checks that responses have a Warning for each known defect of the collection (issue 37).
 func TestKnownDefects(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
 	must(t, err)

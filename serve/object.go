@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// get answers with one object.
+// get answers a get.
 func (q *request) get() error {
 	key := q.path.prefix()
 	if q.r.URL.Query().Get("export") == "1" {
@@ -66,8 +66,8 @@ func (q *request) get() error {
 	return nil
 }
 
-// holdObject returns the page that begins with an object, once the request holds the memory for rendering that. A large
-// object is read again then, so that requests that wait hold none.
+// holdObject returns the page that begins with an object after it has acquired the memory for rendering. While it waits
+// for the memory of a large object it holds no page; it reads the object again afterwards.
 func (q *request) holdObject(key string) (p store.Page, needs []int64, err error) {
 	for need := int64(0); ; {
 		if err := q.lease.resize(q.ctx, objectMemory+need, memoryWait); err != nil {
@@ -88,7 +88,7 @@ func (q *request) holdObject(key string) (p store.Page, needs []int64, err error
 	}
 }
 
-// holdBody has the request hold the memory of an encoded object, which is copied before it is compressed.
+// holdBody acquires the memory of an encoded object, which is copied before it is compressed.
 func (q *request) holdBody(body []byte) error {
 	return q.lease.resize(q.ctx, bodyMemory+2*int64(len(body)), memoryWait)
 }

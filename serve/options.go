@@ -23,21 +23,21 @@ type listOptions struct {
 	labels labels.Selector
 	fields fields.Selector
 	rv     uint64 // 0 if the client gave none, or "0"
-	token  *token // of Continue
+	token  *token // parsed from Continue; nil without
 }
 
-// selective reports whether there is a selector that is not settled by an object's key.
+// selective reports whether the options have a selector, which must be evaluated on each object.
 func (o *listOptions) selective() bool { return !o.labels.Empty() || !o.fields.Empty() }
 
-// wantsInitial reports whether a watch begins with the objects that there are.
+// wantsInitial reports whether a watch begins with the existing objects.
 func (o *listOptions) wantsInitial() bool { return o.SendInitialEvents != nil && *o.SendInitialEvents }
 
-// everything are the options of a request without parameters.
+// everything returns the options of a request without parameters.
 func everything() *listOptions {
 	return &listOptions{labels: labels.Everything(), fields: fields.Everything()}
 }
 
-// parseListOptions returns the options of a query. It refuses what kube-apiserver refuses.
+// parseListOptions parses a query. It rejects the queries that kube-apiserver rejects.
 func parseListOptions(query url.Values) (*listOptions, error) {
 	o := everything()
 	if err := scheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &o.ListOptions); err != nil {
@@ -74,8 +74,8 @@ func parseListOptions(query url.Values) (*listOptions, error) {
 	return o, err
 }
 
-// checkTimeout refuses what the parameter timeout of kube-apiserver cannot be. Requests end by access.Limits in any
-// case.
+// checkTimeout rejects an invalid timeout parameter as kube-apiserver does. The value is ignored: access.Limits ends
+// requests.
 func checkTimeout(query url.Values) error {
 	if text := query.Get("timeout"); text != "" {
 		if _, err := time.ParseDuration(text); err != nil {
@@ -85,7 +85,8 @@ func checkTimeout(query url.Values) error {
 	return nil
 }
 
-// parseRV returns 0 for none. Its error is kube-apiserver's for a get and a watch, a 500 without a reason.
+// parseRV parses a resourceVersion; empty is 0. Its error is kube-apiserver's for a get and a watch: a 500 without a
+// reason.
 func parseRV(text string) (uint64, error) {
 	if text == "" {
 		return 0, nil

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// path is what a request's path says of the resource that it is for.
+// path is a request's path, parsed.
 type path struct {
 	schema.GroupVersionResource
 	subresource, namespace, name string
 }
 
-// parsePath takes a path of /api or /apis apart. ok is false if it names no resource.
+// parsePath parses a path below /api or /apis. ok is false if it names no resource.
 func parsePath(text string) (p path, ok bool) {
 	parts := strings.Split(strings.Trim(text, "/"), "/")
 	switch {
@@ -36,7 +36,7 @@ func parsePath(text string) (p path, ok bool) {
 		fallthrough
 	case 1:
 		p.Resource = parts[0]
-	default: // of a proxy, for example
+	default: // the path of a proxy, for example
 		p.Resource, p.name, p.subresource = parts[0], parts[1], strings.Join(parts[2:], "/")
 	}
 	if slices.Contains(strings.Split(text, "/"), "..") || slices.Contains(parts[:min(len(parts), 2)], "") {
@@ -45,10 +45,10 @@ func parsePath(text string) (p path, ok bool) {
 	return p, p.namespace != "" || !strings.Contains(text, "/namespaces//")
 }
 
-// isNamespaceSubresource reports whether namespaces/NAME/this is part of the namespace, and no resource in it.
+// isNamespaceSubresource reports whether namespaces/NAME/name is a subresource of the namespace, not a resource in it.
 func isNamespaceSubresource(name string) bool { return name == "status" || name == "finalize" }
 
-// prefix is what the keys of the path's objects begin with; the key itself if it has a name.
+// prefix returns the key of the path's object, or the prefix of its objects' keys if the path has no name.
 func (p path) prefix() string {
 	if p.namespace == "" {
 		return p.name

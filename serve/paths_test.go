@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// ownerOf is a path that the user "owner" may get, with all below it, and nobody else.
+// ownerOf allows only the user "owner" to get a path, and the paths below it if it ends in a slash.
 type ownerOf string
 
 func (path ownerOf) Authorize(_ context.Context, a access.Attributes) (access.Decision, error) {
@@ -28,14 +28,14 @@ func (path ownerOf) Authorize(_ context.Context, a access.Attributes) (access.De
 	return access.Decision{Allowed: may}, nil
 }
 
-// ask is a request for a path that is not of the API. A token is 40 times a letter: o is the owner's, s a stranger's.
+// ask is a request for a non-resource path. Tokens are a letter repeated 40 times: o for the owner, s for another user.
 type ask struct {
 	method, path, token, bytes string
 	code                       int
 	want                       string // the body, or "" for any
 }
 
-// wantAnswers asks a handler of a store without collections.
+// wantAnswers sends requests to a handler of a store without collections.
 func wantAnswers(t *testing.T, o serve.Options, asks ...ask) {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "store.db"), store.Options{})
@@ -77,7 +77,8 @@ func wantAnswers(t *testing.T, o serve.Options, asks ...ask) {
 	}
 }
 
-// TestMetrics: metrics are for whom the authorizer lets, and for no one else; they are Larder's own where it forwards.
+// TestMetrics checks that only users with the right to /metrics get the metrics, and that they are Larder's own even
+// with Forward.
 func TestMetrics(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "of the API server")
@@ -102,8 +103,8 @@ func TestMetrics(t *testing.T) {
 	wantAnswers(t, serve.Options{Authorizer: may}, ask{"GET", "/metrics", "o", "", http.StatusNotFound, ""})
 }
 
-// TestSnapshots: a repository is read below /snapshot/ by whom the authorizer lets, by ranges, and by no one else; no
-// other file of its directory is.
+// TestSnapshots checks that only authorized users can read a repository below /snapshot/, also by ranges, and that
+// other files of its directory are not served.
 func TestSnapshots(t *testing.T) {
 	dir := t.TempDir()
 	const name = "20261128T051143Z-3f2a9c1b7d44.larder"
@@ -123,7 +124,7 @@ func TestSnapshots(t *testing.T) {
 	)
 }
 
-// TestPage: the page's files are everybody's; its data are for whom the authorizer lets get their path.
+// TestPage checks that the page's static files are public, and that its data need the right to their path.
 func TestPage(t *testing.T) {
 	data := page.New(page.Options{
 		Status: func(context.Context) (page.Status, error) { return page.Status{File: "x"}, nil },

@@ -7,52 +7,52 @@ import (
 )
 
 const (
-	// writeWithin is how long a client of an answer that lasts may take to read what is written, and up to extendAfter
-	// less.
+	// writeWithin is the write deadline of a long-running response, extended with each write. The deadline is renewed
+	// only after extendAfter, so it may be up to extendAfter earlier.
 	writeWithin = 2 * time.Minute
 	extendAfter = 30 * time.Second
-	// endWithin is how long a client may take once the Handler is being closed.
+	// endWithin is the write deadline once Close has been called.
 	endWithin = 2 * time.Second
 )
 
-// patience bounds how long one request's client may take to read. A client that has stopped, and whose kernel still
-// answers, would otherwise hold a write, and those who wait for it, for as long as it likes.
+// writeDeadline bounds how long the client of one request may take to read. Without it, a client that has stopped
+// reading but whose kernel still answers would block a write, and Close, without limit.
 type patience struct {
 	control *http.ResponseController
 
 	mu    sync.Mutex
-	ended bool      // no time is given any more; guarded by mu
-	set   time.Time // when time was given last; guarded by mu
+	ended bool      // the deadline is final; guarded by mu
+	set   time.Time // time of the last extension; guarded by mu
 }
 
-// extend gives the client writeWithin, before something is written.
+// extend sets the deadline to writeWithin from now. Call it before a write.
 func (p *patience) extend() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); !p.ended && now.Sub(p.set) > extendAfter {
 		p.set = now
-		_ = p.control.SetWriteDeadline(now.Add(writeWithin)) // it fails if the connection has none
+		_ = p.control.SetWriteDeadline(now.Add(writeWithin)) // it fails if the connection has no deadlines
 	}
 }
 
-// hurry gives the client endWithin, and nothing after that.
+// shorten sets the deadline to endWithin from now. It is final.
 func (p *patience) hurry() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended {
 		p.ended = true
-		_ = p.control.SetWriteDeadline(time.Now().Add(endWithin)) // it fails if the connection has none
+		_ = p.control.SetWriteDeadline(time.Now().Add(endWithin)) // it fails if the connection has no deadlines
 	}
 }
 
-// end says that the request is over.
+// end stops changes of the deadline, at the end of the request.
 func (p *patience) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
 }
 
-// patientWriter is a ResponseWriter that extends a client's time with each write.
+// deadlineWriter is a ResponseWriter that extends the deadline with each write.
 type patientWriter struct {
 	http.ResponseWriter
 	patience *patience
@@ -64,5 +64,5 @@ func (w patientWriter) Write(data []byte) (int, error) {
 	return w.ResponseWriter.Write(data)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap lets http.ResponseController reach the inner writer.
 func (w patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -9,9 +9,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The messages around objects are put together from the bytes of the objects, which are not decoded.
+// The envelopes are assembled around the stored bytes of objects, which are not decoded.
 
-// protobufMagic begins every message of Kubernetes that is not inside another.
+// protobufMagic begins every top-level protobuf message of Kubernetes.
 const protobufMagic = "k8s\x00"
 
 // appendField appends a length-delimited field.
@@ -19,12 +19,12 @@ func appendField(dst []byte, number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), value)
 }
 
-// appendFieldHead appends a length-delimited field without its value.
+// appendFieldHead appends the tag and length of a length-delimited field, without its value.
 func appendFieldHead(dst []byte, number protowire.Number, length int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(length))
 }
 
-// sizeField is the size of a length-delimited field.
+// sizeField returns the size of a length-delimited field.
 func sizeField(number protowire.Number, length int) int {
 	return protowire.SizeTag(number) + protowire.SizeBytes(length)
 }
@@ -35,10 +35,10 @@ func appendEnvelope(dst []byte, apiVersion, kind string, raw []byte) []byte {
 	return append(dst, envelopeTail...)
 }
 
-// envelopeTail follows the message: contentEncoding and contentType, which are empty.
+// envelopeTail has the fields after the message: contentEncoding and contentType, both empty.
 const envelopeTail = "\x1a\x00\x22\x00"
 
-// appendEnvelopeHead appends what precedes the message.
+// appendEnvelopeHead appends the part of an envelope before the message.
 func appendEnvelopeHead(dst []byte, apiVersion, kind string, length int) []byte {
 	dst = append(dst, protobufMagic...)
 	typeMeta := appendField(nil, 1, []byte(apiVersion))
@@ -47,7 +47,7 @@ func appendEnvelopeHead(dst []byte, apiVersion, kind string, length int) []byte 
 	return appendFieldHead(dst, 2, length)
 }
 
-// appendWatchFrame appends a metav1.WatchEvent with its length. object is enveloped.
+// appendWatchFrame appends a metav1.WatchEvent with its length prefix. object has an envelope.
 func appendWatchFrame(dst []byte, eventType string, object []byte) []byte {
 	extension := sizeField(1, len(object))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(sizeField(1, len(eventType))+sizeField(2, extension)))
@@ -56,8 +56,8 @@ func appendWatchFrame(dst []byte, eventType string, object []byte) []byte {
 	return appendField(dst, 1, object)
 }
 
-// metadataOf returns the field that has an object's metadata in every kind of Kubernetes' own, the first one, and what
-// is before and behind it.
+// metadataOf returns the ObjectMeta of a message, which is field 1 in every built-in kind, and the bytes before and
+// behind that field.
 func metadataOf(message []byte) (before, metadata, behind []byte, err error) {
 	for rest := message; len(rest) > 0; {
 		number, kind, n := protowire.ConsumeField(rest)
@@ -74,11 +74,11 @@ func metadataOf(message []byte) (before, metadata, behind []byte, err error) {
 	return message, nil, nil, nil
 }
 
-// resourceVersionField is the number of resourceVersion in ObjectMeta.
+// resourceVersionField is the number of the field resourceVersion in ObjectMeta.
 const resourceVersionField = 6
 
-// withResourceVersion returns an object's message with another resourceVersion: where a field occurs twice, the last
-// one is valid.
+// withResourceVersion returns a copy of an object's message with another resourceVersion. It appends the field to the
+// metadata, since the last occurrence of a field is valid.
 func withResourceVersion(message []byte, rv string) ([]byte, error) {
 	before, metadata, behind, err := metadataOf(message)
 	if err != nil {

@@ -22,16 +22,16 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// renderer turns the entries of one collection into what clients ask for. It is safe for concurrent use.
+// renderer encodes the entries of one collection for clients. It is safe for concurrent use.
 type renderer struct {
 	kind       schema.GroupVersionKind
-	metadata   bool // the collection has metadata
-	known      bool // client-go knows the Go type, and so protobuf
-	builtIn    bool // the kind is one of kube-apiserver's own, which has a Go type of it
+	metadata   bool // the collection holds metadata only
+	known      bool // client-go has the Go type of the kind, so that protobuf can be served
+	builtIn    bool // the kind is built into kube-apiserver, which has its Go type
 	decoder    *snapshot.Decoder
 	columns    *columns.Columns
 	apiVersion string
-	listKind   string // of whole objects; empty: kind with "List"
+	listKind   string // of whole objects; empty: kind + "List"
 	deprecated deprecation
 }
 
@@ -47,15 +47,15 @@ func newRenderer(info entry.Info) *renderer {
 }
 
 // extending reports whether a group has the kinds that extend an API server: CustomResourceDefinitions or APIServices.
-// kube-apiserver has their Go types, and client-go has not.
+// kube-apiserver has their Go types; client-go does not.
 func extending(group string) bool {
 	return group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io"
 }
 
-// codec decodes and peeks into payloads.
+// codec returns the codec that decodes payloads of the collection.
 func (r *renderer) codec() codec.Codec { return r.decoder.Codec() }
 
-// typeMeta is the apiVersion and kind of single objects in a format, and of lists.
+// typeMeta returns the apiVersion and kind of single objects in a format, or of lists.
 func (r *renderer) typeMeta(f format, list bool) (apiVersion, kind string) {
 	apiVersion, kind = r.apiVersion, r.kind.Kind
 	switch f.form {
@@ -73,7 +73,7 @@ func (r *renderer) typeMeta(f format, list bool) (apiVersion, kind string) {
 	return apiVersion, kind
 }
 
-// typed decodes an entry to the Go type of client-go, which is known.
+// typed decodes an entry to its Go type of client-go. The kind must be known.
 func (r *renderer) typed(e entry.Entry) (runtime.Object, error) {
 	obj, err := scheme.Scheme.New(r.kind)
 	if err != nil {
@@ -96,20 +96,20 @@ func (r *renderer) typed(e entry.Entry) (runtime.Object, error) {
 	return obj, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
 }
 
-// memory is what an entry takes at most while it is rendered.
+// memory returns the maximum memory for rendering an entry, in bytes.
 func (r *renderer) memory(f format, e entry.Entry) int64 {
 	n := renderedFactor * int64(len(e.Payload))
 	if f.media == mediaProtobuf && e.Encoding == codec.EncodingProtobuf {
-		return n // most is copied
+		return n // most bytes are copied
 	}
 	decoded := codec.Weight(e.Encoding, e.Payload)
 	if f.media == mediaYAML {
-		decoded *= 2 // decoded from JSON once more
+		decoded *= 2 // YAML is made from decoded JSON
 	}
 	return max(n, decoded)
 }
 
-// item returns what an entry is in a list of the format; alone says that it is an object of its own, or of an event.
+// item encodes an entry for a list. With alone it encodes the entry for a get or an event.
 func (r *renderer) item(f format, e entry.Entry, alone bool, now time.Time) ([]byte, error) {
 	if f.media == mediaProtobuf {
 		return r.protobuf(f, e, alone)
@@ -127,7 +127,7 @@ func (r *renderer) item(f format, e entry.Entry, alone bool, now time.Time) ([]b
 	return text, err
 }
 
-// protobuf returns the message of an entry, with an envelope if it is alone.
+// protobuf returns the protobuf message of an entry. With alone the message has an envelope.
 func (r *renderer) protobuf(f format, e entry.Entry, alone bool) (message []byte, err error) {
 	stored := e.Encoding == codec.EncodingProtobuf
 	if stored {
@@ -166,8 +166,8 @@ func (r *renderer) protobuf(f format, e entry.Entry, alone bool) (message []byte
 	return message, nil
 }
 
-// json returns an entry as JSON. JSON that is stored keeps fields that this program does not know. The items of a list
-// of kube-apiserver's own kinds have no apiVersion and kind.
+// json returns an entry as JSON. Stored JSON keeps fields unknown to this program. As in kube-apiserver, the items of a
+// list of a built-in kind have no apiVersion and kind.
 func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
 	if f.form == metadata {
 		m, err := r.partial(e)
@@ -200,10 +200,10 @@ func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
-// partial returns the metadata of an entry: as much of them as fits, see entry.ReadMetadata.
+// partial returns the metadata of an entry. It skips invalid fields, as entry.ReadMetadata does.
 func (r *renderer) partial(e entry.Entry) (*metav1.PartialObjectMetadata, error) {
 	m := &metav1.PartialObjectMetadata{}
-	if e.Encoding == codec.EncodingProtobuf { // every kind of Kubernetes' own has its metadata in the same field
+	if e.Encoding == codec.EncodingProtobuf { // every built-in kind has its metadata in field 1
 		message, err := codec.Message(e.Payload)
 		if err == nil {
 			err = m.Unmarshal(message)
@@ -245,7 +245,7 @@ func (r *renderer) row(f format, e entry.Entry, now time.Time) ([]byte, error) {
 	return json.Marshal(row)
 }
 
-// conditionsOf are the conditions of a row, which pods have that have ended.
+// conditionsOf returns the conditions of a row; only completed and failed pods have any.
 func conditionsOf(u *unstructured.Unstructured) []metav1.TableRowCondition {
 	if u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" {
 		return nil
@@ -263,7 +263,7 @@ func conditionsOf(u *unstructured.Unstructured) []metav1.TableRowCondition {
 	}
 }
 
-// empty returns an object of the kind that has no more than a resourceVersion and annotations, for a bookmark.
+// empty returns an object with no more than a resourceVersion and annotations, for a bookmark.
 func (r *renderer) empty(f format, rv string, annotations map[string]string) ([]byte, error) {
 	var obj runtime.Object = &metav1.PartialObjectMetadata{}
 	if f.form == table {
@@ -290,7 +290,7 @@ func (r *renderer) empty(f format, rv string, annotations map[string]string) ([]
 	return body, err
 }
 
-// emptyRow is the row of a bookmark, whose object is metadata.
+// emptyRow returns the row of a bookmark in a Table. object is the bookmark's metadata.
 func (r *renderer) emptyRow(object []byte) ([]byte, error) {
 	empty, err := r.empty(format{media: mediaJSON}, "", nil)
 	if err != nil {
@@ -304,14 +304,14 @@ func (r *renderer) emptyRow(object []byte) ([]byte, error) {
 	return json.Marshal(row)
 }
 
-// partialOf is an object as the rows of a Table carry it by default.
+// partialOf returns the metadata of an object as the rows of a Table carry them by default.
 func partialOf(u *unstructured.Unstructured, version string) map[string]any {
 	return map[string]any{
 		"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/" + version, "metadata": u.Object["metadata"],
 	}
 }
 
-// bare returns the entry of an object of which no more than the key is known.
+// bare returns an entry with only the metadata that a key implies.
 func (r *renderer) bare(key string) (e entry.Entry, err error) {
 	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{}}}
 	u.SetGroupVersionKind(r.kind)
@@ -327,8 +327,8 @@ func (r *renderer) bare(key string) (e entry.Entry, err error) {
 	return e, err
 }
 
-// at returns an entry in the state that it has, but of another resourceVersion: kube-apiserver tells so of objects that
-// are not selected any more.
+// at returns a copy of an entry with another resourceVersion. kube-apiserver sends a DELETED event with such an object
+// when the object no longer matches the selectors.
 func (r *renderer) at(e entry.Entry, rv string) (entry.Entry, error) {
 	if e.Encoding == codec.EncodingProtobuf {
 		message, err := codec.Message(e.Payload)

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// allowed returns nil if the user of the request may do what it asks for.
+// allowed returns nil if the user may do what the request asks for, and the error for the client otherwise.
 func (q *request) allowed(verb string) error {
 	rights := q.Handler.options.Authorizer
 	if rights == nil {
@@ -27,7 +27,7 @@ func (q *request) allowed(verb string) error {
 	return err
 }
 
-// attributes are what the request asks for.
+// attributes returns the attributes of the request for the authorizer.
 func (q *request) attributes(verb string) access.Attributes {
 	user, _ := access.UserFrom(q.r.Context())
 	a := access.Attributes{User: user, Verb: verb, Group: q.path.Group, Version: q.path.Version,
@@ -50,30 +50,30 @@ func (q *request) attributes(verb string) access.Attributes {
 	return a
 }
 
-// The right to a running watch is asked about again after leastRecheck to mostRecheck, at random, since many watches
-// begin at the same moment. An answer counts for access.RightsLast and takes up to recheckTime, so a watch
-// ends within two minutes of the right to it.
+// A running watch is authorized again after a random time between leastRecheck and mostRecheck. The time is random
+// because many watches begin at once. A decision is cached for access.RightsLast and takes up to recheckTime, so a
+// watch ends within two minutes after its user has lost the right to it.
 const (
 	leastRecheck = 50 * time.Second
 	mostRecheck  = 100 * time.Second
 	recheckTime  = 10 * time.Second
 )
 
-// untilRecheck returns how long a watch runs before its right is asked about again.
+// untilRecheck returns the time until a watch is authorized again.
 func untilRecheck() time.Duration { return leastRecheck + rand.N(mostRecheck-leastRecheck) }
 
-// recheck asks again about the right to one running watch. The goroutine of its request owns it.
+// recheck authorizes one running watch again. The goroutine of its request owns it.
 type recheck struct {
 	rights    access.Authorizer
-	questions []access.Attributes // each of which a yes lets the watch go on; those that watches share come first
-	next      int                 // the first question that no API server has answered with no
-	offline   bool                // only the rules for an outage have allowed the watch so far
+	questions []access.Attributes // the watch continues if one is allowed; shared questions come first
+	next      int                 // index of the first question that no API server has denied
+	offline   bool                // so far only the rules for an outage have allowed the watch
 }
 
-// recheck returns the questions about the watch: whether its user may watch all objects, then whether the user may
-// watch the selected ones, and then the same with the extra values of the token. Agents of one service account differ
-// in the last one only: in their pods, nodes and tokens. RBAC and the Node authorizer ignore these values. A webhook
-// may read them, so it has the last word before a refusal ends the watch.
+// recheck returns the questions about the watch. The first asks whether its user may watch all objects. The next asks
+// the same about the selected objects. The last one adds the extra values of the token, which differ between the agents
+// of one service account (pod, node, token ID). RBAC and the Node authorizer ignore these values. A webhook may use
+// them, so the last question decides before a denial ends the watch.
 func (q *request) recheck() *recheck {
 	own := q.attributes("watch")
 	shared := own
@@ -91,11 +91,11 @@ func (q *request) recheck() *recheck {
 	return c
 }
 
-// err returns the refusal of a watch whose user has lost the right to it. A question that an API server has answered
-// with no is not asked again while a later one is answered with yes.
+// err returns an error if the user has lost the right to the watch. A question that an API server has denied is not
+// asked again while a later question is allowed.
 //
-// While there is no answer, such as in an outage of the API server, the watch goes on: its events come from that
-// server. A no of the rules for an outage ends only watches that these rules have allowed, and no API server since.
+// Without a decision, as in an outage of the API server, the watch continues: its events come from that server. A
+// denial by the rules for an outage ends only watches that no API server has allowed.
 func (c *recheck) err(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recheckTime)
 	defer cancel()
@@ -115,7 +115,7 @@ func (c *recheck) err(ctx context.Context) error {
 	}
 }
 
-// reviews are the resources that answer what clients ask about themselves.
+// reviews are the resources with which clients ask about their own identity and rights.
 var reviews = []discovery.Resource{
 	review("authorization.k8s.io", "SelfSubjectAccessReview"),
 	review("authorization.k8s.io", "SelfSubjectRulesReview"),
@@ -130,7 +130,7 @@ func review(group, kind string) discovery.Resource {
 	}
 }
 
-// isReview reports whether the request asks what its user may do.
+// isReview reports whether the request is a review that the Authorizer can answer.
 func (q *request) isReview() bool {
 	if q.Handler.options.Authorizer == nil || q.r.Method != http.MethodPost {
 		return false

@@ -19,11 +19,11 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// switched is an authorizer whose answer a test sets.
+// switched is an authorizer whose decision the test sets.
 type switched struct {
 	mu       sync.Mutex
 	no       bool
-	selected bool // a yes is for watches with a selector only
+	selected bool // only watches with a selector are allowed
 	err      error
 	asked    int
 }
@@ -41,8 +41,8 @@ func (s *switched) Authorize(_ context.Context, a access.Attributes) (access.Dec
 	return access.Decision{Allowed: !s.no && (!s.selected || a.FieldSelector != nil)}, s.err
 }
 
-// TestWatchEndsWithTheRight checks that a watch is asked about again while it lasts, ends with 403 once the right is
-// gone, and goes on while nobody can say (issue 37).
+// TestWatchEndsWithTheRight checks that a running watch is authorized again. It ends with 403 once its user has lost
+// the right, and continues while the authorizer fails (issue 37).
 func TestWatchEndsWithTheRight(t *testing.T) {
 	for _, query := range []string{"", "&fieldSelector=spec.nodeName%3Da"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 	}
 }
 
-// startWatch starts a watch of a user from the state of smallStore. ended is closed when it ends.
+// startWatch starts a watch of a user at the state of smallStore. ended is closed when it ends.
 func startWatch(
 	t *testing.T, h *serve.Handler, user access.User, query string,
 ) (w *lines, ended chan struct{}, cancel func()) {
@@ -97,12 +97,12 @@ func startWatch(
 	return w, ended, cancel
 }
 
-// as is an authenticator that takes every request for one user's.
+// as authenticates every request as one user.
 type as access.User
 
 func (u as) Authenticate(*http.Request) (access.User, bool, error) { return access.User(u), true, nil }
 
-// agent is the user of the token of one pod of a service account, as a TokenReview names it.
+// agent returns the user of one pod's service-account token, as a TokenReview returns it.
 func agent(pod string) access.User {
 	return access.User{Username: "system:serviceaccount:monitoring:agent", UID: "1", Extra: map[string]extra{
 		"authentication.kubernetes.io/pod-name":      {pod},
@@ -113,7 +113,7 @@ func agent(pod string) access.User {
 
 type extra = authenticationv1.ExtraValue
 
-// questions is an authorizer that counts the different questions that are asked.
+// questions is an authorizer that counts questions and distinct questions.
 type questions struct {
 	mu     sync.Mutex
 	answer func(access.Attributes) access.Decision
@@ -142,13 +142,13 @@ func (q *questions) counts() (asked, differ int) {
 	return q.asked, len(q.differ)
 }
 
-// TestWatchesShareQuestions checks that the running watches of a service account's pods ask one question, at most every
-// 50 s, and that a question that was answered with no is not asked again (issue 37).
+// TestWatchesShareQuestions checks that the watches of a service account's pods ask one common question, at most every
+// 50 s, and that a question that was denied is not asked again (issue 37).
 func TestWatchesShareQuestions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query  string
 		answer func(access.Attributes) access.Decision
-		differ int // of three pods
+		differ int // distinct questions of three pods
 	}{
 		"all": {"", func(access.Attributes) access.Decision { return access.Decision{Allowed: true} }, 1},
 		"selected": {"&fieldSelector=spec.nodeName%3Da", func(a access.Attributes) access.Decision {
@@ -171,7 +171,7 @@ func TestWatchesShareQuestions(t *testing.T) {
 					}()
 				}
 				defer func() { must(t, h.Close()) }()
-				time.Sleep(2 * time.Minute) // each has asked once
+				time.Sleep(2 * time.Minute) // every watch has asked once
 				rights.reset()
 				time.Sleep(500 * time.Second)
 				asked, differ := rights.counts()
@@ -183,8 +183,8 @@ func TestWatchesShareQuestions(t *testing.T) {
 	}
 }
 
-// TestOutageEndsNoWatch checks that a watch that the API server has allowed goes on through an outage, whatever the
-// rules for an outage say, and that these rules end a watch that they have allowed (issue 37).
+// TestOutageEndsNoWatch checks that a watch that the API server has allowed continues through an outage, even if the
+// rules for an outage deny it, and that these rules can end a watch that they have allowed (issue 37).
 func TestOutageEndsNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unreachable := errors.Join(errors.New("dial"), access.ErrUnreachable)
@@ -243,7 +243,7 @@ func TestOutageEndsNoWatch(t *testing.T) {
 	})
 }
 
-// lines is a http.ResponseWriter of a watch.
+// lines is the http.ResponseWriter of a watch.
 type lines struct {
 	header http.Header
 	sent   chan string

@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestMirrorIsLive: what an earlier process has left in the file, which nobody keeps up to date, is no part of a
-// mirror; what is part of it, and not open yet, is to be asked for again.
+// TestMirrorIsLive checks that a Mirror omits collections that an earlier process left in the file, and that its own
+// collections return 429 while they are not open.
 func TestMirrorIsLive(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)
@@ -34,7 +34,7 @@ func TestMirrorIsLive(t *testing.T) {
 	defer func() { must(t, st.Close()) }()
 	pods := entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured}
 	some, none := pods, pods
-	some.LabelSelector, none.Resource = "b=1,a=1", "services" // in another order than the store's
+	some.LabelSelector, none.Resource = "b=1,a=1", "services" // labels in another order than the store's
 	c, err := st.Collection(t.Context(), some, store.CollectionOptions{Codec: codec.Unstructured(), History: 1 << 20,
 		Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
 	must(t, err)
@@ -65,7 +65,7 @@ func TestMirrorIsLive(t *testing.T) {
 	}
 }
 
-// TestNoMixture: while a list of the API server is put into the store page by page, no list is answered.
+// TestNoMixture checks that lists return 429 while a relist is written to the store page by page.
 func TestNoMixture(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)
@@ -86,8 +86,8 @@ func TestNoMixture(t *testing.T) {
 	}
 }
 
-// TestTokenFromBeforeACrash: a continue token of a state that has not been reached again is for that state, too, once
-// it has been.
+// TestTokenFromBeforeACrash checks that a continue token of a state that the mirror has not reached again after a crash
+// returns that state once the mirror has reached it.
 func TestTokenFromBeforeACrash(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(4)
@@ -122,8 +122,8 @@ func TestTokenFromBeforeACrash(t *testing.T) {
 	}
 }
 
-// TestForwardsTheRest: what is not part of the mirror is the API server's to answer, also of a kind that is mirrored.
-// Who asks with credentials of the API server discovers all that it has.
+// TestForwardsTheRest checks that requests beyond the mirror are forwarded, also those for a mirrored kind, and that
+// discovery then has all resources of the API server for clients with its credentials.
 func TestForwardsTheRest(t *testing.T) {
 	asked := make(chan string, 1)
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))

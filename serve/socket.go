@@ -16,17 +16,17 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// socketReceives is how much the client of a watch over a websocket may send after the handshake, pings included, in
-// bytes. There is nothing to be sent, so all of it is dropped.
+// socketReceives is the maximum size, in bytes, of the data that the client of a watch over a websocket may send after
+// the handshake. Data are dropped; pings count, too.
 const socketReceives = 1 << 20
 
-// Errors of the websocket handshake; it ends with 403.
+// Errors of the websocket handshake, which lead to 403.
 var (
 	errNoOrigin    = errors.New("a websocket's request has no Origin")
 	errOtherOrigin = errors.New("the page is of another origin, and has sent no token")
 )
 
-// asksForSocket reports whether a watch is asked for over a websocket, by kube-apiserver's rule.
+// asksForSocket reports whether the request upgrades to a websocket, by kube-apiserver's rule.
 func asksForSocket(r *http.Request) bool {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return false
@@ -39,7 +39,7 @@ func asksForSocket(r *http.Request) bool {
 	return false
 }
 
-// hijacked is a ResponseWriter whose connection has been taken from the server.
+// hijacked is a ResponseWriter whose connection was hijacked before.
 type hijacked struct {
 	http.ResponseWriter
 	conn net.Conn
@@ -49,8 +49,8 @@ type hijacked struct {
 // Hijack implements http.Hijacker.
 func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.conn, h.rw, nil }
 
-// overSocket upgrades the connection to a websocket and calls serve, which sends the watch. Then it closes the
-// connection. The handshake is that of kube-apiserver's library. The request ends when the client closes the websocket
+// overSocket upgrades the connection to a websocket and calls serve, which sends the watch. It then closes the
+// connection. The handshake is that of kube-apiserver's library. The context ends when the client closes the websocket
 // or sends more than socketReceives.
 func (w *watcher) overSocket(serve func()) error {
 	conn, rw, err := w.patience.control.Hijack()
@@ -63,7 +63,7 @@ func (w *watcher) overSocket(serve func()) error {
 		received := make(chan struct{})
 		go func() {
 			defer close(received)
-			_, _ = io.Copy(io.Discard, socket) // answers pings
+			_, _ = io.Copy(io.Discard, socket) // the library answers pings
 			cancel(errGone)
 		}()
 		defer func() {
@@ -80,9 +80,9 @@ func (w *watcher) overSocket(serve func()) error {
 	return nil
 }
 
-// checkOrigin refuses the pages of other origins, unless a token has been sent and decides alone: browsers send client
-// certificates by themselves, and connect to loopback for any page. Like kube-apiserver it refuses a request without an
-// Origin.
+// checkOrigin rejects pages of other origins, unless the request carries a token and no client certificate. Browsers
+// send client certificates for any page, and let any page connect to loopback. Like kube-apiserver it rejects a request
+// without Origin.
 func (w *watcher) checkOrigin(config *websocket.Config, r *http.Request) (err error) {
 	config.Origin, err = websocket.Origin(config, r)
 	_, known := access.UserFrom(r.Context())
@@ -98,8 +98,8 @@ func (w *watcher) checkOrigin(config *websocket.Config, r *http.Request) (err er
 	return errOtherOrigin
 }
 
-// message sends a frame of the format as one message: JSON as text, and protobuf, without the length that begins a
-// frame of a stream, in binary.
+// message sends a frame as one websocket message: JSON as text; protobuf as binary, without the length prefix that
+// frames have in a stream.
 var message = websocket.Codec{Marshal: func(v any) (data []byte, payloadType byte, err error) {
 	if frame := v.(socketFrame); frame.media == mediaProtobuf {
 		return frame.data[binary.Size(uint32(0)):], websocket.BinaryFrame, nil

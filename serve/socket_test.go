@@ -52,7 +52,7 @@ func (w *socketWorld) dial(path, accept string) *websocket.Conn {
 	if accept != "" {
 		c.Header.Set("Accept", accept)
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // of the handshake
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // bounds the handshake
 	defer cancel()
 	socket, err := c.DialContext(ctx)
 	must(w.t, err)
@@ -63,7 +63,7 @@ func (w *socketWorld) dial(path, accept string) *websocket.Conn {
 	return socket
 }
 
-// chunked opens the same watch without a websocket.
+// chunked opens the same watch over plain HTTP.
 func (w *socketWorld) chunked(path, accept string) *bufio.Reader {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.guarded.URL+path, nil)
@@ -76,8 +76,8 @@ func (w *socketWorld) chunked(path, accept string) *bufio.Reader {
 	return bufio.NewReader(answer.Body)
 }
 
-// TestWatchOverWebsocket checks that a watch over a websocket has the events of a chunked one, each in a message: JSON
-// as text, and protobuf in binary (issue 38, F.26).
+// TestWatchOverWebsocket checks that a watch over a websocket has the events of a watch over plain HTTP, one in each
+// message: text for JSON, binary for protobuf (issue 38, F.26).
 func TestWatchOverWebsocket(t *testing.T) {
 	w := newSocketWorld(t, access.Limits{})
 	path := "/api/v1/namespaces/a/pods?watch=1"
@@ -109,8 +109,8 @@ func TestWatchOverWebsocket(t *testing.T) {
 	}
 }
 
-// TestWebsocketEnds checks how a watch over a websocket ends: with 410 as an event, at its time-out, and with its
-// client, which makes place for another watch.
+// TestWebsocketEnds checks the ends of a watch over a websocket: a 410 event, its timeout, and a close frame of its
+// client, after which the limit allows another watch.
 func TestWebsocketEnds(t *testing.T) {
 	w := newSocketWorld(t, access.Limits{Watches: 1})
 	last := func(socket *websocket.Conn) (text string) {
@@ -150,7 +150,7 @@ func TestWebsocketEnds(t *testing.T) {
 	wait()
 	list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	must(t, err)
-	var silent net.Conn // nothing is sent over it
+	var silent net.Conn // a connection that sends nothing
 	eventually(t, func() (ok bool) {
 		var code int
 		code, _, silent = w.raw(http.Header{"Origin": {w.guarded.URL}}, "&resourceVersion="+list.ResourceVersion)
@@ -166,7 +166,7 @@ func TestWebsocketEnds(t *testing.T) {
 	wait()
 }
 
-// raw sends the request of a watch over a websocket, and returns the answer and the connection.
+// raw sends the request of a watch over a websocket and returns the response and the connection.
 func (w *socketWorld) raw(header http.Header, query ...string) (code int, body string, conn net.Conn) {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", w.guarded.Listener.Addr().String())
@@ -189,8 +189,8 @@ func (w *socketWorld) raw(header http.Header, query ...string) (code int, body s
 	return answer.StatusCode, body, conn
 }
 
-// TestWebsocketOrigin checks that a page of another origin gets no watch without a token of its own, that a request
-// without an Origin is refused as by kube-apiserver, and that a refusal before the handshake is a Status.
+// TestWebsocketOrigin checks that a page of another origin gets no watch without a token, that a request without Origin
+// is rejected as in kube-apiserver, and that an error before the handshake is a Status.
 func TestWebsocketOrigin(t *testing.T) {
 	w := newSocketWorld(t, access.Limits{})
 	open := &socketWorld{w.world, w.server}
@@ -220,7 +220,7 @@ func frame(opcode byte, payload string) []byte {
 	return append([]byte{0x80 | opcode, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...)
 }
 
-// TestWebsocketClientSends checks that a ping is answered, and that a client which sends without end is cut off.
+// TestWebsocketClientSends checks that a ping is answered, and that a client that sends without end is disconnected.
 func TestWebsocketClientSends(t *testing.T) {
 	w := newSocketWorld(t, access.Limits{})
 	_, _, conn := w.raw(http.Header{"Origin": {w.guarded.URL}})
@@ -240,7 +240,7 @@ func TestWebsocketClientSends(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(io.Discard, from) // until it is cut off
+		_, _ = io.Copy(io.Discard, from) // until the server disconnects
 	}()
 	junk := []byte(strings.Repeat(string(frame(2, strings.Repeat("a", 100))), 100))
 	for range 1000 { // 10 MB
@@ -255,14 +255,14 @@ func TestWebsocketClientSends(t *testing.T) {
 	<-ended
 }
 
-// TestWebsocketSuspended checks that a watch whose client has stopped reading ends with the handler.
+// TestWebsocketSuspended checks that Close ends a watch whose client has stopped reading.
 func TestWebsocketSuspended(t *testing.T) {
 	w := newSocketWorld(t, access.Limits{})
 	_, _, _ = w.raw(http.Header{"Origin": {w.guarded.URL}})
 	p := newPod("a", "large")
 	p.Annotations = map[string]string{"a": strings.Repeat("a", 200<<10)}
 	w.create(p)
-	for i := range 100 { // more than kernels take
+	for i := range 100 { // more than kernels buffer
 		p, err := w.admin.CoreV1().Pods("a").Get(t.Context(), "large", metav1.GetOptions{})
 		must(t, err)
 		p.Labels["step"] = fmt.Sprint(i)
@@ -301,7 +301,7 @@ func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // TestWebsocketLosesItsRight checks that a watch over a websocket ends with an ERROR event once its user may no longer
-// watch, as a chunked one does.
+// watch.
 func TestWebsocketLosesItsRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rights := &switched{}

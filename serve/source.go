@@ -17,18 +17,18 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// Source is what a Handler serves: Store or Snapshot.
+// Source has the collections that a Handler serves. Store, Mirror and Snapshot return one.
 type Source interface {
 	facts.Documents
-	// collections returns all collections.
+	// collections returns the descriptions of all collections.
 	collections(ctx context.Context) ([]described, error)
 	// open returns a reader of a collection.
 	open(ctx context.Context, id entry.Identity) (reader, error)
 }
 
-// Withheld returns a function that reports whether s has a confidential collection of a resource: rights to all
-// resources do not cover it. The collections are read again after a second. The function fails if they cannot be read,
-// or not before its context ends.
+// Withheld returns a function that reports whether s has a confidential collection of a resource. A right to all
+// resources does not include such a resource. The collections are cached for a second. The function fails if they
+// cannot be read, or if its context ends first.
 func Withheld(s Source) func(context.Context, schema.GroupResource) (bool, error) {
 	gate := newGate()
 	var withheld map[schema.GroupResource]bool // guarded by gate
@@ -52,12 +52,12 @@ func Withheld(s Source) func(context.Context, schema.GroupResource) (bool, error
 	}
 }
 
-// gate is a mutex that is waited for no longer than a context lasts. Its holder may read the disk.
+// gate is a mutex whose Lock ends with a context. Its holder may read from disk.
 type gate chan struct{}
 
 func newGate() gate { return make(gate, 1) }
 
-// enter waits for the gate. It fails if ctx ends first.
+// enter acquires the gate. It fails if ctx ends first.
 func (g gate) enter(ctx context.Context) error {
 	select {
 	case g <- struct{}{}:
@@ -69,57 +69,57 @@ func (g gate) enter(ctx context.Context) error {
 
 func (g gate) leave() { <-g }
 
-// described is a collection of a Source.
+// described is the description of a collection of a Source.
 type described struct {
 	entry.Info
-	confidential bool   // its values do not leave the source in plain text unless somebody has decided so
-	lacks        string // why its objects are not all or not whole; empty if they are
-	expected     bool   // it is not in the source yet; only its identity is known
+	confidential bool   // served only with Options.Confidential
+	lacks        string // why objects or fields are missing; empty if complete
+	expected     bool   // the source does not have it yet; only its identity is known
 	unwatchable  bool   // this process has it open without a history
 }
 
 // reader reads one collection.
 type reader interface {
-	// Info returns the collection's present state.
+	// Info returns the collection's current state.
 	Info(ctx context.Context) (entry.Info, error)
 	Page(ctx context.Context, o store.PageOptions) (store.Page, error)
 	CountKeys(ctx context.Context, prefix string) (int, error)
-	// History is nil if the collection does not change while it is not superseded, or if it is unkept.
+	// History is nil if the collection cannot change before it is superseded, and for withoutHistory.
 	History() *history.Window
-	// superseded reports whether changes of the collection do not reach the reader any more. opened is closed when that
-	// may have changed; nil is never.
+	// superseded reports whether later changes of the collection do not reach this reader. opened is closed when the
+	// result may have changed; nil if it never changes.
 	superseded() (yes bool, opened <-chan struct{})
 }
 
-// Store is an open store. Collections that this process has open are served with uncommitted changes. They can be
-// watched if they have a history (store.CollectionOptions.History, informer.Options.History); otherwise a watch is
-// answered with 405, and a list that changes overtake is cut off. Other collections are served as they are stored.
+// Store serves all collections of an open store. Those that this process has open are served with uncommitted changes.
+// They can be watched if they have a history (store.CollectionOptions.History, informer.Options.History). Otherwise a
+// watch returns 405, and a list is cut off if the collection changes meanwhile. Other collections are served as stored.
 func Store(st *store.Store) Source { return storeSource{store: st} }
 
-// Mirror is a store of which only the collections are served that this process mirrors, with a history: those that
-// mirrored returns now. Those that an earlier process has left in the file, which nobody keeps up to date, are absent.
-// One that is not open yet is answered as one that is not listed yet: 429.
+// Mirror serves the collections of a store that this process mirrors, with a history. mirrored returns their current
+// identities. Collections that an earlier process left in the file are absent, since they are no longer updated. A
+// collection that is not open yet returns 429, as if its first list had not ended.
 func Mirror(st *store.Store, mirrored func() []entry.Identity) Source {
 	return storeSource{store: st, mirrored: mirrored}
 }
 
-// current stands for the LastContact of a collection that this process keeps up to date, so that requests do not move
-// between several that are. Readers have the true time.
+// current replaces the LastContact of a collection that this process updates. All such collections then rank equally in
+// entry.Prefer, so requests do not alternate between them. Readers see the true time.
 var current = time.Unix(1<<40, 0)
 
 type storeSource struct {
 	store    *store.Store
-	mirrored func() []entry.Identity // those that are served; nil is all
+	mirrored func() []entry.Identity // identities of the served collections; nil: all
 }
 
-// served returns the collections that are served; nil is all.
+// served returns the set of served collections; nil if all are.
 func (s storeSource) served() map[entry.Identity]bool {
 	if s.mirrored == nil {
 		return nil
 	}
 	served := map[entry.Identity]bool{}
 	for _, id := range s.mirrored() {
-		if canonical, err := id.Canonical(); err == nil { // otherwise no store has it
+		if canonical, err := id.Canonical(); err == nil { // a store never has an invalid identity
 			id = canonical
 		}
 		served[id] = true
@@ -178,17 +178,17 @@ func (s storeSource) open(ctx context.Context, id entry.Identity) (reader, error
 	return still{v, s.store, id}, err
 }
 
-// open is a collection that this process has open. Its history ends when it is closed.
+// openCollection is a collection that this process has open. Its history ends when it is closed.
 type open struct{ *store.Collection }
 
 func (open) superseded() (bool, <-chan struct{}) { return false, nil }
 
-// unkept is a collection that this process has open without a history: it can be read, and not watched.
+// withoutHistory is a collection that this process has open without a history. It cannot be watched.
 type unkept struct{ *store.Collection }
 
 func (unkept) superseded() (bool, <-chan struct{}) { return false, nil }
 
-// still is a collection that this process does not have open. It is superseded once it is opened.
+// closedCollection is a collection that this process does not have open. It is superseded once it is opened.
 type still struct {
 	*store.View
 	store *store.Store
@@ -202,7 +202,7 @@ func (s still) superseded() (bool, <-chan struct{}) {
 	return s.store.Opened(s.id) != nil, opened
 }
 
-// Snapshot is an open snapshot. Watches of it never see a change.
+// Snapshot serves an open snapshot file. Its watches have no events.
 func Snapshot(f *snapshot.File) Source { return snapshotSource{f} }
 
 type snapshotSource struct{ file *snapshot.File }
@@ -231,7 +231,7 @@ func (s snapshotSource) collections(context.Context) ([]described, error) {
 	return all, nil
 }
 
-// info returns the state of a collection. The time of the snapshot stands for an unknown last contact.
+// info returns the state of a collection. An unknown LastContact is replaced by the time of the snapshot.
 func (s snapshotSource) info(c snapshot.Collection) entry.Info {
 	info := c.Info()
 	if info.LastContact.IsZero() {
@@ -249,7 +249,7 @@ func (s snapshotSource) open(_ context.Context, id entry.Identity) (reader, erro
 	return nil, snapshot.ErrNoCollection
 }
 
-// saved is a collection of a snapshot.
+// savedCollection is a collection of a snapshot.
 type saved struct {
 	file *snapshot.File
 	info entry.Info
@@ -261,7 +261,7 @@ func (saved) History() *history.Window { return nil }
 
 func (saved) superseded() (bool, <-chan struct{}) { return false, nil }
 
-// errFull ends the reading of a page.
+// errFull stops RecordsAfter when a page is full.
 var errFull = errors.New("the page is full")
 
 const (
@@ -282,7 +282,7 @@ func (s saved) Page(ctx context.Context, o store.PageOptions) (store.Page, error
 			p.More = true
 			return errFull
 		}
-		e.Payload = bytes.Clone(e.Payload) // the block is read into again
+		e.Payload = bytes.Clone(e.Payload) // RecordsAfter reuses the block
 		p.Entries, p.Last, size = append(p.Entries, e), e.Key, size+len(e.Payload)
 		return nil
 	})

@@ -15,12 +15,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// errExpiredContinue is a 410 with a token for the rest of the list in the newest state.
+// errExpiredContinue is a 410 with a token for the rest of the list at the newest state.
 func errExpiredContinue(start string) error {
 	return apistatus.ExpiredContinue(token{RV: inconsistentRV, Start: start}.encode())
 }
 
-// errRead is the error for an object or a collection that cannot be read.
+// errRead returns the client's error for a failed read, and logs the cause.
 func errRead(err error) error {
 	if apiErr := apierrors.APIStatus(nil); errors.As(err, &apiErr) {
 		return err
@@ -35,7 +35,7 @@ func errRead(err error) error {
 	return apierrors.NewInternalError(errors.New("what is mirrored cannot be read; the log of larder says why"))
 }
 
-// errReadOnly is kube-apiserver's answer for a method that a path does not have, with what is served, and a hint.
+// errReadOnly is kube-apiserver's 405 with a hint. served describes the supported methods.
 func errReadOnly(served string) error {
 	err := apistatus.New(http.StatusMethodNotAllowed, "the server does not allow this method on the requested resource: "+
 		"%s; larder sync --serve --forward sends that to the API server", served)
@@ -43,19 +43,19 @@ func errReadOnly(served string) error {
 	return err
 }
 
-// errNotMirrored is the answer for a resource that no collection has: it is not known whether there are objects.
+// errNotMirrored is the 404 for a resource without a collection: the server cannot know whether objects exist.
 func errNotMirrored(gvr schema.GroupVersionResource) error {
 	err := errNoSuchPath()
 	err.ErrStatus.Message += fmt.Sprintf(": %s are not mirrored here", gvr.GroupResource())
 	return err
 }
 
-// errNoSuchPath is kube-apiserver's answer for a resource that it does not have.
+// errNoSuchPath is kube-apiserver's 404 for an unknown resource.
 func errNoSuchPath() *apierrors.StatusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }
 
-// tooWide is the error for a request for more than what is mirrored.
+// tooWide is the 403 for a request that exceeds the mirrored objects.
 func (q *request) tooWide(k *kind, scope, hint string) error {
 	return apierrors.NewForbidden(k.GroupResource(), q.path.name, fmt.Errorf(
 		"of this resource only %s are mirrored here; ask for no more%s", scope, hint))

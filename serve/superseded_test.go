@@ -50,11 +50,11 @@ func listPods(t *testing.T, c *store.Collection, n int, rv string) {
 	must(t, c.Indexer().Replace(all, rv))
 }
 
-// TestWatchOfAClosedCollectionEnds checks that an open watch ends with 410 when this process closes or opens its
-// collection, as it does when an informer is replaced (issue 37), and that lists are 429 until the next one is open.
+// TestWatchOfAClosedCollectionEnds checks that a running watch ends with 410 when this process closes or opens its
+// collection, as when an informer is replaced, and that lists return 429 until it is open again (issue 37).
 func TestWatchOfAClosedCollectionEnds(t *testing.T) {
 	for name, test := range map[string]struct {
-		closed bool // the watch begins before the collection is open
+		closed bool // the collection is closed when the watch begins
 		change func(*testing.T, *store.Store, *store.Collection)
 	}{
 		"the collection is closed": {false, func(t *testing.T, _ *store.Store, c *store.Collection) { must(t, c.Close()) }},
@@ -109,8 +109,8 @@ func (w *onWrite) Write(data []byte) (int, error) {
 	return w.ResponseRecorder.Write(data)
 }
 
-// TestListOfAnOpenedCollectionEnds checks that a list of a collection that was closed when the list began is cut off
-// when the collection is opened between two pages, because it may have changed since.
+// TestListOfAnOpenedCollectionEnds checks that a list of a closed collection is cut off if the collection is opened
+// between two pages, since it may have changed.
 func TestListOfAnOpenedCollectionEnds(t *testing.T) {
 	for name, closed := range map[string]bool{"and is open": false, "and is closed again": true} {
 		t.Run(name, func(t *testing.T) {

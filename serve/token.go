@@ -12,27 +12,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// inconsistentRV in a token asks for the rest of a list at the newest state.
+// inconsistentRV in a token requests the rest of a list at the newest state.
 const inconsistentRV = -1
 
-// token says where the next page of a list begins. Its form is that of kube-apiserver's tokens, and clients must not
-// look into it.
+// token encodes where the next page of a list begins. It has the format of kube-apiserver's continue tokens, which are
+// opaque to clients.
 type token struct {
 	Version string `json:"v"`
 	RV      int64  `json:"rv"`
-	// Start follows the last key of the pages before.
+	// Start is the key at which the next page begins, as startOf returns it.
 	Start string `json:"start"`
-	// Left is the number of objects behind them; 0 if it is not known.
+	// Left is the number of objects that follow; 0 if unknown.
 	Left int `json:"left,omitempty"`
 }
 
 func (t token) encode() string {
 	t.Version = metav1.SchemeGroupVersion.String()
-	data, _ := json.Marshal(t) // a struct of strings and numbers
+	data, _ := json.Marshal(t) // cannot fail: strings and numbers only
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// parseToken refuses what kube-apiserver refuses, in its words.
+// parseToken rejects the tokens that kube-apiserver rejects, with its messages.
 func parseToken(text string) (*token, error) {
 	var t token
 	data, err := base64.RawURLEncoding.DecodeString(text)
@@ -56,10 +56,11 @@ func parseToken(text string) (*token, error) {
 	return &t, nil
 }
 
-// startOf is a token's Start for the keys behind one. It is relative to the prefix that the keys of the list have.
+// startOf returns a token's Start for the page after key. It is relative to the prefix of the list.
 func startOf(key, prefix string) string { return "/" + strings.TrimPrefix(key, prefix) + "\x00" }
 
-// after is the key behind which the next page begins: a start that ends otherwise than ours is the key itself.
+// after returns the key after which the next page begins. A Start of kube-apiserver may be that page's first key
+// itself.
 func (t *token) after(prefix string) string {
 	start := prefix + strings.TrimPrefix(t.Start, "/")
 	if key, ok := strings.CutSuffix(start, "\x00"); ok {
@@ -68,6 +69,6 @@ func (t *token) after(prefix string) string {
 	if start == "" {
 		return ""
 	}
-	// The greatest key before start, for all keys that there are.
+	// The greatest possible key before start.
 	return start[:len(start)-1] + string([]byte{start[len(start)-1] - 1, 0xff})
 }

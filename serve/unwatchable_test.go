@@ -35,9 +35,8 @@ func openUnwatchable(t *testing.T, n int) (*store.Store, *store.Collection, *ser
 	return st, c, h
 }
 
-// TestCollectionWithoutHistory checks that what this process has open without a history is read, that a watch of it is
-// 405 as kube-apiserver answers for a resource that has no watch, and that discovery does not have that verb. All of it
-// was 500.
+// TestCollectionWithoutHistory checks that a collection that this process has open without a history can be read, that
+// a watch of it returns kube-apiserver's 405, and that discovery omits the verb. All of these returned 500.
 func TestCollectionWithoutHistory(t *testing.T) {
 	_, _, h := openUnwatchable(t, 3)
 	server := httptest.NewServer(h)
@@ -72,7 +71,7 @@ func TestCollectionWithoutHistory(t *testing.T) {
 }
 
 // TestListThatChangesOvertake checks that a list of a collection without a history is cut off if the collection changes
-// between two pages, because its pages would be of two states.
+// between two pages, since the pages would show two states.
 func TestListThatChangesOvertake(t *testing.T) {
 	for name, change := range map[string]func(*store.Collection) error{
 		"an event": func(c *store.Collection) error { return c.Indexer().Update(podOf(1199, "12")) },

@@ -6,22 +6,22 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// warn adds a Warning, which kubectl prints.
+// warn adds a Warning header, which kubectl prints.
 func (q *request) warn(text string, args ...any) {
 	q.w.Header().Add("Warning", fmt.Sprintf("299 - %q", fmt.Sprintf(text, args...)))
 }
 
-// warnOfDeprecation adds the Warning of a version that is deprecated.
+// warnOfDeprecation adds the Warning for a deprecated version.
 func (q *request) warnOfDeprecation() {
 	if q.deprecated != "" {
 		q.w.Header().Add("Warning", q.deprecated)
 	}
 }
 
-// warnOfNotes warns of the known defects of the contents.
+// warnOfNotes adds Warnings for the known defects of the collection.
 func (q *request) warnOfNotes() {
 	for _, n := range q.Handler.options.Notes(q.collection.Info) {
-		if n.Kind == entry.NoteAge { // the same for all resources
+		if n.Kind == entry.NoteAge { // applies to all resources alike
 			q.warn("larder: %s", n.Text)
 		} else {
 			q.warn("larder: %s: %s", q.collection.Identity.GroupResource(), n.Text)

@@ -20,20 +20,21 @@ import (
 )
 
 const (
-	// leastWatch is how long a watch lasts for which the client asks no time: up to twice as long, as kube-apiserver's.
+	// leastWatch is the minimum duration of a watch without timeoutSeconds. As in kube-apiserver the duration is
+	// random, up to twice leastWatch.
 	leastWatch = 30 * time.Minute
-	// bookmarkEvery is how often a watch gets a bookmark, and bookmarkBefore how long before its end. While a watch is
-	// idle it flushes nothing as often, which extends its client's time: over HTTP/2 a deadline ends such a stream, too.
+	// bookmarkEvery is the interval of bookmarks. One more is sent bookmarkBefore the end. An idle watch also flushes
+	// every bookmarkEvery to extend its write deadline: over HTTP/2 an expired deadline ends even an idle stream.
 	bookmarkEvery  = time.Minute
 	bookmarkBefore = 2 * time.Second
-	// eventsAtOnce and eventsBytes are how many events are taken from the history at a time; a larger one alone.
+	// eventsAtOnce and eventsBytes bound the events taken from the history at a time. A larger event is taken alone.
 	eventsAtOnce = 100
 	eventsBytes  = 16 << 10
-	// joinedBytes is up to how many bytes of small frames become one write. While its client does not read a watch holds
-	// frames of unbudgetedBytes; for more it takes memory from the budget.
+	// joinedBytes is the maximum size of a write of several small frames. While its client does not read, a watch holds
+	// up to unbudgetedBytes of frames outside the memory budget.
 	joinedBytes     = 16 << 10
 	unbudgetedBytes = 2 * joinedBytes
-	// renderedFree is how much memory, in bytes, an event may take while it is rendered without any of the budget.
+	// renderedFree is the memory, in bytes, that rendering an event may take outside the memory budget.
 	renderedFree = 256 << 10
 )
 
@@ -41,21 +42,21 @@ const (
 type watcher struct {
 	*request
 	selects func(entry.Entry) (bool, error)
-	history *history.Window // nil if nothing changes
+	history *history.Window // nil if the collection cannot change
 	at      history.Position
-	from    uint64 // the resourceVersion from which the watch follows the history
-	rv      string // up to which everything has been told
-	told    string // the resourceVersion that the client knows
-	first   bool   // nothing has been sent: a table's first row brings the columns
+	from    uint64 // the resourceVersion at which the watch began
+	rv      string // the resourceVersion up to which all events are sent
+	told    string // the last resourceVersion sent to the client
+	first   bool   // nothing has been sent: a Table's first row carries the column definitions
 
-	gathered [][]byte // frames, shared with others, that are to be sent
-	size     int      // of them
-	initial  bool     // the state is sent: the lease is that of a page
+	gathered [][]byte // frames to be sent, shared with other watches
+	size     int      // bytes of gathered
+	initial  bool     // the initial state is being sent: the lease covers a page
 
-	socket *websocket.Conn // nil for a watch that is sent in chunks
+	socket *websocket.Conn // nil for a watch over plain HTTP
 }
 
-// watch answers a watch until its time is over, it falls behind, or someone ends it.
+// watch answers a watch until its timeout, until it falls behind the history, or until its client or Close ends it.
 func (q *request) watch() error {
 	timeout := leastWatch + rand.N(leastWatch)
 	if seconds := q.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
@@ -79,8 +80,7 @@ func (q *request) watch() error {
 	return nil
 }
 
-// stream sends the initial state, if there is a listing of it, and events, until the time-out. The error is that of
-// begin.
+// stream sends the initial state, if initial is not nil, and then events until the timeout. err is the error of begin.
 func (w *watcher) stream(err error, initial *listing, timeout time.Duration) {
 	if err == nil {
 		err = w.flush()
@@ -93,12 +93,12 @@ func (w *watcher) stream(err error, initial *listing, timeout time.Duration) {
 	if err == nil {
 		err = w.run(ctx, time.Now().Add(timeout))
 	}
-	if err != nil && ctx.Err() == nil { // at its end, kube-apiserver ends a watch without an error
+	if err != nil && ctx.Err() == nil { // on timeout kube-apiserver ends a watch without an error
 		w.fail(err)
 	}
 }
 
-// begin finds the position from which the watch is. It returns a listing if the client wants the state first.
+// begin sets the position at which the watch begins. It returns a listing if the client wants the initial state first.
 func (w *watcher) begin() (*listing, error) {
 	o := w.options
 	if o.rv > 0 {
@@ -126,13 +126,13 @@ func (w *watcher) begin() (*listing, error) {
 	return nil, nil
 }
 
-// follow begins to follow the history where the client knows the state.
+// follow sets the position to a state that the client knows.
 func (w *watcher) follow(at history.Position, rv string) {
 	w.at, w.rv, w.told = at, rv, rv
 	w.from, _ = strconv.ParseUint(rv, 10, 64)
 }
 
-// sendInitial sends the state, and the bookmark that ends it.
+// sendInitial sends the initial state and the bookmark that ends it.
 func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 	defer w.lease.release()
 	w.initial = true
@@ -164,10 +164,10 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 	return w.flush()
 }
 
-// run tells of what changes until ctx ends, at the end.
+// run sends events and bookmarks until ctx ends, which is at end.
 func (w *watcher) run(ctx context.Context, end time.Time) error {
-	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // the times of bookmarks
-	ask := end.Add(bookmarkEvery)                                         // about the right to the watch; never
+	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // times of bookmarks
+	ask := end.Add(bookmarkEvery)                                         // time of the next recheck; never without an Authorizer
 	var right *recheck
 	if w.Handler.options.Authorizer != nil {
 		right, ask = w.recheck(), time.Now().Add(untilRecheck())
@@ -217,7 +217,7 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 	}
 }
 
-// catchUp tells of all events that follow the position.
+// catchUp sends all events after the position.
 func (w *watcher) catchUp() error {
 	for {
 		events, next, rv, err := w.next()
@@ -231,7 +231,7 @@ func (w *watcher) catchUp() error {
 			if err := w.sendEvent(e); err != nil {
 				return err
 			}
-			events[i] = nil // the history may drop it while the client does not read
+			events[i] = nil // let the history drop the event while the client does not read
 			if err := w.flushFull(); err != nil {
 				return err
 			}
@@ -239,7 +239,7 @@ func (w *watcher) catchUp() error {
 	}
 }
 
-// next returns some events that follow the position, as history.Window.After does.
+// next returns some events after the position, as history.Window.After does.
 func (w *watcher) next() (events []*history.Event, next history.Position, rv string, err error) {
 	events, next, rv, err = w.history.After(w.at, eventsAtOnce)
 	n, size := 0, 0
@@ -251,7 +251,8 @@ func (w *watcher) next() (events []*history.Event, next history.Position, rv str
 	return events, next, rv, err
 }
 
-// sendEvent sends what an event is to somebody with these selectors.
+// sendEvent sends an event as ADDED, MODIFIED or DELETED, depending on whether the selectors match its old and new
+// state.
 func (w *watcher) sendEvent(e *history.Event) error {
 	if w.path.namespace != "" && !inNamespace(e.Key, w.path.namespace) {
 		return nil
@@ -311,7 +312,7 @@ func (w *watcher) sendEvent(e *history.Event) error {
 	return nil
 }
 
-// selected reports whether the watch is for an object in that state, which may be nil.
+// selected reports whether the selectors match a state of an object; false for nil.
 func (w *watcher) selected(e *entry.Entry) (bool, error) {
 	if e == nil {
 		return false, nil
@@ -327,7 +328,7 @@ func inNamespace(key, namespace string) bool {
 	return len(key) > len(namespace) && key[len(namespace)] == '/' && key[:len(namespace)] == namespace
 }
 
-// sendEntry sends an entry of the state.
+// sendEntry sends an object of the initial state.
 func (w *watcher) sendEntry(told watch.EventType, e entry.Entry) error {
 	data, err := w.frame(told, e, w.first)
 	if err != nil {
@@ -337,7 +338,7 @@ func (w *watcher) sendEntry(told watch.EventType, e entry.Entry) error {
 	return nil
 }
 
-// bookmark sends the resourceVersion up to which everything has been told.
+// bookmark sends a bookmark with the resourceVersion up to which all events are sent.
 func (w *watcher) bookmark(initialEventsEnd bool) error {
 	var annotations map[string]string
 	if initialEventsEnd {

@@ -31,7 +31,7 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// churn makes n random changes of pods.
+// churn makes n random changes to pods.
 func (w *world) churn(n int) {
 	w.t.Helper()
 	pods := w.admin.CoreV1()
@@ -54,13 +54,13 @@ func (w *world) churn(n int) {
 	}
 }
 
-// noWatchList tells client-go that the server cannot begin a watch with the state.
+// noWatchList tells client-go that the server does not support WatchList.
 type noWatchList struct{}
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// TestInformersSeeTheServersState: client-go's informers, with WatchList and LIST, JSON and protobuf, and with
-// selectors, have in the end what the API server has.
+// TestInformersSeeTheServersState checks that client-go's informers reach the API server's state: with WatchList and
+// with LIST, in JSON and protobuf, with and without selectors.
 func TestInformersSeeTheServersState(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(10)
@@ -128,7 +128,7 @@ func TestInformersSeeTheServersState(t *testing.T) {
 	}
 }
 
-// TestWatchResumes: a watch from a resourceVersion that was seen goes on from there, each event once.
+// TestWatchResumes checks that a watch from an earlier resourceVersion has each later event once.
 func TestWatchResumes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(4)
@@ -166,7 +166,7 @@ func TestWatchResumes(t *testing.T) {
 	}
 }
 
-// TestNewTimelineEndsWatches: after a relist, watches from before end with 410, and so do lists in pages.
+// TestNewTimelineEndsWatches checks that a relist ends earlier watches and paged lists with 410.
 func TestNewTimelineEndsWatches(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(10)
@@ -199,7 +199,7 @@ func TestNewTimelineEndsWatches(t *testing.T) {
 	}
 }
 
-// relist writes the collection anew, as a list does that the mirror makes a little later.
+// relist replaces the collection with its own contents at a higher resourceVersion.
 func (w *world) relist() {
 	w.t.Helper()
 	infos, err := w.store.Collections(w.t.Context())
@@ -219,8 +219,9 @@ func (w *world) relist() {
 	must(w.t, err)
 }
 
-// TestWatchResumesAfterRestart: a watch without selectors goes on from a resourceVersion of before a restart of the
-// mirror. It leads to the last state of each object, in ascending order, and tells of deletions of what was known.
+// TestWatchResumesAfterRestart checks that a watch without selectors resumes at a resourceVersion from before a restart
+// of the mirror. Its events are in ascending order, lead to the last state of each object, and include deletions of
+// objects that the client knew.
 func TestWatchResumesAfterRestart(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(6)
@@ -268,7 +269,7 @@ func TestWatchResumesAfterRestart(t *testing.T) {
 	}
 }
 
-// follow applies what a watch tells to what was known, until it has told of the final resourceVersion.
+// follow applies the events of a watch to known until it has an event of the resourceVersion final.
 func follow(
 	t *testing.T, c kubernetes.Interface, rv, final string, known map[string]string,
 ) (map[string]string, error) {
@@ -300,7 +301,7 @@ func follow(
 	return known, nil
 }
 
-// idle is a connection that counts what is flushed, and what after the write deadline.
+// idle is a connection that counts flushes, and flushes after the write deadline.
 type idle struct {
 	*httptest.ResponseRecorder
 	deadline      time.Time
@@ -322,8 +323,8 @@ func (c *idle) FlushError() error {
 	return nil
 }
 
-// TestIdleWatch: a watch of which nothing changes does next to nothing, and its write deadline, which over HTTP/2 ends
-// a stream though nothing is written, never passes.
+// TestIdleWatch checks that a watch without events flushes seldom, and that its write deadline never passes: over
+// HTTP/2 an expired deadline ends even an idle stream.
 func TestIdleWatch(t *testing.T) {
 	for _, bookmarks := range []string{"", "&allowWatchBookmarks=1"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -342,8 +343,8 @@ func TestIdleWatch(t *testing.T) {
 	}
 }
 
-// TestDeletionWithoutLastState: the file may not have the last state of an object that is gone. A watch tells of the
-// deletion all the same.
+// TestDeletionWithoutLastState checks that a watch sends the DELETED event of an object whose last state is not in the
+// history.
 func TestDeletionWithoutLastState(t *testing.T) {
 	st := smallStore(t)
 	c := st.Opened(entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured})
@@ -365,8 +366,8 @@ func TestDeletionWithoutLastState(t *testing.T) {
 	}
 }
 
-// TestInitialEventsOutlastTheWatch checks that a watch whose time is over while the initial state is sent ends without
-// an ERROR event, as kube-apiserver's does (issue 37).
+// TestInitialEventsOutlastTheWatch checks that a watch whose timeout passes while the initial state is sent ends
+// without an ERROR event, as in kube-apiserver (issue 37).
 func TestInitialEventsOutlastTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})

@@ -8,19 +8,19 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// write gathers a frame.
+// write gathers a frame for the next flush.
 func (w *watcher) write(frame []byte) {
 	w.first = false
 	w.gathered, w.size = append(w.gathered, frame), w.size+len(frame)
 }
 
-// errGone says that the client does not read any more.
+// errGone says that the client no longer reads.
 var errGone = errors.New("the client has gone")
 
-// joined are buffers in which small frames of a burst become one write.
+// joined are buffers for joining small frames into one write.
 var joined = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, joinedBytes)) }}
 
-// flushFull flushes once enough is gathered for a write.
+// flushFull flushes if the gathered frames fill a write.
 func (w *watcher) flushFull() error {
 	if w.size < joinedBytes {
 		return nil
@@ -28,7 +28,7 @@ func (w *watcher) flushFull() error {
 	return w.flush()
 }
 
-// flush sends the gathered frames. It fails with errMemory if they are large and there is no memory to hold them.
+// flush sends the gathered frames. It fails with errMemory if there is no memory to hold them.
 func (w *watcher) flush() error {
 	err := w.holdGathered()
 	if err == nil {
@@ -45,8 +45,8 @@ func (w *watcher) flush() error {
 	return err
 }
 
-// holdGathered has the watch hold the memory of the gathered frames. They count in full although other watches may
-// share them: a slow client keeps them when those are done.
+// holdGathered acquires the memory of the gathered frames. They count in full even if other watches share them: a slow
+// client keeps them after the other watches are done.
 func (w *watcher) holdGathered() error {
 	if w.initial || w.size <= unbudgetedBytes {
 		return nil
@@ -54,7 +54,7 @@ func (w *watcher) holdGathered() error {
 	return w.lease.resize(w.ctx, int64(w.size)+joinedBytes, memoryWait)
 }
 
-// holdRendering has the watch hold the memory for rendering an event with an object.
+// holdRendering acquires the memory for rendering an event of an object.
 func (w *watcher) holdRendering(e entry.Entry) error {
 	need := w.collection.renderer.memory(w.format, e)
 	if need <= renderedFree {
@@ -63,7 +63,8 @@ func (w *watcher) holdRendering(e entry.Entry) error {
 	return w.lease.resize(w.ctx, need+int64(w.size), memoryWait)
 }
 
-// send writes the gathered frames: small ones joined, and large ones as they are, since other watches share them.
+// send writes the gathered frames. It joins small frames, and writes large ones without a copy, since watches share
+// them.
 func (w *watcher) send() error {
 	if w.socket != nil {
 		return w.sendMessages()

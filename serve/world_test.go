@@ -30,19 +30,19 @@ import (
 
 var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// world is an API server, a mirror of its pods, and what serves the mirror.
+// world is an API server, a mirror of its pods, and a server of the mirror.
 type world struct {
 	t        *testing.T
 	upstream *fakeapi.Server
-	admin    kubernetes.Interface // of the API server
+	admin    kubernetes.Interface // a client of the API server
 	path     string
-	also     []entry.Identity                          // mirrored, too
-	history  int                                       // bytes of changes that are kept
-	link     func(http.RoundTripper) http.RoundTripper // of the mirror to the API server; may be nil
+	also     []entry.Identity                          // further mirrored collections
+	history  int                                       // size of the history in bytes
+	link     func(http.RoundTripper) http.RoundTripper // wraps the transport of the mirror; may be nil
 
 	store  *store.Store
 	server *httptest.Server
-	config *rest.Config // of what serves the mirror
+	config *rest.Config // of the server of the mirror
 	close  func()
 }
 
@@ -53,7 +53,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// eventually waits until done, and fails with what after half a minute.
+// eventually waits until done, and fails with the text of what after half a minute.
 func eventually(t testing.TB, done func() bool, what func() string) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -69,13 +69,13 @@ func eventually(t testing.TB, done func() bool, what func() string) {
 	}
 }
 
-// newWorld mirrors pods. edit may change the identity of what is mirrored, and the options.
+// newWorld mirrors pods. edit may change the identity of the collection, and the options.
 func newWorld(t *testing.T, edit func(*entry.Identity, *serve.Options)) *world {
 	t.Helper()
 	return newWorldWith(t, 1<<20, edit)
 }
 
-// newWorldWith is newWorld that keeps so many bytes of changes.
+// newWorldWith is newWorld with a history of the given size in bytes.
 func newWorldWith(t *testing.T, history int, edit func(*entry.Identity, *serve.Options)) *world {
 	t.Helper()
 	w := newUpstream(t, history)
@@ -97,7 +97,7 @@ func newUpstream(t *testing.T, history int) *world {
 	return w
 }
 
-// start begins the mirror and the server.
+// start starts the mirror and its server.
 func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
 	w.t.Helper()
 	st, err := store.Open(w.path, store.Options{})
@@ -150,7 +150,7 @@ func (w *world) mirror(st *store.Store, id entry.Identity) *informer.Informer {
 	return inf
 }
 
-// client returns client-go's client of what serves the mirror.
+// client returns a client of the server of the mirror.
 func (w *world) client() kubernetes.Interface {
 	w.t.Helper()
 	c, err := kubernetes.NewForConfig(w.config)
@@ -184,7 +184,7 @@ func (w *world) fill(n int) {
 	w.caughtUp()
 }
 
-// caughtUp waits until the mirror has what the API server has.
+// caughtUp waits until the mirror has reached the API server's resourceVersion.
 func (w *world) caughtUp() {
 	w.t.Helper()
 	list, err := w.admin.CoreV1().Pods("").List(w.t.Context(), metav1.ListOptions{})

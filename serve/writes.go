@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// writesKept is how many entries of forwarded writes are kept; the oldest one is dropped for another.
+	// writesKept is the maximum number of recorded writers; a new one replaces the oldest.
 	writesKept = 1000
-	// writeKept is for how long an entry is kept. An answer from a collection that has not reached the write by then has a
-	// Warning of its age.
+	// writeKept is how long an entry is kept. A response from a collection that has not reached the write by then
+	// carries a Warning of its age.
 	writeKept = time.Minute
 )
 
-// writes remembers for a minute the writes that were forwarded to the API server, so that a user reads no state older
-// than the user's own writes. It is safe for concurrent use.
+// writes records the writes forwarded to the API server for a minute, so that users read no state older than their own
+// writes. It is safe for concurrent use.
 type writes struct {
 	mu   sync.Mutex
 	last map[writer]write // guarded by mu
 }
 
-// writer is a user together with a resource that the user writes. An empty name is that of all users, who are not told
-// apart.
+// writer is a user and a resource that the user has written. An empty name stands for all users, if users are not
+// distinguished.
 type writer struct {
 	user     string
 	resource schema.GroupResource
 }
 
-// write is what is known of a writer's latest writes.
+// write is a writer's latest writes.
 type write struct {
-	namespace string    // of the objects; empty for several namespaces and for objects without one
-	rv        uint64    // the highest resourceVersion that an answer had; 0 if none had one
-	at        time.Time // of the write with rv
-	unknown   time.Time // of the latest write after which the state of the API server is not known
+	namespace string    // of the objects; empty for several namespaces, and for cluster-scoped objects
+	rv        uint64    // the highest resourceVersion of a response; 0 if none had one
+	at        time.Time // time of the write with rv
+	unknown   time.Time // time of the latest write without a known resourceVersion
 }
 
 // ended reports whether reads no longer depend on the entry.
@@ -45,21 +45,22 @@ func (w write) ended(now time.Time) bool {
 	return (w.rv == 0 || now.Sub(w.at) > writeKept) && !w.unknownAt(now)
 }
 
-// unknownAt reports whether the collection may lack a write of which no resourceVersion is known.
+// unknownAt reports whether the collection may lack a write whose resourceVersion is unknown.
 func (w write) unknownAt(now time.Time) bool { return now.Sub(w.unknown) < freshFor }
 
-// newWriter returns the writer for requests to a resource. A resource that others are stored as stands for them.
+// newWriter returns the writer for requests to a resource. Events of both groups are one resource, and bindings are
+// pods.
 func newWriter(user string, r schema.GroupResource) writer {
 	switch {
 	case r == schema.GroupResource{Group: "events.k8s.io", Resource: "events"}:
 		r.Group = ""
-	case r == schema.GroupResource{Resource: "bindings"}: // each binds a pod
+	case r == schema.GroupResource{Resource: "bindings"}: // a binding changes its pod
 		r.Resource = "pods"
 	}
 	return writer{user, r}
 }
 
-// add notes a write. rv is 0 if it is not known.
+// add records a write. rv is 0 if unknown.
 func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +84,8 @@ func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 	s.last[by] = w
 }
 
-// makePlaceLocked drops entries until there is a place for another one. The collections have reached the oldest most
-// likely.
+// evictLocked drops ended entries, or else the oldest one, so that another one fits. The collections have most likely
+// reached the oldest write.
 func (s *writes) makePlaceLocked(now time.Time) {
 	if len(s.last) < writesKept {
 		return
@@ -103,7 +104,7 @@ func (s *writes) makePlaceLocked(now time.Time) {
 	}
 }
 
-// get returns the entry of a writer that concerns objects in a namespace; all if that is empty.
+// get returns a writer's entry if it concerns objects in the namespace; empty means all namespaces.
 func (s *writes) get(by writer, namespace string, now time.Time) (w write, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,27 +115,26 @@ func (s *writes) get(by writer, namespace string, now time.Time) (w write, ok bo
 	return w, ok && (namespace == "" || w.namespace == "" || namespace == w.namespace)
 }
 
-// forget drops the entry of a writer.
+// forget drops a writer's entry.
 func (s *writes) forget(by writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, by)
 }
 
-// tells reports whether a collection is sure to get an event, and with it the resourceVersion, of a write to objects in
-// a namespace: a collection of some objects may first learn that resourceVersion from a bookmark.
+// receivesEvents reports whether the collection receives an event for every write in a namespace, and with it the
+// write's resourceVersion. A collection of selected objects may reach that resourceVersion only with a bookmark.
 func tells(id entry.Identity, namespace string) bool {
 	return id.LabelSelector == "" && id.FieldSelector == "" && (id.Namespace == "" || id.Namespace == namespace)
 }
 
-// readsLatest reports whether the client asks for the latest state: without a resourceVersion, and not for a further
-// page.
+// readsLatest reports whether the client asks for the latest state: without a resourceVersion or continue token.
 func (q *request) readsLatest() bool {
 	return q.r.URL.Query().Get("resourceVersion") == "" && q.options.token == nil
 }
 
-// behind reports whether the collection lacks a forwarded write of the user. It waits for that, for freshFor at most
-// after the write.
+// behind reports whether the collection lacks a forwarded write of the user. It waits for the write until freshFor
+// after it was made.
 func (q *request) behind() (bool, error) {
 	by := newWriter(q.lease.user, q.path.GroupResource())
 	w, ok := q.writes.get(by, q.path.namespace, time.Now())
@@ -151,7 +151,7 @@ func (q *request) behind() (bool, error) {
 	ctx, cancel := context.WithDeadline(q.ctx, until)
 	defer cancel()
 	if awaitRV(ctx, q.collection, q.reader, w.rv) == nil {
-		return false, nil // the entry stays: another collection of the resource may lack the write
+		return false, nil // keep the entry: another collection of the resource may lack the write
 	}
 	return true, context.Cause(q.ctx)
 }

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// User is who asks: a name, a UID, groups and extra values, as API servers have them.
+// User is the user of a request: name, UID, groups and extra values, as in a TokenReview.
 type User = authenticationv1.UserInfo
 
-// Names that Kubernetes gives a meaning; see k8s.io/apiserver/pkg/authentication/user.
+// Names with a meaning in Kubernetes; see k8s.io/apiserver/pkg/authentication/user.
 const (
 	groupAuthenticated   = "system:authenticated"
 	groupUnauthenticated = "system:unauthenticated"
@@ -24,9 +24,9 @@ const (
 	credentialPrefix     = "authentication.kubernetes.io/"
 )
 
-// WithoutCredential returns u without the extra values that API servers take from a service-account token: its id, and
-// the pod and the node that it is bound to (authentication.kubernetes.io/*). All tokens of one service account are the
-// same user then. It does not change u.
+// WithoutCredential returns a copy of u without the extra values that API servers take from a service-account token:
+// the token's ID, and the pod and node that it is bound to (authentication.kubernetes.io/*). Without them all tokens of
+// one service account are the same user.
 func WithoutCredential(u User) User {
 	u.Extra = maps.Clone(u.Extra)
 	maps.DeleteFunc(u.Extra, func(key string, _ authenticationv1.ExtraValue) bool {
@@ -35,55 +35,56 @@ func WithoutCredential(u User) User {
 	return u
 }
 
-// Authenticator finds out who sends a request. It may be called concurrently.
+// Authenticator determines the user of a request. It is safe for concurrent use.
 type Authenticator interface {
-	// Authenticate returns the user and true; false if the request has no credential of the authenticator's kind, or
-	// one that it does not know; or an error: of a credential that is refused, or, if it wraps ErrUnreachable or is an
-	// apierrors.APIStatus, of a question that could not be answered. Errors have no credentials in them.
+	// Authenticate returns the user and true. It returns false if the request has no credential of the authenticator's
+	// kind, or an unknown one. It returns an error if a credential is invalid, or if the decision failed: then the
+	// error wraps ErrUnreachable or is an apierrors.APIStatus. Errors contain no credentials.
 	Authenticate(*http.Request) (User, bool, error)
 }
 
-// Authorizer decides whether somebody may do something. It may be called concurrently.
+// Authorizer decides whether a user may do something. It is safe for concurrent use.
 type Authorizer interface {
-	// Authorize returns the decision. An error means that there is none: what was asked for must not be done.
+	// Authorize returns the decision. If it fails there is no decision, and the request must be rejected.
 	Authorize(context.Context, Attributes) (Decision, error)
 }
 
-// Decision is whether somebody may, and why.
+// Decision is an authorizer's decision and its reason.
 type Decision struct {
 	Allowed bool
-	// Reason is for who reads the answer: no more than that user may know. It may be empty.
+	// Reason is shown to the user. It may be empty.
 	Reason string
-	// Offline is set by a FallbackAuthorizer if the decision is by its rules for an outage.
+	// Offline is set by a FallbackAuthorizer if the rules for an outage made the decision.
 	Offline bool
 }
 
-// Attributes are what somebody wants to do. They are named as API servers name them
-// (k8s.io/apiserver/pkg/endpoints/request): the verb of GET is get, list or watch.
+// Attributes describe a request to an authorizer, in the terms of API servers (k8s.io/apiserver/pkg/endpoints/request):
+// the verb of a GET is get, list or watch.
 type Attributes struct {
 	User User
 	Verb string
-	// Path is the path of a request that is for no resource, such as /version. If it is set, the fields below are not.
+	// Path is the path of a non-resource request, such as /version. If it is set, the fields below are empty.
 	Path string
 
 	Group, Version, Resource, Subresource string
-	// Namespace is empty for objects without one and for lists in all namespaces. A Namespace is in itself.
+	// Namespace is empty for cluster-scoped objects and for lists in all namespaces. For a Namespace it is its own
+	// name.
 	Namespace string
 	// Name is empty for lists and watches of more than one object.
 	Name string
-	// FieldSelector and LabelSelector narrow a list or a watch; optional. Some authorizers of API servers allow lists of
-	// one node's objects only. RawSelector is enough.
+	// FieldSelector and LabelSelector are optional and restrict a list or a watch. Some authorizers of API servers only
+	// allow lists of one node's objects. RawSelector is enough.
 	FieldSelector *authorizationv1.FieldSelectorAttributes
 	LabelSelector *authorizationv1.LabelSelectorAttributes
 }
 
-// GroupResource is the resource without its version.
+// GroupResource returns the resource without its version.
 func (a Attributes) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: a.Group, Resource: a.Resource}
 }
 
-// reads reports whether a is about reading what is stored: there are no logs here, no proxies and no shells, which are
-// subresources that some clients get.
+// reads reports whether a is a read of stored data. Subresources such as log, proxy and exec are not stored, although
+// clients use get for some of them.
 func (a Attributes) reads() bool {
 	if a.Path != "" {
 		return a.Verb == "get"
@@ -93,8 +94,8 @@ func (a Attributes) reads() bool {
 
 var readVerbs = []string{"get", "list", "watch"}
 
-// authenticated returns the user as one of system:authenticated, as kube-apiserver does; false if it is nobody: has no
-// name, or says itself that it is anonymous.
+// authenticated returns the user with the group system:authenticated, as kube-apiserver does. It returns false for an
+// anonymous user and a user without a name.
 func authenticated(u User) (User, bool) {
 	if u.Username == "" || u.Username == userAnonymous || slices.Contains(u.Groups, groupUnauthenticated) {
 		return User{}, false

@@ -148,13 +148,13 @@ func TestTokenFileChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, path, "token-of-jack,jack,1\n") // as long as the old one
+		write(t, path, "token-of-jack,jack,1\n") // as long as the old file
 		known(t, a, withToken("token-of-jane"), "jane")
 		time.Sleep(time.Second)
 		unknown(t, a, withToken("token-of-jane"))
 		known(t, a, withToken("token-of-jack"), "jack")
 
-		write(t, path, "token-of-jack,jack\n") // damaged, or half written
+		write(t, path, "token-of-jack,jack\n") // invalid, or half written
 		time.Sleep(time.Second)
 		known(t, a, withToken("token-of-jack"), "jack")
 		if strings.Contains(l.text(), "Keeping") {
@@ -187,7 +187,7 @@ func TestTokenFileChanges(t *testing.T) {
 	})
 }
 
-// withCertificate is a request on a connection with client certificates.
+// withCertificate returns a request over a connection with client certificates.
 func withCertificate(pairs ...tls.Certificate) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.TLS = &tls.ConnectionState{}
@@ -226,7 +226,7 @@ func TestClientCA(t *testing.T) {
 		Subject: pkix.Name{CommonName: "jane"}, ExtKeyUsage: usage,
 		NotBefore: time.Now().Add(time.Minute), NotAfter: time.Now().Add(time.Hour),
 	})))
-	// A certificate that jane has signed with her own.
+	// A certificate that jane has signed with her own certificate.
 	refused(t, a, withCertificate(other.Client("root"), ca.Client("jane")))
 }
 
@@ -259,7 +259,7 @@ func TestClientCAChanges(t *testing.T) {
 	}
 }
 
-// fake is an authenticator with one answer.
+// fake is an authenticator with a fixed result.
 type fake struct {
 	user  access.User
 	err   error
@@ -288,8 +288,8 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// TestAccountsWhileUpstreamIsAway checks that what the API server says of a token counts, also of a token whose Pod is
-// gone, which the accounts cannot know, and that the accounts answer only while it cannot be reached.
+// TestAccountsWhileUpstreamIsAway checks that the API server's answer about a token counts, even for a token whose Pod
+// no longer exists, which the accounts cannot know. The accounts only decide while the API server is unreachable.
 func TestAccountsWhileUpstreamIsAway(t *testing.T) {
 	log := logr.Discard()
 	upstreamOf := func(token string, u access.User, fault error, accounts access.Authenticator) *access.Upstream {

@@ -22,8 +22,8 @@ func isOneOf(all ...schema.GroupResource) func(context.Context, schema.GroupReso
 	return func(_ context.Context, r schema.GroupResource) (bool, error) { return slices.Contains(all, r), nil }
 }
 
-// TestUnknownWithheld checks that rights to all resources say neither yes nor no while it cannot be found out which
-// resources are withheld, and that other rights count (issue 37).
+// TestUnknownWithheld checks that a right to all resources leads to an error while the withheld resources cannot be
+// determined, and that other rights still apply (issue 37).
 func TestUnknownWithheld(t *testing.T) {
 	hangs := func(context.Context, schema.GroupResource) (bool, error) { return false, context.DeadlineExceeded }
 	owner, ops, vera := user("larder"), user("joe", "ops"), user("vera")
@@ -67,7 +67,7 @@ func TestEverything(t *testing.T) {
 			}
 		}
 	}
-	// secrets.example.com are others' Secrets.
+	// secrets.example.com is not the core resource.
 	if !allowed(t, e, read(own, "get", "secrets.example.com", "")) {
 		t.Error("may not get what has a similar name")
 	}
@@ -91,7 +91,7 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// Whom another authenticator calls by the same name is somebody else.
+// TestEverythingIsForOneUser checks that a user of the same name from another authenticator has no rights.
 func TestEverythingIsForOneUser(t *testing.T) {
 	token, err := access.NewStaticToken(access.NewToken(), "larder")
 	if err != nil {
@@ -215,7 +215,7 @@ func TestOfflineAccess(t *testing.T) {
 	}
 }
 
-// Paths that a rule names are for those of that rule, who may read no resource by it.
+// TestOfflineAccessToPaths checks that nonResourceURLs of a rule apply to its users only, and give them no resources.
 func TestOfflineAccessToPaths(t *testing.T) {
 	o := offline(t, accessFile)
 	prometheus := user("prometheus")
@@ -308,7 +308,7 @@ func TestOfflineAccessIsRefused(t *testing.T) {
 			t.Errorf("%q\n\tgot  %v\n\twant %s", c.text, err, c.want)
 		}
 	}
-	// All that is wrong is told, up to ten.
+	// The error lists all mistakes, up to ten.
 	var text strings.Builder
 	text.WriteString(head + "rules:\n")
 	for range 20 {
@@ -371,7 +371,7 @@ func TestFallbackAuthorizer(t *testing.T) {
 		allowed, fails    bool
 	}{
 		{yes, no, true, false},
-		{no, yes, false, false}, // upstream's "no" is final
+		{no, yes, false, false}, // upstream's denial is final
 		{broken, yes, false, true},
 		{away, yes, true, false},
 		{away, no, false, false},
@@ -414,7 +414,7 @@ func TestRequire(t *testing.T) {
 	if !apierrors.IsInternalError(err) || strings.Contains(err.Error(), "token-of") {
 		t.Error(err)
 	}
-	// An error counts for more than a "yes" beside it.
+	// An error takes precedence over Allowed.
 	if err := access.Require(t.Context(), fixed{Decision: yes.Decision, err: errors.New("x")}, a); err == nil {
 		t.Error("allowed though the authorizer failed")
 	}

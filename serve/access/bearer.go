@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxToken bounds a bearer token. Those of service accounts have about 1 KB; those of identity providers, with many
-// groups, seldom more than 8 KB.
+// maxToken is the maximum size of a bearer token in bytes. Service-account tokens have about 1 KB; tokens of identity
+// providers with many groups seldom exceed 8 KB.
 const maxToken = 16 << 10
 
 var (
@@ -23,14 +23,14 @@ func bearer(r *http.Request) (string, error) {
 	case 0:
 		return "", nil
 	case 1:
-	default: // who reads on might take another one
+	default: // another server might use another of the headers
 		return "", errCredentials
 	}
 	scheme, token, _ := strings.Cut(strings.TrimSpace(headers[0]), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return "", nil
 	}
-	token, _, _ = strings.Cut(token, " ") // as kube-apiserver does
+	token, _, _ = strings.Cut(token, " ") // as in kube-apiserver
 	if len(token) > maxToken {
 		return "", errLongToken
 	}

@@ -14,9 +14,10 @@ import (
 	"github.com/larder-dev/larder/serve/access/internal/reload"
 )
 
-// ClientCA is an Authenticator by client certificates that authorities of a PEM file have signed, as kube-apiserver's
-// --client-ca-file: the common name is the user, organizations are groups. A changed file counts within a second, also
-// on connections that are open. The listener must ask for certificates, which listener.Certificates.Config does.
+// ClientCA authenticates client certificates that the authorities in a PEM file have signed, like kube-apiserver's
+// --client-ca-file. The common name is the user, the organizations are the groups. A changed file takes effect within a
+// second, also on open connections. The listener must request client certificates, as listener.Certificates.Config
+// does.
 type ClientCA struct {
 	source *reload.Source[*x509.CertPool]
 }
@@ -42,7 +43,7 @@ func parseAuthorities(contents [][]byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Pool returns the authorities as they are now.
+// Pool returns the current authorities.
 func (a *ClientCA) Pool() *x509.CertPool { return a.source.Get() }
 
 // Authenticate implements Authenticator.

@@ -10,10 +10,10 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// deadlines is an answer whose connection has deadlines.
+// deadlines is a ResponseRecorder that records deadlines.
 type deadlines struct {
 	*httptest.ResponseRecorder
-	read, write []time.Time // as they were set
+	read, write []time.Time // in the order in which they were set
 }
 
 func (d *deadlines) SetReadDeadline(t time.Time) error {
@@ -28,8 +28,8 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 
 func newDeadlines() *deadlines { return &deadlines{ResponseRecorder: httptest.NewRecorder()} }
 
-// TestDeadlines checks that the connection of a request has deadlines, that those of a watch are lifted, and that the
-// connection of a refused request with a body is closed without waiting for the body.
+// TestDeadlines checks that the connection of a request has deadlines, that a watch has none, and that the connection
+// of a rejected request is closed without waiting for its body.
 func TestDeadlines(t *testing.T) {
 	watching := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/watch" {
@@ -58,7 +58,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestHeadersOfRefusals checks the headers that kube-apiserver sends with 401 and 403.
+// TestHeadersOfRefusals checks the headers of a 401 and a 403 against kube-apiserver's.
 func TestHeadersOfRefusals(t *testing.T) {
 	h := handler(reached, byToken{}, access.Limits{})
 	for protocol, want := range map[int]string{1: "", 2: "close"} {

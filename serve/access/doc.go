@@ -1,6 +1,6 @@
-// Package access protects package serve. It finds the user of a request (Authenticator), checks the user's rights
-// (Authorizer), and bounds a user's share of the process (Limits). By default all requests are refused, and so is a
-// request whose user or rights cannot be determined.
+// Package access protects package serve. It determines the user of a request (Authenticator), checks the user's rights
+// (Authorizer), and limits a user's share of the process (Limits). The default rejects all requests. A request is also
+// rejected if its user or rights cannot be determined.
 //
 //	upstream, err := access.NewUpstream(config, access.UpstreamOptions{Accounts: serviceAccounts})
 //	users := access.Union(clientCA, tokenFile, upstream)
@@ -14,64 +14,64 @@
 //		access.WriteError(w, r, err)
 //	}
 //
-// Package listener has the TLS of the port, and package kubeconfig writes what a client needs.
+// Package listener serves TLS, and package kubeconfig writes kubeconfig files for clients.
 //
-// # Who
+// # Authentication
 //
 //	StaticToken      the token of the kubeconfig that the process writes
 //	TokenFile        kube-apiserver's --token-auth-file
 //	ClientCA         client certificates
 //	Upstream         TokenReviews of an API server
-//	ServiceAccounts  service-account tokens, by the cluster's stored keys: without the API server
+//	ServiceAccounts  service-account tokens, verified with the cluster's stored keys, without the API server
 //
-// The subprotocol base64url.bearer.authorization.k8s.io.TOKEN of a websocket counts as its Authorization header, and is
-// moved there.
+// A token in a websocket's subprotocol, base64url.bearer.authorization.k8s.io.TOKEN, is moved to the Authorization
+// header.
 //
 // Every authenticated user is in the group system:authenticated. There are no anonymous users. A request with an
-// Impersonate-* header is refused with 403.
+// Impersonate-* header returns 403.
 //
-// What a token file or an authority says of users and groups is told to the API server in SubjectAccessReviews as is:
-// who can write the one or sign for the other can be system:masters there, as far as reading here goes. Take the
-// cluster's own client authority, or one that is guarded as well.
+// Users and groups from a token file or a certificate are sent to the API server unchanged in SubjectAccessReviews.
+// Anyone who can write the file, or sign with the authority, can therefore read as system:masters. Use the cluster's
+// own client authority, or one that is protected as well.
 //
-// # Whether
+// # Authorization
 //
 //	Upstream       SubjectAccessReviews of an API server
 //	OfflineAccess  a file that maps users and groups to resources
-//	Everything     all, for the one user of a StaticToken
-//	Nothing        what is left
+//	Everything     all rights, for the user of a StaticToken
+//	Nothing        no rights
 //
-// Only UpstreamOptions.Accounts and a FallbackAuthorizer go past an API server, and only if it cannot be reached: if
-// there is no connection, no answer in time, or a gateway says so. An answer counts, also one that says no more than
-// "later". A certificate of the API server that cannot be verified counts as no connection: captive portals have those.
+// Only UpstreamOptions.Accounts and a FallbackAuthorizer replace the API server, and only while it is unreachable:
+// without a connection, after a timeout, or after a gateway's error. Any answer of the API server counts, even a 429. A
+// certificate that cannot be verified counts as no connection, since captive portals have such certificates.
 //
-// Without a fallback clients get 503 while the API server is away. Answers count for 10 s (a "no": 2 s), which is also
-// how long somebody gets in after upstream has revoked a token or a right. Package serve asks again about the right to
-// a running watch: the watch ends within two minutes of the right, which kube-apiserver's does not. It asks without the
-// pod, the node and the id of the token (WithoutCredential), so that all pods of a service account share one review; a
-// webhook that decides by those has the last word about a refusal, but cannot end a watch by them. A revoked token ends
-// no watch, and neither does an outage: a "no" of a FallbackAuthorizer's rules for it (Decision.Offline) ends only a
-// watch that they have allowed.
+// Without a fallback, clients get 503 while the API server is unreachable. Decisions are cached for 10 s (denials for 2
+// s), so a revoked token or right may still work for that long. Package serve authorizes running watches again. Unlike
+// in kube-apiserver, a watch ends within two minutes after its user has lost the right. The question omits the pod, the
+// node and the ID of the token (WithoutCredential), so that all pods of a service account share one review. A webhook
+// that decides by these values is asked before a denial ends a watch, but it cannot end a watch by them. Neither a
+// revoked token nor an outage ends a watch. A denial by a FallbackAuthorizer's rules for an outage (Decision.Offline)
+// ends only a watch that these rules have allowed.
 //
-// # What nobody learns
+// # Secrecy
 //
-// No token or key is in any log or error, at any verbosity, client-go's included; of tokens hashes are kept. Errors for
-// clients name neither addresses nor files.
+// No token or key appears in a log or an error at any verbosity, including client-go's. Tokens are kept as hashes.
+// Errors for clients contain neither addresses nor file names.
 //
 // # In a cluster
 //
-// An agent that uses rest.InClusterConfig needs no change. Its Pod has
+// An agent that uses rest.InClusterConfig needs no code change. Its Pod needs
 //
 //   - the variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, set to the listener's address. The host must
-//     be one of those of the serving certificate (listener.Options.Hosts);
-//   - a projected volume at /var/run/secrets/kubernetes.io/serviceaccount, in place of the one that admission adds,
-//     with a serviceAccountToken (path token), the listener's ca.crt from a ConfigMap, and the namespace by the
-//     downward API.
+//     be in the serving certificate (listener.Options.Hosts);
+//   - a projected volume at /var/run/secrets/kubernetes.io/serviceaccount, which replaces the volume of the admission
+//     plugin, with a serviceAccountToken (path token), the listener's ca.crt from a ConfigMap, and the namespace from
+//     the downward API.
 //
-// The token has the API server's audience, so Upstream knows it, and ServiceAccounts while upstream is away.
+// The token has the API server's audience, so Upstream accepts it, as does ServiceAccounts during an outage.
 //
 // # Ownership
 //
-// Nothing runs in the background. Files are looked at when they are used, once a second at most. All types may be used
-// concurrently. Users that are handed out are shared and must not be changed.
+// No goroutines run in the background. Files are checked for changes when they are used, at most once a second. All
+// types are safe for concurrent use. Returned users are shared and must not be modified.
 package access

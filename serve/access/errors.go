@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrUnreachable: the API server did not answer. Errors that wrap it are apierrors.APIStatus with the status 503.
+// ErrUnreachable says that the API server did not answer. Errors that wrap it are apierrors.APIStatus with status 503.
 var ErrUnreachable = errors.New("the API server cannot be reached")
 
-// upstreamError is why an Upstream has no answer. Its Status is for the client and has nothing of cause, which names
-// addresses and is for logs.
+// upstreamError is the error of an Upstream without a decision. Its Status is for the client. The Status omits cause,
+// which contains addresses and is for logs.
 type upstreamError struct {
 	message     string
 	cause       error
@@ -22,7 +22,7 @@ type upstreamError struct {
 // Error implements error.
 func (e *upstreamError) Error() string { return e.message + ": " + e.cause.Error() }
 
-// Unwrap makes errors.Is find ErrUnreachable, and the cause.
+// Unwrap returns the cause, and ErrUnreachable if unreachable is set.
 func (e *upstreamError) Unwrap() []error {
 	if e.unreachable {
 		return []error{ErrUnreachable, e.cause}

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// secrets are the resource that nobody may read by a "*".
+// secrets is the resource that "*" does not include.
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// Everything is an Authorizer that lets one user read all there is. It is for who may read the store's file anyway: the
-// user of the kubeconfig that the process itself has written, on loopback.
+// Everything is an Authorizer that lets one user read everything: the user of the kubeconfig that the process has
+// written for use on loopback. That user can read the store's file anyway.
 type Everything struct {
-	// User is that of StaticToken.User. The name and the UID must be equal.
+	// User must have the name and the UID of StaticToken.User.
 	User User
-	// WithSecrets lets the user read Secrets too, and Withheld resources.
+	// WithSecrets allows the user to read Secrets and withheld resources, too.
 	WithSecrets bool
 	// Withheld reports whether a resource is withheld like Secrets (serve.Withheld). Default: none is.
 	Withheld func(context.Context, schema.GroupResource) (bool, error)
-	// Others decides about other users. Default: they may do nothing.
+	// Others decides about other users. Default: Nothing.
 	Others Authorizer
 }
 
@@ -62,7 +62,7 @@ func (e Everything) is(u User) bool {
 	return e.User.Username != "" && u.Username == e.User.Username && u.UID == e.User.UID
 }
 
-// isWithheld reports whether rights to all resources do not cover r. withheld may be nil.
+// isWithheld reports whether a right to all resources does not include r. withheld may be nil.
 func isWithheld(
 	ctx context.Context, r schema.GroupResource, withheld func(context.Context, schema.GroupResource) (bool, error),
 ) (bool, error) {
@@ -82,7 +82,7 @@ func (e Everything) others() Authorizer {
 const reasonReadOnly = "Larder serves get, list and watch only; larder sync --serve --forward sends the rest to the " +
 	"API server"
 
-// Nothing is an Authorizer that lets nobody do anything: what is left if nothing says who may.
+// Nothing is an Authorizer that denies everything, for use without an API server and without an access file.
 type Nothing struct{}
 
 // Authorize implements Authorizer.
@@ -91,22 +91,22 @@ func (Nothing) Authorize(context.Context, Attributes) (Decision, error) {
 		"give it --offline-access"}, nil
 }
 
-// Rules are what a user may do in a namespace.
+// Rules are the rights of a user in a namespace.
 type Rules struct {
 	Resources    []authorizationv1.ResourceRule
 	NonResources []authorizationv1.NonResourceRule
-	// Incomplete is true if the user may have more rights.
+	// Incomplete is true if the user may have further rights.
 	Incomplete bool
-	// Caveat is what the rules cannot say, or why they are incomplete.
+	// Caveat explains why the rules are incomplete, or a restriction that they cannot express.
 	Caveat string
 }
 
-// RuleLister is an Authorizer that can list a user's rights. Upstream is none: there is no review for that.
+// RuleLister is an Authorizer that can list a user's rights. Upstream cannot: API servers have no review for that.
 type RuleLister interface {
 	RulesFor(ctx context.Context, user User, namespace string) (Rules, error)
 }
 
-// rulesFor returns what is known of a user's rights.
+// rulesFor returns the known rights of a user.
 func rulesFor(ctx context.Context, a Authorizer, u User, namespace string) (Rules, error) {
 	if lister, ok := a.(RuleLister); ok {
 		return lister.RulesFor(ctx, u, namespace)

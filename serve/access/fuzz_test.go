@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// An error of a token file has nothing of it, and nobody is known by it.
+// FuzzTokenFile checks that an error of a token file contains none of its text, and that no request is then
+// authenticated.
 func FuzzTokenFile(f *testing.F) {
 	f.Add([]byte(",jane,uid,\"a,b\"\n"))
 	f.Add([]byte(",jane"))
@@ -38,7 +39,8 @@ func FuzzTokenFile(f *testing.F) {
 	})
 }
 
-// Who is not in an offline-access file has no rights, and nobody has Secrets unless they are named.
+// FuzzOfflineAccess checks that users without a rule have no rights, and that no user may read Secrets that no rule
+// names.
 func FuzzOfflineAccess(f *testing.F) {
 	f.Add([]byte(accessFile))
 	f.Add([]byte("apiVersion: larder.dev/v1alpha1\nkind: OfflineAccess\nrules: [{users: [jane], resources: [secrets], namespaces: ['*']}]"))
@@ -61,7 +63,7 @@ func FuzzOfflineAccess(f *testing.F) {
 			t.Error("a stranger may get pods")
 		}
 		for _, u := range []access.User{user("jane"), user("joe", "ops"), {}} {
-			// In double quotes YAML has escapes.
+			// A double-quoted YAML string has escapes.
 			if may(u, "secrets") && !bytes.Contains(data, []byte("secrets")) && !bytes.Contains(data, []byte(`\`)) {
 				t.Errorf("%s may get Secrets that are not named", u.Username)
 			}
@@ -69,8 +71,8 @@ func FuzzOfflineAccess(f *testing.F) {
 	})
 }
 
-// A token that the cluster has not signed is never anybody's, and one that it has signed is that of a service account
-// whom it names twice.
+// FuzzServiceAccountToken checks that a token without the cluster's signature is never authenticated. A signed token is
+// authenticated only if its subject and its private claims name the same service account.
 func FuzzServiceAccountToken(f *testing.F) {
 	k := clusterKeys()
 	a := accounts(f, clusterIssuer(f))
@@ -125,7 +127,7 @@ func FuzzServiceAccountToken(f *testing.F) {
 	})
 }
 
-// Every body gets an answer that its sender can read.
+// FuzzReviewBody checks that every body gets a response that its client can decode.
 func FuzzReviewBody(f *testing.F) {
 	h := handler(access.Reviews{Authorizer: fixed{Decision: access.Decision{Allowed: true}}}, byToken{}, access.Limits{})
 	types := []string{runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeProtobuf}

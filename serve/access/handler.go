@@ -15,22 +15,22 @@ import (
 
 // HandlerOptions are the options of NewHandler.
 type HandlerOptions struct {
-	// Authenticator finds the user of a request. Default: all requests are refused.
+	// Authenticator determines the user of a request. Default: all requests are rejected.
 	Authenticator Authenticator
-	// Limits bound requests. Default: see Limits.
+	// Limits limit requests. Default: see Limits.
 	Limits Limits
-	// Logger is told, at the verbosity 2, why credentials are refused. Default: klog.Background().
+	// Logger receives, at verbosity 2, why credentials are rejected. Default: klog.Background().
 	Logger *logr.Logger
 }
 
-// NewHandler returns a handler that lets requests of known users through to next, within limits. Others are answered
-// with a Status: 401 who is unknown, 403 who impersonates, 413 a body that is too large, 429 what is too much, 503 if
-// the API server that knows cannot be reached. From the 241st request of an address within a minute that is refused
-// because its user is unknown, each such refusal is sent after a second.
+// NewHandler returns a handler that passes authenticated requests to next, within limits. It answers other requests
+// with a Status: 401 for an unknown user, 403 for impersonation, 413 for a body that is too large, 429 beyond a limit,
+// and 503 if the API server that authenticates is unreachable. If an address has more than 240 unauthenticated requests
+// within a minute, each further 401 is delayed by a second.
 //
-// next finds the user by UserFrom, and asks an Authorizer whether the user may (Require). It calls LongRunning before
-// it answers a watch. The context of a request that is none ends after Limits.RequestTime; context.Cause is the Status
-// to answer with.
+// next gets the user with UserFrom and asks an Authorizer about the user's rights (Require). It calls LongRunning
+// before it answers a watch. The context of other requests ends after Limits.RequestTime; its context.Cause is the
+// Status to answer with.
 func NewHandler(next http.Handler, o HandlerOptions) http.Handler {
 	if o.Authenticator == nil {
 		o.Authenticator = Union()
@@ -48,12 +48,12 @@ type handler struct {
 	counter       counter
 }
 
-// request is what the context of a request has of it.
+// request is the state of a request, stored in its context.
 type request struct {
 	user    User
 	counter *counter
 	control *http.ResponseController
-	timer   *time.Timer // ends the context
+	timer   *time.Timer // cancels the context
 	watch   bool
 }
 
@@ -87,7 +87,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r)
 }
 
-// admit finds the user of a request. Requests of unknown clients take no place of authenticated ones.
+// admit authenticates a request. Unauthenticated requests do not count against Limits.Requests.
 func (h *handler) admit(r *http.Request, own *request) (err error) {
 	if r.ContentLength > h.counter.limits.Body {
 		return apierrors.NewRequestEntityTooLargeError("the request's body is too large")
@@ -102,7 +102,7 @@ func (h *handler) admit(r *http.Request, own *request) (err error) {
 	if err := refuseImpersonation(r, own.user); err != nil {
 		return err
 	}
-	for name := range r.Header { // those of a trusted proxy, which we are not behind and might send on
+	for name := range r.Header { // headers of an authenticating proxy must not be forwarded
 		if strings.HasPrefix(name, "X-Remote-") {
 			r.Header.Del(name)
 		}
@@ -110,20 +110,20 @@ func (h *handler) admit(r *http.Request, own *request) (err error) {
 	return nil
 }
 
-// DropBody has the connection closed after the answer, without waiting for what is left of the request's body. It is
-// called before the answer to a request whose body is not read.
+// DropBody makes the server close the connection after the response, without reading the rest of the request's body.
+// Call it before a response to a request whose body is not read.
 func DropBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // not supported by recorders of tests
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // test recorders do not support it
 }
 
-// writeGrace is for answering that the time is over.
+// writeGrace is the time, after RequestTime, for writing the timeout's Status.
 const writeGrace = 5 * time.Second
 
-// start bounds the time of the request. The deadlines are not supported by recorders of tests.
+// start starts the request's timeout. Test recorders do not support deadlines.
 func (q *request) start(cancel context.CancelCauseFunc) {
 	limit := q.counter.limits.RequestTime
 	q.timer = time.AfterFunc(limit, func() {
@@ -132,16 +132,16 @@ func (q *request) start(cancel context.CancelCauseFunc) {
 	_ = q.control.SetWriteDeadline(time.Now().Add(limit + writeGrace))
 }
 
-// bound limits the size of an authenticated request's body, and the time to read it, which the server has bounded more
-// narrowly until now.
+// bound limits the size of an authenticated request's body, and replaces the server's shorter read deadline for
+// unauthenticated requests.
 func (q *request) bound(w http.ResponseWriter, r *http.Request) {
 	limit := q.counter.limits.RequestTime
 	if r.Body == nil || r.Body == http.NoBody {
-		limit += writeGrace // a client that goes is noticed meanwhile
+		limit += writeGrace // meanwhile a disconnect is detected
 	} else {
 		r.Body = http.MaxBytesReader(w, r.Body, q.counter.limits.Body)
 	}
-	_ = q.control.SetReadDeadline(time.Now().Add(limit)) // not supported by recorders of tests
+	_ = q.control.SetReadDeadline(time.Now().Add(limit)) // test recorders do not support it
 }
 
 func (q *request) late() error {
@@ -156,7 +156,7 @@ func (q *request) end() {
 	}
 }
 
-// UserFrom returns the user of a request that NewHandler's handler has let through.
+// UserFrom returns the user of a request from NewHandler's handler.
 func UserFrom(ctx context.Context) (User, bool) {
 	own, ok := ctx.Value(requestKey{}).(*request)
 	if !ok {
@@ -165,9 +165,9 @@ func UserFrom(ctx context.Context) (User, bool) {
 	return own.user, true
 }
 
-// LongRunning has a request counted as a watch from now on, and no longer bounds its time. The handler calls it, from
-// its own goroutine, before it answers a watch or anything else that lasts. The error is a Status: 429 if there are too
-// many. A handler that is not behind NewHandler's may call it, too.
+// LongRunning counts the request as a watch and stops its timeout. A handler calls it, on its own goroutine, before it
+// answers a watch or another long-running request. It fails with a Status: 429 if there are too many watches. Without
+// NewHandler's handler in front it does nothing.
 func LongRunning(ctx context.Context) error {
 	own, ok := ctx.Value(requestKey{}).(*request)
 	if !ok || own.watch {
@@ -180,12 +180,12 @@ func LongRunning(ctx context.Context) error {
 		return tooManyRequests("Too many watches, please try again later.")
 	}
 	own.watch = true
-	_ = own.control.SetReadDeadline(time.Time{}) // not supported by recorders of tests
+	_ = own.control.SetReadDeadline(time.Time{}) // test recorders do not support it
 	_ = own.control.SetWriteDeadline(time.Time{})
 	return nil
 }
 
-// authenticate returns the user, or a Status for who is none.
+// authenticate returns the user, or a Status if there is none.
 func (h *handler) authenticate(r *http.Request) (User, error) {
 	user, ok, err := h.authenticator.Authenticate(r)
 	if ok && err == nil {
@@ -204,8 +204,8 @@ func (h *handler) authenticate(r *http.Request) (User, error) {
 	return User{}, apierrors.NewUnauthorized("Unauthorized")
 }
 
-// refuseImpersonation refuses requests that ask to be answered as somebody else. To ignore that would answer them with
-// what the real user may see.
+// refuseImpersonation rejects impersonation requests. If the headers were ignored, the response would show the objects
+// of the real user.
 func refuseImpersonation(r *http.Request, user User) error {
 	for name := range r.Header {
 		if len(name) >= len("Impersonate-") && strings.EqualFold(name[:len("Impersonate-")], "Impersonate-") {

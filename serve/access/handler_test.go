@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// reached answers with the name of the user.
+// reached responds with the name of the user.
 var reached = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	u, ok := access.UserFrom(r.Context())
 	if !ok {
@@ -31,7 +31,7 @@ var reached = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, u.Username)
 })
 
-// byToken knows users by tokens that are their names.
+// byToken authenticates users by tokens that equal their names.
 type byToken struct{}
 
 func (byToken) Authenticate(r *http.Request) (access.User, bool, error) {
@@ -71,7 +71,7 @@ func TestHandlerLetsNobodyIn(t *testing.T) {
 		"stranger":  &fake{user: access.User{Username: "jane", Groups: []string{"system:unauthenticated"}}},
 	} {
 		w := answer(handler(no, a, access.Limits{}), withToken("jane"))
-		// The body and header of kube-apiserver 1.36.
+		// The body and the headers of kube-apiserver 1.36.
 		const want = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 			`"message":"Unauthorized","reason":"Unauthorized","code":401}` + "\n"
 		if w.Code != http.StatusUnauthorized || w.Body.String() != want {
@@ -118,7 +118,7 @@ func TestErrorsAreNegotiated(t *testing.T) {
 		"application/*":                       "application/json",
 		"application/json":                    "application/json",
 		"application/yaml":                    "application/yaml",
-		"text/html":                           "application/json", // an error stays what it is
+		"text/html":                           "application/json", // an error keeps its code
 		"application/json;as=Table":           "application/json",
 		"application/yaml;as=Table":           "application/json",
 		"application/vnd.kubernetes.protobuf": "application/vnd.kubernetes.protobuf",
@@ -187,7 +187,7 @@ func TestProxyHeadersAreDropped(t *testing.T) {
 	}
 }
 
-// gate is a handler that holds requests until it is opened.
+// gate is a handler that holds requests until open is closed.
 type gate struct {
 	open  chan struct{}
 	watch bool
@@ -207,7 +207,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send sends requests of a user and returns a function that waits for their status codes.
+// send sends n requests of a user. It returns a function that waits for them and returns the number of each status
+// code.
 func send(h http.Handler, n int, target, token string) func() map[int]int {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -247,8 +248,8 @@ func TestRequestsInFlight(t *testing.T) {
 	})
 }
 
-// TestRequestsPerUser checks that one user's requests leave half of the places to others, and that requests of unknown
-// clients take none (issue 37).
+// TestRequestsPerUser checks that one user's requests leave half of Limits.Requests to other users, and that
+// unauthenticated requests do not count (issue 37).
 func TestRequestsPerUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
@@ -273,7 +274,7 @@ func TestRequestsPerUser(t *testing.T) {
 	})
 }
 
-// slowToken knows nobody, which takes it a while.
+// slowToken authenticates no request, and takes until wait is closed.
 type slowToken struct{ wait chan struct{} }
 
 func (s *slowToken) Authenticate(*http.Request) (access.User, bool, error) {
@@ -281,7 +282,7 @@ func (s *slowToken) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{}, false, nil
 }
 
-// Requests of unknown clients end.
+// TestRequestsInFlightOfNobody checks that unauthenticated requests, and requests whose handler panics, stop counting.
 func TestRequestsInFlightOfNobody(t *testing.T) {
 	h := handler(reached, byToken{}, access.Limits{Requests: 1})
 	for range 3 {
@@ -306,7 +307,7 @@ func TestWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
 		h := handler(g, byToken{}, access.Limits{Requests: 1, Watches: 25, WatchesPerUser: 10})
-		// One after the other, since one request at a time may begin.
+		// One by one, since Limits.Requests is 1.
 		begin := func(token string) func() map[int]int {
 			wait := send(h, 1, "/?watch=1", token)
 			synctest.Wait()
@@ -326,7 +327,7 @@ func TestWatches(t *testing.T) {
 				})
 			}
 		}
-		// All the same, one more request may be under way.
+		// Watches do not count as requests.
 		wait := send(h, 1, "/", "jane")
 		synctest.Wait()
 		close(g.open)
@@ -359,7 +360,7 @@ func TestRequestTime(t *testing.T) {
 		if s := decodeStatus(t, w); s.Reason != metav1.StatusReasonTimeout {
 			t.Errorf("got %+v", s)
 		}
-		// A watch lasts.
+		// A watch is not limited by RequestTime.
 		g := &gate{open: make(chan struct{}), watch: true}
 		h = handler(g, byToken{}, access.Limits{})
 		wait := send(h, 1, "/", "jane")
@@ -368,7 +369,7 @@ func TestRequestTime(t *testing.T) {
 		if codes := wait(); codes[http.StatusOK] != 1 {
 			t.Errorf("a watch of an hour: %v", codes)
 		}
-		// What begins to watch when its time is over does not.
+		// LongRunning fails after RequestTime.
 		h = handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			if err := access.LongRunning(r.Context()); !apierrors.IsTimeout(err) {
@@ -404,7 +405,7 @@ func TestBodies(t *testing.T) {
 	if code := post(strings.NewReader(strings.Repeat("x", 1001))); code != http.StatusRequestEntityTooLarge || read != 0 {
 		t.Errorf("a body beyond: %d after %d bytes", code, read)
 	}
-	// One whose length is not told.
+	// A body of unknown length.
 	if code := post(io.MultiReader(bytes.NewReader(make([]byte, 1001)))); code != http.StatusRequestEntityTooLarge || read != 1000 {
 		t.Errorf("a body of unknown length: %d after %d bytes", code, read)
 	}

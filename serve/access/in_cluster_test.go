@@ -25,16 +25,16 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
-// site is a served port with all that guards it, with an API server behind it.
+// site is a server with TLS and authentication, and the API server behind it.
 type site struct {
-	dir      string // of the certificates
+	dir      string // directory of the certificates
 	ca       []byte
 	address  string
 	static   *access.StaticToken
 	upstream *reviewer
 }
 
-// newSite serves reviews, and pods to who may list them.
+// newSite starts a site that serves reviews, and pods to users who may list them.
 func newSite(t *testing.T, token string) *site {
 	t.Helper()
 	log := logr.Discard()
@@ -109,9 +109,10 @@ func listPods(ctx context.Context, c kubernetes.Interface) error {
 	return err
 }
 
-// An agent in a Pod, as doc.go describes it. rest.InClusterConfig reads below /var/run/secrets, which a test may not
-// write; what it makes of that is this: Host from the two variables, the CA by its file, the token by its file, which
-// is read again as it is renewed (k8s.io/client-go/rest/config.go).
+// TestInCluster checks that an agent in a Pod can use the site as doc.go describes. rest.InClusterConfig reads from
+// /var/run/secrets, which a test cannot write. The test builds the same configuration: Host from the two variables, the
+// CA from its file, and the token from its file, which client-go reads again after a renewal
+// (k8s.io/client-go/rest/config.go).
 func TestInCluster(t *testing.T) {
 	s := newSite(t, access.NewToken())
 	host, port, err := net.SplitHostPort(s.address)
@@ -155,7 +156,8 @@ func TestInCluster(t *testing.T) {
 	}
 }
 
-// Without the API server the stored keys know the agent, and the file has its rights.
+// TestInClusterOffline checks that, during an outage of the API server, the stored keys authenticate the agent and the
+// file has its rights.
 func TestInClusterOffline(t *testing.T) {
 	s := newSite(t, access.NewToken())
 	s.upstream.set(func() { s.upstream.fault = context.DeadlineExceeded })
@@ -188,7 +190,7 @@ func TestInClusterOffline(t *testing.T) {
 	if err := listPods(t.Context(), as(sign(t, another, jose.RS256, clusterKeys().rsa, "rsa"))); !apierrors.IsForbidden(err) {
 		t.Errorf("an account without rights: %v", err)
 	}
-	// A token that only the API server can judge is not refused: it is not known.
+	// A token that only the API server can verify is unknown.
 	s.upstream.set(func() { s.upstream.status = 0 })
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.address+"/api/v1/pods", nil)
 	if err != nil {
@@ -210,7 +212,7 @@ func TestInClusterOffline(t *testing.T) {
 	}
 }
 
-// A person with the kubeconfig that the process has written.
+// TestKubeconfig checks that the kubeconfig that the process has written gives access.
 func TestKubeconfig(t *testing.T) {
 	token := access.NewToken()
 	s := newSite(t, token)

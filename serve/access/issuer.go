@@ -12,19 +12,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Issuer is what tells a cluster's service-account tokens from others without the cluster. It is plain data, to be
-// stored as JSON, and has no secrets.
+// Issuer has the data for verifying a cluster's service-account tokens without the cluster. It can be stored as JSON
+// and contains no secrets.
 type Issuer struct {
-	// URL is the "iss" of tokens.
+	// URL is the "iss" claim of the tokens.
 	URL string `json:"issuer"`
-	// Audiences are those that tokens may be for. Default: URL, which is the audience of API servers by default.
+	// Audiences are the accepted audiences. Default: URL, the default audience of API servers.
 	Audiences []string `json:"audiences,omitempty"`
-	// JWKS are the public keys, as API servers serve them at /openid/v1/jwks.
+	// JWKS is the public key set, as API servers serve it at /openid/v1/jwks.
 	JWKS json.RawMessage `json:"jwks"`
 }
 
-// FetchIssuer reads the Issuer of a cluster, without audiences, which no API server tells. Every service account may
-// (ClusterRole system:service-account-issuer-discovery). client is one of any group.
+// FetchIssuer reads the Issuer of a cluster. Audiences stays empty, since API servers do not publish it. Every service
+// account has the right (ClusterRole system:service-account-issuer-discovery). client may be a client of any group.
 func FetchIssuer(ctx context.Context, client rest.Interface) (Issuer, error) {
 	var issuer Issuer
 	document, err := client.Get().AbsPath("/.well-known/openid-configuration").DoRaw(ctx)
@@ -49,11 +49,11 @@ const (
 	minRSA  = 2048 // bits
 )
 
-// algorithms are those that API servers sign with. HMAC and none are not among them: with HMAC the public key would be
-// the secret.
+// algorithms are the signature algorithms of API servers. HMAC is excluded, since the public key would be its secret,
+// and so is "none".
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
 
-// parsedIssuer is an Issuer that has been checked.
+// parsedIssuer is a validated Issuer.
 type parsedIssuer struct {
 	url       string
 	audiences []string
@@ -87,7 +87,7 @@ func parseIssuer(i Issuer) (*parsedIssuer, error) {
 	return p, nil
 }
 
-// badKey says why a key cannot verify service-account tokens; "" if it can.
+// badKey returns why a key cannot verify service-account tokens; "" if it can.
 func badKey(key jose.JSONWebKey) string {
 	if !key.Valid() {
 		return "it is damaged"

@@ -6,41 +6,44 @@ import (
 	"time"
 )
 
-// Limits bound what clients may take of the process. The zero value has the defaults.
+// Limits limit the resources that clients may use. Zero fields have their defaults.
 type Limits struct {
-	// Requests of authenticated users that are under way, watches apart; 429 beyond. Default 400, as kube-apiserver's
-	// --max-requests-inflight.
+	// Requests is the maximum number of concurrent authenticated requests, without watches; 429 beyond. Default 400, as
+	// kube-apiserver's --max-requests-inflight.
 	Requests int
-	// RequestsPerUser of them, so that a user's slow readers leave places for other users. Default half of Requests.
+	// RequestsPerUser is the part of Requests that one user may use, so that slow readers do not block others. Default:
+	// half of Requests.
 	RequestsPerUser int
-	// Watches, and other requests for which LongRunning was called; 429 beyond. Default 10,000.
+	// Watches is the maximum number of watches and other long-running requests (LongRunning); 429 beyond. Default
+	// 10,000.
 	Watches int
-	// WatchesPerUser of them. Agents of one DaemonSet are one user. Default 5,000.
+	// WatchesPerUser is the part of Watches that one user may use. All agents of a DaemonSet are one user. Default
+	// 5,000.
 	WatchesPerUser int
-	// RequestTime bounds a request of an authenticated user that is no watch: reading its body, and writing the answer.
+	// RequestTime limits an authenticated request other than a watch, from reading its body to writing the response.
 	// Default 60 s, as kube-apiserver's --request-timeout.
 	RequestTime time.Duration
-	// Body bounds a request's body in bytes. Default 3 MiB, as kube-apiserver's.
+	// Body is the maximum size of a request's body in bytes. Default 3 MiB, as in kube-apiserver.
 	Body int64
-	// Header bounds a request's URL and header in bytes, selectors and tokens included; 431 beyond. Default 64 KiB.
+	// Header is the maximum size of URL and header in bytes, with selectors and tokens; 431 beyond. Default 64 KiB.
 	Header int
-	// HeaderTime bounds how long a client may take for the TLS handshake, and for the header of a request. Header and body
-	// of a request that is not authenticated may take twice as long. Default 10 s.
+	// HeaderTime limits the TLS handshake, and the reading of a request's header. Header and body of an unauthenticated
+	// request together may take twice as long. Default 10 s.
 	HeaderTime time.Duration
-	// IdleTime is how long a connection without a request stays. Default 90 s.
+	// IdleTime is how long a connection without a request stays open. Default 90 s.
 	IdleTime time.Duration
-	// Connections that are open; each watch has one. Default 10,400, as many as there may be watches and requests. Of
-	// authenticated connections 1,000 may be between two requests. Package internal/connlimit says which connection is
-	// closed for another one: an authenticated one that is in use never is.
+	// Connections is the maximum number of open connections; each watch has one. Default 10,400, the sum of Watches and
+	// Requests. Up to 1,000 authenticated connections may be idle. Package internal/connlimit documents which
+	// connection is closed for a new one; it never closes an authenticated connection in use.
 	Connections int
-	// Strangers of them: connections without an authenticated request. One more closes the oldest of the address that has
-	// most. Default 1,000, some 60 MB.
+	// Strangers is the part of Connections without an authenticated request. One more closes the oldest such connection
+	// of the address with the most. Default 1,000, about 60 MB.
 	Strangers int
-	// StrangersPerAddress of them, from one IPv4 address or one IPv6 /64. Default 500.
+	// StrangersPerAddress is the part of Strangers for one IPv4 address or one IPv6 /64. Default 500.
 	StrangersPerAddress int
 }
 
-// WithDefaults returns the limits with defaults for those that are 0.
+// WithDefaults returns the limits with defaults instead of zeros.
 func (l Limits) WithDefaults() Limits {
 	requests := cmp.Or(l.Requests, 400)
 	return Limits{
@@ -59,19 +62,19 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// counter counts requests under way.
+// counter counts running requests.
 type counter struct {
 	limits Limits
 
 	mu    sync.Mutex
 	all   count
-	users map[string]count // without users that have nothing under way
+	users map[string]count // only users with running requests
 }
 
-// count is how many requests and watches are under way.
+// count is a number of running requests and watches.
 type count struct{ requests, watches int }
 
-// begin counts a user's request; false if there are too many.
+// begin counts a user's request. It returns false if a limit is reached.
 func (c *counter) begin(user string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +91,7 @@ func (c *counter) end(user string) {
 	c.addLocked(user, -1, 0)
 }
 
-// beginWatch counts a request as a watch from now on; false if there are too many, or too many of the user.
+// beginWatch recounts a running request as a watch. It returns false if a limit is reached.
 func (c *counter) beginWatch(user string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

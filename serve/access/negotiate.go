@@ -20,7 +20,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// codecs read and write reviews and Status objects, as JSON, YAML and protobuf.
+// codecs encode and decode reviews and Status objects as JSON, YAML and protobuf.
 var codecs = newCodecs()
 
 func newCodecs() serializer.CodecFactory {
@@ -31,14 +31,15 @@ func newCodecs() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme)
 }
 
-// maxReviewBody bounds the body of a review.
+// maxReviewBody is the maximum size of a review in bytes.
 const maxReviewBody = 64 << 10
 
-// readObject reads the request's body into an object of the kind. Its errors are *apierrors.StatusError.
+// readObject decodes the request's body, which must have the kind, into an object. Its errors are
+// *apierrors.StatusError.
 func readObject(r *http.Request, kind schema.GroupVersionKind, into runtime.Object) error {
 	mediaType := runtime.ContentTypeJSON
 	if header := r.Header.Get("Content-Type"); header != "" {
-		mediaType, _, _ = mime.ParseMediaType(header) // "" is not supported
+		mediaType, _, _ = mime.ParseMediaType(header) // unsupported if invalid: ""
 	}
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), mediaType)
 	if !ok || mediaType == "" {
@@ -74,13 +75,13 @@ func mediaTypes() (all []string) {
 	return all
 }
 
-// writeObject answers with an object in the format that the client accepts, as kube-apiserver does: JSON if it does not
-// say, indented for people.
+// writeObject writes an object in the format that the client accepts, as kube-apiserver does. The default is JSON,
+// which is indented for browsers and command-line tools.
 func writeObject(w http.ResponseWriter, r *http.Request, code int, object runtime.Object, gv schema.GroupVersion) {
 	info, ok := negotiate(r)
 	if !ok {
 		info, _ = runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
-		if code < http.StatusBadRequest { // an error stays what it is
+		if code < http.StatusBadRequest { // an error keeps its code
 			code, gv = http.StatusNotAcceptable, schema.GroupVersion{Version: "v1"}
 			object = &metav1.Status{
 				Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReasonNotAcceptable,
@@ -101,7 +102,7 @@ func writeObject(w http.ResponseWriter, r *http.Request, code int, object runtim
 	h.Set("Content-Type", info.MediaType)
 	h.Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // who has asked may have gone
+	_, _ = w.Write(body) // fails if the client has disconnected
 }
 
 func negotiate(r *http.Request) (info runtime.SerializerInfo, ok bool) {
@@ -112,10 +113,10 @@ func negotiate(r *http.Request) (info runtime.SerializerInfo, ok bool) {
 	}
 	for _, clause := range goautoneg.ParseAccept(header) {
 		if clause.Params["as"] != "" || clause.Params["g"] != "" || clause.Params["v"] != "" {
-			continue // a Table, which neither errors nor reviews are
+			continue // errors and reviews have no Table form
 		}
 		if clause.SubType == "yaml" && clause.Params["stream"] != "" {
-			continue // it has none
+			continue // YAML has no stream form
 		}
 		for _, info := range supported {
 			major, minor := info.MediaTypeType, info.MediaTypeSubType
@@ -127,7 +128,7 @@ func negotiate(r *http.Request) (info runtime.SerializerInfo, ok bool) {
 	return info, false
 }
 
-// pretty reports whether a person is to read the answer.
+// pretty reports whether the response should be indented for a person.
 func pretty(r *http.Request) bool {
 	if p := r.URL.Query().Get("pretty"); p != "" {
 		yes, _ := strconv.ParseBool(p)

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// No token is in a log or an error, at any verbosity, client-go's included.
+// TestNoCredentials checks that no log and no error contains a token, at any verbosity, including client-go's logs.
 func TestNoCredentials(t *testing.T) {
 	var klogged bytes.Buffer
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)

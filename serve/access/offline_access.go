@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/serve/access/internal/reload"
 )
 
-// OfflineAccess is an Authorizer by a file, for when no API server can be asked. The file is YAML:
+// OfflineAccess authorizes by the rules of a file while no API server can be asked. The file is YAML:
 //
 //	apiVersion: larder.dev/v1alpha1
 //	kind: OfflineAccess
@@ -28,20 +28,21 @@ import (
 //	- users: ["system:serviceaccount:monitoring:prometheus"]
 //	  nonResourceURLs: [/metrics]
 //
-// Each rule lets its users, and the members of its groups, get, list and watch its resources in its namespaces; nothing
-// takes a right away. A resource has its plural name, with its group behind a dot or before a slash. "*" are all
-// resources without Secrets and what is sealed, which have to be named. The namespaces "*" are all, and objects without
-// one, and get its other paths; one that ends in a star is all that begins so. Whoever has a rule may read discovery.
-// Subresources but status and scale are nobody's.
+// Each rule allows its users, and the members of its groups, to get, list and watch its resources in its namespaces. No
+// rule can deny. A resource is a plural name, with its group after a dot or before a slash. The resource "*" means all
+// resources except Secrets and sealed resources, which must be named. The namespace "*" means all namespaces and
+// cluster-scoped objects. A path in nonResourceURLs may end with a star, which matches any suffix. Every user with a
+// rule may read discovery. No rule applies to subresources other than status and scale.
 //
-// A changed file counts within a second; one that is damaged or gone leaves what it said before, and is logged.
+// A changed file takes effect within a second. If the file is invalid or missing, the previous rules stay in effect,
+// and an error is logged.
 type OfflineAccess struct {
 	rules    func() *accessRules
 	withheld func(context.Context, schema.GroupResource) (bool, error) // may be nil
 }
 
-// NewOfflineAccess reads the file. withheld reports which resources "*" does not cover, besides Secrets
-// (serve.Withheld); nil means no others. The error names the line and the field of each mistake in the file.
+// NewOfflineAccess reads the file. withheld reports which resources, besides Secrets, "*" does not include
+// (serve.Withheld); nil means none. The error has the line and field of each mistake in the file.
 func NewOfflineAccess(
 	path string, withheld func(context.Context, schema.GroupResource) (bool, error), log logr.Logger,
 ) (*OfflineAccess, error) {
@@ -53,14 +54,14 @@ func NewOfflineAccess(
 	return &OfflineAccess{rules: source.Get, withheld: withheld}, nil
 }
 
-// accessRules are the rules of a file by whom they are for.
+// accessRules are the rules of a file by user and by group.
 type accessRules struct {
 	users, groups map[string][]*accessRule
 }
 
-// accessRule is one of a file.
+// accessRule is one rule of a file.
 type accessRule struct {
-	number        int // in the file, from 0
+	number        int // index in the file
 	resources     []schema.GroupResource
 	allResources  bool
 	namespaces    []string
@@ -68,7 +69,7 @@ type accessRule struct {
 	paths         []string
 }
 
-// of returns the rules for a user, some perhaps more than once.
+// of returns the rules for a user, possibly with duplicates.
 func (r *accessRules) of(u User) []*accessRule {
 	rules := slices.Clone(r.users[u.Username])
 	for _, g := range u.Groups {
@@ -81,7 +82,7 @@ func (r *accessRule) has(namespace string) bool {
 	return r.allNamespaces || namespace != "" && slices.Contains(r.namespaces, namespace)
 }
 
-// gets reports whether the rule is for a path of no resource.
+// gets reports whether the rule allows a non-resource path.
 func (r *accessRule) gets(path string) bool {
 	return slices.ContainsFunc(r.paths, func(p string) bool {
 		prefix, all := strings.CutSuffix(p, "*")
@@ -89,21 +90,21 @@ func (r *accessRule) gets(path string) bool {
 	})
 }
 
-// covers reports whether the rule is for a resource, which withheld may keep out of all resources.
+// covers reports whether the rule allows a resource. withheld reports resources that "*" does not include.
 func (r *accessRule) covers(
 	ctx context.Context, resource schema.GroupResource, withheld func(context.Context, schema.GroupResource) (bool, error),
 ) (bool, error) {
 	if slices.Contains(r.resources, resource) {
 		return true, nil
 	}
-	if !r.allResources || resource.Resource == "*" { // a client asks whether it may read all resources
+	if !r.allResources || resource.Resource == "*" { // a client asks for all resources
 		return false, nil
 	}
 	kept, err := isWithheld(ctx, resource, withheld)
 	return !kept && err == nil, err
 }
 
-// discovery are paths that whoever has a rule may get; those that end in a slash with what is below.
+// discovery are the paths that every user with a rule may get, including the paths below those that end in a slash.
 var discovery = []string{
 	"/api", "/api/", "/apis", "/apis/", "/openapi", "/openapi/", "/version", "/version/", "/healthz", "/livez", "/readyz",
 }

@@ -19,11 +19,11 @@ import (
 const (
 	accessAPIVersion = "larder.dev/v1alpha1"
 	accessKind       = "OfflineAccess"
-	// maxAccessErrors bounds how many errors of one file are told.
+	// maxAccessErrors is the maximum number of reported errors of one file.
 	maxAccessErrors = 10
 )
 
-// parseAccess reads an offline-access file strictly. Its error has all that is wrong, each with field and line.
+// parseAccess parses an offline-access file strictly. Its error lists all mistakes with line and field.
 func parseAccess(data []byte) (*accessRules, error) {
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node
@@ -49,7 +49,7 @@ func parseAccess(data []byte) (*accessRules, error) {
 	return p.rules, nil
 }
 
-// accessParser collects the rules of a document, and what is wrong with it.
+// accessParser collects the rules and the mistakes of a document.
 type accessParser struct {
 	rules *accessRules
 	errs  []error
@@ -79,7 +79,7 @@ func (p *accessParser) file(n *yaml.Node) {
 	}
 }
 
-// constant is a field that has one value.
+// constant checks a field that must have the value want.
 func (p *accessParser) constant(in, n *yaml.Node, field, want string) {
 	if n == nil {
 		p.fail(in, field, "it is missing: %s: %s", field, want)
@@ -88,7 +88,7 @@ func (p *accessParser) constant(in, n *yaml.Node, field, want string) {
 	}
 }
 
-// rule adds a rule to those of its users and groups.
+// rule parses a rule and adds it to those of its users and groups.
 func (p *accessParser) rule(n *yaml.Node, number int) {
 	at := fmt.Sprintf("rules[%d]", number)
 	fields := p.fields(n, at, at+".", "users", "groups", "resources", "namespaces", "nonResourceURLs")
@@ -115,7 +115,7 @@ func (p *accessParser) rule(n *yaml.Node, number int) {
 	p.subjects(n, fields["groups"], at+".groups", r, p.rules.groups)
 }
 
-// resources are those that r is for, and their namespaces.
+// resources parses the resources and namespaces of r.
 func (p *accessParser) resources(n *yaml.Node, fields map[string]*yaml.Node, at string, r *accessRule) {
 	p.list(n, fields["resources"], at+".resources", func(v *yaml.Node, field, s string) {
 		resource, problem := parseResource(s)
@@ -139,7 +139,7 @@ func (p *accessParser) resources(n *yaml.Node, fields map[string]*yaml.Node, at 
 	})
 }
 
-// subjects are the users, or the groups, that r is for.
+// subjects adds r to the rules of its users or groups.
 func (p *accessParser) subjects(in, n *yaml.Node, field string, r *accessRule, to map[string][]*accessRule) {
 	if n == nil {
 		return
@@ -158,7 +158,7 @@ func (p *accessParser) subjects(in, n *yaml.Node, field string, r *accessRule, t
 	})
 }
 
-// fields returns the values of a mapping by name; nil if n is none. Names that are not known, or given twice, are
+// fields returns the values of a mapping by field name; nil if n is not a mapping. Unknown and duplicate names are
 // errors.
 func (p *accessParser) fields(n *yaml.Node, field, prefix string, known ...string) map[string]*yaml.Node {
 	if n.Kind != yaml.MappingNode {
@@ -180,7 +180,7 @@ func (p *accessParser) fields(n *yaml.Node, field, prefix string, known ...strin
 	return fields
 }
 
-// list calls each with the elements of a list of texts, which must have some.
+// list calls each for the elements of a list of strings, which must not be empty.
 func (p *accessParser) list(in, n *yaml.Node, field string, each func(v *yaml.Node, field, s string)) {
 	switch {
 	case n == nil:
@@ -200,7 +200,7 @@ func (p *accessParser) list(in, n *yaml.Node, field string, each func(v *yaml.No
 	}
 }
 
-// text returns what is a text in YAML: aliases are none, nor are numbers and booleans without quotes.
+// text returns the value of a YAML string. Aliases, and unquoted numbers and booleans, are errors.
 func (p *accessParser) text(n *yaml.Node, field string) (string, bool) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
 		p.fail(n, field, "it must be a text; quote it if it looks like a number or a boolean")
@@ -209,10 +209,10 @@ func (p *accessParser) text(n *yaml.Node, field string) (string, bool) {
 	return n.Value, true
 }
 
-// versionLike are versions of API groups, which a resource's name here is without.
+// versionLike matches versions of API groups, which must not be part of a resource here.
 var versionLike = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
-// parseResource reads resource, resource.group or group/resource, and says what is wrong with it.
+// parseResource parses resource, resource.group or group/resource. It returns what is wrong with s; "" if nothing.
 func parseResource(s string) (schema.GroupResource, string) {
 	group, resource, slash := strings.Cut(s, "/")
 	if !slash {

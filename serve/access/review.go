@@ -20,19 +20,21 @@ import (
 )
 
 const (
-	// defaultReviewTimeout bounds a review.
+	// defaultReviewTimeout is the default of UpstreamOptions.Timeout.
 	defaultReviewTimeout = 5 * time.Second
-	// unreachablePause is how long nobody waits for an API server that did not answer; then one review tries.
+	// unreachablePause is how long reviews fail at once after the API server did not answer. Then one review tries
+	// again.
 	unreachablePause = 2 * time.Second
-	// maxReviews are under way at most, those of unknown tokens apart.
+	// maxReviews is the maximum number of concurrent reviews, without those of unknown tokens.
 	maxReviews = 64
 )
 
-// post creates a review when there is a slot, and reads the answer into it. to says what for, in errors.
+// post waits for a slot, creates a review and decodes the response into it. to is the purpose of the review, for
+// errors.
 func (u *Upstream) post(
 	ctx context.Context, slots chan struct{}, c rest.Interface, resource string, review runtime.Object, to string,
 ) error {
-	if err := u.outage.begin(2 * u.timeout); err != nil { // the wait for a slot, and the answer
+	if err := u.outage.begin(2 * u.timeout); err != nil { // the wait for a slot, and the response
 		return unreachableError(to, err)
 	}
 	waiting, stop := context.WithTimeout(ctx, u.timeout)
@@ -47,7 +49,8 @@ func (u *Upstream) post(
 			message: "cannot " + to + ": too many reviews are under way", cause: ctx.Err(), code: http.StatusTooManyRequests,
 		}
 	}
-	// The wait for a slot is not the API server's time. Without a logger: client-go logs bodies at -v=8.
+	// The timeout of the API server begins after the wait for a slot. The logger is discarded: at -v=8 client-go logs
+	// bodies.
 	ctx, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), u.timeout)
 	defer cancel()
 	send := func() error {
@@ -55,7 +58,7 @@ func (u *Upstream) post(
 	}
 	err := send()
 	if err != nil && isLost(err) {
-		err = send() // on a new connection: the old one may be from before an outage that is over
+		err = send() // on a new connection: the old one may date from before an outage
 	}
 	failed := explainReview(err, resource, to)
 	switch began, ended := u.outage.end(failed); {
@@ -70,17 +73,17 @@ func (u *Upstream) post(
 	return nil
 }
 
-// isLost reports whether a connection ended before there was an answer.
+// isLost reports whether a connection ended before a response arrived.
 func isLost(err error) bool {
 	return utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
 }
 
-// explainReview classifies the error of a review; nil if there is none.
+// explainReview classifies the error of a review; nil for nil.
 func explainReview(err error, resource, to string) *upstreamError {
 	if err == nil {
 		return nil
 	}
-	code := int32(0) // no answer that is a Status
+	code := int32(0) // the response is not a Status
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
 		code = answer.Status().Code
 	}
@@ -115,15 +118,15 @@ func unreachableError(to string, cause error) *upstreamError {
 	}
 }
 
-// outage keeps who asks from waiting for an API server that does not answer.
+// outage makes reviews fail at once while the API server does not answer.
 type outage struct {
 	mu      sync.Mutex
-	last    error     // why the API server could not be reached; nil if it could
-	retryAt time.Time // from then on one review may try
+	last    error     // why the API server was unreachable; nil if it was not
+	retryAt time.Time // time from which one review may try again
 }
 
-// begin fails if the API server could not be reached a moment ago, or another review is trying. Otherwise a review
-// follows, of at most the time that is given, and then end or abandon.
+// begin fails if the API server was unreachable a moment ago, or if another review is trying it. Otherwise the caller
+// sends a review, which lasts at most timeout, and then calls end or abandon.
 func (o *outage) begin(timeout time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,18 +137,18 @@ func (o *outage) begin(timeout time.Duration) error {
 	if now.Before(o.retryAt) {
 		return o.last
 	}
-	o.retryAt = now.Add(timeout + unreachablePause) // end comes before
+	o.retryAt = now.Add(timeout + unreachablePause) // end replaces it earlier
 	return nil
 }
 
-// abandon is instead of end if nothing was sent.
+// abandon replaces end if no review was sent.
 func (o *outage) abandon() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.retryAt = time.Now()
 }
 
-// end notes how a review went, and reports whether an outage has begun or ended with it. err is nil if it went well.
+// end records the result of a review; err is nil on success. It reports whether the result begins or ends an outage.
 func (o *outage) end(err *upstreamError) (began, ended bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,24 +12,23 @@ import (
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 )
 
-// cacheEntries bounds the answers that are kept of each kind of review, some 10 MB of them at most.
+// cacheEntries is the maximum number of cached answers of each kind of review, which take about 10 MB.
 const cacheEntries = 8192
 
-// cacheKey is a hash, keyed by a secret of the process, of what was asked: no token is kept, and nobody can search
-// for questions that collide.
+// cacheKey is an HMAC of the question with a secret of the process: no token is kept, and no client can search for
+// collisions.
 type cacheKey [sha256.Size]byte
 
-// reviewCache keeps the API server's answers for a while, and has equal questions that come at the same time asked
-// once. Errors are not kept.
+// reviewCache caches the API server's answers, and combines equal concurrent questions. Errors are not cached.
 type reviewCache[V any] struct {
 	secret  [32]byte
 	entries *utilcache.LRUExpireCache
 
 	mu    sync.Mutex
-	calls map[cacheKey]*call[V] // that are under way
+	calls map[cacheKey]*call[V] // running calls; guarded by mu
 }
 
-// call is a question that is being asked.
+// call is a question in progress.
 type call[V any] struct {
 	done  chan struct{} // closed once value and err are set
 	value V
@@ -52,7 +51,7 @@ func (c *reviewCache[V]) key(parts ...string) (k cacheKey) {
 	return k
 }
 
-// kept returns the answer that is kept.
+// kept returns a cached answer.
 func (c *reviewCache[V]) kept(k cacheKey) (v V, ok bool) {
 	if kept, ok := c.entries.Get(k); ok {
 		return kept.(V), true
@@ -60,11 +59,12 @@ func (c *reviewCache[V]) kept(k cacheKey) (v V, ok bool) {
 	return v, false
 }
 
-// keep keeps an answer.
+// keep caches an answer.
 func (c *reviewCache[V]) keep(k cacheKey, v V, lasts time.Duration) { c.entries.Add(k, v, lasts) }
 
-// get returns the answer that is kept, or that of fetch, which says how long it counts. The first who asks runs fetch,
-// in a context that lasts when its own ends: others may be waiting for the same answer.
+// get returns the cached answer, or calls fetch, which also returns the answer's lifetime. The first of several
+// concurrent callers runs fetch. The context of fetch outlives that caller's, since other callers wait for the same
+// answer.
 func (c *reviewCache[V]) get(
 	ctx context.Context, k cacheKey, fetch func(context.Context) (V, time.Duration, error),
 ) (V, error) {
@@ -76,11 +76,11 @@ func (c *reviewCache[V]) get(
 		c.mu.Unlock()
 		return call.wait(ctx)
 	}
-	if v, ok := c.kept(k); ok { // a call has ended meanwhile
+	if v, ok := c.kept(k); ok { // another call has ended meanwhile
 		c.mu.Unlock()
 		return v, nil
 	}
-	first := &call[V]{done: make(chan struct{}), err: context.Canceled} // err is replaced unless fetch panics
+	first := &call[V]{done: make(chan struct{}), err: context.Canceled} // fetch replaces err unless it panics
 	c.calls[k] = first
 	c.mu.Unlock()
 	defer func() {

@@ -17,19 +17,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Reviews answers what clients ask about themselves: kubectl auth can-i and whoami, k9s and Lens. It is an http.Handler
-// for POST of the paths below, behind NewHandler, and has a method for each:
+// Reviews answers the questions of clients about themselves, as asked by kubectl auth can-i, kubectl auth whoami, k9s
+// and Lens. It is an http.Handler for POST to the paths below, behind NewHandler, with one method for each:
 //
 //	/apis/authorization.k8s.io/v1/selfsubjectaccessreviews
 //	/apis/authorization.k8s.io/v1/selfsubjectrulesreviews
 //	/apis/authentication.k8s.io/v1/selfsubjectreviews
 //
-// Bodies of up to 64 KiB are read as JSON, YAML or protobuf, and answered in the format that the client accepts.
+// The body, of up to 64 KiB, may be JSON, YAML or protobuf. The response has the format that the client accepts.
 type Reviews struct {
 	// Authorizer decides.
 	Authorizer Authorizer
-	// Forwards is true if requests that cannot be answered here are sent to the API server. Otherwise the answer for
-	// other verbs than get, list and watch is "no", whatever the Authorizer would say.
+	// Forwards is true if requests that this server cannot answer are forwarded to the API server. Otherwise verbs
+	// other than get, list and watch are denied without asking the Authorizer.
 	Forwards bool
 }
 
@@ -68,7 +68,7 @@ func (v Reviews) answer(r *http.Request) (answer runtime.Object, gv schema.Group
 	}
 }
 
-// genericError is kube-apiserver's for what it has no handler for.
+// genericError is kube-apiserver's error for a path or method without a handler.
 func genericError(r *http.Request, code int) error {
 	return apierrors.NewGenericServerResponse(code, r.Method, schema.GroupResource{}, "", "", 0, false)
 }
@@ -87,13 +87,13 @@ func create[T any, P interface {
 	return answer, kind.GroupVersion(), err
 }
 
-// SelfSubjectAccessReview answers whether the user may do something. An authorizer that fails is told in the answer, as
-// API servers do. The error is a Status: 422 for a review that asks nothing or too much.
+// SelfSubjectAccessReview answers whether the user may do something. As in API servers, an authorizer's error is part
+// of the answer. The returned error is a Status: 422 for an invalid review.
 func (v Reviews) SelfSubjectAccessReview(
 	ctx context.Context, user User, review *authorizationv1.SelfSubjectAccessReview,
 ) (*authorizationv1.SelfSubjectAccessReview, error) {
 	if errs := validateAccessReview(review); len(errs) > 0 {
-		// Without the kind, as kube-apiserver.
+		// Without the kind, as in kube-apiserver.
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 	}
 	answer := review.DeepCopy()
@@ -123,8 +123,8 @@ func attributesOf(user User, spec authorizationv1.SelfSubjectAccessReviewSpec) A
 	}
 }
 
-// validateAccessReview is kube-apiserver's ValidateSelfSubjectAccessReview, but for the selectors, which the API server
-// that is asked validates.
+// validateAccessReview is kube-apiserver's ValidateSelfSubjectAccessReview without the validation of selectors, which
+// the API server does.
 func validateAccessReview(review *authorizationv1.SelfSubjectAccessReview) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	resource, other := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
@@ -146,8 +146,8 @@ func validateAccessReview(review *authorizationv1.SelfSubjectAccessReview) (errs
 	return errs
 }
 
-// SelfSubjectRulesReview answers what the user may do in a namespace. Where an API server decides the answer is
-// incomplete, as is kube-apiserver's with an authorizing webhook. The error is a Status: 400 without a namespace.
+// SelfSubjectRulesReview answers what the user may do in a namespace. If an API server decides, the answer is
+// incomplete, like kube-apiserver's with an authorization webhook. The error is a Status: 400 without a namespace.
 func (v Reviews) SelfSubjectRulesReview(
 	ctx context.Context, user User, review *authorizationv1.SelfSubjectRulesReview,
 ) (*authorizationv1.SelfSubjectRulesReview, error) {
@@ -159,14 +159,14 @@ func (v Reviews) SelfSubjectRulesReview(
 		return nil, statusError(err)
 	}
 	answer := &authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules:    slices.Clip(append([]authorizationv1.ResourceRule{}, rules.Resources...)), // [] is not null
+		ResourceRules:    slices.Clip(append([]authorizationv1.ResourceRule{}, rules.Resources...)), // [], not null
 		NonResourceRules: slices.Clip(append([]authorizationv1.NonResourceRule{}, rules.NonResources...)),
 		Incomplete:       rules.Incomplete, EvaluationError: rules.Caveat,
 	}}
 	return answer, nil
 }
 
-// SelfSubjectReview answers who the user is.
+// SelfSubjectReview returns the user.
 func (v Reviews) SelfSubjectReview(
 	_ context.Context, user User, _ *authenticationv1.SelfSubjectReview,
 ) (*authenticationv1.SelfSubjectReview, error) {

@@ -62,7 +62,7 @@ func TestSelfSubjectAccessReview(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 
-	told := accessReview("delete", "pods") // what the client says of the answer counts for nothing
+	told := accessReview("delete", "pods") // the status in the request is ignored
 	told.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "x"}
 	got, err = v.SelfSubjectAccessReview(t.Context(), jane, told)
 	if err != nil || got.Status.Allowed || got.Status.EvaluationError != "" {
@@ -76,7 +76,7 @@ func TestSelfSubjectAccessReview(t *testing.T) {
 	}
 }
 
-// What is asked is what is authorized, for who asks.
+// TestSelfSubjectAccessReviewAsks checks that a review passes all its attributes, and the user, to the authorizer.
 func TestSelfSubjectAccessReviewAsks(t *testing.T) {
 	v := newReviewer()
 	v.allows = func(authorizationv1.SubjectAccessReviewSpec) bool { return true }
@@ -191,7 +191,7 @@ const (
 	selfPath   = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 )
 
-// encode writes an object as a client does.
+// encode encodes an object in a media type.
 func encode(t testing.TB, mediaType string, object runtime.Object) []byte {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)
@@ -286,7 +286,7 @@ func TestReviewsOverHTTPAreRefused(t *testing.T) {
 			}
 		})
 	}
-	// A kind in the body may be left out, as kubectl create --raw would.
+	// The kind in the body may be missing, as with kubectl create --raw.
 	r := httptest.NewRequest(http.MethodPost, selfPath, strings.NewReader("{}"))
 	r.Header.Set("Authorization", "Bearer jane")
 	if w := answer(h, r); w.Code != http.StatusCreated {
@@ -298,7 +298,7 @@ func TestReviewsOverHTTPAreRefused(t *testing.T) {
 	if w := answer(h, r); decodeStatus(t, w).Reason != metav1.StatusReasonNotAcceptable {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
-	// Behind no handler that knows users.
+	// Without a handler that authenticates.
 	if w := answer(access.Reviews{Authorizer: access.Nothing{}}, r); w.Code != http.StatusUnauthorized {
 		t.Errorf("got %d", w.Code)
 	}

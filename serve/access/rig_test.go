@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// logs are all lines that a logger was given, at any verbosity.
+// logs are the lines of a logger at any verbosity.
 type logs struct {
 	mu    sync.Mutex
 	lines []string
@@ -44,7 +44,7 @@ func (l *logs) text() string {
 	return strings.Join(l.lines, "\n")
 }
 
-// withToken is a request with a bearer token.
+// withToken returns a request with a bearer token.
 func withToken(token string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -65,7 +65,7 @@ func file(t testing.TB, text string) string {
 	return path
 }
 
-// known fails the test unless the request is that of the user.
+// known fails the test unless the request authenticates as the user.
 func known(t testing.TB, a access.Authenticator, r *http.Request, name string) access.User {
 	t.Helper()
 	user, ok, err := a.Authenticate(r)
@@ -75,7 +75,7 @@ func known(t testing.TB, a access.Authenticator, r *http.Request, name string) a
 	return user
 }
 
-// unknown fails the test unless the request is nobody's, and nobody's error.
+// unknown fails the test unless Authenticate returns no user and no error.
 func unknown(t testing.TB, a access.Authenticator, r *http.Request) {
 	t.Helper()
 	if user, ok, err := a.Authenticate(r); ok || err != nil || user.Username != "" {
@@ -83,13 +83,13 @@ func unknown(t testing.TB, a access.Authenticator, r *http.Request) {
 	}
 }
 
-// refused fails the test unless the credential is refused.
+// refused fails the test unless Authenticate returns an error.
 func refused(t testing.TB, a access.Authenticator, r *http.Request) {
 	t.Helper()
 	_ = refusal(t, a, r)
 }
 
-// refusal is refused, and returns why.
+// refusal is refused, and returns the error.
 func refusal(t testing.TB, a access.Authenticator, r *http.Request) error {
 	t.Helper()
 	user, ok, err := a.Authenticate(r)
@@ -99,24 +99,24 @@ func refusal(t testing.TB, a access.Authenticator, r *http.Request) error {
 	return err
 }
 
-// reviewer is an API server that has only reviews. It is also a transport that needs no network, so that it can be used
-// under a fake clock.
+// reviewer is an API server that only has reviews. It is also a transport that needs no network, for use under a fake
+// clock.
 type reviewer struct {
 	tokens map[string]access.User
 	allows func(authorizationv1.SubjectAccessReviewSpec) bool
 
 	mu        sync.Mutex
-	token     int // TokenReviews that came
-	access    int // SubjectAccessReviews
+	token     int // number of TokenReviews
+	access    int // number of SubjectAccessReviews
 	last      authorizationv1.SubjectAccessReviewSpec
-	fault     error  // of the connection
-	status    int    // to answer with instead
-	body      string // likewise
+	fault     error  // error of the connection
+	status    int    // status code of all responses, if not 0
+	body      string // body of all responses, if not empty
 	wait      chan struct{}
 	waiting   chan struct{}
 	audiences []string // of all tokens
 	complaint string   // the error of TokenReviews
-	denies    bool     // as some authorizers do, whatever others say
+	denies    bool     // sets Denied beside Allowed, as some authorizers do
 }
 
 func newReviewer() *reviewer {
@@ -232,18 +232,18 @@ func upstream(t testing.TB, v *reviewer, o access.UpstreamOptions) *access.Upstr
 	return u
 }
 
-// user is a known user.
+// user returns a user with the group system:authenticated.
 func user(name string, groups ...string) access.User {
 	return access.User{Username: name, Groups: append(slices.Clone(groups), "system:authenticated")}
 }
 
-// read is a question about reading.
+// read returns the attributes of a read.
 func read(u access.User, verb, resource, namespace string) access.Attributes {
 	name, group, _ := strings.Cut(resource, ".")
 	return access.Attributes{User: u, Verb: verb, Group: group, Version: "v1", Resource: name, Namespace: namespace}
 }
 
-// allowed asks an authorizer, and fails the test if it fails.
+// allowed returns an authorizer's decision. It fails the test if the authorizer fails or denies without a reason.
 func allowed(t testing.TB, a access.Authorizer, attributes access.Attributes) bool {
 	t.Helper()
 	d, err := a.Authorize(t.Context(), attributes)
@@ -256,7 +256,7 @@ func allowed(t testing.TB, a access.Authorizer, attributes access.Attributes) bo
 	return d.Allowed
 }
 
-// fixed is an authorizer with one answer.
+// fixed is an authorizer with a fixed result.
 type fixed struct {
 	access.Decision
 	err error

@@ -12,19 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 )
 
-// ServiceAccounts is an Authenticator by service-account tokens that a cluster's keys have signed, without the cluster.
+// ServiceAccounts authenticates service-account tokens with the cluster's public keys, without the cluster.
 //
-// What only the cluster knows it cannot see: whether the Pod, the Node, the Secret or the ServiceAccount that a token
-// is bound to still exists. Until it expires a token counts, one hour by default, and up to a year where API servers
-// extend it (--service-account-extend-token-expiration). So it belongs behind an Upstream: UpstreamOptions.Accounts.
-// Tokens of Secrets, which do not expire, do not count.
+// It cannot see whether the Pod, Node, Secret or ServiceAccount that a token is bound to still exists. A token stays
+// valid until it expires: after an hour by default, and after up to a year if API servers extend it
+// (--service-account-extend-token-expiration). Therefore use it behind an Upstream, as UpstreamOptions.Accounts. Tokens
+// of Secrets are rejected, since they do not expire.
 type ServiceAccounts struct {
 	issuer atomic.Pointer[parsedIssuer]
-	issued atomic.Int64 // when the newest token that a key has signed was issued, in seconds of Unix
+	issued atomic.Int64 // latest issue time of a verified token, in Unix seconds
 }
 
-// clockError is the error of the local clock that is not looked for. A token that expired longer ago by that clock may
-// still be valid, and the API server judges it. Another token that was issued after its expiry proves that it is not.
+// clockError is the tolerated error of the local clock. A token that expired earlier by that clock may still be valid,
+// so the API server decides. If another token was issued after its expiry, it is expired for certain.
 const clockError = 2 * time.Hour
 
 // NewServiceAccounts returns the authenticator of an issuer's tokens.
@@ -33,7 +33,7 @@ func NewServiceAccounts(i Issuer) (*ServiceAccounts, error) {
 	return s, s.SetIssuer(i)
 }
 
-// SetIssuer replaces the issuer, since clusters change their keys. If it fails the old one stays.
+// SetIssuer replaces the issuer, for instance after a rotation of the cluster's keys. If it fails the old one stays.
 func (s *ServiceAccounts) SetIssuer(i Issuer) error {
 	parsed, err := parseIssuer(i)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *ServiceAccounts) SetIssuer(i Issuer) error {
 	return nil
 }
 
-// kubernetesClaims are those of tokens that API servers issue; see k8s.io/kubernetes/pkg/serviceaccount.
+// kubernetesClaims are the private claims of API servers; see k8s.io/kubernetes/pkg/serviceaccount.
 type kubernetesClaims struct {
 	Kubernetes struct {
 		Namespace      string      `json:"namespace"`
@@ -58,7 +58,7 @@ type boundObject struct {
 	UID  string `json:"uid"`
 }
 
-// Why tokens are refused. None has anything of the token in it.
+// Reasons for rejecting a token. They contain no part of the token.
 var (
 	errSignature = errors.New("none of the cluster's keys has signed the service-account token, or it cannot be read")
 	errForged    = errors.New("the service-account token's signature is not of the cluster's key that it names")
@@ -70,12 +70,12 @@ var (
 	errTime      = errors.New("the service-account token is not valid yet")
 )
 
-// isFinal reports whether a refusal needs no answer of the API server: it would refuse the token, too. All other errors
-// may be of a token that it accepts, such as one that a newer key has signed.
+// isFinal reports whether the API server would certainly reject the token, too. After other errors it may accept the
+// token: for example, if a newer key has signed it.
 func isFinal(err error) bool { return errors.Is(err, errForged) || errors.Is(err, errExpired) }
 
-// Authenticate implements Authenticator. Tokens that are not signed as API servers do it, or have another issuer, are
-// others' to know.
+// Authenticate implements Authenticator. It returns false without an error for tokens of other issuers, and for tokens
+// that are not signed JWTs with one of the algorithms of API servers.
 func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 	text, err := bearer(r)
 	if text == "" || err != nil {
@@ -84,13 +84,13 @@ func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 	issuer := s.issuer.Load()
 	token, err := jwt.ParseSigned(text, algorithms)
 	if err != nil {
-		return User{}, false, nil //nolint:nilerr // it is no token of service accounts
+		return User{}, false, nil //nolint:nilerr // not a service-account token
 	}
 	var unverified struct {
 		Issuer string `json:"iss"`
 	}
 	if err := token.UnsafeClaimsWithoutVerification(&unverified); err != nil || unverified.Issuer != issuer.url {
-		return User{}, false, nil //nolint:nilerr // it is another issuer's
+		return User{}, false, nil //nolint:nilerr // another issuer's token
 	}
 	var public jwt.Claims
 	var private kubernetesClaims
@@ -104,8 +104,8 @@ func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 	return user, true, nil
 }
 
-// check returns the result of verify, with errClock in place of errExpired while only the local clock says so. The
-// claims are empty if no key has signed them.
+// check returns err, the result of verify. It replaces errExpired by errClock if only the local clock proves the
+// expiry. claims are empty if no key has signed them.
 func (s *ServiceAccounts) check(err error, claims *jwt.Claims) error {
 	if claims.IssuedAt != nil {
 		for at := claims.IssuedAt.Time().Unix(); ; {
@@ -125,8 +125,8 @@ func (s *ServiceAccounts) check(err error, claims *jwt.Claims) error {
 	return err
 }
 
-// verify reads the claims of a token that one of the keys has signed and that counts now. As in kube-apiserver clocks
-// may differ by a minute.
+// verify reads the claims of a token, which one of the keys must have signed, and checks its validity. Like
+// kube-apiserver it tolerates clock differences of one minute.
 func (i *parsedIssuer) verify(token *jwt.JSONWebToken, public *jwt.Claims, private *kubernetesClaims) error {
 	header := token.Headers[0]
 	verified, named := false, false
@@ -161,7 +161,7 @@ func (i *parsedIssuer) verify(token *jwt.JSONWebToken, public *jwt.Claims, priva
 	return errClaims
 }
 
-// serviceAccount returns the user that verified claims name, with what API servers add.
+// serviceAccount returns the user of verified claims, with the groups and extra values that API servers add.
 func serviceAccount(public *jwt.Claims, private *kubernetesClaims) (User, error) {
 	k := private.Kubernetes
 	const prefix = "system:serviceaccount:"

@@ -28,7 +28,7 @@ import (
 
 const issuerURL = "https://kubernetes.default.svc.cluster.local"
 
-// clusterKeys are those of a cluster, made once.
+// clusterKeys returns the keys of a cluster, generated once.
 var clusterKeys = sync.OnceValue(func() (k struct {
 	rsa   *rsa.PrivateKey
 	ec    *ecdsa.PrivateKey
@@ -53,7 +53,7 @@ var clusterKeys = sync.OnceValue(func() (k struct {
 	return k
 })
 
-// keySet is a key set as API servers write it.
+// keySet returns a key set in the format of API servers.
 func keySet(t testing.TB, keys ...jose.JSONWebKey) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(jose.JSONWebKeySet{Keys: keys})
@@ -73,7 +73,7 @@ func clusterIssuer(t testing.TB) access.Issuer {
 
 type claims map[string]any
 
-// agentClaims are those of the projected token of the service account monitoring/agent.
+// agentClaims returns the claims of the projected token of the service account monitoring/agent.
 func agentClaims() claims {
 	now := time.Now()
 	return claims{
@@ -98,7 +98,7 @@ func with(changes claims) claims {
 	return c
 }
 
-// sign returns a token that a key has signed, with the key's id in its header.
+// sign returns a token signed with a key, with the key's ID in its header.
 func sign(t testing.TB, c claims, alg jose.SignatureAlgorithm, key any, id string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
@@ -147,7 +147,7 @@ func TestServiceAccounts(t *testing.T) {
 	known(t, a, withToken(sign(t, with(claims{"aud": issuerURL}), jose.RS256, k.rsa, "rsa")), name)
 	known(t, a, withToken(sign(t, with(claims{"aud": []string{"vault", issuerURL}}), jose.RS256, k.rsa, "rsa")), name)
 	known(t, a, withToken(sign(t, with(claims{"nbf": nil, "iat": nil, "jti": nil}), jose.RS256, k.rsa, "rsa")), name)
-	// Clocks may differ by a minute.
+	// Clock differences of up to a minute are tolerated.
 	soon := time.Now().Add(30 * time.Second).Unix()
 	known(t, a, withToken(sign(t, with(claims{"nbf": soon, "iat": soon}), jose.RS256, k.rsa, "rsa")), name)
 }
@@ -213,7 +213,8 @@ func TestServiceAccountsRefuse(t *testing.T) {
 	})
 }
 
-// Tokens that are not of the cluster's kind are for other authenticators.
+// TestServiceAccountsPassOver checks that tokens other than the cluster's service-account tokens are unknown, without
+// an error.
 func TestServiceAccountsPassOver(t *testing.T) {
 	k := clusterKeys()
 	a := accounts(t, clusterIssuer(t))
@@ -223,7 +224,7 @@ func TestServiceAccountsPassOver(t *testing.T) {
 	unknown(t, a, withToken("..."))
 	unknown(t, a, withToken(sign(t, with(claims{"iss": "https://accounts.example.com"}), jose.RS256, k.rsa, "rsa")))
 	unknown(t, a, withToken(sign(t, with(claims{"iss": nil}), jose.RS256, k.rsa, "rsa")))
-	// Of another algorithm, though the same key has signed it.
+	// The right key, but another algorithm.
 	unknown(t, a, withToken(sign(t, agentClaims(), jose.RS512, k.rsa, "rsa")))
 	unknown(t, a, withToken(sign(t, agentClaims(), jose.PS256, k.rsa, "rsa")))
 
@@ -233,7 +234,7 @@ func TestServiceAccountsPassOver(t *testing.T) {
 		unknown(t, a, withToken(encode([]byte(`{"alg":"`+alg+`","kid":"rsa"}`))+"."+body+"."))
 		unknown(t, a, withToken(encode([]byte(`{"alg":"`+alg+`","kid":"rsa"}`))+"."+body+".AAAA"))
 	}
-	// The public key is public: with it as an HMAC's secret everybody could sign.
+	// With HMAC the public key would be the secret.
 	der, err := x509.MarshalPKIXPublicKey(k.rsa.Public())
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +242,7 @@ func TestServiceAccountsPassOver(t *testing.T) {
 	for _, alg := range []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS512} {
 		unknown(t, a, withToken(sign(t, agentClaims(), alg, der, "rsa")))
 	}
-	// A key that the token brings along.
+	// A key in the token's own header.
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: k.other},
 		(&jose.SignerOptions{EmbedJWK: true}))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// socketTokenPrefix begins the subprotocol that carries a token: browsers can send no Authorization with a websocket.
+	// socketTokenPrefix begins the subprotocol with a token: browsers cannot set the Authorization header of a
+	// websocket.
 	socketTokenPrefix = "base64url.bearer.authorization.k8s.io."
 	socketProtocols   = "Sec-Websocket-Protocol"
 )
@@ -21,8 +22,8 @@ var (
 	errSocketProtocols = errors.New("beside that of the token, the websocket needs a subprotocol to answer with")
 )
 
-// moveSocketToken moves the token in the subprotocols of a websocket to the Authorization header, where authenticators
-// and API servers find it, as kube-apiserver takes it. An Authorization header of the request's own has precedence.
+// moveSocketToken moves a token from the subprotocols of a websocket to the Authorization header, where authenticators
+// and API servers expect it. An existing Authorization header takes precedence, as in kube-apiserver.
 func moveSocketToken(r *http.Request) error {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || r.Header.Get("Authorization") != "" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// TestSocketToken checks that the token in the subprotocols of a websocket is one of the request's own, and reaches
-// nobody as a subprotocol (issue 38, F.26).
+// TestSocketToken checks that a token in the subprotocols of a websocket authenticates the request, and that the
+// handler does not receive that subprotocol (issue 38, F.26).
 func TestSocketToken(t *testing.T) {
 	const prefix = "base64url.bearer.authorization.k8s.io."
 	jane := prefix + "amFuZQ"

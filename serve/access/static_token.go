@@ -22,22 +22,22 @@ func NewToken() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// IsNewToken reports whether a token looks like one of NewToken. Those of API servers do not.
+// IsNewToken reports whether a token has the form of NewToken's. API servers' tokens do not.
 func IsNewToken(token string) bool {
 	return len(token) == len(NewToken()) && strings.HasPrefix(token, tokenPrefix)
 }
 
-// minToken is how long a static token is at least: what is shorter was not made by NewToken and might be guessed.
+// minToken is the minimum length of a static token. Shorter tokens are not from NewToken and might be guessed.
 const minToken = 32
 
-// StaticToken is an Authenticator that knows one token, that of the kubeconfig that this process writes.
+// StaticToken authenticates one token: that of the kubeconfig that this process writes.
 type StaticToken struct {
-	hash [sha256.Size]byte // the token is not kept
+	hash [sha256.Size]byte // the token itself is not kept
 	user User
 }
 
-// NewStaticToken returns the authenticator of a token, and of the user name that who sends it gets. A token of less
-// than 32 characters is an error.
+// NewStaticToken returns the authenticator of a token, whose user has the given name. It fails if the token has less
+// than 32 characters.
 func NewStaticToken(token, name string) (*StaticToken, error) {
 	if len(token) < minToken {
 		return nil, errors.New("a static token has 32 characters at least: make it with NewToken")
@@ -49,8 +49,8 @@ func NewStaticToken(token, name string) (*StaticToken, error) {
 	return &StaticToken{hash: sha256.Sum256([]byte(token)), user: user}, nil
 }
 
-// User is the user of the token. Its UID is random and made anew by each NewStaticToken, so that nobody whom another
-// authenticator gives the same name is taken for it.
+// User returns the user of the token. Each NewStaticToken generates a random UID, so that a user of the same name from
+// another authenticator is a different user.
 func (t *StaticToken) User() User { return t.user }
 
 // Authenticate implements Authenticator. It takes the same time for every token.

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Require returns nil if the authorizer allows a, and otherwise an apierrors.APIStatus for the client: 403 with
-// kube-apiserver's words and the authorizer's reason; 503 if the API server that decides cannot be reached; 500 if the
-// decision failed. The 503, which kube-apiserver has not (an authorizing webhook that fails is a 500 there), has
-// clients try again, and says what is the case: nobody has refused anything.
+// Require returns nil if the authorizer allows a, and otherwise an apierrors.APIStatus for the client. It is 403 with
+// kube-apiserver's message and the authorizer's reason, 503 if the deciding API server is unreachable, or 500 if the
+// decision failed otherwise. kube-apiserver would return 500 instead of 503 (for a failed webhook). The 503 makes
+// clients retry, and shows that access was not denied.
 func Require(ctx context.Context, authorizer Authorizer, a Attributes) error {
 	_, err := Decide(ctx, authorizer, a)
 	return err
 }
 
-// Decide returns the decision, and the error that Require returns. A Decision with an error does not allow.
+// Decide returns the decision and the error of Require. A Decision with an error does not allow anything.
 func Decide(ctx context.Context, authorizer Authorizer, a Attributes) (Decision, error) {
 	decision, err := authorizer.Authorize(ctx, a)
 	switch {
@@ -34,7 +34,7 @@ func Decide(ctx context.Context, authorizer Authorizer, a Attributes) (Decision,
 	return decision, nil
 }
 
-// statusError returns an error that is an apierrors.APIStatus: err itself if it is, or one that tells nothing of it.
+// statusError returns err if it is an apierrors.APIStatus, and otherwise a Status without err's text.
 func statusError(err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -46,10 +46,10 @@ func statusError(err error) error {
 	return apierrors.NewInternalError(errors.New("whether this is allowed could not be found out"))
 }
 
-// markup is what kube-apiserver does not repeat as it is in errors.
+// markup escapes characters as kube-apiserver does in its error messages.
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// forbidden is kube-apiserver's error for what is not allowed.
+// forbidden is kube-apiserver's 403.
 func forbidden(a Attributes, reason string) error {
 	message := fmt.Sprintf("User %q cannot %s path %q", a.User.Username, a.Verb, a.Path)
 	if a.Path == "" {
@@ -75,24 +75,24 @@ func tooManyRequests(message string) error {
 	return apierrors.NewTooManyRequests(message, 1)
 }
 
-// statusOf returns the Status for a client of any error.
+// statusOf returns the Status of an error for the client.
 func statusOf(err error) metav1.Status {
 	var answer apierrors.APIStatus
-	_ = errors.As(statusError(err), &answer) // it is one
+	_ = errors.As(statusError(err), &answer) // always succeeds
 	status := answer.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	return status
 }
 
-// WriteError answers a request with the Status of err, in the format that the client accepts. What is no
-// apierrors.APIStatus becomes a 500 that tells nothing of it.
+// WriteError writes the Status of err in the format that the client accepts. An error that is not an
+// apierrors.APIStatus becomes a 500 without err's text.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
 	if status.Code == http.StatusUnauthorized && r.ProtoMajor == 2 {
-		// As kube-apiserver: nobody unknown keeps an HTTP/2 connection (CVE-2023-44487).
+		// As in kube-apiserver, an unauthenticated client cannot keep an HTTP/2 connection (CVE-2023-44487).
 		w.Header().Set("Connection", "close")
 	}
 	if status.Code == http.StatusForbidden {

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// acceptedLasts is how long a token that the API server has accepted is known.
+	// acceptedLasts is how long a token stays known after the API server has accepted it.
 	acceptedLasts = time.Hour
-	// failuresLast is the time in which the refused tokens of an address are counted.
+	// failuresLast is the interval in which the rejected tokens of an address are counted.
 	failuresLast = time.Minute
-	// refusedAtOnce is how many requests of an address are refused without a delay within failuresLast. Each further
-	// refusal is delayed by refusalDelay, so that a client that tries again at once costs little processor time.
+	// refusedAtOnce is how many requests of an address are rejected without a delay within failuresLast. Each further
+	// rejection is delayed by refusalDelay, so that a client that retries at once costs little CPU time.
 	refusedAtOnce = 240
 	refusalDelay  = time.Second
 )
 
-// strangers bounds the reviews of unknown tokens. It is safe for concurrent use.
+// unknownTokens limits the reviews of unknown tokens. It is safe for concurrent use.
 type strangers struct {
 	slots     chan struct{}
-	answers   *reviewCache[userReview] // apart from those of known tokens, which they must not push out
-	perMinute int                      // refused tokens of an address
+	answers   *reviewCache[userReview] // a cache of their own, so that they cannot evict known tokens
+	perMinute int                      // rejected tokens per address
 	failures  perAddress
-	known     *utilcache.LRUExpireCache // the cacheKey of each token that was accepted
+	known     *utilcache.LRUExpireCache // the cacheKey of each accepted token
 }
 
 func newStrangers(o UpstreamOptions) *strangers {
@@ -48,8 +48,8 @@ func (s *strangers) accepted(k cacheKey) bool {
 
 func (s *strangers) accept(k cacheKey) { s.known.Add(k, true, acceptedLasts) }
 
-// begin counts a token of an address as refused. It returns the function that takes that back, or false if as many were
-// refused within the last minute as may be.
+// begin counts a token of an address as rejected. It returns a function that undoes this, or false if the address has
+// reached its limit within the last minute.
 func (s *strangers) begin(address netip.Addr) (takeBack func(), ok bool) {
 	count := s.failures.of(address)
 	takeBack = func() { count.Add(-1) }
@@ -60,7 +60,7 @@ func (s *strangers) begin(address netip.Addr) (takeBack func(), ok bool) {
 	return takeBack, true
 }
 
-// perAddress has a counter for each address, which lasts for failuresLast. It is safe for concurrent use.
+// perAddress has a counter per address, which expires after failuresLast. It is safe for concurrent use.
 type perAddress struct{ counts *utilcache.LRUExpireCache } // an *atomic.Int64 by address
 
 func newPerAddress() perAddress { return perAddress{utilcache.NewLRUExpireCache(cacheEntries)} }
@@ -75,9 +75,8 @@ func (p perAddress) of(address netip.Addr) *atomic.Int64 {
 	return n.(*atomic.Int64)
 }
 
-// delay returns at once for the first refusedAtOnce refusals of an address within failuresLast. Further refusals wait
-// for refusalDelay, or until the client goes. The connections without an authenticated request are bounded
-// (Limits.Strangers), and so are the requests that wait here.
+// delay returns at once for the first refusedAtOnce rejections of an address within failuresLast. Otherwise it waits
+// for refusalDelay, or until the client disconnects. Limits.Strangers bounds the number of waiting requests.
 func (p perAddress) delay(r *http.Request) {
 	if p.of(clientOf(r)).Add(1) <= refusedAtOnce {
 		return
@@ -90,7 +89,7 @@ func (p perAddress) delay(r *http.Request) {
 	}
 }
 
-// clientOf returns the address by which the client of a request is counted.
+// clientOf returns the address under which the client of a request is counted.
 func clientOf(r *http.Request) netip.Addr {
 	at, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero Addr for other networks
 	return connlimit.Client(at.Addr())

@@ -15,16 +15,16 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// from is a request with a bearer token from an address.
+// from returns a request with a bearer token from an address.
 func from(address, token string) *http.Request {
 	r := withToken(token)
 	r.RemoteAddr = address + ":1000"
 	return r
 }
 
-// TestForgedTokens checks that a token which names the stored issuer and a stored key is refused without a TokenReview
-// if its signature is wrong or it has expired, and that every other token is sent to the API server: of an identity
-// provider, opaque, of a Secret, for another audience, signed with a rotated key (issue 37).
+// TestForgedTokens checks that a token that names the stored issuer and a stored key is rejected without a TokenReview
+// if its signature is wrong or it has expired. Every other token is sent to the API server: of an identity provider,
+// opaque, of a Secret, for another audience, signed with a rotated key (issue 37).
 func TestForgedTokens(t *testing.T) {
 	k := clusterKeys()
 	v := newReviewer()
@@ -67,8 +67,8 @@ func TestForgedTokens(t *testing.T) {
 	}
 }
 
-// TestWrongClock checks that the API server judges tokens that have expired long ago by the local clock, which may be
-// wrong, until a token that was issued later proves that they have (issue 37).
+// TestWrongClock checks that the API server decides about tokens that expired long ago by the local clock, which may be
+// wrong, until a token with a later issue time proves their expiry (issue 37).
 func TestWrongClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := clusterKeys()
@@ -93,9 +93,9 @@ func TestWrongClock(t *testing.T) {
 	})
 }
 
-// TestRandomTokens checks that unknown tokens are reviewed a few at a time and a few a minute per address, and that
-// neither keeps anybody out whose token is known: the owner's, a token that a stored key has signed, a token that the
-// API server has accepted before (issue 37).
+// TestRandomTokens checks that the reviews of unknown tokens are limited at a time, and per address and minute. These
+// limits do not affect known tokens: the owner's, a token signed with a stored key, a token that the API server has
+// accepted before (issue 37).
 func TestRandomTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))) // the fake clock begins in 2000
@@ -120,7 +120,7 @@ func TestRandomTokens(t *testing.T) {
 				t.Fatalf("a good token got %d", got)
 			}
 		}
-		time.Sleep(time.Minute) // nothing is cached
+		time.Sleep(time.Minute) // until nothing is cached
 		v.set(func() { v.waiting = make(chan struct{}, 1000) })
 		before, _ := v.counts()
 		v.set(func() { v.wait = make(chan struct{}) })
@@ -190,9 +190,9 @@ func TestTokensOfANetwork(t *testing.T) {
 	}
 }
 
-// TestManyUnknownTokens checks that refused tokens do not push accepted ones out of the cache.
+// TestManyUnknownTokens checks that rejected tokens do not evict accepted tokens from the cache.
 func TestManyUnknownTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // an answer counts for ten seconds
+	synctest.Test(t, func(t *testing.T) { // an answer is cached for ten seconds
 		v := newReviewer()
 		u := upstream(t, v, access.UpstreamOptions{StrangersPerMinute: 1 << 20})
 		v.set(func() { v.tokens["good"] = user("jane") })
@@ -210,8 +210,8 @@ func TestManyUnknownTokens(t *testing.T) {
 	})
 }
 
-// TestOneWrongTokenAtOnce checks that requests with one wrong token at the same time are one refused token of their
-// address, so that they are refused with 401 (issue 37).
+// TestOneWrongTokenAtOnce checks that concurrent requests with one wrong token count as one rejected token of their
+// address, so that they return 401, not 429 (issue 37).
 func TestOneWrongTokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
@@ -235,9 +235,9 @@ func TestOneWrongTokenAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreDelayed checks that an address which is refused again and again is answered a second later each time,
-// also for one token that is cached as refused, and that neither its authenticated requests nor other addresses wait
-// (issue 37).
+// TestRefusalsAreDelayed checks that after many rejections each further rejection of an address is delayed by a second,
+// also for a token whose rejection is cached. Its authenticated requests, and other addresses, are not delayed (issue
+// 37).
 func TestRefusalsAreDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owner := access.NewToken()

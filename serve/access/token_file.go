@@ -15,15 +15,15 @@ import (
 	"github.com/larder-dev/larder/serve/access/internal/reload"
 )
 
-// TokenFile is an Authenticator by a file in the format of kube-apiserver's --token-auth-file: lines of
+// TokenFile authenticates tokens of a file in the format of kube-apiserver's --token-auth-file:
 //
 //	token,user,uid,"group1,group2"
 //
-// of which the groups may be left out. A changed file counts within a second; one that is damaged or gone leaves the
-// tokens that it had, and is logged. So a token is revoked by a file without it, an empty one if it was the last.
+// The groups are optional. A changed file takes effect within a second. If it is invalid or missing, the previous
+// tokens stay valid, and an error is logged. To revoke the last token, use an empty file.
 type TokenFile struct{ source *reload.Source[tokens] }
 
-// tokens are users by the SHA-256 of their tokens, which are not kept: how long a look-up takes tells nothing of them.
+// tokens are users by the SHA-256 of their tokens, so that the duration of a lookup reveals nothing about a token.
 type tokens map[[sha256.Size]byte]User
 
 // NewTokenFile reads the file.
@@ -40,8 +40,8 @@ func NewTokenFile(path string, log logr.Logger) (*TokenFile, error) {
 	return &TokenFile{source}, nil
 }
 
-// parseTokens reads the file as kube-apiserver does, but passes over users that are nobody. Errors name lines and no
-// contents.
+// parseTokens parses the file as kube-apiserver does, but skips anonymous users and users without a name. Errors
+// contain line numbers, but no contents.
 func parseTokens(data []byte, skip func(line int, problem string)) (tokens, error) {
 	all := tokens{}
 	reader := csv.NewReader(bytes.NewReader(data))

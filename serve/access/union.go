@@ -6,11 +6,12 @@ import (
 	"net/http"
 )
 
-// Union asks authenticators one after the other until one knows the user. If none does, their errors count.
+// Union asks authenticators in order until one knows the user. If none does, it returns their errors joined.
 //
-// It is for credentials of different kinds. What takes an Upstream's place while that cannot be reached is an option of
-// it (UpstreamOptions.Accounts): in a Union a token that the API server has revoked would be tried on what cannot know
-// that. Cheap ones go first; an Upstream goes last, so that tokens that others know are not sent to it.
+// It is for credentials of different kinds, with the cheapest authenticator first. An Upstream comes last, so that
+// tokens of other authenticators are not sent to it. Its substitute during an outage belongs in
+// UpstreamOptions.Accounts, not into the Union: there, a token that the API server has revoked would be tried on the
+// substitute.
 func Union(authenticators ...Authenticator) Authenticator { return union(authenticators) }
 
 type union []Authenticator
@@ -30,8 +31,8 @@ func (u union) Authenticate(r *http.Request) (User, bool, error) {
 	return User{}, false, errors.Join(errs...)
 }
 
-// FallbackAuthorizer asks upstream, and, only if that fails with ErrUnreachable, offline, whose decisions are marked
-// (Decision.Offline). A "no" of upstream is final.
+// FallbackAuthorizer asks upstream, and asks offline only if upstream fails with ErrUnreachable. It sets
+// Decision.Offline in decisions of offline. A denial by upstream is final.
 func FallbackAuthorizer(upstream, offline Authorizer) Authorizer {
 	return fallbackAuthorizer{upstream, offline}
 }

@@ -19,47 +19,47 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// How long answers of the API server count. kube-apiserver keeps those of its webhooks for minutes (5 min if allowed,
-// 30 s if not; 2 min for tokens), aggregated API servers for 10 s. Ours are those of the latter: what is revoked has to
-// end soon. A "no" counts for less: a user who has just been given a right tries again at once. Requests of two pods of
-// one service account are different questions, since their tokens name the pods and a webhook may decide by that.
+// Lifetimes of the API server's answers. kube-apiserver caches answers of its webhooks for minutes (5 min if allowed,
+// 30 s if denied; 2 min for tokens), aggregated API servers for 10 s. These are the latter's, so that revocations take
+// effect soon. A denial has a shorter lifetime, since a user who has just been given a right retries at once. Requests
+// of two pods of one service account are different questions: their tokens name the pods, and a webhook may use them.
 const (
 	yesLasts = RightsLast
 	noLasts  = 2 * time.Second
 )
 
-// RightsLast is how long a right counts for which an API server has been asked. Package serve asks again about running
-// watches.
+// RightsLast is how long an API server's decision that a user may do something is cached. Package serve authorizes
+// running watches again.
 const RightsLast = 10 * time.Second
 
 // UpstreamOptions are the options of NewUpstream.
 type UpstreamOptions struct {
-	// Audiences that tokens must be for. Default: those of the API server itself, for which pods' tokens are by default.
+	// Audiences are the required audiences of tokens. Default: those of the API server, the default of pods' tokens.
 	Audiences []string
-	// Accounts knows tokens without the API server, as ServiceAccounts does. Its refusal of a token that is forged or has
-	// expired is final, and it answers while the API server cannot be reached. Default: it knows none.
+	// Accounts authenticates tokens without the API server, as ServiceAccounts does. If it finds a token forged or
+	// expired, that is final. It also decides while the API server is unreachable. Default: it knows no tokens.
 	Accounts Authenticator
-	// Strangers is how many TokenReviews of unknown tokens are under way at a time. Default 16.
+	// Strangers is the maximum number of concurrent TokenReviews of unknown tokens. Default 16.
 	Strangers int
-	// StrangersPerMinute is how many unknown tokens of one address may be refused in a minute; 429 beyond. Default 120.
+	// StrangersPerMinute is the maximum number of rejected unknown tokens per address and minute; 429 beyond. Default
+	// 120.
 	StrangersPerMinute int
 	// Timeout of each review. Default 5 s.
 	Timeout time.Duration
-	// Logger is told when the API server cannot be reached, and when it can again. Default: klog.Background().
+	// Logger receives the beginning and the end of each outage of the API server. Default: klog.Background().
 	Logger *logr.Logger
 }
 
-// Upstream delegates to an API server: as an Authenticator by TokenReviews of bearer tokens, as an Authorizer by
-// SubjectAccessReviews. The answers count for 10 s, or 2 s if they are a "no"; 8,192 of each kind are kept at most, and
-// no tokens.
+// Upstream delegates to an API server. It authenticates bearer tokens with TokenReviews, and authorizes with
+// SubjectAccessReviews. Answers are cached for 10 s, denials for 2 s, up to 8,192 of each kind. Tokens are not stored.
 //
 // A token is unknown unless UpstreamOptions.Accounts has verified it, or the API server has accepted it within the last
-// hour. Reviews of unknown tokens are few at a time, and few a minute per address, so that random tokens keep nobody
-// out and reach the API server rarely. An address is as in access.Limits.
+// hour. The reviews of unknown tokens are limited in number at a time, and per address and minute. Random tokens
+// therefore cannot lock out other clients, and rarely reach the API server. An address is as in access.Limits.
 //
-// Errors wrap ErrUnreachable if there is no answer: no connection, a time-out, or a gateway's 502, 503 or 504. For
-// two seconds after one nobody waits for the API server. Other errors say that it answers and cannot tell: most often
-// that it refuses reviews, since Larder's own user needs the ClusterRole system:auth-delegator.
+// Errors wrap ErrUnreachable if there is no answer: no connection, a timeout, or a gateway's 502, 503 or 504. For two
+// seconds after that, reviews fail at once. After other errors the API server is reachable, but does not decide. Most
+// often it rejects reviews, because Larder's own user lacks the ClusterRole system:auth-delegator.
 type Upstream struct {
 	audiences      []string
 	timeout        time.Duration
@@ -67,18 +67,17 @@ type Upstream struct {
 	authentication rest.Interface
 	authorization  rest.Interface
 	accounts       Authenticator
-	users          *reviewCache[userReview] // of known tokens
+	users          *reviewCache[userReview] // reviews of known tokens
 	strangers      *strangers
 	decisions      *reviewCache[Decision]
 	slots          chan struct{}
 	outage         outage
 }
 
-// NewUpstream returns the Upstream of the API server that config leads to, without its limits of requests a second. It
-// sends nothing yet.
+// NewUpstream returns the Upstream of config's API server. It ignores config's QPS limit, and sends nothing yet.
 func NewUpstream(config *rest.Config, o UpstreamOptions) (*Upstream, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.RateLimiter = -1, nil // maxReviews is the limit; one of time would look like an outage
+	config.QPS, config.RateLimiter = -1, nil // maxReviews limits reviews; a rate limit would look like an outage
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -113,14 +112,14 @@ func loggerOr(log *logr.Logger) logr.Logger {
 	return *log
 }
 
-// userReview is what the API server says of a token.
+// userReview is the API server's answer about a token.
 type userReview struct {
 	user User
 	ok   bool
-	why  string // not, if the API server says why
+	why  string // why the token is rejected; may be empty
 }
 
-// Authenticate implements Authenticator. Cached answers come first.
+// Authenticate implements Authenticator. It uses cached answers first.
 func (u *Upstream) Authenticate(r *http.Request) (User, bool, error) {
 	token, err := bearer(r)
 	if token == "" || err != nil {
@@ -151,7 +150,7 @@ func (u *Upstream) Authenticate(r *http.Request) (User, bool, error) {
 	return answer.result()
 }
 
-// cached returns the answer of a review of the last seconds.
+// cached returns the cached answer about a token.
 func (u *Upstream) cached(k cacheKey) (userReview, bool) {
 	if answer, ok := u.users.kept(k); ok {
 		return answer, true
@@ -159,7 +158,7 @@ func (u *Upstream) cached(k cacheKey) (userReview, bool) {
 	return u.strangers.answers.kept(k)
 }
 
-// reviewUnknown reviews a token that may be random. Requests with one token at the same time count as one.
+// reviewUnknown reviews a token that may be random. Concurrent requests with one token count once.
 func (u *Upstream) reviewUnknown(r *http.Request, k cacheKey, token string) (userReview, error) {
 	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {
 		takeBack, ok := u.strangers.begin(clientOf(r))
@@ -175,7 +174,7 @@ func (u *Upstream) reviewUnknown(r *http.Request, k cacheKey, token string) (use
 	})
 }
 
-// reviewToken asks the API server about a token, when there is a slot, and keeps its yes.
+// reviewToken waits for a slot and asks the API server about a token. It caches an acceptance.
 func (u *Upstream) reviewToken(
 	ctx context.Context, slots chan struct{}, k cacheKey, token string,
 ) (userReview, time.Duration, error) {
@@ -192,7 +191,7 @@ func (u *Upstream) reviewToken(
 	return answer, lasts, err
 }
 
-// result is what Authenticate returns for an answer.
+// result returns the results of Authenticate for an answer.
 func (a userReview) result() (User, bool, error) {
 	if a.why != "" {
 		return User{}, false, fmt.Errorf("the API server refuses the token: %s", a.why)
@@ -200,12 +199,12 @@ func (a userReview) result() (User, bool, error) {
 	return a.user, a.ok, nil
 }
 
-// readTokenReview returns what an answer says and how long it counts.
+// readTokenReview returns an answer and its lifetime.
 func readTokenReview(
 	status authenticationv1.TokenReviewStatus, token string, audiences []string,
 ) (userReview, time.Duration, error) {
 	if !status.Authenticated {
-		if strings.Contains(status.Error, token) { // no API server says that, but a webhook may
+		if strings.Contains(status.Error, token) { // API servers do not echo the token, but a webhook may
 			status.Error = ""
 		}
 		return userReview{why: status.Error}, noLasts, nil
@@ -213,7 +212,7 @@ func readTokenReview(
 	meant := len(audiences) == 0 || slices.ContainsFunc(status.Audiences, func(a string) bool {
 		return slices.Contains(audiences, a)
 	})
-	if !meant { // a server that knows no audiences answers without them
+	if !meant { // a server without support for audiences returns none
 		return userReview{why: "it is for another audience"}, noLasts, nil
 	}
 	user, ok := authenticated(status.User)

@@ -26,7 +26,7 @@ import (
 
 const janesToken = "token-of-jane-0123456789"
 
-// jane is whom the reviewer knows by janesToken.
+// jane is the user of janesToken.
 var jane = access.User{
 	Username: "jane", UID: "uid-1", Groups: []string{"ops", "system:authenticated"},
 	Extra: map[string]authenticationv1.ExtraValue{"scopes": {"a", "b"}},
@@ -54,7 +54,7 @@ func TestTokenReview(t *testing.T) {
 		t.Error(err)
 	}
 	v.complaint = "no such token: TOKEN"
-	unknown(t, u, withToken("spelled-out")) // rather than an error with a token in it
+	unknown(t, u, withToken("spelled-out")) // instead of an error that contains the token
 }
 
 func TestTokenReviewAudiences(t *testing.T) {
@@ -74,7 +74,7 @@ func TestTokenReviewAudiences(t *testing.T) {
 	}
 }
 
-// Answers count for 10 s, a "no" for 2 s.
+// TestTokenReviewsAreCached checks that answers are cached for 10 s, and denials for 2 s.
 func TestTokenReviewsAreCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
@@ -163,7 +163,7 @@ func TestSubjectAccessReview(t *testing.T) {
 	}
 }
 
-// Every part of a question is part of the key of its answer.
+// TestDecisionsAreOfOneQuestion checks that every attribute is part of the cache key of a decision.
 func TestDecisionsAreOfOneQuestion(t *testing.T) {
 	v := newReviewer()
 	v.allows = func(s authorizationv1.SubjectAccessReviewSpec) bool {
@@ -222,7 +222,7 @@ func TestDecisionsAreCached(t *testing.T) {
 		a := read(jane, "list", "pods", "")
 		for _, step := range []struct {
 			after   time.Duration
-			yes     bool // what upstream would say
+			yes     bool // the API server's decision
 			allowed bool
 			asked   int
 		}{
@@ -244,7 +244,7 @@ func TestDecisionsAreCached(t *testing.T) {
 	})
 }
 
-// status returns the Status of an error, which is the client's.
+// status returns the code of an error's Status.
 func status(t testing.TB, err error) int32 {
 	t.Helper()
 	var s apierrors.APIStatus
@@ -320,7 +320,8 @@ func TestReviewsTimeOut(t *testing.T) {
 	})
 }
 
-// A connection that was lost while the API server restarted is no outage.
+// TestLostConnectionIsTriedAgain checks that a connection that was lost in a restart of the API server causes no
+// outage.
 func TestLostConnectionIsTriedAgain(t *testing.T) {
 	v := newReviewer()
 	v.tokens[janesToken] = jane
@@ -339,7 +340,8 @@ func TestLostConnectionIsTriedAgain(t *testing.T) {
 	known(t, u, withToken(janesToken), "jane")
 }
 
-// While the API server is away one request in two seconds waits for it, and the others do not.
+// TestOutage checks that during an outage one request in two seconds waits for the API server, and the others fail at
+// once.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
@@ -347,7 +349,7 @@ func TestOutage(t *testing.T) {
 		var l logs
 		log := l.logger()
 		u := upstream(t, v, access.UpstreamOptions{Logger: &log})
-		v.wait = make(chan struct{}) // packets are dropped
+		v.wait = make(chan struct{}) // the network drops packets
 		if err := refusal(t, u, withToken(janesToken)); !errors.Is(err, access.ErrUnreachable) {
 			t.Fatal(err)
 		}
@@ -394,7 +396,7 @@ func TestEqualReviewsAreOne(t *testing.T) {
 		}
 		all.Go(func() {
 			_, ok, err := u.Authenticate(withToken(janesToken).WithContext(gone))
-			// It may have been the first one, which waits for the others' sake.
+			// This may have been the first caller, whose call continues for the other callers.
 			if ok == (err != nil) || err != nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, %v", ok, err)
 			}
@@ -410,7 +412,8 @@ func TestEqualReviewsAreOne(t *testing.T) {
 	})
 }
 
-// A client that goes away does not take the answer from those who wait for the same one.
+// TestFirstOfEqualReviewsGoes checks that a client that disconnects does not cancel the call that other clients wait
+// for.
 func TestFirstOfEqualReviewsGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()

@@ -2,12 +2,12 @@ package page
 
 import "time"
 
-// What became of an object.
+// Kinds of changes.
 const (
 	Added   = "added"
 	Removed = "removed"
 	Changed = "changed"
-	// Replaced: the object was deleted, and another one was created under its name.
+	// Replaced means that the object was deleted, and another one created under its name.
 	Replaced = "replaced"
 )
 
@@ -15,73 +15,73 @@ const (
 type ChangesQuery struct {
 	// Since is the time of the earliest change.
 	Since time.Time
-	// Limit is the largest number of changes to return: the newest ones.
+	// Limit is the maximum number of changes; the newest are returned.
 	Limit int
-	// Kind is a resource with its group, such as deployments.apps or pods. Namespace is the name of a namespace. Name is a
-	// part of the names of objects. An empty field selects everything.
+	// Kind is a resource with its group, such as deployments.apps or pods. Namespace is the name of a namespace. Name
+	// is a substring of object names. An empty field selects everything.
 	Kind, Namespace, Name string
 }
 
-// Record lists the changes since a time.
+// Record is a list of changes since a time.
 type Record struct {
 	Changes []Change `json:"changes"`
-	// Counts has the number of selected objects that have changed, by kind (see ChangesQuery.Kind), up to the query's
-	// limit for each collection. It includes the changes beyond that limit over all collections.
+	// Counts has the number of selected objects that have changed, by kind (see ChangesQuery.Kind). For each collection
+	// it counts up to the query's limit, so it includes objects whose changes exceed the limit of Changes.
 	Counts map[string]int `json:"counts,omitempty"`
-	// Since is that time, or a later one before which changes may be missing.
+	// Since is the query's time, or a later time before which changes may be missing.
 	Since time.Time `json:"since"`
 }
 
-// Change is what became of one object.
+// Change is the change of one object.
 type Change struct {
-	// Time is when it was, to a minute; zero if that is not known, as between two snapshots.
+	// Time is accurate to a minute. It is zero if unknown, as between two snapshots.
 	Time time.Time `json:"time,omitzero"`
 	// Kind is Added, Changed, Removed or Replaced.
 	Kind string `json:"kind"`
-	// Group and Version are those of the resource, whose name is in the plural, as in a URL of the API.
+	// Group, Version and Resource are those in the API's URL; Resource is a plural.
 	Group     string `json:"group,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Fields are those that differ; none if they are not known, or if the object came or went.
+	// Fields are the changed fields; empty if they are unknown, or if the object was added or removed.
 	Fields []Field `json:"fields,omitempty"`
-	// Note says why there are no fields, or no more of them; empty if there is nothing to say.
+	// Note explains why fields are missing; empty if none are.
 	Note string `json:"note,omitempty"`
 }
 
-// Field is what differs at one place of an object.
+// Field is a difference in one field of an object.
 type Field struct {
-	// Path is where, as in spec.template.spec.containers[name=web]; empty is the object itself.
+	// Path is the field's path, such as spec.template.spec.containers[name=web]; empty for the whole object.
 	Path string `json:"path"`
-	// Old and New are lines of YAML; one of them is empty for what was added or removed.
+	// Old and New are YAML; Old is empty for an added field, New for a removed one.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
 }
 
-// Comparison is what differs between two files.
+// Comparison is the difference between two files.
 type Comparison struct {
-	// A is the older side, and B what is served.
+	// A is the older file, and B the served file.
 	A Side `json:"a"`
 	B Side `json:"b"`
-	// Added and the others count objects; Same are those without a difference.
+	// Added, Removed, Changed, Replaced and Same are numbers of objects; Same counts the equal ones.
 	Added    int `json:"added"`
 	Removed  int `json:"removed"`
 	Changed  int `json:"changed"`
 	Replaced int `json:"replaced"`
 	Same     int `json:"same"`
-	// Changes are the differences by resource, then by key; Left says how many more there are.
+	// Changes are sorted by resource and key. Left is the number of further changes.
 	Changes []Change `json:"changes"`
 	Left    int      `json:"left,omitempty"`
-	// Notes say what was not compared, and why.
+	// Notes say which parts were not compared, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Side is one of the files that are compared.
+// Side is one of the two compared files.
 type Side struct {
 	File    string    `json:"file"`
 	TakenAt time.Time `json:"takenAt,omitzero"`
 }
 
-// Ref names an object.
+// Ref identifies an object.
 type Ref struct{ Group, Version, Resource, Namespace, Name string }

@@ -14,32 +14,33 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Paths below which New answers, and the most changes that it is asked for at a time.
+// Path is the path prefix of New's handler. maxChanges is the maximum number of changes in a response.
 const (
 	Path       = "/larder/"
 	maxChanges = 1000
 )
 
-// writeAtOnce is the size of the parts of an answer.
+// writeAtOnce is the size of each write of a response in bytes.
 const writeAtOnce = 64 << 10
 
-// ErrNotFound is the error of Sides for an object that neither side has, or whose content is not shown.
+// ErrNotFound is the error of Sides for an object that neither file has, or whose content is hidden.
 var ErrNotFound = errors.New("there is no such object to show")
 
-// Options are the options of New. The zero value answers nothing, and the page then has the served objects alone.
+// Options are the options of New. With the zero value all requests return 404, and the page shows only the served
+// objects.
 type Options struct {
-	// Status returns the state of what is served. An error of the Kubernetes API is answered with its code.
+	// Status returns the state of the served data. For an error of the Kubernetes API the response has its code.
 	Status func(context.Context) (Status, error)
-	// Changes returns the selected changes, the newest first. Calls are made one at a time.
+	// Changes returns the selected changes, the newest first. Calls are not concurrent.
 	Changes func(context.Context, ChangesQuery) (Record, error)
-	// Compare returns how what is served differs from an older file, and Sides one object of both as YAML; empty where it
-	// is not there. Both or neither are set. One of them is asked at a time.
+	// Compare returns the difference between the served data and an older file. Sides returns one object of both files
+	// as YAML, each empty if the file lacks the object. Set both or neither. Calls of the two are not concurrent.
 	Compare func(context.Context) (Comparison, error)
 	Sides   func(context.Context, Ref) (a, b string, err error)
 }
 
-// New returns the handler of GET and HEAD below /larder/, which is for serve.Options.Page: that has the rights of users
-// checked.
+// New returns the handler of GET and HEAD below /larder/, for serve.Options.Page. Package serve checks the rights of
+// users.
 func New(o Options) http.Handler {
 	d := &data{options: o, recalling: make(chan struct{}, 1), comparing: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
@@ -61,11 +62,11 @@ func New(o Options) http.Handler {
 
 type data struct {
 	options   Options
-	recalling chan struct{} // holds a token while Changes runs: it may read many
-	comparing chan struct{} // holds a token while Compare or Sides runs: each may read two whole files
+	recalling chan struct{} // holds a token while Changes runs, which may read many changes
+	comparing chan struct{} // holds a token while Compare or Sides runs, which may read two whole files
 }
 
-// overview is Status, and which of the other parts there are.
+// overview is the response to /larder/status: the Status, and which of the optional endpoints exist.
 type overview struct {
 	Status
 	Changes bool `json:"changes"`
@@ -136,7 +137,7 @@ func (d *data) sides(r *http.Request) (any, error) {
 	return map[string]string{"a": a, "b": b}, err
 }
 
-// begin puts a token into a channel that has room for one.
+// begin puts a token into a channel of capacity one. It fails if ctx ends first.
 func begin(ctx context.Context, one chan struct{}) error {
 	select {
 	case one <- struct{}{}:
@@ -146,7 +147,7 @@ func begin(ctx context.Context, one chan struct{}) error {
 	}
 }
 
-// httpError is an error with a status of HTTP.
+// httpError is an error with an HTTP status code.
 type httpError struct {
 	code    int
 	message string
@@ -154,8 +155,8 @@ type httpError struct {
 
 func (e *httpError) Error() string { return e.message }
 
-// answer returns a handler that answers with what f returns, as JSON. An error has the fields of a Kubernetes Status
-// that clients show.
+// answer returns a handler that responds with the result of f as JSON. For an error it responds with the fields of a
+// Kubernetes Status that clients show.
 func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
@@ -178,9 +179,9 @@ func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 			v = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": err.Error()}
 		}
 		text, err := json.Marshal(v)
-		for err == nil && len(text) > 0 { // a client has time for each part
+		for err == nil && len(text) > 0 { // each part extends the client's deadline
 			n := min(len(text), writeAtOnce)
-			_, err = w.Write(text[:n]) // it fails if who has asked has gone
+			_, err = w.Write(text[:n]) // fails if the client has disconnected
 			text = text[n:]
 		}
 	}

@@ -14,11 +14,11 @@ import (
 //go:embed static
 var static embed.FS
 
-// policy lets the page run and show nothing but its own files.
+// policy restricts the page to its own files and server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// secure sets the headers of every answer.
+// secure sets the security headers of every response.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -26,10 +26,10 @@ func secure(h http.Header) {
 	h.Set("X-Frame-Options", "DENY")
 }
 
-// fileTime bounds what a client takes to read a file.
+// fileTime is the write deadline of a file.
 const fileTime = 30 * time.Second
 
-// file is one of the page's files.
+// file is one of the page's static files.
 type file struct {
 	data      []byte
 	mime, tag string
@@ -40,13 +40,13 @@ var mimes = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// Files returns a handler that answers GET and HEAD of / and of the files below /page/ to everybody, and hands on all
-// other requests to next. The files have no data.
+// Files returns a handler that serves GET and HEAD of / and of the files below /page/ without authentication, and
+// passes all other requests to next. The files contain no data.
 func Files(next http.Handler) http.Handler {
 	files := map[string]file{}
-	names, _ := fs.Glob(static, "static/*") // the pattern is right
+	names, _ := fs.Glob(static, "static/*") // the pattern is valid
 	for _, name := range names {
-		data, _ := static.ReadFile(name) // it is in the program
+		data, _ := static.ReadFile(name) // embedded
 		sum := sha256.Sum256(data)
 		at := "/page/" + path.Base(name)
 		if path.Base(name) == "index.html" {
@@ -60,7 +60,7 @@ func Files(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// Not supported by recorders of tests. What comes next on the connection sets its own.
+		// Test recorders do not support deadlines. The next request of the connection sets its own.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fileTime))
 		secure(w.Header())
 		w.Header().Set("Content-Type", f.mime)

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/serve/page"
 )
 
-// elsewhere is who answers what the page does not.
+// elsewhere is the handler that serves requests that are not for the page.
 var elsewhere = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTeapot)
 })
@@ -44,7 +44,7 @@ func body(t *testing.T, r *http.Response) string {
 	return string(data)
 }
 
-// checkSecure looks at the headers that keep what is shown from running or leaving.
+// checkSecure checks the security headers.
 func checkSecure(t *testing.T, what string, h http.Header) {
 	t.Helper()
 	for name, want := range map[string]string{
@@ -66,7 +66,8 @@ func checkSecure(t *testing.T, what string, h http.Header) {
 	}
 }
 
-// TestFiles: the page's files are there for everybody who reads, with their types; all else is somebody else's.
+// TestFiles checks that the page's static files are served with their content types, and that other requests reach
+// next.
 func TestFiles(t *testing.T) {
 	h := page.Files(elsewhere)
 	names, err := filepath.Glob("static/*")
@@ -108,7 +109,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesNeedNothing: nothing in the files leads elsewhere, takes text for HTML, or is run without being a file.
+// TestFilesNeedNothing checks that the files contain no external links, no HTML from strings, no inline scripts and
+// styles, and no cookies.
 func TestFilesNeedNothing(t *testing.T) {
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|` +
 		`\bon[a-z]+="|style="|document\.cookie|localStorage|https?://`)
@@ -138,7 +140,7 @@ func TestFilesNeedNothing(t *testing.T) {
 	}
 }
 
-// TestData: what the functions return is JSON; what there is not is 404.
+// TestData checks that results are sent as JSON, and that missing endpoints return 404.
 func TestData(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var query page.ChangesQuery
@@ -207,7 +209,8 @@ func TestData(t *testing.T) {
 	}
 }
 
-// TestComparesOneAtATime: each may read two files, and a client that has gone waits no longer.
+// TestComparesOneAtATime checks that comparisons do not run concurrently, and that a waiting request ends when its
+// client disconnects.
 func TestComparesOneAtATime(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := page.New(page.Options{

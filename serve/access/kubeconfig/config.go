@@ -16,23 +16,23 @@ import (
 	"github.com/larder-dev/larder/serve/access/internal/private"
 )
 
-// Config is what is in the file.
+// Config is the content of a kubeconfig file.
 type Config struct {
-	// Name is that of the context, the cluster and the user.
+	// Name is the name of the context, the cluster and the user.
 	Name string
-	// Server is the URL. It begins with https: clients send no token otherwise.
+	// Server is the URL. It must begin with https, since clients send no token otherwise.
 	Server string
-	// CA is the PEM of the certificates to trust. Default: those that the client's system trusts.
+	// CA is the PEM of the certificates to trust. Default: the certificates of the client's system.
 	CA []byte
 	// Token is the bearer token.
 	Token string
-	// Namespace of commands that name none. Default: "default", as clients have it.
+	// Namespace is the default namespace of commands. Default: "default".
 	Namespace string
 }
 
-// Write makes the file with the mode 0600, or replaces it, so that a reader sees the old one or the new one. Of a
-// symbolic link what it leads to is replaced. A file that has more than Write has written earlier under the same name
-// is left alone, and an error: it may be the only copy of somebody's credentials.
+// Write creates or replaces the file atomically, with the mode 0600. It follows symbolic links. It fails if the file
+// has entries other than those that Write has written under the same name: these may be the only copy of a user's
+// credentials.
 func (c Config) Write(path string) error {
 	data, err := c.encode()
 	if err != nil {
@@ -48,7 +48,7 @@ func (c Config) Write(path string) error {
 	return nil
 }
 
-// Check returns why Write would leave the file alone, or could not make it.
+// Check returns the error with which Write would refuse or fail to write the file.
 func Check(path, name string) error {
 	if _, err := target(path, name); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
@@ -56,7 +56,7 @@ func Check(path, name string) error {
 	return nil
 }
 
-// target returns the file that is written for a path.
+// target resolves path to the file to be written, and checks that Write may replace it.
 func target(path, name string) (string, error) {
 	real, err := realpath.Of(path)
 	if err != nil {
@@ -86,8 +86,8 @@ func (c Config) encode() ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// Token returns the token of a file that Write has written under the same name, so that clients go on with it after a
-// restart. The error wraps fs.ErrNotExist if there is no file, and tells if others than its owner could read it.
+// Token returns the token of a file that Write has written under the same name, so that clients can keep using it after
+// a restart. The error wraps fs.ErrNotExist if there is no file. It also fails if other users could read the file.
 func Token(path, name string) (string, error) {
 	if err := private.Check(path); err != nil {
 		return "", fmt.Errorf("kubeconfig: %w", err)
@@ -103,14 +103,14 @@ func Token(path, name string) (string, error) {
 	return user.Token, nil
 }
 
-// read reads a file, and fails if it has anything of another name.
+// read reads a file. It fails if the file has entries of another name.
 func read(path, name string) (*api.Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	config, err := clientcmd.Load(data)
-	if err != nil { // its text may have some of the contents
+	if err != nil { // err may contain parts of the file
 		return nil, fmt.Errorf("%s is there and is no kubeconfig; remove it or give another path", path)
 	}
 	others := map[string]bool{}

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Directory is a temporary directory for a command that is to see one server alone: its kubeconfig, and its cache of
-// discovery, which is another cluster's otherwise.
+// Directory is a temporary directory for a command that must see only one server. It has a kubeconfig, and the cache of
+// discovery, which would otherwise be another cluster's.
 type Directory struct{ path string }
 
-// NewDirectory makes the directory, with the mode 0700, below the system's for temporary files, and the kubeconfig in
-// it. Call Remove at the end.
+// NewDirectory creates the directory, with the mode 0700, in the system's directory for temporary files, and the
+// kubeconfig in it. Call Remove at the end.
 func NewDirectory(c Config) (*Directory, error) {
 	path, err := os.MkdirTemp("", "larder-serve-")
 	if err != nil {
@@ -27,11 +27,11 @@ func NewDirectory(c Config) (*Directory, error) {
 	return d, nil
 }
 
-// Kubeconfig is the path of the kubeconfig.
+// Kubeconfig returns the path of the kubeconfig.
 func (d *Directory) Kubeconfig() string { return filepath.Join(d.path, "kubeconfig") }
 
-// Environ returns an environment, as os.Environ has it, with KUBECONFIG and KUBECACHEDIR of the directory, and without
-// what makes in-cluster clients pass a kubeconfig by.
+// Environ returns a copy of an environment, in the format of os.Environ, with KUBECONFIG and KUBECACHEDIR of the
+// directory. It omits the variables that make clients use the in-cluster configuration.
 func (d *Directory) Environ(environ []string) []string {
 	replaced := []string{"KUBECONFIG=", "KUBECACHEDIR=", "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT="}
 	kept := slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
@@ -40,7 +40,7 @@ func (d *Directory) Environ(environ []string) []string {
 	return append(kept, "KUBECONFIG="+d.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(d.path, "cache"))
 }
 
-// Remove removes the directory with all that is in it.
+// Remove removes the directory and its contents.
 func (d *Directory) Remove() error {
 	if err := os.RemoveAll(d.path); err != nil {
 		return fmt.Errorf("the directory of a kubeconfig stays behind, with its token: %w", err)

@@ -1,3 +1,3 @@
-// Package kubeconfig writes the file by which clients find package serve's port and get in: [Config.Write]. For a
-// command that is run with one, and for no longer, use [NewDirectory].
+// Package kubeconfig writes a kubeconfig for the port of package serve: [Config.Write]. For a command that needs one
+// only while it runs, use [NewDirectory].
 package kubeconfig

@@ -28,7 +28,7 @@ func config(t testing.TB) kubeconfig.Config {
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	c := config(t)
-	for range 2 { // a new file, and over its own
+	for range 2 { // a new file, then its own file
 		if err := c.Write(path); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteLeavesTheSame checks that a file which has the text already is not written: a full disk would not take it.
+// TestWriteLeavesTheSame checks that Write leaves a file with the same content alone, since the disk may be full.
 func TestWriteLeavesTheSame(t *testing.T) {
 	path, c := filepath.Join(t.TempDir(), "kubeconfig"), config(t)
 	if err := c.Write(path); err != nil {
@@ -110,7 +110,7 @@ func TestWriteIsRefused(t *testing.T) {
 	}
 }
 
-// Somebody's own kubeconfig is not written over.
+// TestWriteSparesOthers checks that Write does not overwrite a user's own kubeconfig.
 func TestWriteSparesOthers(t *testing.T) {
 	for what, text := range map[string]string{
 		"another context": "apiVersion: v1\nkind: Config\ncontexts: [{name: prod, context: {cluster: prod, user: me}}]\n",
@@ -161,7 +161,7 @@ func TestWriteThroughALink(t *testing.T) {
 	}
 }
 
-// Who reads while it is written sees one whole file.
+// TestWriteIsAtomic checks that concurrent readers always see a complete file.
 func TestWriteIsAtomic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	c := config(t)
@@ -214,7 +214,7 @@ func TestTokenOfAnOpenFile(t *testing.T) {
 func TestDirectory(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	t.Setenv("TMP", tmp) // Windows
+	t.Setenv("TMP", tmp) // for Windows
 	d, err := kubeconfig.NewDirectory(config(t))
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/serve/access/kubeconfig"
 )
 
-// TestKubeconfigOfAnotherUser checks that a kubeconfig that another user has placed in a directory of everybody is
-// neither read nor replaced, and is named (issue 37).
+// TestKubeconfigOfAnotherUser checks that a kubeconfig that another user has placed in a world-writable directory is
+// neither read nor replaced, and that the error names it (issue 37).
 func TestKubeconfigOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

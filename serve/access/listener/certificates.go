@@ -13,18 +13,19 @@ import (
 	"github.com/larder-dev/larder/serve/access/internal/reload"
 )
 
-// Certificates are what the listener shows, renewed or read anew while it runs. They may be used concurrently.
+// Certificates provides the listener's certificate, which is renewed or reloaded while it runs. It is safe for
+// concurrent use.
 type Certificates struct {
 	ca  []byte
 	get func() (*tls.Certificate, error)
 }
 
-// CA returns the PEM of the certificate that clients are to trust. It is nil for certificates of an operator that an
-// authority has signed, which clients know by other means.
+// CA returns the certificate, as PEM, that clients must trust. It is nil for an operator's certificate that is not
+// self-signed: clients must get its authority's certificate from the operator.
 func (c *Certificates) CA() []byte { return bytes.Clone(c.ca) }
 
-// Config returns the configuration of a listener. clientCAs returns the authorities of client certificates as they are
-// now; nil if there are none.
+// Config returns the TLS configuration of a listener. clientCAs returns the current authorities of client certificates;
+// nil if client certificates are not used.
 func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -40,18 +41,18 @@ func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 	base := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := base.Clone()
-		now.ClientCAs = clientCAs() // tells clients with several certificates which one to show
+		now.ClientCAs = clientCAs() // the server sends their names, by which clients choose a certificate
 		return now, nil
 	}
 	return config
 }
 
-// Multiplex is a protocol for the TLS configuration of a client with many watches, beside "h2" and "http/1.1": it asks
-// a Server for HTTP/2, so that they share a connection. Other servers ignore it.
+// Multiplex is an ALPN protocol for clients with many watches, to be offered besides "h2" and "http/1.1". It asks a
+// Server for HTTP/2, so that all watches share one connection. Other servers ignore it.
 const Multiplex = "larder-multiplex"
 
-// withMultiplex returns the configuration of a server that speaks HTTP/2 with clients that ask for it by Multiplex,
-// while allowed returns true, and else HTTP/1.1.
+// withMultiplex returns a configuration with HTTP/2 for clients that offer Multiplex while allowed returns true, and
+// with HTTP/1.1 otherwise.
 func withMultiplex(config *tls.Config, allowed func() bool) *tls.Config {
 	choose := config.Clone()
 	choose.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -71,7 +72,7 @@ func withMultiplex(config *tls.Config, allowed func() bool) *tls.Config {
 	return choose
 }
 
-// Load returns an operator's own certificate, with its chain, and its key.
+// Load loads an operator's certificate, with its chain, and its key.
 func Load(certFile, keyFile string, log logr.Logger) (*Certificates, error) {
 	parse := func(contents [][]byte) (*tls.Certificate, error) {
 		pair, err := tls.X509KeyPair(contents[0], contents[1])
@@ -83,7 +84,7 @@ func Load(certFile, keyFile string, log logr.Logger) (*Certificates, error) {
 	}
 	c := &Certificates{get: func() (*tls.Certificate, error) { return source.Get(), nil }}
 	if own := source.Get().Leaf; own.CheckSignature(own.SignatureAlgorithm, own.RawTBSCertificate, own.Signature) == nil {
-		c.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw}) // it is its own authority
+		c.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw}) // self-signed
 	}
 	return c, nil
 }

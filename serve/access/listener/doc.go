@@ -1,4 +1,4 @@
-// Package listener has the TLS of the port that clients of package serve connect to, and bounds its connections.
+// Package listener serves TLS to the clients of package serve, and limits their connections.
 //
 //	certificates, err := listener.Generate(listener.Options{Dir: dir, Hosts: []string{"10.0.0.7"}})
 //	// or, with an operator's own: listener.Load(certFile, keyFile, log)
@@ -8,29 +8,29 @@
 //
 // # Files of Generate
 //
-// In its directory (0700) are three files (0600):
+// Its directory has the mode 0700 and three files with the mode 0600:
 //
 //	ca.pem       the authority: key and certificate. It stays for ten years, since clients keep copies of ca.crt
 //	ca.crt       its certificate alone, for a kubeconfig, or for /var/run/secrets/kubernetes.io/serviceaccount/ca.crt
 //	serving.pem  the serving certificate and its key, for a week
 //
-// The serving certificate is made anew once a third of its time is left, also while the process runs, and if it lacks a
-// host. Whoever has ca.pem can pass for the server towards those clients; nobody else's trust is touched.
+// The serving certificate is renewed when a third of its lifetime is left, also while the process runs, and if it lacks
+// a host. Anyone who has ca.pem can impersonate the server to its clients; other clients do not trust this authority.
 //
 // # Files of Load
 //
-// Certificate and key are read anew when they change. A pair that is damaged or does not match leaves the one before,
-// and is logged.
+// Certificate and key are reloaded when they change. If the new pair is invalid or does not match, the old pair stays
+// in use, and an error is logged.
 //
 // # TLS
 //
-// The minimum is TLS 1.2, with Go's choice of cipher suites. The protocol is HTTP/1.1, so each watch has a connection
-// of its own: over HTTP/2 an event costs twice the processor time. Clients with many watches can ask for HTTP/2
-// ([Multiplex]), which they get while few strangers are connected. A client certificate is asked for if there is an
-// authority for them, and verified by access.ClientCA at each request: a wrong one does not end the handshake, so that
-// its owner gets a Status instead.
+// The minimum is TLS 1.2, with Go's choice of cipher suites. The protocol is HTTP/1.1, so each watch has its own
+// connection: over HTTP/2 an event costs twice the CPU time. A client with many watches can ask for HTTP/2
+// ([Multiplex]), and gets it while few unauthenticated connections are open. The server requests a client certificate
+// if there is an authority for them, and access.ClientCA verifies it for each request. An invalid certificate does not
+// fail the handshake, so that the client gets a Status.
 //
 // # Ownership
 //
-// Nothing runs in the background. Files are looked at during handshakes.
+// No goroutines run in the background. Files are checked during handshakes.
 package listener

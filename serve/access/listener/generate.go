@@ -28,14 +28,14 @@ import (
 
 const (
 	authorityLasts = 10 * 365 * 24 * time.Hour
-	// authorityLeft is how long an authority must last at a start; else there is a new one.
+	// authorityLeft is the minimum remaining lifetime of an authority at the start; otherwise it is replaced.
 	authorityLeft = 30 * 24 * time.Hour
 	servingLasts  = 7 * 24 * time.Hour
 	servingLeft   = servingLasts / 3
 )
 
-// earliest is when certificates begin, and notBefore the least that the clock is taken for when they end: a device
-// without a battery for its clock starts in 1970, and learns the time later.
+// earliest is the NotBefore of all certificates. notBefore is the minimum clock for computing NotAfter. A device
+// without a battery for its clock starts in 1970 and sets the clock later.
 var (
 	earliest  = time.Unix(0, 0)
 	notBefore = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -43,18 +43,18 @@ var (
 
 // Options are the options of Generate.
 type Options struct {
-	// Dir is where the files are. It is made if it is not there.
+	// Dir is the directory of the files. It is created if missing.
 	Dir string
-	// Hosts are names and IP addresses that clients connect to, the host of the listen address among them. Those of
-	// loopback need not be named. An unspecified address, such as 0.0.0.0, is passed over.
+	// Hosts are the names and IP addresses that clients connect to, with the host of the listen address. Names and
+	// addresses of loopback are always included. Unspecified addresses, such as 0.0.0.0, are ignored.
 	Hosts []string
-	// Logger is told of new certificates. Default: klog.Background().
+	// Logger receives new certificates. Default: klog.Background().
 	Logger *logr.Logger
 }
 
-// Generate returns certificates of an authority of its own; the package's documentation has its files. It fails if
-// others than the owner may use them, and if the authority's file is damaged: a new one would lock out the clients that
-// trust the old one.
+// Generate returns certificates of its own authority; the package documentation describes the files. It fails if other
+// users may access the files. It also fails if the authority's file is damaged: a new authority would lock out the
+// clients that trust the old one.
 func Generate(o Options) (*Certificates, error) {
 	g := &generator{dir: o.Dir, hosts: []string{"localhost", "127.0.0.1", "::1"}, log: klog.Background()}
 	if o.Logger != nil {
@@ -82,7 +82,7 @@ func Generate(o Options) (*Certificates, error) {
 	return &Certificates{ca: certificatePEM(g.authority.Leaf), get: g.get}, nil
 }
 
-// generator makes serving certificates.
+// generator creates serving certificates.
 type generator struct {
 	dir       string
 	hosts     []string
@@ -90,19 +90,19 @@ type generator struct {
 	authority *tls.Certificate
 
 	mu      sync.Mutex
-	serving *tls.Certificate // nil if there is none that fits
+	serving *tls.Certificate // nil if there is no suitable one; guarded by mu
 }
 
 func (g *generator) path(name string) string { return filepath.Join(g.dir, name) }
 
-// loadAuthority reads the authority, or makes one if there is none or it ends soon.
+// loadAuthority reads the authority. It creates one if there is none, or if it expires soon.
 func (g *generator) loadAuthority() error {
 	path := g.path("ca.pem")
 	authority, err := loadPair(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if authority, err = g.makeAuthority(private.CreateFile); errors.Is(err, fs.ErrExist) {
-			authority, err = loadPair(path) // another process was faster
+			authority, err = loadPair(path) // another process has created it meanwhile
 		}
 	case err == nil && !authority.Leaf.IsCA:
 		err = fmt.Errorf("%s has the certificate of no authority", path)
@@ -143,7 +143,7 @@ func (g *generator) makeAuthority(write func(string, []byte) error) (*tls.Certif
 	return g.make(template, nil, g.path("ca.pem"), write)
 }
 
-// loadServing reads the serving certificate of an earlier start if it fits.
+// loadServing reads the serving certificate of an earlier process, if it is suitable.
 func (g *generator) loadServing() {
 	serving, err := loadPair(g.path("serving.pem"))
 	switch {
@@ -159,8 +159,8 @@ func (g *generator) names(c *x509.Certificate) bool {
 	return !slices.ContainsFunc(g.hosts, func(h string) bool { return c.VerifyHostname(h) != nil })
 }
 
-// get returns the serving certificate, a new one if it ends soon. A new one that cannot be written is used all the
-// same, and the next start makes another one.
+// get returns the serving certificate, and renews it if it expires soon. If the new one cannot be written it is kept in
+// memory, and the next process creates another one.
 func (g *generator) get() (*tls.Certificate, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -198,7 +198,8 @@ func (g *generator) makeServing() (*tls.Certificate, error) {
 	})
 }
 
-// make makes a certificate with a key of its own, signed by an authority, or by itself if that is nil, and writes both.
+// make creates a key and a certificate, and writes both. The certificate is signed by the authority by, or by itself if
+// by is nil.
 func (g *generator) make(
 	template *x509.Certificate, by *tls.Certificate, path string, write func(string, []byte) error,
 ) (*tls.Certificate, error) {
@@ -233,7 +234,7 @@ func (g *generator) make(
 	return &pair, err
 }
 
-// loadPair reads a certificate and its key from one file, which only its owner may use.
+// loadPair reads a certificate and its key from one file, which only its owner may access.
 func loadPair(path string) (*tls.Certificate, error) {
 	if err := private.Check(path); err != nil {
 		return nil, err
@@ -249,7 +250,7 @@ func loadPair(path string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// lasts reports whether a certificate is valid now and for a time to come.
+// lasts reports whether a certificate is valid now and will be for the duration left.
 func lasts(c *x509.Certificate, left time.Duration) bool {
 	now := time.Now()
 	return !now.Before(c.NotBefore) && now.Add(left).Before(c.NotAfter)

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
-// TestCertificatesOfAnotherUser checks that a directory of certificates that another user has placed in a directory of
-// everybody is not used, and is named (issue 37).
+// TestCertificatesOfAnotherUser checks that Generate rejects a directory that another user has placed in a
+// world-writable directory, and that the error names it (issue 37).
 func TestCertificatesOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -14,26 +14,26 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// Server is an http.Server that bounds its connections. Shutdown lets requests end, watches included; Close does not.
+// Server is an http.Server that limits its connections. Shutdown waits for requests, including watches; Close does not.
 type Server struct {
 	*http.Server
 	connections *connlimit.Limiter
 }
 
-// maxIdle is how many authenticated connections may be between two requests.
+// maxIdle is the maximum number of idle authenticated connections.
 const maxIdle = 1000
 
-// NewServer returns a server that bounds time and size of headers, and connections. h is a handler of access.NewHandler
-// with the same limits, or one that ends in it. A GET or HEAD with a body is answered with 400 before h. config is that
-// of Certificates.Config; call ServeTLS with "" for both files. NewServer starts nothing. Failed handshakes are logged
-// at the verbosity 2.
+// NewServer returns a server that limits time and size of headers, and connections. h is a handler of access.NewHandler
+// with the same limits, or a handler that ends in it. A GET or HEAD with a body returns 400 without calling h. config
+// comes from Certificates.Config; call ServeTLS with "" for both files. NewServer starts nothing. Failed handshakes are
+// logged at verbosity 2.
 func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.Logger) *Server {
 	l = l.WithDefaults()
 	s := &Server{connections: connlimit.New(connlimit.Options{Total: l.Connections, Strangers: l.Strangers,
 		StrangersPerAddress: l.StrangersPerAddress, Idle: maxIdle})}
 	s.Server = &http.Server{
 		Handler: noBodies(h), MaxHeaderBytes: l.Header, IdleTimeout: l.IdleTime,
-		// The access handler extends the deadline of authenticated requests, and lifts that of watches.
+		// The access handler extends the deadline of authenticated requests, and removes it for watches.
 		ReadHeaderTimeout: l.HeaderTime, ReadTimeout: 2 * l.HeaderTime,
 		Protocols: new(http.Protocols),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReceiveBufferPerConnection: receiveBuffer,
@@ -48,25 +48,26 @@ func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.
 }
 
 const (
-	// streams is how many requests an HTTP/2 connection may have at a time: as many as kube-apiserver's.
+	// streams is the maximum number of concurrent requests of an HTTP/2 connection, as in kube-apiserver.
 	streams = 100
-	// receiveBuffer is how much of requests' bodies an HTTP/2 connection holds: the least that the protocol allows.
+	// receiveBuffer is the size of the receive buffer of an HTTP/2 connection: the protocol's minimum.
 	receiveBuffer = 64 << 10
-	// pingAfter is when a silent HTTP/2 client is asked whether it lives, and writeWithin how long it may read nothing.
+	// pingAfter is after how long a silent HTTP/2 client gets a ping, and writeWithin how long a write may make no
+	// progress.
 	pingAfter, writeWithin = 30 * time.Second, 2 * time.Minute
-	// multiplexUpTo is the part of Limits.Strangers up to which clients get HTTP/2. Each stranger can make as many
-	// requests at a time as its connection has streams, so a crowd of them gets HTTP/1.1.
+	// multiplexUpTo is the part of Limits.Strangers (one in 32) up to which clients get HTTP/2. An unauthenticated
+	// client can send as many concurrent requests as its connection has streams, so many of them must use HTTP/1.1.
 	multiplexUpTo = 32
 )
 
-// Close closes the listener and all connections. Unlike that of http.Server it waits for no client: that one takes five
-// seconds to close each TLS connection whose client does not read. Like that one it does not wait for handlers.
+// Close closes the listener and all connections without waiting for clients. http.Server.Close takes five seconds for
+// each TLS connection whose client does not read. Like it, Close does not wait for handlers.
 func (s *Server) Close() error {
 	s.connections.Close()
 	return s.Server.Close()
 }
 
-// serverLog logs what net/http says: panics of handlers as errors, and what clients do wrong only if asked for.
+// serverLog logs messages of net/http: panics of handlers as errors, faults of clients at verbosity 2.
 type serverLog struct{ to logr.Logger }
 
 // Write implements io.Writer.
@@ -80,7 +81,7 @@ func (l serverLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// noBodies refuses requests to read that have a body, and closes their connections.
+// noBodies rejects GET and HEAD requests with a body, and closes their connections.
 func noBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if (r.Method != http.MethodGet && r.Method != http.MethodHead) || r.ContentLength == 0 {

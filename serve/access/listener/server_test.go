@@ -25,7 +25,7 @@ import (
 	"github.com/larder-dev/larder/serve/access/listener"
 )
 
-// pipes is a net.Listener whose connections need no network, so that they can be used under a fake clock.
+// pipes is a net.Listener whose connections need no network, for use under a fake clock.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -50,14 +50,14 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// dial connects; the server has accepted when it returns.
+// dial connects. The server has accepted the connection when dial returns.
 func (p *pipes) dial() net.Conn {
 	client, server := net.Pipe()
 	p.accept <- server
 	return client
 }
 
-// served is a server with a handler that knows users by tokens that are their names.
+// served is a server whose handler authenticates users by tokens that equal their names.
 type served struct {
 	*listener.Server
 	ca *x509.CertPool
@@ -92,14 +92,14 @@ func (s *served) start(t testing.TB, l net.Listener) (stop func()) {
 		_ = s.Close()
 		running.Wait()
 		if _, fake := l.(*pipes); fake {
-			time.Sleep(time.Minute) // goroutines of net/http that close connections
+			time.Sleep(time.Minute) // net/http's goroutines that close connections
 		}
 	}
 }
 
 func (s *served) client() *tls.Config { return &tls.Config{RootCAs: s.ca, ServerName: "localhost"} }
 
-// request sends a request by HTTP/1.1 and returns the status code.
+// request sends a request over HTTP/1.1 and returns the status code.
 func request(t testing.TB, conn net.Conn, text string) int {
 	t.Helper()
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -121,7 +121,7 @@ var ok = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ok")
 })
 
-// closedAfter waits for the server to close a connection, and returns how long that took.
+// closedAfter waits until the server closes a connection and returns how long that took.
 func closedAfter(conn net.Conn) time.Duration {
 	began := time.Now()
 	_, _ = io.Copy(io.Discard, conn)
@@ -149,9 +149,9 @@ func TestSlowClients(t *testing.T) {
 		check("nothing is sent", l.dial(), 10*time.Second)
 		check("nothing after the handshake", handshake(), 10*time.Second)
 
-		conn := handshake() // slowloris: a header that comes byte by byte
+		conn := handshake() // slowloris: a header that arrives byte by byte
 		began := time.Now()
-		go func() { _, _ = io.Copy(io.Discard, conn) }() // pipes have no buffer for the answer
+		go func() { _, _ = io.Copy(io.Discard, conn) }() // pipes do not buffer the response
 		for _, b := range []byte(plain + strings.Repeat("x", 100)) {
 			if _, err := conn.Write([]byte{b}); err != nil {
 				break
@@ -167,14 +167,14 @@ func TestSlowClients(t *testing.T) {
 		}
 		check("idle", conn, 90*time.Second)
 
-		conn = handshake() // a body that does not come
+		conn = handshake() // an incomplete body
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer jane\r\n"+
 			"Content-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
 		check("a slow body", conn, time.Minute)
 
-		conn = handshake() // nor of somebody unknown, whose body nobody reads
+		conn = handshake() // an incomplete body of an unauthenticated request, which is not read
 		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
-// A body that has been read bounds no longer what follows.
+// TestLongRequestAfterItsBody checks that the read deadline does not end a request whose body has been read.
 func TestLongRequestAfterItsBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -204,7 +204,7 @@ func TestLongRequestAfterItsBody(t *testing.T) {
 			"Content-Length: 1\r\n\r\nx"); code != http.StatusOK {
 			t.Errorf("got %d", code)
 		}
-		// And the connection serves on.
+		// The connection can serve another request.
 		if code := request(t, conn, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer jane\r\n\r\n"); code != http.StatusOK {
 			t.Errorf("got %d", code)
 		}
@@ -212,7 +212,7 @@ func TestLongRequestAfterItsBody(t *testing.T) {
 	})
 }
 
-// A client that does not read its answer is cut off.
+// TestSlowReader checks that a response ends if the client does not read it.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
@@ -231,7 +231,7 @@ func TestSlowReader(t *testing.T) {
 		if _, err := io.WriteString(conn, plain); err != nil {
 			t.Fatal(err)
 		}
-		// net/http takes five seconds more to say farewell.
+		// net/http takes five more seconds to close the TLS connection.
 		if got := <-ended; got != 70*time.Second {
 			t.Errorf("the answer ended after %v", got)
 		}
@@ -247,7 +247,7 @@ func TestHeaders(t *testing.T) {
 		send := func(text string) int {
 			conn := tls.Client(l.dial(), s.client())
 			defer conn.NetConn().Close()
-			go func() { _, _ = io.WriteString(conn, text) }() // the answer comes before all is sent
+			go func() { _, _ = io.WriteString(conn, text) }() // the response arrives before all is sent
 			r, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				return 0
@@ -273,7 +273,7 @@ func TestHeaders(t *testing.T) {
 	})
 }
 
-// isOpen reports whether the server has a connection open, under a fake clock.
+// isOpen reports whether a connection is open, under a fake clock.
 func isOpen(c net.Conn) bool {
 	synctest.Wait()
 	_ = c.SetReadDeadline(time.Now().Add(time.Nanosecond))
@@ -282,7 +282,7 @@ func isOpen(c net.Conn) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// For each connection beyond the limit one is closed that does nothing.
+// TestConnectionsAreBounded checks that each connection beyond the limit closes an idle one.
 func TestConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
@@ -294,7 +294,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		l := newPipes()
 		defer s.start(t, l)()
 		var fresh []net.Conn
-		for range 1000 { // half-open ones
+		for range 1000 { // half-open connections
 			fresh = append(fresh, l.dial())
 		}
 		for i, c := range fresh {
@@ -302,7 +302,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Fatalf("connection %d of 1000: open is not %v", i, want)
 			}
 		}
-		// All the same, who has something to ask is let in. Their connections are closed last.
+		// Clients with requests are still served. Their connections are closed last.
 		var working, idle []*tls.Conn
 		for i := range 10 {
 			c := tls.Client(l.dial(), s.client())
@@ -325,18 +325,18 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Errorf("half-open connection %d is still open", i)
 			}
 		}
-		half := l.dial() // in place of the one that is idle for longest
+		half := l.dial() // replaces the connection with the longest idle time
 		if isOpen(idle[0].NetConn()) || !isOpen(half) {
 			t.Error("the connection that is idle for longest was not closed")
 		}
-		another := l.dial() // in place of the half-open one
+		another := l.dial() // replaces the half-open connection
 		if isOpen(half) || !isOpen(another) {
 			t.Error("the older half-open connection was not closed")
 		}
 		if code := request(t, idle[4], plain); code != http.StatusOK {
 			t.Errorf("an idle connection beside half-open ones: got %d", code)
 		}
-		for range 5 { // all ten are at work
+		for range 5 { // all ten connections are in use
 			c := tls.Client(l.dial(), s.client())
 			if _, err := io.WriteString(c, strings.Replace(plain, "/ ", "/block ", 1)); err != nil {
 				t.Fatal(err)
@@ -357,7 +357,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// The same over real sockets, with real clients and many half-open connections.
+// TestHalfOpenConnections checks the same over real sockets, with real clients and many half-open connections.
 func TestHalfOpenConnections(t *testing.T) {
 	s := newServer(t, ok, access.Limits{Connections: 50})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -398,7 +398,7 @@ func TestHalfOpenConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if half = append(half, c); len(half) > 1000 { // whose other ends are long closed
+		if half = append(half, c); len(half) > 1000 { // the server has closed the oldest
 			half[0].Close()
 			half = half[1:]
 		}
@@ -411,14 +411,14 @@ func TestHalfOpenConnections(t *testing.T) {
 			}
 		}
 	}
-	for i, c := range half[:900] { // whose end this reads, or waits for in vain
+	for i, c := range half[:900] { // each must be closed before its read deadline
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("connection %d: %v", i, err)
 		}
 	}
 }
 
-// TestStrangers: who sends nothing takes no more than a thousand connections, whatever the limit.
+// TestStrangers checks that at most a thousand connections send no request, whatever Limits.Connections is.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{})
@@ -434,7 +434,7 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// TestWatches: a client that offers HTTP/2 gets HTTP/1.1, and a connection for each watch.
+// TestWatches checks that a client that offers HTTP/2 gets HTTP/1.1, and a connection for each watch.
 func TestWatches(t *testing.T) {
 	watching := make(chan struct{}, 1000)
 	s := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

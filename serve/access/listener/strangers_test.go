@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/serve/page"
 )
 
-// Requests whose body never comes, by the path that answers them.
+// Requests whose body is never sent, named after the handlers that answer them.
 const (
 	getWithBody  = "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
 	postOfNobody = "POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
@@ -23,8 +23,8 @@ const (
 	refusedGet   = "GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
-// hang opens a connection and sends a request. The connection stays open on the client's side, and what the server
-// sends is read and dropped.
+// hang opens a connection and sends a request. The connection stays open on the client's side. The response is
+// discarded.
 func (s *served) hang(t testing.TB, l *pipes, text string) net.Conn {
 	t.Helper()
 	c := tls.Client(l.dial(), s.client())
@@ -36,8 +36,8 @@ func (s *served) hang(t testing.TB, l *pipes, text string) net.Conn {
 	return c
 }
 
-// TestBodyThatNeverComes checks that requests without credentials never take a connection from the owner, whatever they
-// leave unsent: page files, refused requests, bodies that are announced and not sent (issue 37).
+// TestBodyThatNeverComes checks that unauthenticated requests with incomplete bodies never close the owner's
+// connection, in requests for page files and in rejected requests (issue 37).
 func TestBodyThatNeverComes(t *testing.T) {
 	for name, text := range map[string]string{
 		"page": getWithBody, "chunked": chunkedGet, "refused": refusedGet, "refused POST": postOfNobody,
@@ -61,7 +61,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 	}
 }
 
-// TestNoBodyOnGET checks that a GET with a body is refused before any handler, and its connection closed.
+// TestNoBodyOnGET checks that a GET with a body is rejected before any handler, and its connection closed.
 func TestNoBodyOnGET(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{})
@@ -85,8 +85,8 @@ func TestNoBodyOnGET(t *testing.T) {
 	})
 }
 
-// TestStrangersPerAddress checks that connections without credentials are bounded per remote address, and authenticated
-// connections are not: many clients share an address behind NAT.
+// TestStrangersPerAddress checks that unauthenticated connections are limited per remote address, but authenticated
+// connections are not, since many clients may share an address behind NAT.
 func TestStrangersPerAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
@@ -115,7 +115,7 @@ func TestStrangersPerAddress(t *testing.T) {
 				t.Errorf("authenticated connection %d got %d", i, code)
 			}
 		}
-		// A connection whose credentials are refused later is a stranger again.
+		// A connection whose later request fails authentication counts as unauthenticated again.
 		for i, c := range owners {
 			if code := request(t, c, refusedGet); code != http.StatusUnauthorized {
 				t.Fatalf("authenticated connection %d got %d without credentials", i, code)
@@ -131,7 +131,7 @@ func TestStrangersPerAddress(t *testing.T) {
 	})
 }
 
-// addressed is a connection from a certain address.
+// addressed is a connection from the address from.
 type addressed struct {
 	net.Conn
 	from net.Addr
@@ -139,14 +139,14 @@ type addressed struct {
 
 func (a addressed) RemoteAddr() net.Addr { return a.from }
 
-// dialFrom connects from an IP address; the server has accepted when it returns.
+// dialFrom connects from an IP address. The server has accepted the connection when dialFrom returns.
 func (p *pipes) dialFrom(address string) net.Conn {
 	client, server := net.Pipe()
 	p.accept <- addressed{server, &net.TCPAddr{IP: net.ParseIP(address), Port: 1000}}
 	return client
 }
 
-// countOpen returns how many connections the server has open, under a fake clock.
+// countOpen returns the number of open connections, under a fake clock.
 func countOpen(conns []net.Conn) (open int) {
 	for _, c := range conns {
 		if isOpen(c) {
@@ -156,8 +156,8 @@ func countOpen(conns []net.Conn) (open int) {
 	return open
 }
 
-// TestStrangersOfOthers checks that strangers from one address do not close those of another: an IPv6 network of /64 is
-// one address.
+// TestStrangersOfOthers checks that unauthenticated connections of one address do not close those of another address.
+// An IPv6 /64 is one address.
 func TestStrangersOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
@@ -184,8 +184,9 @@ func TestStrangersOfOthers(t *testing.T) {
 	})
 }
 
-// TestStrangersOfFewAddresses checks that connections from a few addresses close those of these addresses, and not one
-// that another client has opened before: at the bound of strangers and at that of all connections (issue 37).
+// TestStrangersOfFewAddresses checks that new connections from a few addresses close connections of these addresses,
+// not an earlier connection of another client: at the limit of unauthenticated connections and at that of all (issue
+// 37).
 func TestStrangersOfFewAddresses(t *testing.T) {
 	for name, limits := range map[string]access.Limits{
 		"strangers":   {Strangers: 10, StrangersPerAddress: 5},
@@ -210,7 +211,7 @@ func TestStrangersOfFewAddresses(t *testing.T) {
 					}
 					return all
 				}
-				// Of nine addresses each gets one of the ten connections, beside the other client's.
+				// Each of nine addresses has one of the ten connections, and the other client has one.
 				for _, addresses := range []int{3, 9, 2, 8} {
 					all := flood(addresses)
 					if open := countOpen(all); open != 9 {

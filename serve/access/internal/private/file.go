@@ -1,4 +1,4 @@
-// Package private writes files that only their owner may read: keys and tokens. Start with [WriteFile].
+// Package private writes files that only their owner may read, for keys and tokens. Start with [WriteFile].
 package private
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/larder-dev/larder/internal/wholefile"
 )
 
-// WriteFile makes a file with the mode 0600, or replaces it: under a temporary name in the same directory, synced,
-// renamed, and the directory synced. A reader sees the old file or the new one. A symbolic link is replaced; resolve it
-// before. A file that has the data, and that only its owner may use, is left as it is: that needs no space.
+// WriteFile creates or replaces a file atomically, with the mode 0600. It writes and syncs a temporary file in the same
+// directory, renames it, and syncs the directory. It replaces a symbolic link; resolve links before. It leaves the file
+// alone if the file already has the data and only its owner may access it: that works on a full disk.
 func WriteFile(path string, data []byte) error {
 	if had, err := os.ReadFile(path); err == nil && bytes.Equal(had, data) && Check(path) == nil {
 		return nil
@@ -24,16 +24,16 @@ func WriteFile(path string, data []byte) error {
 	return write(path, data, os.Rename)
 }
 
-// CreateFile is WriteFile for a file that must not be there yet: it fails with an error that wraps fs.ErrExist if there
-// is one, also if another process makes it at the same moment.
+// CreateFile is WriteFile for a new file. It fails with an error that wraps fs.ErrExist if the file exists, even if
+// another process creates it at the same moment.
 func CreateFile(path string, data []byte) error {
 	return write(path, data, os.Link)
 }
 
-// write puts data into a temporary file, which take gives its name.
+// write writes data to a temporary file, to which take gives its final name.
 func write(path string, data []byte, take func(temporary, path string) error) (err error) {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // of the mode 0600
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // its mode is 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -61,7 +61,7 @@ func write(path string, data []byte, take func(temporary, path string) error) (e
 	return nil
 }
 
-// Dir makes a directory with the mode 0700 if there is none, with its parents, and fails if others may enter it.
+// Dir creates a directory with the mode 0700, and its parents, if missing. It fails if other users may access it.
 func Dir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
@@ -69,8 +69,8 @@ func Dir(path string) error {
 	return Check(path)
 }
 
-// Check fails if others than the owner may do anything with the file or directory, or if another user may have placed
-// it there (package owner). On Windows, whose access lists are not in a file's mode, it does not look.
+// Check fails if users other than the owner may access the file or directory, or if another user may have placed it
+// there (package owner). On Windows it does not check access, since a file's mode does not show access lists.
 func Check(path string) error {
 	if err := owner.Check(path); err != nil {
 		return err

@@ -1,8 +1,8 @@
-// Package reload keeps what is in a few files, and reads them anew when they have changed. Start with [New].
+// Package reload keeps the parsed contents of a few files, and reloads them after changes. Start with [New].
 //
-// Nothing runs in the background: a call of Get looks at the files if nobody has for [Interval]. It compares contents,
-// not times, so an edit within the clock's grain is seen, as are files behind symbolic links that are swapped, as
-// Kubernetes does with the volumes of Secrets and ConfigMaps.
+// No goroutines run in the background: Get checks the files if the last check is older than [Interval]. It compares
+// contents, not times. So it detects edits within the clock's resolution. It also detects replaced symbolic links, with
+// which Kubernetes updates the volumes of Secrets and ConfigMaps.
 package reload
 
 import (
@@ -20,29 +20,29 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Interval is how long the contents of the files are taken for unchanged.
+// Interval is the minimum time between two checks of the files.
 const Interval = time.Second
 
-// MaxSize bounds each file.
+// MaxSize is the maximum size of each file in bytes.
 const MaxSize = 4 << 20
 
-// Source has what is in its files. Get may be called concurrently.
+// Source holds the parsed contents of its files. Get is safe for concurrent use.
 type Source[T any] struct {
-	what  string // names the contents in logs
+	what  string // name of the contents in logs
 	paths []string
 	parse func(contents [][]byte) (T, error)
 	log   logr.Logger
 	value atomic.Pointer[T]
 
-	checking sync.Mutex // held while the files are read; guards what follows
+	checking sync.Mutex // held while the files are read; guards the fields below
 	checked  time.Time
-	good     [sha256.Size]byte // of the contents that value was parsed from
-	bad      string            // what was wrong at the last look; "" if nothing was
-	reported string            // what of bad was logged last
+	good     [sha256.Size]byte // hash of the contents of value
+	bad      string            // error of the last check; "" if there was none
+	reported string            // the value of bad that was logged last
 }
 
-// New reads the files and fails if one cannot be read, is larger than MaxSize, or cannot be parsed. Errors of parse
-// must have no contents in them: they are logged.
+// New reads the files. It fails if a file cannot be read, is larger than MaxSize, or cannot be parsed. Errors of parse
+// must not contain file contents, since they are logged.
 func New[T any](what string, log logr.Logger, parse func([][]byte) (T, error), paths ...string) (*Source[T], error) {
 	s := &Source[T]{what: what, paths: paths, parse: parse, log: log}
 	contents, err := s.read()
@@ -58,10 +58,10 @@ func New[T any](what string, log logr.Logger, parse func([][]byte) (T, error), p
 	return s, nil
 }
 
-// Get returns what is in the files: of a second ago at most, unless they could not be read or parsed since. Then it is
-// what they had before, which is logged once two looks have found the same fault: a file may be half written.
+// Get returns the parsed contents of the files as of a second ago or later. If they cannot be read or parsed it returns
+// the previous contents. It logs an error only after two checks with the same error, since a file may be half written.
 func (s *Source[T]) Get() T {
-	if s.checking.TryLock() { // others go on with what they have
+	if s.checking.TryLock() { // concurrent callers use the current value
 		if now := time.Now(); now.Sub(s.checked) >= Interval {
 			s.checked = now
 			s.look()
@@ -123,7 +123,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+	if !info.Mode().IsRegular() { // opening a pipe would wait for a writer
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
 	f, err := os.Open(path)
@@ -140,7 +140,7 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// sum tells contents apart, and where one file ends and the next one begins.
+// sum hashes contents and their lengths.
 func sum(contents [][]byte) (s [sha256.Size]byte) {
 	h := sha256.New()
 	for _, data := range contents {

@@ -21,7 +21,7 @@ type Authority struct {
 	pair tls.Certificate
 }
 
-// New returns an authority with a certificate of its own.
+// New returns a self-signed authority.
 func New(t testing.TB, name string) *Authority {
 	a := &Authority{t: t}
 	a.pair = a.sign(&x509.Certificate{
@@ -49,7 +49,7 @@ func (a *Authority) Server(name string) tls.Certificate {
 	})
 }
 
-// Sign returns the certificate that a template describes. It is valid for an hour unless the template says otherwise.
+// Sign returns a certificate with the template's fields. It is valid for an hour unless the template sets NotAfter.
 func (a *Authority) Sign(template *x509.Certificate) tls.Certificate { return a.sign(template) }
 
 func (a *Authority) sign(template *x509.Certificate) tls.Certificate {
@@ -78,12 +78,12 @@ func (a *Authority) sign(template *x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// CertificatePEM returns the certificate of a pair, and KeyPEM its key.
+// CertificatePEM returns the certificate of a pair as PEM.
 func CertificatePEM(pair tls.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
 }
 
-// KeyPEM returns the key of a pair.
+// KeyPEM returns the key of a pair as PEM.
 func KeyPEM(t testing.TB, pair tls.Certificate) []byte {
 	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
