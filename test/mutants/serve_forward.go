@@ -21,8 +21,8 @@ var serveForwardMutants = []mutant{
 		name:   "serve/write-in-another-collection",
 		breaks: "A collection that has a write says nothing of the resource's other collections.",
 		file:   "serve/writes.go",
-		old:    "return false, nil // the entry stays",
-		new:    "q.writes.forget(by); return false, nil // the entry stays",
+		old:    "return false, nil // keep the entry",
+		new:    "q.writes.forget(by); return false, nil // keep the entry",
 		test:   "TestReadsOwnWritesOfTwoNamespaces",
 	},
 	{
