@@ -10,11 +10,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// keepDamaged is how many damaged files are kept, so that a disk that damages files again and again does not fill up.
+// keepDamaged is the number of damaged files that are kept, so that a disk that keeps damaging files does not fill up.
 const keepDamaged = 2
 
-// setAside renames the damaged file at path with move, and returns the new name, <path>.damaged-<UTC>. It keeps that
-// file and the newest, by name, of those set aside before, keepDamaged in all, and removes the others.
+// setAside renames the damaged file at path with move, and returns the new name, <path>.damaged-<UTC>. It keeps
+// keepDamaged damaged files: this one, and the newest of the earlier ones by name. It removes the others.
 func setAside(path string, move func(from, to string) error) (string, error) {
 	stamp := path + format.SuffixDamaged + time.Now().UTC().Format("20060102T150405.000000000Z")
 	name := stamp

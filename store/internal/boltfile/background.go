@@ -31,7 +31,7 @@ func (b *background) CloseBackground() {
 	b.WaitBackground(0)
 }
 
-// WaitBackground waits until no more than so many goroutines are running.
+// WaitBackground waits until at most this many goroutines are running.
 func (b *background) WaitBackground(most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,19 +11,19 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// clock is the steady clock, which decides when tombstones are dropped. While the file is open it follows the monotonic
-// clock; each commit stores it. For the time in which the file was closed it advances by the difference of the wall
-// clock, but never backwards and by awayMost at most. The wall clock alone cannot be trusted with data that is dropped
-// for good: a device without a battery starts in 1970, and a wrong time server sets any year. So a week is seven
-// days on which the program ran.
+// clock is the steady clock, which decides when tombstones are dropped. While the file is open, it follows the
+// monotonic clock, and each commit stores it. For the time while the file was closed, it advances by the difference of
+// the wall clock, by awayMost at most and never backwards. The wall clock alone must not decide when data is dropped
+// for good: a device without a battery starts in 1970, and a wrong time server can set any year. So a week is seven
+// days during which the program ran.
 //
-// It begins with the wall clock and falls behind it. It is not shown to users.
+// In a new file it starts at the wall clock, and falls behind it later. It is not shown to users.
 type clock struct {
-	at    time.Time // the steady time at since
-	since time.Time // with a monotonic reading
+	at    time.Time // steady time at the moment since
+	since time.Time // has a monotonic reading
 }
 
-// awayMost is the maximum time that counts while the store was closed.
+// awayMost is the maximum time by which the steady clock advances while the store is closed.
 const awayMost = 24 * time.Hour
 
 // firstSteady is the earliest steady time of a new file: an earlier wall clock is wrong.
@@ -40,16 +40,16 @@ type clocks struct {
 // Wall returns the time of the wall clock.
 func (c *clocks) Wall() time.Time { return c.wall() }
 
-// Steady returns the steady time, of a file that is open for writing.
+// Steady returns the steady time. The file must be open for writing.
 func (c *clocks) Steady() time.Time { return c.steady.Load().now() }
 
 // Times returns the times of the two clocks.
 func (c *clocks) Times() Times { return Times{Wall: c.Wall(), Steady: c.Steady()} }
 
-// Times has the two clocks at one moment, as stored in the file; zero if the file has none.
+// Times holds the two clocks at one moment, as stored in the file. It is zero if the file has none.
 type Times struct{ Wall, Steady time.Time }
 
-// resume returns the steady clock that goes on from the stored times.
+// resume returns a steady clock that continues from the stored times.
 func (t Times) resume(wall time.Time) *clock {
 	at := wall
 	if t.Steady.IsZero() {
@@ -64,7 +64,7 @@ func (t Times) resume(wall time.Time) *clock {
 
 const timesSize = 8 + 8 + 4
 
-// PutTimes stores the present times of the two clocks.
+// PutTimes stores the current times of the two clocks.
 func (c *clocks) PutTimes(tx *bolt.Tx) error {
 	v := binary.BigEndian.AppendUint64(nil, uint64(c.Wall().UnixNano()))
 	v = binary.BigEndian.AppendUint64(v, uint64(c.Steady().UnixNano()))

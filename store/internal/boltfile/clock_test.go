@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestSteadyTime: what the clock on the wall said while the file was closed counts for a day at most, and never back.
+// TestSteadyTime checks that the wall clock's advance while the file was closed counts for a day at most, and that the
+// steady clock never goes back.
 func TestSteadyTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wall := time.Date(2027, time.May, 1, 0, 0, 0, 0, time.UTC)

@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// copyBuffer is how many bytes CopyTo writes at a time; the last write may be shorter.
+// copyBuffer is the number of bytes that CopyTo writes at a time; the last write may be shorter.
 const copyBuffer = 256 << 10
 
 // CopyTo writes the committed state of the file to w, in one transaction, and returns the number of bytes. It checks

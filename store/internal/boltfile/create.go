@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// create makes an empty store at path. The file is complete and synced before it gets its name: a crash leaves no store
-// or a good one. create does not sync the directory. The caller holds the mark.
+// create makes an empty store at path. The file is complete and synced before it is renamed to path, so a crash leaves
+// either no store or a good one. create does not sync the directory. The caller holds the mark.
 func create(path string, o creating) error {
 	h, err := createTemporary(path, o)
 	if err != nil {
@@ -36,7 +36,7 @@ func create(path string, o creating) error {
 type creating struct {
 	// maxSize is the maximum size of the file; 0 for none.
 	maxSize int64
-	// pageSize is the size of its pages; 0 for the system's. mapped is how much address space is mapped; 0 for bbolt's
+	// pageSize is the page size; 0 for the system's. mapped is the size of the address space to map; 0 for bbolt's
 	// choice.
 	pageSize, mapped int
 }
@@ -44,7 +44,7 @@ type creating struct {
 // temporaryName returns the name of a temporary file beside path; see RemoveDebris.
 func temporaryName(path string) string { return path + format.SuffixNew + rand.Text() }
 
-// createTemporary makes an empty store under a temporary name beside path, and returns it open and locked. If it fails
+// createTemporary makes an empty store under a temporary name beside path, and returns it open and locked. If it fails,
 // it leaves no file.
 func createTemporary(path string, o creating) (*Handle, error) {
 	name := temporaryName(path)
@@ -66,7 +66,7 @@ func createTemporary(path string, o creating) (*Handle, error) {
 	return h, nil
 }
 
-// ClassifySpace returns err, wrapped with ErrNoSpace if isNoSpace reports so.
+// ClassifySpace wraps err with ErrNoSpace if isNoSpace(err) is true, and otherwise returns it unchanged.
 func ClassifySpace(err error) error {
 	if isNoSpace(err) && !errors.Is(err, ErrNoSpace) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
@@ -82,7 +82,7 @@ func RemoveDebris(path string) {
 	}
 }
 
-// beside returns the regular files whose names begin with path and suffix, in order of names.
+// beside returns the regular files whose names begin with path and suffix, sorted by name.
 func beside(path, suffix string) []string {
 	dir, prefix := filepath.Dir(path), filepath.Base(path)+suffix
 	entries, err := os.ReadDir(dir)

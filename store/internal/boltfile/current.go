@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// current is the handle that a File uses now, and its failure.
+// current is the handle that a File uses now, and the error that made the File fail.
 type current struct {
-	path string // what errors call the file
+	path string // the file's name in errors
 
 	mu      sync.Mutex
 	handle  *Handle       // guarded by mu; nil until the file is open, and once it is closed
-	failure error         // guarded by mu; why nothing is written any more
+	failure error         // guarded by mu; the error because of which nothing is written any more
 	failed  chan struct{} // guarded by mu; closed while failure is not nil
 	written int64         // guarded by mu; bytes written through the earlier handles
 }
 
-// acquire returns the current handle, which the caller releases soon. It fails with ErrClosed if the file is not open,
-// and with ErrOverwritten once a transaction has found that.
+// acquire returns the current handle, which the caller must release. It fails with ErrClosed if the file is not open,
+// and with ErrOverwritten once a transaction has found that the file was overwritten.
 func (c *current) acquire() (*Handle, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,23 +32,24 @@ func (c *current) acquire() (*Handle, error) {
 	return c.handle, nil
 }
 
-// Err returns the error for which the file is not written, until an exchange: it wraps ErrOutcomeUnknown or ErrDamaged.
-// An error that wraps ErrOverwritten is final, and the file is not read either.
-// It returns nil while the file works.
+// Err returns the error because of which the file is not written until an exchange, or nil while the file works. The
+// error wraps ErrOutcomeUnknown, ErrDamaged or ErrOverwritten. ErrOverwritten is final, and then the file is not read
+// either.
 func (c *current) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failure
 }
 
-// Failed returns a channel that is closed once Err is not nil. An exchange replaces the channel by a new one.
+// Failed returns a channel that is closed once Err is not nil. An exchange replaces the channel with a new one.
 func (c *current) Failed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failed
 }
 
-// fail sets the failure if h is the current handle. It returns false if h is not, or if there is a failure already.
+// fail records the failure if h is the current handle. It returns false if h is not current, or if the file has failed
+// before.
 func (c *current) fail(h *Handle, reason error) (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,14 +66,14 @@ func (c *current) fail(h *Handle, reason error) (first bool) {
 	return false
 }
 
-// IsCurrent reports whether h is the current handle: an exchange replaces it, and Close.
+// IsCurrent reports whether h is the current handle. Exchange and Close replace the current handle.
 func (c *current) IsCurrent(h *Handle) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.handle == h
 }
 
-// use makes h the current handle, and clears the failure of the old one. It calls then before anybody can use h.
+// use makes h the current handle and clears the failure of the old one. It calls then before any caller can acquire h.
 func (c *current) use(h *Handle, then func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,8 +100,8 @@ func (c *current) replaceLocked(h *Handle) {
 	c.handle = h
 }
 
-// Written returns how many bytes were written since the file was opened, in whole pages, as bbolt writes them. It
-// includes what exchanges have written.
+// Written returns the number of bytes written since the file was opened, in whole pages, as bbolt writes them. It
+// counts the bytes that exchanges wrote too.
 func (c *current) Written() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

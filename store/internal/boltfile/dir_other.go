@@ -4,7 +4,7 @@ package boltfile
 
 import "os"
 
-// RenamesOpen says that a file can be renamed while it is open.
+// RenamesOpen reports whether a file can be renamed while it is open.
 const RenamesOpen = false
 
 // nameless reports whether an open file has been removed, which is not possible here.

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// RenamesOpen says that a file can be renamed while it is open.
+// RenamesOpen reports whether a file can be renamed while it is open.
 const RenamesOpen = true
 
-// nameless reports whether an open file has been removed: no name leads to it any more.
+// nameless reports whether an open file has been removed: it has no hard link any more.
 func nameless(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -21,7 +21,7 @@ func nameless(f *os.File) bool {
 	return ok && st.Nlink == 0
 }
 
-// SyncDir syncs the directory, so that names of files are durable. It returns nil if the file system does not support
+// SyncDir syncs the directory, so that its file names are durable. It returns nil if the file system does not support
 // that.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// dropStep is about how many bytes of a dropped bucket one transaction reads and removes.
+	// dropStep is the approximate number of bytes of a dropped bucket that one transaction reads and removes.
 	dropStep = 16 << 20
 	// dropRetry is how long clearLoop waits after an error.
 	dropRetry = time.Minute
@@ -21,7 +21,8 @@ const (
 // Dropping is the work of removing a bucket.
 var Dropping = Work{What: "the removal of a collection", Frees: true}
 
-// Drop moves a bucket of the root bucket to where readers do not find it. Call ClearDropped after the transaction.
+// Drop moves a bucket from the root bucket to BucketDropped, where readers do not look. Call ClearDropped after the
+// transaction.
 func Drop(tx *bolt.Tx, name []byte) error {
 	all, err := tx.CreateBucketIfNotExists(format.BucketDropped)
 	if err != nil {
@@ -35,8 +36,9 @@ func Drop(tx *bolt.Tx, name []byte) error {
 	return tx.Bucket(format.BucketLarder).MoveBucket(name, to)
 }
 
-// ClearDropped frees the pages of dropped buckets, in transactions of about 16 MiB between which other writes run. If
-// it fails, or ctx ends, it continues in the background. What a process leaves, the next one frees after Open.
+// ClearDropped frees the pages of dropped buckets, in transactions of about 16 MiB each, so that other writes can run
+// in between. If it fails, or ctx ends, it continues in the background. Dropped buckets that remain when the process
+// ends are freed by the next process after Open.
 func (f *File) ClearDropped(ctx context.Context) {
 	if f.clear(ctx) != nil {
 		f.Go("remove what was dropped", f.clearLoop)
@@ -66,7 +68,7 @@ func (f *File) clearLoop(ctx context.Context) {
 	}
 }
 
-// clear removes what is left of dropped buckets. It may be called concurrently.
+// clear removes the remaining dropped buckets. It may be called concurrently.
 func (f *File) clear(ctx context.Context) error {
 	for {
 		p, err := f.nextDropped(ctx)
@@ -83,12 +85,12 @@ func (f *File) clear(ctx context.Context) error {
 type droppedPage struct {
 	// path is the path of a bucket, beginning with BucketDropped. keys are keys of entries in it.
 	path, keys [][]byte
-	// all says that keys are all entries of the bucket, so that the bucket is removed too.
+	// all is true if keys are all entries of the bucket, so that the bucket is removed too.
 	all bool
 }
 
-// nextDropped returns the entries to remove next, or nil if none is left. It reads them in a read transaction, for
-// which no writer waits, so that the transaction that removes them finds their pages in memory.
+// nextDropped returns the entries to remove next, or nil if none is left. It reads them in a read transaction, which
+// does not block writers; the write transaction that removes them then finds their pages in memory.
 func (f *File) nextDropped(ctx context.Context) (p *droppedPage, err error) {
 	err = f.View(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDropped); b != nil {
@@ -99,8 +101,8 @@ func (f *File) nextDropped(ctx context.Context) (p *droppedPage, err error) {
 	return p, err
 }
 
-// firstDropped returns the first entries of the first bucket, at or below b, that has no nested buckets: about as many
-// as are left bytes.
+// firstDropped returns the first entries of the first bucket, at or below b, that has no nested buckets. It returns
+// entries of about left bytes.
 func firstDropped(b *bolt.Bucket, path [][]byte, left int) *droppedPage {
 	p := &droppedPage{path: path, all: true}
 	page := b.Tx().DB().Info().PageSize

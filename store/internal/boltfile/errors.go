@@ -2,7 +2,7 @@ package boltfile
 
 import "errors"
 
-// These errors are exported by package store, which documents them.
+// These errors are documented in package store, which exports them.
 var (
 	ErrLocked      = errors.New("the store is in use")
 	ErrNewerFormat = errors.New("the store's format is newer than this program")

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Exchange describes how a copy of the file takes its place.
+// Exchange describes how a copy replaces the file.
 type Exchange struct {
-	// Copy copies old to a file that Fresh has made, complete and synced. If it fails it leaves no file.
+	// Copy copies old to a file made by Fresh, complete and synced. If Copy fails, it leaves no file.
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
-	// Aside says that the old file is damaged: it is moved aside, not removed.
+	// Aside is true if the old file is damaged: it is then moved aside, not removed.
 	Aside bool
-	// InUse is called in the moment in which the copy comes into use: nobody has read it yet. It must not use the File.
+	// InUse is called when the copy becomes the current file, before any caller can read it. It must not use the File.
 	// May be nil.
 	InUse func()
-	// Retired is called when the old file is closed, unless another exchanged file is still being read. May be nil.
+	// Retired is called when the old file is closed, unless another replaced file is still being read. May be nil.
 	Retired func()
 
-	// removed says that no file has the name any more.
+	// removed is true if no file has the name any more.
 	removed bool
 }
 
-// BeginExchange takes the writer's place for w and keeps others from PauseExchanges, until end is called.
+// BeginExchange takes the writer's place for w, and blocks PauseExchanges until end is called.
 func (f *File) BeginExchange(ctx context.Context, w Work) (end func(), err error) {
 	release, err := f.TakeWriter(ctx, w)
 	if err != nil {
@@ -38,8 +38,8 @@ func (f *File) BeginExchange(ctx context.Context, w Work) (end func(), err error
 	}, nil
 }
 
-// PauseExchanges waits for an exchange that is under way, but for no other write, which a failing disk may never
-// finish. No exchange begins until resume is called.
+// PauseExchanges waits for a running exchange, but not for other writes, which a failing disk may never finish. No
+// exchange begins until resume is called.
 func (f *File) PauseExchanges(ctx context.Context) (resume func(), err error) {
 	if err := f.exchanging.LockContext(ctx); err != nil {
 		return nil, f.waited(err)
@@ -49,9 +49,9 @@ func (f *File) PauseExchanges(ctx context.Context) (resume func(), err error) {
 
 // Exchange copies the file, gives the copy its name, and makes the File use the copy. At every moment a whole file has
 // the name. If Exchange fails, the File still uses the old file, and the copy is removed. The caller has called
-// BeginExchange. movedTo is where the old file has been moved if Aside is set.
+// BeginExchange. movedTo is the new name of the old file if Aside is set.
 //
-// Exchange holds the mark meanwhile: a process that opens the file would otherwise remove the copy as debris.
+// Exchange holds the mark meanwhile: otherwise a process that opens the file would remove the copy as debris.
 func (f *File) Exchange(ctx context.Context, x Exchange) (movedTo string, err error) {
 	old, err := f.acquire()
 	if err != nil {
@@ -84,8 +84,8 @@ func (f *File) Fresh(old *Handle) (*Handle, error) {
 	return createTemporary(f.real, creating{maxSize: f.MaxSize, pageSize: f.o.PageSize, mapped: mapSize(size)})
 }
 
-// Beside returns the name of a temporary file in the directory of the file. If the process dies, the next Open for
-// writing removes the temporary file.
+// Beside returns a temporary file name in the directory of the file. If the process dies, the next Open for writing
+// removes the temporary file.
 func (f *File) Beside() string { return temporaryName(f.real) }
 
 // giveName gives the copy the name of the file.
@@ -101,8 +101,8 @@ func (f *File) giveName(x Exchange, old, fresh *Handle) (movedTo string, err err
 	return "", os.Rename(fresh.Path, f.real)
 }
 
-// replaceDamaged moves the old file aside and gives its name to the copy. If the file system has hard links, one of the
-// two is at the path at every moment. It never replaces any other file.
+// replaceDamaged moves the old file aside and gives its name to the copy. If the file system has hard links, either the
+// old file or the copy is at the path at every moment. It never replaces any other file.
 func (f *File) replaceDamaged(old, fresh *Handle) (movedTo string, err error) {
 	if hasName(old.File, f.real) {
 		movedTo, err = setAside(f.real, linkOrRename)
@@ -121,7 +121,7 @@ func (f *File) replaceDamaged(old, fresh *Handle) (movedTo string, err error) {
 	return movedTo, err
 }
 
-// linkOrRename gives the file the second name to. Where hard links are not possible it renames the file.
+// linkOrRename gives the file the second name to. On a file system without hard links it renames the file.
 func linkOrRename(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
@@ -129,7 +129,7 @@ func linkOrRename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// moveIn takes a copy into use that has the name already, and closes the old file.
+// moveIn makes fresh, which has the file's name already, the current handle, and closes the old file.
 func (f *File) moveIn(x Exchange, old, fresh *Handle) {
 	if err := SyncDir(filepath.Dir(f.real)); err != nil {
 		f.Logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
@@ -143,7 +143,7 @@ func (f *File) moveIn(x Exchange, old, fresh *Handle) {
 	f.retire(old, x.Retired)
 }
 
-// retire closes, in the background, a file that is no longer used, once its readers are done.
+// retire closes a replaced file in the background, once its readers are done.
 func (f *File) retire(old *Handle, retired func()) {
 	f.retiring.Add(1)
 	f.Go("close the file that has been replaced", func(context.Context) {

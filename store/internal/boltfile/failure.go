@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Settle turns an error of a transaction of h into the error for the caller. If the file is damaged, or the outcome of
-// a commit unknown, the file fails.
+// Settle turns an error of a transaction of h into the error for the caller. If the file is damaged or overwritten, or
+// the outcome of a commit is unknown, Settle makes the file fail.
 func (f *File) Settle(h *Handle, err error) error {
 	var fault *FaultError
 	var failed *commitError
@@ -21,7 +21,7 @@ func (f *File) Settle(h *Handle, err error) error {
 	case errors.As(err, &failed):
 		err = f.classify(h, failed)
 	case errors.Is(err, entry.ErrDamaged):
-		// A record or an index entry is damaged: its page may have lost more than that.
+		// A record or an index entry is damaged: other entries of its page may be damaged too.
 		err = fmt.Errorf("%s: %w", f.Path, err)
 		f.Fail(h, err)
 	case errors.Is(err, ErrOverwritten):
@@ -31,9 +31,9 @@ func (f *File) Settle(h *Handle, err error) error {
 	return err
 }
 
-// classify returns the error for a commit that failed: ErrNoSpace if nothing was written for lack of space, else
-// ErrOutcomeUnknown. Readers see a transaction once its meta page is written, which may be before the sync of that page
-// fails; after a crash such a transaction may be there or not.
+// classify returns the error for a failed commit: ErrNoSpace if nothing was written for lack of space, and otherwise
+// ErrOutcomeUnknown. Readers see a transaction once its meta page is written, even if the sync of that page then fails.
+// After a crash, the transaction may or may not be in the file.
 func (f *File) classify(h *Handle, failed *commitError) error {
 	advanced := true
 	err := h.View(func(tx *bolt.Tx) error {
@@ -43,16 +43,16 @@ func (f *File) classify(h *Handle, failed *commitError) error {
 	if err == nil && !advanced && isNoSpace(failed.Err) {
 		return fmt.Errorf("write %s: %w: %w", f.Path, ErrNoSpace, failed.Err)
 	}
-	// Even if readers do not see the transaction, the sync of one of its pages may have failed: the kernel reports that
-	// once, and then takes the page for clean.
+	// Even if readers do not see the transaction, the sync of one of its pages may have failed. The kernel reports that
+	// once, and then considers the page clean.
 	err = fmt.Errorf("write %s: %w: %w", f.Path, ErrOutcomeUnknown, failed.Err)
 	f.Fail(h, err)
 	return err
 }
 
-// Fail stops all writing until an exchange, if h is the current handle. The first reason stays, unless the file has
-// been overwritten since, after which it is not read either, and not exchanged. Fail leaves a mark: the next process
-// that opens the file verifies every page first, and moves the file aside if it is damaged.
+// Fail stops all writes until an exchange, if h is the current handle. The first reason is kept, unless the file has
+// been overwritten since: then it is not read or exchanged any more either. Fail leaves a mark, so that the next
+// process that opens the file first verifies every page, and moves the file aside if it is damaged.
 func (f *File) Fail(h *Handle, reason error) {
 	if f.fail(h, reason) && !f.o.ReadOnly {
 		f.leaveMark()

@@ -10,20 +10,20 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// FaultError is damage of the file that was met in a transaction. The field What is the panic that contain has
-// recovered, or says what is damaged. It wraps entry.ErrDamaged.
+// FaultError reports damage of the file that was found in a transaction. What is the panic value that contain
+// recovered, or a description of the damage. It wraps entry.ErrDamaged.
 type FaultError struct{ What any }
 
-// memoryFault is the error of a panic because of memory that cannot be read.
+// memoryFault is implemented by the runtime's error for memory that cannot be read.
 type memoryFault interface{ Addr() uintptr }
 
-// asMemoryFault returns the memoryFault that a panic was about, if it was about one.
+// asMemoryFault returns the memoryFault in a recovered panic value, if it is one.
 func asMemoryFault(recovered any) (fault memoryFault, ok bool) {
 	err, _ := recovered.(error)
 	return fault, errors.As(err, &fault)
 }
 
-// isMemoryFault reports whether a page could not be read; if false, it was read and is malformed.
+// isMemoryFault reports whether a page could not be read. If it returns false, the page was read and is malformed.
 func (e *FaultError) isMemoryFault() bool {
 	_, ok := asMemoryFault(e.What)
 	return ok
@@ -39,8 +39,8 @@ func (e *FaultError) Error() string {
 func (e *FaultError) Unwrap() error { return entry.ErrDamaged }
 
 // contain runs fn and returns its error. If fn causes a memory fault (the mapped file was truncated or cannot be read)
-// or bbolt panics (a page is malformed), contain returns a FaultError. Any other panic is passed on: it is a bug in
-// the program, not damage of the file.
+// or bbolt panics (a page is malformed), contain returns a FaultError. It passes on any other panic, which is a bug in
+// the program and not damage of the file.
 func contain(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	returned := false

@@ -23,9 +23,9 @@ import (
 //  3. commits, and
 //  4. classifies the error, if any: see Settle.
 type File struct {
-	// Path is the name as it was given to New: what messages call the file.
+	// Path is the name that was given to New. Messages and errors use it.
 	Path string
-	// MaxSize is Options.MaxSize. It applies to files that are opened or made from now on.
+	// MaxSize is Options.MaxSize. A change applies to files that are opened or made later.
 	MaxSize int64
 	// Commit is called instead of tx.Commit if it is set. It is for tests; set it while nothing is written.
 	Commit func(tx *bolt.Tx) error
@@ -36,50 +36,51 @@ type File struct {
 	writerPlace // TakeWriter, SlowErr, StillWriting, Await
 
 	o    Options
-	real string // absolute, symbolic links followed: what every file operation uses; set by resolve
-	anew anew   // for the holder of the writer's place
-	// hidden is true if the name could not be checked, for lack of permissions; for the holder of the writer's place.
+	real string // absolute path with symbolic links resolved, for all file operations; set by resolve
+	anew anew   // used by the holder of the writer's place
+	// hidden is true if the name could not be checked for lack of permissions. Used by the holder of the writer's
+	// place.
 	hidden bool
-	// markedClean is true while the file may have the mark of a clean close, which the first commit removes; for the
-	// holder of the writer's place.
+	// markedClean is true while the file may have the mark of a clean close, which the first commit removes. Used by
+	// the holder of the writer's place.
 	markedClean bool
-	// exchanging is held while another file takes the place of this one. Take the writer's place first.
+	// exchanging is held while another file replaces this one. Take the writer's place first.
 	exchanging patient.Mutex
 	retiring   atomic.Int32 // number of files that were replaced and are still read; see retire
 
-	// quarantined is where a damaged file went when this one was opened; unverified is true if Open has not verified all
-	// pages, and wasClean if the file had been closed cleanly. Set by Open.
+	// Set by Open: quarantined is the name to which a damaged file was moved, unverified is true if some pages are not
+	// verified yet, and wasClean is true if the file had been closed cleanly.
 	quarantined          string
 	unverified, wasClean bool
 }
 
-// Options are the options of New. Functions may be nil, but Copy.
+// Options are the options of New. Functions may be nil, except Copy.
 type Options struct {
 	// ReadOnly opens the file for inspection, with a shared lock.
 	ReadOnly bool
-	// LockTimeout is how long to wait while another process holds the file.
+	// LockTimeout is how long to wait while another process has the file locked.
 	LockTimeout time.Duration
-	// MaxSize is the maximum size of the file in bytes; 0 for none. A new file is made even if it is larger.
+	// MaxSize is the maximum size of the file in bytes; 0 for no limit. A new file is made even if it is larger.
 	MaxSize int64
 	// PageSize is the page size of new files; 0 for the system's.
 	PageSize int
-	// DropStep is about how many bytes of a dropped bucket one transaction removes. Default 16 MiB.
+	// DropStep is the approximate number of bytes of a dropped bucket that one transaction removes. Default 16 MiB.
 	DropStep int
 	// Logger is the logger; nil for klog's.
 	Logger *logr.Logger
 	// Wall returns the time of the wall clock. Default time.Now.
 	Wall func() time.Time
-	// Commit is called instead of tx.Commit, by tests.
+	// Commit is called instead of tx.Commit, in tests.
 	Commit func(tx *bolt.Tx) error
-	// Unlock reads from the file what is needed to use it, while it is being opened. If it fails with ErrDamaged, the file
-	// is moved aside.
+	// Unlock reads the data that is needed to use the file, while it is being opened. If Unlock fails with ErrDamaged,
+	// the file is moved aside.
 	Unlock func(ctx context.Context, h *Handle) error
-	// Copy copies old unchanged to a file that Fresh has made. It is called by the holder of the writer's place if the
-	// file was removed while it was open. Required unless ReadOnly is set.
+	// Copy copies old unchanged to a file made by Fresh. If the file was removed while it was open, the holder of the
+	// writer's place calls Copy. Required unless ReadOnly is set.
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
-	// WriteFailed is called after a write that has failed, by the holder of the writer's place.
+	// WriteFailed is called after a failed write, by the holder of the writer's place.
 	WriteFailed func(w Work, err error)
-	// Slow is called when SlowErr begins or ceases to return an error.
+	// Slow is called when SlowErr starts or stops returning an error.
 	Slow func()
 }
 
@@ -133,5 +134,5 @@ func (f *File) Size() (total, free int64, err error) {
 }
 
 // Unverified reports whether Open has left pages for a verification in the background: some of the branch pages if the
-// file had been closed cleanly, and else the leaves.
+// file had been closed cleanly, and otherwise the leaves.
 func (f *File) Unverified() (unverified, wasClean bool) { return f.unverified, f.wasClean }

@@ -18,38 +18,39 @@ import (
 type Handle struct {
 	Path string
 	DB   *bolt.DB
-	// File is the file that bbolt has open and locked.
+	// File is the locked file that bbolt uses.
 	File *os.File
 	// Identity identifies the file, to check whether it still has the store's name.
 	Identity os.FileInfo
-	// id is the file id in the root bucket, which every transaction compares; nil while the file is being opened or made.
+	// id is the file id in the root bucket, which every transaction compares; nil while the file is being opened or
+	// made.
 	id []byte
-	// committed is the id of the newest transaction that is known to be on the disk.
+	// committed is the id of the newest transaction whose commit has succeeded.
 	committed atomic.Int64
-	// Users counts the transactions that run or are about to begin. Close waits for it.
+	// Users counts the transactions that run or are about to begin. Close waits for them.
 	Users sync.WaitGroup
-	// Written is how many bytes of pages were allocated in committed transactions.
+	// Written is the number of bytes of pages that committed transactions allocated.
 	Written atomic.Int64
-	// Stuck is true if a panic has left one of bbolt's locks locked. Nothing may wait for these locks.
+	// Stuck is true if a panic has left one of bbolt's locks locked. No goroutine may wait for these locks.
 	Stuck atomic.Bool
-	// unreadable is true if the locks that every transaction needs were left locked.
+	// unreadable is true if a lock that every transaction needs was left locked.
 	unreadable atomic.Bool
 }
 
-// Release undoes a Users.Add(1).
+// Release undoes Users.Add(1).
 func (h *Handle) Release() { h.Users.Done() }
 
 // Close waits for the transactions and closes the file. If bbolt is Stuck it does not wait.
 func (h *Handle) Close() error {
 	if h.Stuck.Load() {
-		// bbolt's own Close would wait for ever. The mapping stays, and is not used.
+		// bbolt's own Close would wait for ever. The mapping stays, but is not used.
 		return closeMapped(h.File)
 	}
 	h.Users.Wait()
 	return h.DB.Close()
 }
 
-// View runs fn in a read transaction. Damage that fn meets in the file becomes a FaultError.
+// View runs fn in a read transaction. Damage of the file that fn finds becomes a FaultError.
 func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	return contain(func() error {
 		committed := h.committed.Load()
@@ -65,18 +66,18 @@ func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	})
 }
 
-// adopt sets the file id and the newest transaction of a store that has been opened or made, as the read transaction tx
-// has them.
+// adopt reads the file id and the newest transaction id from the read transaction tx. It is called once for a store
+// that has been opened or made.
 func (h *Handle) adopt(tx *bolt.Tx) error {
 	h.id = bytes.Clone(tx.Bucket(format.BucketLarder).Get(format.KeyFileID))
 	h.committed.Store(int64(tx.ID()))
 	return nil
 }
 
-// verifyIdentity returns ErrOverwritten if tx reads another file, or another state of this one, such as a backup: a
-// file that is copied over the open one keeps its inode, and bbolt reads what is there. Only this process writes, so
-// the state is that of the newest committed transaction, or of one whose commit has not returned yet. committed is the
-// value from before tx began.
+// verifyIdentity returns ErrOverwritten if tx reads another file, or another state of this file, such as a backup. A
+// file that is copied over the open one keeps the inode, and bbolt reads the new content. Only this process writes, so
+// tx must see the newest committed transaction, or one whose commit has not returned yet. committed is the value of
+// h.committed from before tx began.
 func (h *Handle) verifyIdentity(tx *bolt.Tx, committed int64) error {
 	if h.id == nil {
 		return nil
@@ -96,7 +97,7 @@ func (h *Handle) verifyIdentity(tx *bolt.Tx, committed int64) error {
 	return nil
 }
 
-// commitError is an error of the commit in Update. Errors of fn are returned as they are.
+// commitError is an error of the commit in Update. Errors of fn are not wrapped in it.
 type commitError struct {
 	Err error
 	// TxID is the id of the transaction.
@@ -154,7 +155,7 @@ func (h *Handle) begin(writable bool) (*bolt.Tx, error) {
 	return tx, err
 }
 
-// rollback ends a transaction that may have been ended already.
+// rollback ends a transaction, if it has not been ended already.
 func (h *Handle) rollback(tx *bolt.Tx) {
 	if h.Stuck.Load() {
 		return

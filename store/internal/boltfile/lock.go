@@ -32,8 +32,8 @@ func locked(path string) error {
 }
 
 // openLocked opens the file and locks it. It waits for the lock until the deadline or the end of ctx, and then fails
-// with ErrLocked. The file it returns has this name after it was locked: a lock on a file that was moved aside
-// meanwhile would protect nothing.
+// with ErrLocked. After it has locked the file, it verifies that the file still has the name: a lock on a file that was
+// moved aside meanwhile would protect nothing.
 func openLocked(ctx context.Context, path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag|noFollow, 0)
@@ -59,8 +59,8 @@ func closeMapped(f *os.File) error {
 	return errors.Join(unlock(f), f.Close())
 }
 
-// hasName reports whether the open file is the one at path. path has no symbolic links: a link at path that leads to
-// the file does not count.
+// hasName reports whether the open file is the one at path. The directories of path have no symbolic links. A link at
+// path itself that leads to the file does not count.
 func hasName(f *os.File, path string) bool {
 	open, err := f.Stat()
 	if err != nil {
@@ -86,7 +86,7 @@ func waitUntil(ctx context.Context, deadline time.Time) bool {
 	}
 }
 
-// gaveUp returns the error of locked, wrapped with the cause of ctx if that has ended.
+// gaveUp returns the error of locked, wrapped with the cause of ctx if ctx has ended.
 func gaveUp(ctx context.Context, path string) error {
 	if ctx.Err() == nil {
 		return locked(path)
@@ -94,5 +94,5 @@ func gaveUp(ctx context.Context, path string) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), locked(path))
 }
 
-// isMissing reports whether err says that there is no such file.
+// isMissing reports whether err means that the file does not exist.
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

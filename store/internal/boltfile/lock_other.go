@@ -8,17 +8,17 @@ import (
 	"os"
 )
 
-// noFollow has no counterpart here: who may make a symbolic link beside the store may change the store as well.
+// noFollow has no counterpart here: a user who may make a symbolic link beside the store may change the store too.
 const noFollow = 0
 
-// tryLock leaves locking to bbolt, which locks the file when it opens it.
+// tryLock does nothing: bbolt locks the file when it opens it.
 func tryLock(*os.File, bool) (bool, error) { return true, nil }
 
 // unlock does nothing, like tryLock.
 func unlock(*os.File) error { return nil }
 
-// lockMark opens the mark; it returns nil if another process holds the mark. An open file cannot be renamed here, and
-// that serves as the lock: a mark that can be renamed was left by a crash, and is renamed back and opened.
+// lockMark opens the mark; it returns nil if another process holds the mark. On these systems an open file cannot be
+// renamed, and that serves as the lock. A mark that can be renamed was left by a crash; it is renamed back and opened.
 func lockMark(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil || !errors.Is(err, fs.ErrExist) {

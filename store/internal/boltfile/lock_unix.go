@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// noFollow keeps an open from following a symbolic link at the end of the path.
+// noFollow makes an open fail if the last element of the path is a symbolic link.
 const noFollow = syscall.O_NOFOLLOW
 
-// tryLock locks the file, and returns false if another process has it locked. bbolt takes the same kind of lock, and
-// gets it again on the same open file.
+// tryLock locks the file, and returns false if another process has locked it. bbolt takes the same kind of lock later,
+// which succeeds because it uses the same open file.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
 	how := syscall.LOCK_NB
 	if exclusive {
@@ -32,7 +32,7 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
-// unlock releases the lock of tryLock.
+// unlock releases the lock taken by tryLock.
 func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
 // lockMark opens the mark and locks it; it returns nil if another process holds the mark.

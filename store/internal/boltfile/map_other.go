@@ -2,6 +2,6 @@
 
 package boltfile
 
-// mapSize returns 0, which leaves the choice to bbolt: address space is scarce on 32 bits, and on Windows a mapping
-// makes the file as large as itself.
+// mapSize returns 0, which leaves the choice to bbolt. Address space is scarce on 32-bit systems, and on Windows the
+// file grows to the size of its mapping.
 func mapSize(int64) int { return 0 }

@@ -15,22 +15,23 @@ import (
 
 // Mark is the file <path>.opening. It has two uses.
 //
-// It is a lock for opening: its holder may create the store, move it aside or replace it. The lock on the store itself
-// cannot serve for that, because it goes away with the file.
+// It is a lock for opening: its holder may create the store, move it aside or replace it. A lock on the store itself
+// cannot serve for that, because the lock disappears with the file.
 //
-// It holds the number of processes that died while they opened the store: the count is raised before bbolt maps the
-// file, and the mark is removed when the opening ends. A process that finds a count verifies the file without mapping
-// it first, so that a file that kills its reader does so once. The process may also have been killed for another
-// reason: the file is moved aside only if it is damaged. A process whose store fails leaves a count too.
+// It also holds the number of processes that died while they opened the store. The count is raised before bbolt maps
+// the file, and the mark is removed when the opening ends. A process that finds a count verifies the file before it
+// maps it, so a file that crashes its reader does so only once. The earlier process may also have died for another
+// reason, so the file is moved aside only if it is damaged. A process whose store fails also leaves a mark with a
+// count.
 type Mark struct {
-	f    *os.File // locked file; nil if the disk is too full for one, and after Release
+	f    *os.File // locked file; nil if the disk was too full to make it, and after Release
 	path string
-	// Crashes is the count that was found.
+	// Crashes is the count that TakeMark read.
 	Crashes int
 }
 
 // TakeMark takes the mark of a store. It waits until the deadline or the end of ctx, and then fails with ErrLocked. If
-// the disk is too full for the file, TakeMark returns a mark without a lock, whose Crashes is 1.
+// the disk is too full to make the mark, TakeMark returns one without a lock, whose Crashes is 1.
 func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, error) {
 	m := &Mark{path: store + format.SuffixOpening}
 	for {
@@ -63,7 +64,7 @@ func crashesSaid(store string) int {
 	return readCount(f)
 }
 
-// readCount returns the count in a mark; 1 if it is no count, after a torn write, or cannot be read.
+// readCount returns the count in a mark. It returns 1 if the mark cannot be read or, after a torn write, has no count.
 func readCount(f *os.File) int {
 	data, err := io.ReadAll(io.LimitReader(f, 20))
 	text := strings.TrimSpace(string(data))
@@ -76,7 +77,7 @@ func readCount(f *os.File) int {
 	return 1
 }
 
-// Count raises the count in the mark, before the store is opened. It does not sync, because the count is for a crash of
+// Count raises the count in the mark before the store is opened. It does not sync, because the count records crashes of
 // the process, not of the machine.
 func (m *Mark) Count() {
 	if m.f == nil {
@@ -87,8 +88,8 @@ func (m *Mark) Count() {
 	}
 }
 
-// leaveMark writes a mark that makes the next process that opens the store verify it. A process that holds the mark
-// just now may remove it: then only that verification is missed.
+// leaveMark writes a mark that makes the next process that opens the store verify it. Another process that holds the
+// mark at this moment may remove it; then that verification is skipped.
 func leaveMark(store string) error {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err == nil {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// KeepName verifies that the open file still has its name, by device and inode, before it is written. The caller has
-// the writer's place.
+// KeepName verifies, before each write, that the open file still has its name, by device and inode. The caller has the
+// writer's place.
 //
-// If no file has the name, the open file was removed or moved away, and KeepName writes a copy of it under the name. If
-// another file has the name, it is left alone, and the error wraps ErrReplaced. The name is checked before each write,
-// so the process need not be restarted after the other file is moved away, or the first one back. After a failed copy,
-// writes fail without another attempt for a while; see anew.
+// If no file has the name, the open file was removed or moved away, and KeepName writes a copy of it under the name.
+// After a failed copy, writes fail without another attempt for a while; see anew. If another file has the name,
+// KeepName leaves it alone and returns an error that wraps ErrReplaced. Because the name is checked before each write,
+// the process need not be restarted after an operator moves the other file away, or the store's file back.
 //
-// If the process may not read the directory any more, the open file is used as long as it has a name somewhere.
+// If the process may not read the directory any more, the open file is used as long as it has any name.
 func (f *File) KeepName(ctx context.Context) error {
 	if !RenamesOpen || f.o.ReadOnly {
 		return nil
@@ -28,7 +28,7 @@ func (f *File) KeepName(ctx context.Context) error {
 		return err
 	}
 	err = f.anew.err
-	if time.Now().After(f.anew.next) || f.ending() { // Close has no later attempt
+	if time.Now().After(f.anew.next) || f.ending() { // Close is the last attempt
 		err = f.writeAnew(ctx)
 	}
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *File) lostName() (lost bool, err error) {
 	return false, nil
 }
 
-// whereabouts describes the open file, with its current name if the system tells it.
+// whereabouts describes the open file for an error, with its current name if the system reports it.
 func whereabouts(f *os.File) string {
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
 		return "the file that is open, now " + name
@@ -74,8 +74,8 @@ func whereabouts(f *os.File) string {
 	return "the file that is open"
 }
 
-// writeAnew copies the open file, which has lost its name, to a new file, and uses that. It is as safe
-// as a compaction: the copy is synced before it gets the name, and it never replaces another file.
+// writeAnew copies the open file, which has lost its name, to a new file, and uses the new file. It is as safe as a
+// compaction: the copy is synced before it gets the name, and it never replaces another file.
 func (f *File) writeAnew(ctx context.Context) error {
 	if err := MakeDir(filepath.Dir(f.real)); err != nil {
 		return err
@@ -94,21 +94,21 @@ func (f *File) writeAnew(ctx context.Context) error {
 	return nil
 }
 
-// A failed copy of a file that was removed is retried after anewRetry, which doubles up to anewRetryMax.
+// The copy of a removed file is retried after anewRetry. The delay doubles after each failure, up to anewRetryMax.
 const (
 	anewRetry    = time.Second
 	anewRetryMax = time.Minute
 )
 
-// anew limits how often a file that was removed is copied, since copying a large one keeps the disk busy. Only the
-// holder of the writer's place may use it.
+// anew limits how often a removed file is copied, since copying a large file keeps the disk busy. Only the holder of
+// the writer's place may use it.
 type anew struct {
 	err  error         // error of the last copy; nil if it succeeded
-	wait time.Duration // backoff after err
-	next time.Time     // when the next copy may begin
+	wait time.Duration // delay before the next copy, after err
+	next time.Time     // earliest time of the next copy
 }
 
-// tried records the result of a copy.
+// tried records the result of a copy and sets the time of the next.
 func (a *anew) tried(err error) {
 	if err == nil {
 		*a = anew{}
@@ -118,7 +118,7 @@ func (a *anew) tried(err error) {
 	a.next = time.Now().Add(a.wait)
 }
 
-// WantNone returns ErrExists if there is something at path.
+// WantNone returns ErrExists if anything exists at path.
 func WantNone(path string) error {
 	switch _, err := os.Lstat(path); {
 	case isMissing(err):
@@ -132,8 +132,8 @@ func WantNone(path string) error {
 var errTaken = fmt.Errorf("%w; move it away or choose another name", ErrExists)
 
 // TakeName renames the file from to the name to, and fails with ErrExists if to exists. It uses a hard link, which
-// never replaces a file. Where there are none it looks first, then renames: since the caller holds the mark, no store
-// can appear in between.
+// never replaces a file. On a file system without hard links, it first checks that to does not exist, and then renames.
+// No store can appear in between, since the caller holds the mark.
 func TakeName(from, to string) error {
 	err := os.Link(from, to)
 	switch {

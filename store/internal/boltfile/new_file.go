@@ -11,16 +11,17 @@ import (
 	"github.com/larder-dev/larder/internal/realpath"
 )
 
-// NewFile is a file that is made under a temporary name, and gets its own when all of it is on the disk. Until then
-// nobody can open a file of that name: they fail with ErrLocked.
+// NewFile is a file that is made under a temporary name, and gets its final name when all of it is on the disk. Until
+// then other processes cannot open a file of the final name: they fail with ErrLocked.
 type NewFile struct {
-	Path string // the name that the file is to have, with links resolved
-	Temp string // the temporary one, which RemoveDebris knows
+	Path string // final name, with links resolved
+	Temp string // temporary name; RemoveDebris removes such files
 	mark *Mark
 }
 
-// BeginFile reserves path for a new file, and creates its directory. It fails with ErrExists if there is anything at
-// path, a dangling symbolic link too, and with ErrLocked if another process makes or opens the file until the deadline.
+// BeginFile reserves path for a new file, and creates its directory. It fails with ErrExists if anything is at path,
+// even a dangling symbolic link. It fails with ErrLocked if another process still makes or opens the file at the
+// deadline.
 func BeginFile(ctx context.Context, path string, deadline time.Time) (*NewFile, error) {
 	if err := MakeDir(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -43,8 +44,8 @@ func BeginFile(ctx context.Context, path string, deadline time.Time) (*NewFile, 
 	return &NewFile{Path: path, Temp: temporaryName(path), mark: mark}, nil
 }
 
-// TakeName gives the file its name. It is closed and on the disk. It fails with ErrExists if a file of that name has
-// appeared meanwhile; then and if it fails otherwise, call Abort.
+// TakeName gives the file its final name. The file must be closed and synced. TakeName fails with ErrExists if a file
+// of that name has appeared meanwhile. After any error, call Abort.
 func (n *NewFile) TakeName(log logr.Logger) error {
 	if err := TakeName(n.Temp, n.Path); err != nil {
 		return err
@@ -58,7 +59,7 @@ func (n *NewFile) TakeName(log logr.Logger) error {
 	return nil
 }
 
-// Abort removes the file, which is closed, and what is beside it.
+// Abort removes the temporary file, which must be closed, and other debris beside it.
 func (n *NewFile) Abort() error {
 	RemoveDebris(n.Path)
 	return n.mark.Release()

@@ -12,15 +12,16 @@ import (
 	"github.com/larder-dev/larder/internal/realpath"
 )
 
-// openTries bounds how often a damaged file is moved aside in one Open.
+// openTries is how often Open moves a damaged file aside before it fails.
 const openTries = 3
 
-// Open opens the file. If there is none it makes one, with its directory. A symbolic link is followed once and never
-// replaced; if its target is missing the file is made there, in a directory that must exist. A file that is damaged is
-// moved aside (see Quarantined), and a new one is made. See Unverified for the pages that Open has not verified.
+// Open opens the file. If there is none, it makes one, with its directory. A symbolic link is followed once and never
+// replaced. If its target is missing, the file is made there, in a directory that must exist. A damaged file is moved
+// aside (see Quarantined), and a new one is made. See Unverified for the pages that Open has not verified.
 //
-// Open fails with ErrLocked while another File is open for writing (the error says by whom), with ErrNewerFormat if a
-// newer program wrote the file, and with ErrForeign if it is not a store. It does not change the file then.
+// Open fails with ErrLocked while another File is open for writing (the error names the process), with ErrNewerFormat
+// if a newer program wrote the file, and with ErrForeign if it is not a store. In these cases it does not change the
+// file.
 //
 // With Options.ReadOnly Open changes nothing on the disk. It fails if the file is missing, and with ErrDamaged if the
 // file is damaged.
@@ -71,15 +72,14 @@ func (f *File) OpenExisting(ctx context.Context) error {
 	return nil
 }
 
-// resolve follows the symbolic links of the path, once: a link that is put in place of the file later is never
-// followed.
+// resolve resolves the symbolic links of the path, once: a link that replaces the file later is never followed.
 func (f *File) resolve() (err error) {
 	f.real, err = realpath.Of(f.Path)
 	return err
 }
 
-// regular returns the file's info. It fails with ErrForeign if the file is not a regular one: an open of a pipe would
-// wait for its other end. It also fails if the file is too large to be mapped.
+// regular returns the file's info. It fails with ErrForeign if the file is not a regular file, since an open of a pipe
+// would wait for its other end. It also fails if the file is too large to be mapped.
 func (f *File) regular() (os.FileInfo, error) {
 	info, err := os.Lstat(f.real)
 	if err == nil && !info.Mode().IsRegular() {
@@ -92,7 +92,7 @@ func (f *File) regular() (os.FileInfo, error) {
 	return info, err
 }
 
-// withMark calls fn while it holds the mark. If the file has failed by then it leaves a mark behind.
+// withMark calls fn while it holds the mark. If the File has failed when fn returns, withMark leaves a mark behind.
 func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *Mark) error) error {
 	mark, err := TakeMark(ctx, f.real, deadline)
 	if err != nil {
@@ -164,8 +164,8 @@ func (f *File) openUnlocked(ctx context.Context, o *opening) (*Handle, error) {
 	return h, nil
 }
 
-// start takes the handle into use for writing and removes the mark of a clean close. If the disk is full or fails, the
-// file is still opened for reading, and the first later write that succeeds removes the mark.
+// start makes h the current handle for writing, and removes the mark of a clean close. If the disk is full or fails,
+// the file is still opened for reading, and the first later write that succeeds removes the mark.
 func (f *File) start(h *Handle, o *opening) error {
 	f.use(h, func() {})
 	f.steady.Store(o.root.times.resume(f.Wall()))
@@ -189,9 +189,9 @@ func (f *File) start(h *Handle, o *opening) error {
 	return nil
 }
 
-// syncLeft syncs the name of the file and its last commit, which a killed process may have left in the kernel only.
-// Without it a power failure could lose the name, and all that this process commits. Or it could bring back the commit
-// before the last one, whose pages the next commit overwrites.
+// syncLeft syncs the file and its name. A process that was killed may have left its last commit in the kernel only.
+// Without this sync, a power failure could lose the name, and with it all commits of this process. Or it could revert
+// the last commit: then the previous meta page is current, and this process's commits have overwritten its pages.
 func (f *File) syncLeft(h *Handle) error {
 	if err := SyncDir(filepath.Dir(f.real)); err != nil {
 		f.Logger().Error(err, "The directory could not be synced: if another process has just made the file, a crash of "+
@@ -205,7 +205,7 @@ func (f *File) syncLeft(h *Handle) error {
 	return nil
 }
 
-// ensure makes the file if there is none, or an empty one.
+// ensure makes the file if it is missing or empty.
 func (f *File) ensure() error {
 	info, err := f.regular()
 	switch {
@@ -220,8 +220,8 @@ func (f *File) ensure() error {
 	return create(f.real, creating{pageSize: f.o.PageSize}) // MaxSize applies only to later writes
 }
 
-// quarantine moves the file aside because of reason. The caller holds the mark, so that no other process can have
-// replaced the file.
+// quarantine moves the file aside because of reason. The caller holds the mark, so no other process can have replaced
+// the file.
 func (f *File) quarantine(reason error) error {
 	name, err := setAside(f.real, os.Rename)
 	if err != nil {
@@ -232,8 +232,8 @@ func (f *File) quarantine(reason error) error {
 	return nil
 }
 
-// MakeDir makes the directory and its missing parents, for their owner only. When it returns their names are on the
-// disk, unless the parent directory cannot be opened for reading.
+// MakeDir makes the directory and its missing parents, with access only for their owner. When it returns, their names
+// are on the disk, unless the parent directory cannot be opened for reading.
 func MakeDir(dir string) error {
 	if _, err := os.Stat(dir); !isMissing(err) {
 		return err
@@ -251,7 +251,7 @@ func MakeDir(dir string) error {
 	return nil
 }
 
-// syncReadable is SyncDir for a directory that may be unreadable for this process, and is not synced then.
+// syncReadable is SyncDir, but does nothing if this process may not read the directory.
 func syncReadable(dir string) error {
 	if err := SyncDir(dir); !errors.Is(err, os.ErrPermission) {
 		return err

@@ -21,29 +21,30 @@ type opening struct {
 	File     *os.File
 	ReadOnly bool
 	MaxSize  int64
-	// pageSize is the page size of a file that is made. An existing file has its own.
+	// pageSize is the page size of a new file. An existing file has its own.
 	pageSize int
-	// Verify says that every page is verified before bbolt maps the file.
+	// Verify is true if every page is verified before bbolt maps the file.
 	Verify bool
-	// branchBytes is how many bytes of branch pages are verified if the file was closed cleanly.
+	// branchBytes is the number of bytes of branch pages to verify if the file was closed cleanly.
 	branchBytes int
 	// Unseen is set by Open if it has not verified all branch pages.
 	Unseen bool
 
-	root root // what Open has read
+	root root // read by Open
 }
 
-// BranchDepth is the depth of the buckets of a collection, which hold the objects: at that depth and below, a walk of
-// the branch pages leaves out the leaves.
+// BranchDepth is the depth of the buckets of a collection that hold the objects. At that depth and below, a walk of the
+// branch pages skips the leaves.
 const BranchDepth = 2
 
-// branchBytes is how many bytes of branch pages are verified before a file that was closed cleanly is used: enough for
-// some 25,000 objects of 3 KB, in 3 ms. The rest is verified in the background.
+// branchBytes is the number of bytes of branch pages that are verified before a cleanly closed file is used. It covers
+// about 25,000 objects of 3 KB, and takes 3 ms. The rest is verified in the background.
 const branchBytes = 2 << 20
 
-// Open verifies the file, as far as the cost does not depend on its size, and opens it. If the file was closed cleanly,
-// Open verifies branchBytes of the branch pages, else all of them: bbolt would loop for ever in a cycle of branches,
-// and if the freelist had a page that is in use, the first write would make one. If Open fails it closes the file.
+// Open verifies the file as far as the cost does not depend on its size, and opens it. If the file was closed cleanly,
+// Open verifies branchBytes of the branch pages, and otherwise all of them. bbolt would loop for ever in a cycle of
+// branch pages; and if the freelist had a page that is in use, the first write could make such a cycle. If Open fails,
+// it closes the file.
 func (o *opening) Open() (*Handle, error) {
 	pages, err := o.inspect()
 	if err != nil {
@@ -72,7 +73,7 @@ func (o *opening) Open() (*Handle, error) {
 }
 
 // judgeRoot returns the error for a file without the store's root bucket: ErrDamaged if the root page is of a store,
-// else ErrForeign.
+// and otherwise ErrForeign.
 func (o *opening) judgeRoot(pages *boltcheck.File) error {
 	page := make([]byte, pages.PageSize)
 	if _, err := o.File.ReadAt(page, int64(pages.Root)*int64(pages.PageSize)); err != nil {
@@ -84,7 +85,7 @@ func (o *opening) judgeRoot(pages *boltcheck.File) error {
 	return ErrForeign
 }
 
-// inspect verifies the meta pages and the size of the file without mapping it; with Verify every page.
+// inspect verifies the meta pages and the size of the file without mapping it, and every page if Verify is set.
 func (o *opening) inspect() (*boltcheck.File, error) {
 	info, err := o.File.Stat()
 	if err != nil {
@@ -97,14 +98,13 @@ func (o *opening) inspect() (*boltcheck.File, error) {
 	return pages, OwnErrors(err)
 }
 
-// ReadAt reads the file, also if openBolt had to open it again.
+// ReadAt reads from o.File, which openBolt may have replaced after it opened the file again.
 func (o *opening) ReadAt(p []byte, off int64) (n int, err error) { return o.File.ReadAt(p, off) }
 
 // errEnoughSeen ends a walk when branchBytes have been read.
 var errEnoughSeen = errors.New("enough has been read")
 
-// walkBranches verifies the branch pages; branchBytes of them if the file is clean, and then sets Unseen if there are
-// more.
+// walkBranches verifies the branch pages. If the file is clean it stops after branchBytes, and then sets Unseen.
 func (o *opening) walkBranches(pages *boltcheck.File, clean bool) error {
 	left := o.branchBytes
 	err := o.walk(pages, boltcheck.WalkOptions{LeafDepth: BranchDepth, Pace: func(_ context.Context, bytes int) error {
@@ -140,7 +140,7 @@ func OwnErrors(err error) error {
 	return err
 }
 
-// openBolt opens the file with bbolt, which closes it if there is an error.
+// openBolt opens the file with bbolt. If it fails, it closes the file.
 func (o *opening) openBolt(mapped int) (*Handle, error) {
 	h := &Handle{Path: o.Path, File: o.File}
 	var err error
@@ -155,14 +155,14 @@ func (o *opening) openBolt(mapped int) (*Handle, error) {
 			InitialMmapSize: mapped,
 			PageSize:        o.pageSize,
 			MaxSize:         o.limit(),
-			NoStatistics:    true, // a lock that every reader would take
+			NoStatistics:    true, // the statistics lock would be taken by every reader
 			OpenFile:        o.openLockedFile,
 		})
 		h.DB = db
 		return err
 	})
 	if err != nil && mapped > 0 && errors.Is(err, syscall.ENOMEM) {
-		// The process may not have that much address space (ulimit -v).
+		// A limit of the process's address space is too low (ulimit -v).
 		if o.File, err = os.OpenFile(o.Path, o.flag()|noFollow, 0); err != nil {
 			return nil, err
 		}
@@ -176,7 +176,7 @@ func (o *opening) openBolt(mapped int) (*Handle, error) {
 	return h, nil
 }
 
-// AllocSize is by how many bytes the file grows at a time. Unused pages take no space on most file systems.
+// AllocSize is the number of bytes by which the file grows at a time. Unused pages take no space on most file systems.
 const AllocSize = 4 << 20
 
 func (o *opening) flag() int {
@@ -190,7 +190,7 @@ func (o *opening) flag() int {
 func (o *opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.File, nil }
 
 // judge returns the error for a failure to open the file. If bbolt reports damage, judge verifies the file again
-// without bbolt: a disk that could not be read for a moment does not mean that the file is damaged.
+// without bbolt: a temporary read error of the disk does not mean that the file is damaged.
 func (o *opening) judge(err error) error {
 	var fault *FaultError
 	switch {
@@ -210,7 +210,7 @@ func (o *opening) judge(err error) error {
 	return fmt.Errorf("it could not be read, though its pages are good now; try again (%v)", err) //nolint:errorlint
 }
 
-// lookAgain verifies every page of the file that has the name now.
+// lookAgain verifies every page of the file that is at the path now.
 func (o *opening) lookAgain() error {
 	f, err := os.Open(o.Path)
 	if err != nil {
@@ -225,10 +225,10 @@ func (o *opening) lookAgain() error {
 // mappable is the size of the largest file that bbolt can map: 2 GiB if pointers have 32 bits. Tests set it.
 var mappable int64 = math.MaxInt
 
-// mapReserve is how far below mappable a file stops growing, so that bbolt's sums of sizes do not overflow.
+// mapReserve is how far below mappable a file stops growing, so that bbolt's calculations with sizes do not overflow.
 const mapReserve = 64 << 20
 
-// limit returns the size that the file may grow to.
+// limit returns the maximum size of the file.
 func (o *opening) limit() int {
 	limit := mappable - mapReserve
 	if o.MaxSize > 0 {
@@ -237,7 +237,7 @@ func (o *opening) limit() int {
 	return int(limit)
 }
 
-// PagesError returns the problems that a walk found as an error that wraps entry.ErrDamaged.
+// PagesError returns an error for the problems that a walk found. It wraps entry.ErrDamaged.
 func PagesError(path string, problems []string) error {
 	return fmt.Errorf("%w: %s has %d problems, the first is: %s", entry.ErrDamaged, path, len(problems), problems[0])
 }

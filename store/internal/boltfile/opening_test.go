@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// eachPageSize runs test on a file with two levels of branches, of the page size that the program makes and of another.
+// eachPageSize runs test on files with two levels of branch pages, with the default page size and with another.
 func eachPageSize(t *testing.T, test func(t *testing.T, path string, pageSize int)) {
 	for _, size := range []int{4 << 10, 16 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) { test(t, fileWithBranches(t, size), size) })
@@ -55,7 +55,7 @@ func fileWithBranches(t *testing.T, pageSize int) string {
 	return path
 }
 
-// mustPages reads a file and opens it for the look that Open takes.
+// mustPages reads a file and returns its pages and its content, after change has modified the content.
 func mustPages(t *testing.T, path string, change func(data []byte, pages *boltcheck.File)) (*boltcheck.File, []byte) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -72,13 +72,14 @@ func mustPages(t *testing.T, path string, change func(data []byte, pages *boltch
 	return pages, data
 }
 
-// fault is what the runtime panics with when a mapped page cannot be read.
+// fault is the runtime's panic value when a mapped page cannot be read.
 type fault struct{}
 
 func (fault) Error() string { return "unexpected fault address" }
 func (fault) Addr() uintptr { return 0xdead }
 
-// TestJudge: what bbolt takes for damage is damage if a look without it says so.
+// TestJudge checks that a failure that bbolt reports as damage is ErrDamaged only if a verification without bbolt finds
+// damage.
 func TestJudge(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, good string, pageSize int) {
 		bad := fileWithBranches(t, pageSize)
@@ -93,13 +94,13 @@ func TestJudge(t *testing.T) {
 			damaged bool
 		}{
 			{good, fault, false},
-			{good, berrors.ErrInvalid, false}, // which is also what bbolt makes of a failed read
-			{good, panicked, true},            // bbolt cannot use it
+			{good, berrors.ErrInvalid, false}, // bbolt also returns it for a failed read
+			{good, panicked, true},            // bbolt cannot use the file
 			{bad, fault, true},
 			{bad, berrors.ErrInvalid, true},
 			{bad, berrors.ErrVersionMismatch, true},
 			{bad, berrors.ErrChecksum, true},
-			{missing, fault, false}, // nobody could look
+			{missing, fault, false}, // the file could not be verified
 			{missing, panicked, false},
 			{good, os.ErrPermission, false},
 		} {
@@ -114,8 +115,8 @@ func TestJudge(t *testing.T) {
 	})
 }
 
-// TestOpenTellsWhatItHasSeen: damage that was found before the walk was ended counts.
-func TestOpenTellsWhatItHasSeen(t *testing.T) {
+// TestOpenReportsDamageInPartialWalk checks that damage that was found before the walk ended early is reported.
+func TestOpenReportsDamageInPartialWalk(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, path string, pageSize int) {
 		branches := 0
 		pages, _ := mustPages(t, path, func(data []byte, pages *boltcheck.File) {
@@ -128,7 +129,7 @@ func TestOpenTellsWhatItHasSeen(t *testing.T) {
 				copy(page[16+8:16+16], page[:8]) // its first entry is itself
 			}
 		})
-		told, ended := 0, 0
+		reported, ended := 0, 0
 		for budget := 0; budget <= branches+4; budget++ {
 			o := opening{Path: path, branchBytes: budget * pageSize}
 			err := o.walkBranches(pages, true)
@@ -136,18 +137,19 @@ func TestOpenTellsWhatItHasSeen(t *testing.T) {
 				ended++
 			}
 			if errors.Is(err, entry.ErrDamaged) {
-				told++
-			} else if told > 0 {
+				reported++
+			} else if reported > 0 {
 				t.Errorf("a budget of %d pages: %v, although less was enough", budget, err)
 			}
 		}
-		if told == 0 || ended == 0 {
-			t.Errorf("told %d times, ended early %d times", told, ended)
+		if reported == 0 || ended == 0 {
+			t.Errorf("reported %d times, ended early %d times", reported, ended)
 		}
 	})
 }
 
-// TestOpenReadsABoundedPart: of a clean file Open looks at so many bytes, and leaves the rest to the background.
+// TestOpenReadsABoundedPart checks that Open verifies only branchBytes of a clean file, and leaves the rest to the
+// background.
 func TestOpenReadsABoundedPart(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, path string, _ int) {
 		pages, data := mustPages(t, path, nil)

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// KeepOwner gives fresh the owner, group and mode of old, which it will replace. It makes no system call where they are
-// equal already: a sandbox may forbid it. If the group cannot be set, the mode of fresh gives no group access; if the
-// owner cannot be set, KeepOwner fails.
+// KeepOwner gives fresh the owner, group and mode of old, which fresh will replace. It makes no system call if they are
+// equal already, because a sandbox may forbid the call. If the group cannot be set, KeepOwner removes the group access
+// from fresh. If the owner cannot be set, it fails.
 func KeepOwner(old, fresh *os.File) error {
 	was, err := old.Stat()
 	if err != nil {
@@ -39,7 +39,8 @@ func KeepOwner(old, fresh *os.File) error {
 	return nil
 }
 
-// newOwner returns the user and the group to set on file is so that they equal those of was; -1 where they do already.
+// newOwner returns the user and the group to set on file is so that they equal those of file was. It returns -1 for an
+// id that is equal already.
 func newOwner(was, is os.FileInfo) (uid, gid int) {
 	uid, gid = -1, -1
 	from, ok := was.Sys().(*syscall.Stat_t)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestNewOwnerOfTheSame: a sandbox may forbid chown, and may end who tries it; so nobody does for nothing.
+// TestNewOwnerOfTheSame checks that no chown is made when owner and group are equal: a sandbox may kill the process for
+// it.
 func TestNewOwnerOfTheSame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -32,7 +33,7 @@ func TestNewOwnerOfTheSame(t *testing.T) {
 	}
 }
 
-// owned is a file of somebody else.
+// owned is the FileInfo of a file with the given owner and group.
 type owned struct {
 	os.FileInfo
 	stat *syscall.Stat_t

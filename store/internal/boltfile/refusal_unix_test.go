@@ -20,7 +20,7 @@ import (
 
 var quiet = logr.Discard()
 
-// wantFiles fails the test unless the directory has exactly these files.
+// wantFiles reports an error unless the directory has exactly these files.
 func wantFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -42,7 +42,7 @@ func mustCloseFile(t *testing.T, f *File) {
 	}
 }
 
-// TestOpenGivesUp checks that a file that is damaged each time it is made anew is an error after some attempts.
+// TestOpenGivesUp checks that Open fails after openTries attempts if the file is damaged each time it is made anew.
 func TestOpenGivesUp(t *testing.T) {
 	dir := t.TempDir()
 	attempts := 0
@@ -61,8 +61,8 @@ func TestOpenGivesUp(t *testing.T) {
 	}
 }
 
-// TestUnlockThatMeetsAFault checks that a page that Unlock cannot read for a moment does not make the file a damaged
-// one, and that a failed Unlock leaves the file unlocked.
+// TestUnlockThatMeetsAFault checks that a temporary read error in Unlock does not make the file a damaged one, and that
+// a failed Unlock leaves the file unlocked.
 func TestUnlockThatMeetsAFault(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	for _, readOnly := range []bool{true, false} {
@@ -115,8 +115,7 @@ func TestSyncThatFails(t *testing.T) {
 	wantFiles(t, filepath.Dir(path), "store", "store"+format.SuffixOpening)
 }
 
-// TestClosedFile checks that a file that cannot be read is an error, and is neither taken for a damaged one nor for one
-// of another program.
+// TestClosedFile checks that an unreadable file causes an error that is neither ErrDamaged nor ErrForeign.
 func TestClosedFile(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	pages, _ := mustPages(t, path, nil)
@@ -142,8 +141,8 @@ func TestClosedFile(t *testing.T) {
 	}
 }
 
-// TestLockTakenInBetween checks that a file that another process locks before bbolt does is ErrLocked, and that it is
-// closed then.
+// TestLockTakenInBetween checks that Open fails with ErrLocked and closes the file if another process locks it before
+// bbolt does.
 func TestLockTakenInBetween(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	other, err := os.Open(path)
@@ -168,7 +167,7 @@ func TestLockTakenInBetween(t *testing.T) {
 	}
 }
 
-// TestRootPageWithFlippedBits checks how many flipped bits the name of the root bucket may have.
+// TestRootPageWithFlippedBits checks that the name of the root bucket is recognized with up to two flipped bits.
 func TestRootPageWithFlippedBits(t *testing.T) {
 	for flips, want := range map[string]bool{"": true, "\x01": true, "\x01\x80": true, "\x03\x80": false} {
 		page := append([]byte("....."), format.BucketLarder...)
@@ -181,8 +180,8 @@ func TestRootPageWithFlippedBits(t *testing.T) {
 	}
 }
 
-// TestLinkInPlaceOfTheFile checks that a symbolic link that takes the place of the file after its path was resolved is
-// refused, and stays.
+// TestLinkInPlaceOfTheFile checks that a symbolic link that replaces the file after its path was resolved is refused
+// and not removed.
 func TestLinkInPlaceOfTheFile(t *testing.T) {
 	dir := t.TempDir()
 	target, path := filepath.Join(dir, "target"), filepath.Join(dir, "store")
@@ -206,7 +205,8 @@ func TestLinkInPlaceOfTheFile(t *testing.T) {
 	}
 }
 
-// TestRenamesThatFail checks that a file that cannot get its name is removed, and one that cannot be moved aside stays.
+// TestRenamesThatFail checks that create removes a file that it cannot rename, and that setAside leaves the file in
+// place if it cannot move it.
 func TestRenamesThatFail(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -223,8 +223,7 @@ func TestRenamesThatFail(t *testing.T) {
 	wantFiles(t, dir, "store")
 }
 
-// TestTakeNameWithoutLinks checks that TakeName replaces nothing where hard links are not possible. A directory has
-// none.
+// TestTakeNameWithoutLinks checks that TakeName replaces nothing if hard links are not possible, as for a directory.
 func TestTakeNameWithoutLinks(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
@@ -244,8 +243,8 @@ func TestTakeNameWithoutLinks(t *testing.T) {
 	}
 }
 
-// TestCountInAMark checks what the contents of a mark mean. A process that died before it wrote the count has not
-// opened the store.
+// TestCountInAMark checks how the content of a mark is read. An empty mark means that the process died before it opened
+// the store.
 func TestCountInAMark(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	if n := crashesSaid(store); n != 0 {
@@ -268,7 +267,7 @@ func TestCountInAMark(t *testing.T) {
 	}
 }
 
-// TestPagesThatVanish checks that damage that a reader of the pages finds stops writing.
+// TestPagesThatVanish checks that damage found by ViewFile stops all writes.
 func TestPagesThatVanish(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	f := New(path, Options{Logger: &quiet})
@@ -282,8 +281,8 @@ func TestPagesThatVanish(t *testing.T) {
 	mustCloseFile(t, f)
 }
 
-// TestFileThatCannotBeMapped checks that a program with pointers of 32 bits refuses a file of more than 2 GiB with the
-// reason, before it writes anything (issue 38). "GOARCH=386 go test" does it without the pretense.
+// TestFileThatCannotBeMapped checks that a 32-bit program refuses a file of more than 2 GiB with an error that explains
+// why, before it writes anything (issue 38). The test sets mappable; with GOARCH=386 it runs for real.
 func TestFileThatCannotBeMapped(t *testing.T) {
 	defer func(before int64) { mappable = before }(mappable)
 	path := fileWithBranches(t, 4<<10)
@@ -315,7 +314,8 @@ func TestFileThatCannotBeMapped(t *testing.T) {
 	}
 }
 
-// TestFileGrowsUntilItCanBeMapped checks that such a program's file grows no further: there is no space then.
+// TestFileGrowsUntilItCanBeMapped checks that the file of a 32-bit program stops growing at the mappable size, with
+// ErrNoSpace.
 func TestFileGrowsUntilItCanBeMapped(t *testing.T) {
 	defer func(before int64) { mappable = before }(mappable)
 	mappable = mapReserve + 16<<20

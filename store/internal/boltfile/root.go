@@ -16,9 +16,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// root has the fields of the root bucket, which describe the file.
+// root holds the fields of the root bucket, which describe the file.
 type root struct {
-	// clean is true if the last process that wrote to the file has closed it.
+	// clean is true if the last process that wrote to the file closed it cleanly.
 	clean bool
 	times Times
 }
@@ -62,9 +62,8 @@ func readRoot(tx *bolt.Tx) (root, error) {
 	return rt, checkFormat(binary.BigEndian.Uint64(v))
 }
 
-// rootPageIsOurs reports whether page is the root page of a store, perhaps with
-// a flipped bit, and not of a bbolt file of another program: it contains the
-// name of the root bucket with at most two bits changed.
+// rootPageIsOurs reports whether page is the root page of a store, and not that of another program's bbolt file. A
+// store's root page contains the name of the root bucket, with at most two flipped bits.
 func rootPageIsOurs(page []byte) bool {
 	for ; len(page) >= len(format.BucketLarder); page = page[1:] {
 		differ := 0

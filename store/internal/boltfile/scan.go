@@ -6,13 +6,13 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Scan reads the keys of a bucket and verifies that they are in order: if a flipped bit makes a branch page point back
-// into its own tree, a cursor would loop in it for ever.
+// Scan reads the keys of a bucket and verifies their order. If a flipped bit made a branch page point back into its own
+// tree, a plain cursor would loop for ever.
 type Scan struct {
 	c     *bolt.Cursor
 	begun bool
 	last  []byte // last key that was read; memory of the transaction
-	// Err is set when Next or Seek has returned nil because of damage.
+	// Err is the damage because of which Next or Seek has returned nil.
 	Err error
 }
 
@@ -36,7 +36,7 @@ func (s *Scan) Next() (k, v []byte) {
 	return k, v
 }
 
-// Seek moves to the first key that equals or follows the given one, and returns it with its value; nil at the end.
+// Seek moves to the first key that is equal to or after the given key, and returns it with its value; nil at the end.
 func (s *Scan) Seek(key []byte) (k, v []byte) {
 	s.begun = true
 	k, v = s.c.Seek(key)
@@ -61,7 +61,7 @@ func (s *Scan) disorder() (k, v []byte) {
 }
 
 // SeekAfter moves the cursor to the first key after the given one, and returns it. Keys are never empty, so a nil key
-// is before all of them.
+// means the start of the bucket.
 func SeekAfter(c *bolt.Cursor, after []byte) (k, v []byte) {
 	k, v = c.Seek(after)
 	if k != nil && bytes.Equal(k, after) {

@@ -7,8 +7,8 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// isNoSpace reports whether err says that there is no space left: on the disk, in the quota, or below a limit of the
-// file's size, the system's or Options.MaxSize.
+// isNoSpace reports whether err means that no space is left: on the disk, in the quota, or below a file size limit of
+// the system or of Options.MaxSize.
 func isNoSpace(err error) bool {
 	if err == nil {
 		return false
@@ -17,7 +17,7 @@ func isNoSpace(err error) bool {
 		return true
 	}
 	for _, errno := range noSpaceErrors() {
-		// bbolt keeps only the text of an error that it gets when it grows the file.
+		// When bbolt fails to grow the file, it keeps only the text of the error.
 		if errors.Is(err, errno) || strings.HasSuffix(err.Error(), ": "+errno.Error()) {
 			return true
 		}

@@ -11,13 +11,13 @@ import (
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
-// View runs fn in one read transaction, which is closed when fn returns. Memory that fn gets from tx is valid until
-// then. fn must not call View or Update.
+// View runs fn in one read transaction, which is closed when fn returns. Memory that fn gets from tx is valid only
+// until then. fn must not call View or Update.
 func (f *File) View(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return f.ViewHandle(ctx, func(_ *Handle, tx *bolt.Tx) error { return fn(tx) })
 }
 
-// ViewHandle is View with a function that gets the handle too.
+// ViewHandle is View, but fn also gets the handle.
 func (f *File) ViewHandle(ctx context.Context, fn func(h *Handle, tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -30,8 +30,9 @@ func (f *File) ViewHandle(ctx context.Context, fn func(h *Handle, tx *bolt.Tx) e
 	return f.Settle(h, h.View(func(tx *bolt.Tx) error { return fn(h, tx) }))
 }
 
-// ViewFile calls fn in a read transaction, with the file's size and the transaction's id, to read pages of h.File. It
-// repeats that while fn fails with ErrOvertaken: writers have reused pages. If fn finds the file damaged, it fails.
+// ViewFile calls fn in a read transaction, with the file's size and the transaction's id, so that fn can read pages of
+// h.File. It calls fn again while fn fails with ErrOvertaken, which means that writers have reused pages. If fn finds
+// damage, the file fails.
 func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid uint64) error) error {
 	err := boltcheck.ErrOvertaken
 	for errors.Is(err, boltcheck.ErrOvertaken) {
@@ -46,8 +47,8 @@ func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid
 	return err
 }
 
-// VerifyIdentity begins a read transaction once per interval until ctx ends or the file is closed or overwritten, so
-// that a file that has been copied over the open one is noticed without reads and writes.
+// VerifyIdentity begins a read transaction once per interval until ctx ends or the file is closed or overwritten. So an
+// idle store, too, notices that another file was copied over its file.
 func (f *File) VerifyIdentity(ctx context.Context, interval time.Duration) {
 	for {
 		select {
@@ -62,14 +63,14 @@ func (f *File) VerifyIdentity(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// Update runs fn in one write transaction and commits it. If Update fails nothing was stored, unless the error wraps
+// Update runs fn in one write transaction and commits it. If Update fails, nothing was stored, unless the error wraps
 // ErrOutcomeUnknown. It does not retry: fn runs at most once.
 func (f *File) Update(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) error {
 	return f.UpdateThen(ctx, w, fn, func(error) {})
 }
 
-// UpdateThen is Update, and calls then with the result before the next writer starts. It does not call then if it fails
-// before it has the writer's place.
+// UpdateThen is Update, but calls then with the result before the next writer starts. It does not call then if it fails
+// before it has taken the writer's place.
 func (f *File) UpdateThen(ctx context.Context, w Work, fn func(tx *bolt.Tx) error, then func(err error)) error {
 	if f.o.ReadOnly {
 		return fmt.Errorf("%s: %w", f.Path, ErrReadOnly)
@@ -123,7 +124,7 @@ func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 	return nil
 }
 
-// unmarking returns fn, which also removes the mark of a clean close while markedClean is set.
+// unmarking returns fn. While markedClean is set, the returned function also removes the mark of a clean close.
 func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
 	if !f.markedClean {
 		return fn
@@ -132,8 +133,7 @@ func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
 }
 
 // Close marks the file as cleanly closed, unless it has failed or is open for reading, and closes it. The caller has
-// the writer's place, and has ended the background work with CloseBackground. stuck says that bbolt could not end a
-// transaction.
+// called CloseBackground and taken the writer's place. stuck is true if bbolt could not end a transaction.
 func (f *File) Close() (stuck bool, err error) {
 	f.WaitBackground(0)
 	h, failure := f.remove()

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// Workers runs background goroutines of one part of a file's users, a collection: they end before the file's own do.
+// Workers runs the background goroutines of one user of a File, a collection. They end before the File's own.
 type Workers struct {
 	file    *File
 	ctx     context.Context // ends with Stop
 	cancel  context.CancelFunc
-	mu      sync.Mutex // held while running grows, and for cancel
+	mu      sync.Mutex // held while Start, Do and Stop check or end ctx; running grows only under it
 	running sync.WaitGroup
 }
 
@@ -21,8 +21,8 @@ func (f *File) Workers() *Workers {
 	return w
 }
 
-// Start calls fn in a goroutine. Stop and CloseBackground cancel its context and wait for it. After Stop it calls fn
-// directly, with a cancelled context.
+// Start calls fn in a goroutine. Stop and CloseBackground cancel its context and wait for it. After Stop, Start calls
+// fn directly, with a cancelled context.
 func (w *Workers) Start(name string, fn func(ctx context.Context)) {
 	w.mu.Lock()
 	stopped := w.ctx.Err() != nil
@@ -43,8 +43,8 @@ func (w *Workers) Start(name string, fn func(ctx context.Context)) {
 	})
 }
 
-// Do calls fn in the caller's goroutine. Stop cancels its context and waits for it; fn's error is then ErrClosed, as
-// that of Do after Stop.
+// Do calls fn in the caller's goroutine. Stop cancels fn's context and waits for it; Do then returns ErrClosed if fn
+// fails. After Stop, Do returns ErrClosed at once.
 func (w *Workers) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	w.mu.Lock()
 	if w.ctx.Err() != nil {
@@ -64,7 +64,7 @@ func (w *Workers) Do(ctx context.Context, fn func(ctx context.Context) error) er
 	return err
 }
 
-// Stop cancels the goroutines, and the calls of Do, and waits for them.
+// Stop cancels the contexts of Start and Do, and waits for the functions.
 func (w *Workers) Stop() {
 	w.mu.Lock()
 	w.cancel()
@@ -72,5 +72,5 @@ func (w *Workers) Stop() {
 	w.Wait()
 }
 
-// Wait waits until no goroutine is left.
+// Wait waits until no function is running.
 func (w *Workers) Wait() { w.running.Wait() }

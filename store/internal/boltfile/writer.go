@@ -9,18 +9,18 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Work describes what the writer's place is taken for.
+// Work describes the reason for which a caller takes the writer's place.
 type Work struct {
-	// What names the work in the errors of calls that wait in vain.
+	// What names the work in the errors of callers that wait for the writer's place in vain.
 	What string
-	// Frees says that the work frees pages. It may grow the file past MaxSize, because bbolt allocates pages before it can
-	// reuse those that the same transaction frees.
+	// Frees is true if the work frees pages. It may grow the file past MaxSize, because bbolt allocates pages before it
+	// can reuse the pages that the same transaction frees.
 	Frees bool
-	// Long says that the work takes long if the file is large; it is never reported as slow.
+	// Long is true if the work takes long for a large file; it is never reported as slow.
 	Long bool
 }
 
-// Work of any part of the program.
+// Kinds of Work that any part of the program may do.
 var (
 	Upkeep  = Work{What: "upkeep of the file"}
 	Closing = Work{What: "the closing of the store"}
@@ -29,8 +29,9 @@ var (
 const (
 	// SlowAfter is how long a write may take before it is reported.
 	SlowAfter = 10 * time.Second
-	// CloseWait is how long Await waits for a write that the disk does not finish. The write cannot be canceled. It is
-	// well below the 30 s after which Kubernetes kills a process, because informers have to end within that time too.
+	// CloseWait is how long Await waits for a write that the disk does not finish. The write cannot be canceled.
+	// CloseWait is well below the 30 s after which Kubernetes kills a process, because informers must end within that
+	// time too.
 	CloseWait = 10 * time.Second
 )
 
@@ -45,20 +46,20 @@ func (w *writing) String() string {
 	return fmt.Sprintf("%s has had the writer's place for %v", w.What, time.Since(w.since).Round(time.Millisecond))
 }
 
-// writerPlace is the right to write, which one caller has at a time.
+// writerPlace is the right to write. One caller holds it at a time.
 type writerPlace struct {
 	// OnRelease is called before the place is released, if it is set. It is for tests; set it while nothing is written.
 	OnRelease func()
 
-	path   string // what errors call the file
+	path   string // the file's name in errors
 	log    func() logr.Logger
 	onSlow func() // see Options.Slow
 
-	token chan struct{}           // capacity 1, holds a token while somebody writes
+	token chan struct{}           // capacity 1; holds a token while the place is taken
 	now   atomic.Pointer[writing] // the current write; nil if there is none
 }
 
-// TakeWriter takes the writer's place for w. If ctx ends first, the error names the present holder.
+// TakeWriter takes the writer's place for w. If ctx ends first, the error names the current holder.
 func (p *writerPlace) TakeWriter(ctx context.Context, w Work) (release func(), err error) {
 	select {
 	case p.token <- struct{}{}:
@@ -78,7 +79,7 @@ func (p *writerPlace) TakeWriter(ctx context.Context, w Work) (release func(), e
 	}, nil
 }
 
-// waited adds the holder of the writer's place to err, the error of a wait for it.
+// waited adds the holder of the writer's place to err, the error of a failed wait for the place.
 func (p *writerPlace) waited(err error) error {
 	if w := p.now.Load(); w != nil {
 		return fmt.Errorf("%s: %v: %w", p.path, w, err)
@@ -86,8 +87,7 @@ func (p *writerPlace) waited(err error) error {
 	return err
 }
 
-// watch makes SlowErr return ErrSlowDisk once w takes longer than SlowAfter. The function that it returns ends the
-// watch.
+// watch makes SlowErr return ErrSlowDisk once w takes longer than SlowAfter. The returned function ends the watch.
 func (p *writerPlace) watch(w *writing) (end func()) {
 	if w.Long {
 		return func() {}
@@ -105,7 +105,8 @@ func (p *writerPlace) watch(w *writing) (end func()) {
 	}
 }
 
-// SlowErr returns ErrSlowDisk with the current write if that has taken longer than ten seconds, or nil.
+// SlowErr returns ErrSlowDisk, with the current write, if the write has taken longer than ten seconds. Otherwise it
+// returns nil.
 func (p *writerPlace) SlowErr() error {
 	if w := p.now.Load(); w != nil && w.slow.Load() {
 		return fmt.Errorf("%v: %w", w, ErrSlowDisk)
@@ -121,7 +122,7 @@ func (p *writerPlace) StillWriting() error {
 	return fmt.Errorf("work in the background has not ended: %w", ErrStillWriting)
 }
 
-// Await waits for done, which is closed when the disk has finished. After ten seconds it fails with ErrStillWriting.
+// Await waits until done is closed, when the disk has finished. After CloseWait it fails with ErrStillWriting.
 func (p *writerPlace) Await(done <-chan struct{}) error {
 	timer := time.NewTimer(CloseWait)
 	defer timer.Stop()
