@@ -15,13 +15,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// Body is the payload of a record with what is needed to decode it. Every object that is read from the file is decoded
-// from a Body.
+// Body is the payload of a record, with the data needed to decode it. Every object that is read from the file is
+// decoded from a Body.
 type Body struct {
 	Encoding string
 	Payload  []byte               // may be memory of a transaction
 	Size     int                  // bytes of the uncompressed payload
-	dict     *compress.Dictionary // dictionary the payload is compressed with; nil if it is not compressed
+	dict     *compress.Dictionary // dictionary that compressed the payload; nil if it is not compressed
 }
 
 // Compressed reports whether the payload is compressed.
@@ -31,20 +31,20 @@ func (b Body) Compressed() bool { return b.dict != nil }
 type Coder struct {
 	// Sealer seals and opens the records of the collection.
 	*keyring.Sealer
-	// Dictionaries has the dictionaries that records are compressed with.
+	// Dictionaries holds the dictionaries of the collection's compressed records.
 	*compress.Dictionaries
 	codec      codec.Codec
 	collection string
 }
 
-// New returns the Coder of a collection that is encoded with codec and sealed with keys of the ring.
+// New returns the Coder of a collection. Objects are encoded with codec and sealed with keys of the ring.
 func New(collection string, codec codec.Codec, keys *keyring.Ring) *Coder {
 	sealer := keys.Sealer(collection)
 	return &Coder{Sealer: sealer, Dictionaries: compress.NewDictionaries(collection, sealer), codec: codec,
 		collection: collection}
 }
 
-// Open returns the body of a record in the bucket of objects, unsealed. It fails with entry.ErrIncompatible if a newer
+// Open returns the unsealed body of a record in the objects bucket. It fails with entry.ErrIncompatible if a newer
 // program has written the record.
 func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload []byte) (Body, error) {
 	b := Body{Encoding: h.Encoding, Payload: payload, Size: h.PlainSize(payload)}
@@ -68,7 +68,7 @@ func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload 
 	return b, nil
 }
 
-// OpenPlain is Open and Plain.
+// OpenPlain is Open followed by Plain.
 func (c *Coder) OpenPlain(objects *bolt.Bucket, key string, h format.Header, payload []byte) (Body, error) {
 	b, err := c.Open(objects, key, h, payload)
 	if err != nil {
@@ -77,14 +77,14 @@ func (c *Coder) OpenPlain(objects *bolt.Bucket, key string, h format.Header, pay
 	return c.Plain(key, b, nil)
 }
 
-// Plain returns the body uncompressed. It decompresses into buf if buf is large enough.
+// Plain returns the uncompressed body. It decompresses into buf if buf is large enough.
 func (c *Coder) Plain(key string, b Body, buf []byte) (Body, error) {
 	if b.dict == nil {
 		return b, nil
 	}
 	plain, err := b.dict.Decompress(buf, b.Payload, b.Size)
 	if err != nil {
-		// The checksums of record and dictionary were right, so the file is not damaged.
+		// The checksums of the record and the dictionary are right, so the file is not damaged.
 		return b, fmt.Errorf("record %s in collection %s cannot be decompressed: %w: %w", printable.Key(key), c.collection,
 			entry.ErrIncompatible, err)
 	}
@@ -122,7 +122,7 @@ func (c *Coder) decodePlain(key string, b Body) (runtime.Object, error) {
 	return obj, nil
 }
 
-// Object returns the object of a record in the bucket of objects.
+// Object returns the object of a record in the objects bucket.
 func (c *Coder) Object(objects *bolt.Bucket, key string, data []byte) (runtime.Object, error) {
 	h, payload, err := format.ParsePayload(c.collection, key, data)
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *Coder) Object(objects *bolt.Bucket, key string, data []byte) (runtime.O
 	return c.ObjectOf(objects, key, h, payload)
 }
 
-// ObjectOf is Object for a record that has been parsed.
+// ObjectOf is Object for a parsed record.
 func (c *Coder) ObjectOf(objects *bolt.Bucket, key string, h format.Header, payload []byte) (runtime.Object, error) {
 	b, err := c.Open(objects, key, h, payload)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// checkChangelog verifies the changelog: that its entries name stored records, its tombstones, and the handlers'
-// cursors.
+// checkChangelog verifies the changelog: its entries name stored records, its tombstones can be read, and no cursor is
+// ahead of it.
 func (c *collection) checkChangelog(ctx context.Context) error {
 	err := c.view(ctx, c.checkHandlers)
 	if err == nil {
@@ -30,7 +30,7 @@ func (c *collection) checkChangelog(ctx context.Context) error {
 	return err
 }
 
-// checkHandlers verifies that the changelog has its buckets, and that no handler is ahead of it.
+// checkHandlers verifies that the changelog has its buckets, and that no durable handler's cursor is ahead of it.
 func (c *collection) checkHandlers(s state) error {
 	have := 0
 	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketCursors} {
@@ -91,7 +91,7 @@ func (c *collection) checkTombstone(_ state, k, v []byte) int {
 	return 0
 }
 
-// checkFiled adds a problem if the changelog should have an entry for the record and has none.
+// checkFiled adds a problem if the changelog should have an entry for the record but has none.
 func (c *collection) checkFiled(s state, key string, h format.Header) {
 	seqs := s.bucket.Bucket(format.BucketSeq)
 	if !s.log.Has(h.Seq) || seqs == nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// stepEntries is the maximum number of entries verified in one transaction, which stepBytes bounds too.
+// stepEntries is the maximum number of entries verified in one transaction. stepBytes limits the transaction too.
 const stepEntries = 1000
 
-// errDropped says that a collection has been removed since the check began.
+// errDropped means that a collection has been dropped since the check began.
 var errDropped = errors.New("the collection is gone")
 
 // collection verifies one collection.
@@ -30,7 +30,7 @@ type collection struct {
 	*content
 	name   string
 	sealer *keyring.Sealer
-	// dictionaries has the ids of the dictionaries that have been verified; false if one is damaged or missing.
+	// dictionaries has an entry for each dictionary that has been checked, by id: true if it can be used.
 	dictionaries map[uint64]bool
 }
 
@@ -38,7 +38,7 @@ func (c *collection) problem(format string, args ...any) {
 	c.content.problem("collection %s: "+format, append([]any{c.name}, args...)...)
 }
 
-// state is the collection in one transaction.
+// state is the state of the collection in one transaction.
 type state struct {
 	format.Info
 	log                      changelog.State // of Info
@@ -116,8 +116,8 @@ func (s state) index(name string) *bolt.Bucket {
 	return s.indexes.Bucket([]byte(name))
 }
 
-// each calls check for every entry of the bucket that of returns, in pages, each in a transaction of its own. check
-// returns how many bytes it has read beside the entry.
+// each calls check for every entry of the bucket that of returns. It reads in pages, each in its own transaction. check
+// returns the number of bytes that it has read besides the entry.
 func (c *collection) each(
 	ctx context.Context, of func(s state) *bolt.Bucket, check func(s state, k, v []byte) int,
 ) error {
@@ -151,7 +151,7 @@ func (c *collection) each(
 	return nil
 }
 
-// count adds a problem if the bucket has another number of keys than the info record says.
+// count adds a problem if the number of keys in the bucket is not the number in the info record.
 func (c *collection) count(b *bolt.Bucket, of string, says int) error {
 	n := 0
 	keys := boltfile.ScanAfter(b, "")
@@ -176,7 +176,7 @@ func (c *collection) checkInfo(info *format.Info) {
 	}
 }
 
-// checkNewest verifies that the newest objects are stored as the info record names them.
+// checkNewest verifies that the newest objects of the info record are stored at their resourceVersions.
 func (c *collection) checkNewest(s state) {
 	for _, ref := range s.Newest {
 		h, _, found, err := c.stored(s, ref.Key)
@@ -186,7 +186,7 @@ func (c *collection) checkNewest(s state) {
 	}
 }
 
-// stored returns the record of an object. A damaged one is reported by checkRecord, and by nobody else.
+// stored returns the record of an object. Callers ignore a damaged record, because checkRecord reports it.
 func (c *collection) stored(s state, key string) (h format.Header, payload []byte, found bool, err error) {
 	data := s.objects.Get([]byte(key))
 	if data == nil {
@@ -232,7 +232,7 @@ func (c *collection) checkRecord(s state, k, data []byte) int {
 	return 0
 }
 
-// checkIndexBuckets verifies that the index buckets are those that the info record names.
+// checkIndexBuckets verifies that the info record names exactly the existing index buckets.
 func (c *collection) checkIndexBuckets(s state) error {
 	if s.indexes == nil {
 		return fmt.Errorf("collection %s has no index bucket: %w", c.name, entry.ErrDamaged)
@@ -285,7 +285,7 @@ func (c *collection) checkDictionaries(s state) error {
 	})
 }
 
-// checkDictionary verifies a dictionary, the first time that it is named.
+// checkDictionary verifies a dictionary unless it has been verified before.
 func (c *collection) checkDictionary(s state, id uint64) {
 	if _, known := c.dictionaries[id]; known {
 		return

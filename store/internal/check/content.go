@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Report is what Content has found; see store.Report, which has the same fields.
+// Report is the result of Content. store.Report has the same fields and documents them.
 type Report struct {
 	Collections  int
 	Objects      int
@@ -26,7 +26,7 @@ type Report struct {
 	Problems     []string
 }
 
-// maxProblems is the maximum number of problems that a Report lists; if there are more, one more line says so.
+// maxProblems is the maximum number of problems that a Report lists. If there are more, one more line says so.
 const maxProblems = 1000
 
 func (r *Report) problem(format string, args ...any) {
@@ -38,21 +38,21 @@ func (r *Report) problem(format string, args ...any) {
 	}
 }
 
-// content verifies what is in a file.
+// content verifies the content of a file.
 type content struct {
 	File
 	*Report
-	// handle is the file of the transaction that view has begun.
+	// handle is the handle of the transaction that view has begun.
 	handle *boltfile.Handle
-	// read is how many bytes have been read in this step, and unpaid in earlier ones since the last pause.
+	// read is the number of bytes read in this step; unpaid is the number read in earlier steps since the last pause.
 	read, unpaid int
 }
 
-// stepBytes is about how many bytes one transaction of a check reads.
+// stepBytes is the approximate number of bytes that one transaction of a check reads.
 const stepBytes = 1 << 20
 
-// Content verifies the record of the data keys, the documents and the collections. It returns an error only if
-// something cannot be read; problems are in the report.
+// Content verifies the record of the data keys, the documents and the collections. It returns an error only if the file
+// cannot be read; problems are in the report.
 func Content(ctx context.Context, f File) (Report, error) {
 	c := &content{File: f, Report: &Report{}}
 	err := c.all(ctx)
@@ -100,8 +100,8 @@ func (c *content) all(ctx context.Context) error {
 	return nil
 }
 
-// view runs fn in a read transaction. If fn adds a problem in a scrub, that is with a limited rate, view stops writes
-// to the file that fn has read; a file that has replaced it meanwhile is not affected.
+// view runs fn in a read transaction. In a scrub, which has a limited rate, view stops all writes to the file if fn
+// adds a problem. A file that has replaced it meanwhile is not affected.
 func (c *content) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return c.ViewHandle(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
 		before := len(c.Problems)
@@ -114,7 +114,7 @@ func (c *content) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	})
 }
 
-// pages verifies the pages of a bucket that have keys from low to high; nil as high is no bound.
+// pages verifies the pages of a bucket whose keys are between low and high. A nil high means no upper bound.
 func (c *content) pages(ctx context.Context, b *bolt.Bucket, low, high []byte) error {
 	size := c.handle.DB.Info().PageSize
 	all := uint64(b.Tx().Size()) / uint64(size)
@@ -125,8 +125,8 @@ func (c *content) pages(ctx context.Context, b *bolt.Bucket, low, high []byte) e
 	return err
 }
 
-// rest is called after each step. It waits as long as the rate requires, rarely, for at least 50 ms, and fails if ctx
-// ends meanwhile.
+// rest waits, after each step, to keep the rate. It makes rare pauses of at least 50 ms. It fails if ctx ends
+// meanwhile.
 func (c *content) rest(ctx context.Context) error {
 	c.unpaid += c.read
 	c.read = 0

@@ -1,15 +1,16 @@
-// Package check verifies a store's file: its pages, and what the collections in it hold.
+// Package check verifies a store's file: its pages, and the content of its collections.
 //
-// Pages verifies that the branch pages are sound and each page is used once. If it finds nothing, Content verifies the
-// data keys, the documents and every collection: the checksum and shape of each record, index entries and changelog
-// entries against record headers both ways, numbers against the info record, and the resourceVersion of a complete
-// collection. So it reads every leaf, and verifies it as a page too: a flipped bit that no reader looks at is a sign of
-// a bad disk, and one in the number of a leaf's overflow pages would have bbolt free pages of others.
+// Pages verifies that the branch pages are valid and that each page is used once. If it finds no problem, Content
+// verifies the data keys, the documents and every collection. For each record, that is the checksum and the shape.
+// Index entries and changelog entries are compared with record headers in both directions. Counts and numbers are
+// compared with the info record. A complete collection must have a resourceVersion.
 //
-// Content reads in steps of about a megabyte, each in a transaction of its own, while others write: a long transaction
-// would keep free pages from being reused. A step is consistent in itself. Only the keys of a bucket are counted in one
-// transaction, right after the steps have read its pages.
+// Content reads every leaf, and verifies it as a page too. A flipped bit that no reader would notice is a sign of a bad
+// disk. In a leaf's number of overflow pages, it would even make bbolt free pages that are in use.
 //
-// A File is all that the package knows of a store. It knows the format of what is in the file, but no collection that
-// is open.
+// Content reads in steps of about a megabyte, each in its own transaction, while writes continue: a long transaction
+// would keep free pages from being reused. Each step is consistent in itself. Only the keys of a bucket are counted in
+// one transaction, right after the steps have read its pages.
+//
+// The package accesses a store only through a File. It knows the file's format, but not the open collections.
 package check

@@ -15,17 +15,17 @@ type File struct {
 	*boltfile.File
 	// Keys are the data keys of the file.
 	Keys *keyring.Ring
-	// Rate is how many bytes a second Content reads; 0 is no limit. With a limit, damage that it finds stops writes, as
-	// that of pages always does.
+	// Rate is the number of bytes per second that Content reads; 0 is no limit. With a limit, Content stops writes to
+	// the file when it finds damage. Pages does so in any case.
 	Rate int
 }
 
-// ProblemError returns a problem as an error that wraps entry.ErrDamaged.
+// ProblemError returns an error for a problem. It wraps entry.ErrDamaged.
 func (f *File) ProblemError(problem string) error {
 	return fmt.Errorf("%s: %s: %w", f.Path, problem, entry.ErrDamaged)
 }
 
-// viewPages calls fn with the pages of a read transaction.
+// viewPages calls fn with the pages that a read transaction sees.
 func (f *File) viewPages(ctx context.Context, fn func(h *boltfile.Handle, pages *boltcheck.File) error) error {
 	return f.ViewFile(ctx, func(h *boltfile.Handle, size int64, txid uint64) error {
 		pages, err := boltcheck.OpenTx(h.File, size, txid)

@@ -10,26 +10,26 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// errAgain ends a walk of the pages that must begin again.
+// errAgain ends a walk of the pages that must start again.
 var errAgain = errors.New("the walk begins again")
 
 // pagesAtOnce is the time limit of the first walk of the pages; see Pages.
 const pagesAtOnce = 100 * time.Millisecond
 
-// Pages verifies the branch pages, about a hundredth of all pages, and returns the problems it found; Content verifies
-// the leaves. If it finds a problem it stops writes to the file. It reads the file, not the mapping.
+// Pages verifies the branch pages, about a hundredth of all pages, and returns the problems it found. Content verifies
+// the leaves. If Pages finds a problem, it stops writes to the file. It reads the file, not the mapping.
 //
 // It does not limit its rate, because it must finish in one transaction: if pages were reused meanwhile, it could not
-// tell that a leaf is referenced once without reading the leaf. Reading all branches from the disk takes long (8 s for
-// the 100 MB of a 10 GB file), so the walk begins again after a time limit, which grows: the next walk finds what was
-// read in the page cache (0.4 s for all).
+// verify that a leaf is referenced once without reading the leaf. Reading all branch pages from the disk takes long (8
+// s for the 100 MB of a 10 GB file). So the walk starts again after a time limit, which grows. The next walk finds the
+// pages of the previous one in the page cache (0.4 s for all of them).
 func Pages(ctx context.Context, f File) (problems []string, err error) {
 	err = errAgain
 	for most := pagesAtOnce; errors.Is(err, errAgain); most += most / 4 {
 		err = f.viewPages(ctx, func(h *boltfile.Handle, pages *boltcheck.File) error {
 			begun := time.Now()
 			o := boltcheck.WalkOptions{LeafDepth: boltfile.BranchDepth, Pace: func(context.Context, int) error {
-				if time.Since(begun) > most || !f.IsCurrent(h) { // after Close the next viewPages fails
+				if time.Since(begun) > most || !f.IsCurrent(h) { // after Close, the next viewPages fails
 					return errAgain
 				}
 				return nil
@@ -41,17 +41,18 @@ func Pages(ctx context.Context, f File) (problems []string, err error) {
 			return err
 		})
 	}
-	if errors.Is(err, entry.ErrDamaged) { // it has ended the walk
+	if errors.Is(err, entry.ErrDamaged) { // damage ended the walk
 		return append(problems, err.Error()), nil
 	}
 	return problems, err
 }
 
-// BackgroundRate is how many bytes a second a verification in the background reads.
+// BackgroundRate is the number of bytes per second that a verification in the background reads.
 const BackgroundRate = 64 << 20
 
-// Unverified verifies, in the background, what boltfile.File.Open has not verified, and stops all writing if that is
-// damaged: branches if the file was closed cleanly, where a flipped bit would do the most harm, and else the contents.
+// Unverified verifies, in the background, the pages that boltfile.File.Open has not verified, and stops all writes if
+// it finds damage. After a clean close these are branch pages, where a flipped bit would do the most harm. Otherwise
+// Unverified verifies the content.
 func Unverified(f File) {
 	unverified, clean := f.Unverified()
 	if !unverified {

@@ -32,16 +32,17 @@ type Claim struct {
 	free    chan struct{} // closed when the claim is released
 	stuck   chan struct{} // closed by GiveUp
 	closing func() bool   // reports whether the holder is about to release the claim
-	holder  any           // HeldError.Holder for refused claims
+	holder  any           // HeldError.Holder for callers whose Await fails
 }
 
-// Try claims a name for a moment, for which whoever awaits the name waits. It returns false if the name is claimed.
+// Try claims a name for a short time, during which Await for the name waits. It returns false if the name is claimed.
 func (o *Set) Try(name string) bool {
 	_, held := o.take(name, func() bool { return true }, nil)
 	return held == nil
 }
 
-// take claims a name and returns the claim as mine. If the name is claimed already it returns that claim as held.
+// take claims a name and returns the claim as mine. If the name is already claimed, it returns the existing claim as
+// held.
 func (o *Set) take(name string, closing func() bool, holder any) (mine, held *Claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,9 +57,9 @@ func (o *Set) take(name string, closing func() bool, holder any) (mine, held *Cl
 	return mine, nil
 }
 
-// Await claims a name. closing reports whether the holder is about to release it; nil says that it never is. If the
-// name is claimed and its holder is about to release it, Await waits for that. Otherwise it fails with a HeldError that
-// has the owner's holder. It fails with ErrHeld if ctx ends first or the holder is stuck.
+// Await claims a name. closing reports whether the new holder is about to release it; nil means never. If the name is
+// claimed and its holder is about to release it, Await waits for the release. Otherwise it fails with a HeldError with
+// the current holder. It fails with ErrHeld if ctx ends first or the current holder is stuck.
 func (o *Set) Await(ctx context.Context, name string, closing func() bool, holder any) (*Claim, error) {
 	if closing == nil {
 		closing = func() bool { return false }
@@ -82,7 +83,7 @@ func (o *Set) Await(ctx context.Context, name string, closing func() bool, holde
 	}
 }
 
-// GiveUp says that the holder has given up waiting for the disk: it releases the claim some time later.
+// GiveUp records that the holder has stopped waiting for the disk. The holder releases the claim some time later.
 func (c *Claim) GiveUp() { close(c.stuck) }
 
 func (c *Claim) isStuck() bool {
@@ -94,7 +95,7 @@ func (c *Claim) isStuck() bool {
 	}
 }
 
-// Release gives a claimed name back.
+// Release releases a claimed name and wakes its waiters.
 func (o *Set) Release(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

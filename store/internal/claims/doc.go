@@ -1,3 +1,3 @@
-// Package claims says which collections of a store are open, by their names: each has one holder, and whoever wants a
-// name whose holder is about to give it back waits for that.
+// Package claims records which collections of a store are open, by name. Each name has at most one holder. A caller
+// that wants a name whose holder is closing waits for the release.
 package claims

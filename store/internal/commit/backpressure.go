@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// commitPatience is how long writers that are faster than the disk wait for a commit that is due.
+// commitPatience is how long paced writers, which are faster than the disk, wait for a commit that is due.
 const commitPatience = 5 * time.Second
 
-// Backpressure waits while too many bytes are dirty; see store.Collection.Backpressure. Without paced only the second
-// bound applies. m is one of live collections.
+// Backpressure waits while too many bytes are uncommitted; see store.Collection.Backpressure. live returns the number
+// of collections that share the limit, of which m is one. If paced is false, Backpressure does not wait for a due
+// commit, but only at the limit.
 func (l *Loop) Backpressure(ctx context.Context, m Member, live func() int, paced bool) error {
 	for {
 		live, due := max(1, live()), l.due()
@@ -34,13 +35,13 @@ func (l *Loop) Backpressure(ctx context.Context, m Member, live func() int, pace
 	}
 }
 
-// fills reports whether m has to wait at the bound if live collections have that many dirty bytes together.
+// fills reports whether m must wait at this bound, if live collections have this many uncommitted bytes together.
 func fills(m Member, bytes, bound, live int) bool {
 	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
 }
 
-// waitProgress waits until progress is closed or, unless full is true, atMost has passed. It returns the cause of ctx
-// if ctx ends first.
+// waitProgress waits until progress is closed. Unless full is true, it waits for atMost at most. It returns the cause
+// of ctx if ctx ends first.
 func waitProgress(ctx context.Context, progress <-chan struct{}, full bool, atMost time.Duration) error {
 	var over <-chan time.Time
 	if !full {

@@ -1,7 +1,8 @@
-// Package commit commits what is pending in the memtables of a store's collections: all of it in one transaction of the
-// file, at an interval or once there is much of it, and makes writers wait that are faster than the disk.
+// Package commit commits the uncommitted changes in the memtables of a store's collections. It commits them in one
+// transaction of the file, after an interval or once they have a certain size. It makes writers wait that are faster
+// than the disk.
 //
-// A Loop knows a collection as a Member, and what a commit writes of it as a Snapshot. A commit is prepared, takes the
-// writer's place of the file, is written, and Snapshot.Done has taken over its outcome before the place is given to the
-// next writer. If it fails everything stays pending, and it is tried again.
+// A Loop accesses a collection as a Member, and the changes that one commit writes as a Snapshot. A commit is prepared,
+// takes the writer's place of the file, and is written. Snapshot.Done handles the result before the next writer gets
+// the place. If a commit fails, all changes stay uncommitted, and the Loop tries again.
 package commit

@@ -11,58 +11,59 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// Member is a collection whose changes a Loop commits. Its methods wait for nothing.
+// Member is a collection whose changes a Loop commits. Its methods do not block.
 type Member interface {
-	// Snapshot returns what is pending; nil if nothing is.
+	// Snapshot returns the uncommitted changes, or nil if there are none.
 	Snapshot() Snapshot
-	// Drop drops what is pending, and returns how many bytes that was.
+	// Drop drops the uncommitted changes, and returns their size in bytes.
 	Drop() int
-	// Size is how many bytes are pending.
+	// Size returns the size of the uncommitted changes in bytes.
 	Size() int
 }
 
-// Snapshot is what one commit writes of one collection. The methods are called in this order, each once.
+// Snapshot is one collection's changes in one commit. Each method is called once, in this order.
 type Snapshot interface {
-	// Prepare does what needs no transaction.
+	// Prepare does the work that needs no transaction.
 	Prepare()
-	// Write writes the changes.
+	// Write writes the changes in tx.
 	Write(tx *bolt.Tx) error
-	// Done takes over the outcome of the transaction, before the next one begins. If err is nil it removes what is in the
-	// file from memory, and returns how many bytes that was, and whether nothing is pending any more.
+	// Done handles the result of the transaction, before the next transaction begins. If err is nil, it removes the
+	// committed changes from the memtable. It returns the number of bytes removed, and whether no uncommitted change is
+	// left.
 	Done(err error) (shrunk int, clean bool)
-	// Tell tells the user of the commit, which took that long.
+	// Tell notifies the collection's user of the commit and of the time that it took.
 	Tell(took time.Duration, err error)
 }
 
 // Options are the options of a Loop.
 type Options struct {
-	Interval time.Duration // how long changes wait for their commit
-	Enough   func() int    // number of dirty bytes that cause a commit at once; called under a lock
-	Limit    int           // bound of dirty bytes; see store.Collection.Backpressure
+	Interval time.Duration // maximum time from a change to its commit
+	Enough   func() int    // number of uncommitted bytes at which a commit is due at once; called under a lock
+	Limit    int           // maximum number of uncommitted bytes; see store.Collection.Backpressure
 }
 
-// Loop commits the dirty changes of a store's collections to the file. It runs only while there are dirty collections.
-// Make it with NewLoop, and set File before it is used.
+// Loop commits the changes of a store's collections to the file. Its goroutine runs only while a collection has
+// uncommitted changes, that is, is dirty. Make it with NewLoop, and set File before use.
 type Loop struct {
 	Options
 	File *boltfile.File
 
-	// turn is a semaphore of one, held by a Flush, and by whatever must not run during a Flush.
+	// turn is a semaphore of one. Flush holds it, and so does any operation that must not run during a Flush.
 	turn chan struct{}
 
 	mu       sync.Mutex
 	pending  map[Member]struct{} // dirty collections; guarded by mu
 	bytes    int                 // size of their memtables; guarded by mu
-	since    time.Time           // when the first change since the last snapshot came; guarded by mu
-	dueSince time.Time           // since when a commit is due because of bytes; zero if none is; guarded by mu
-	running  bool                // whether loop runs; guarded by mu
+	since    time.Time           // time of the first change since the last snapshot; guarded by mu
+	dueSince time.Time           // time since which bytes has been at least due; zero if it is not; guarded by mu
+	running  bool                // whether the goroutine of loop runs; guarded by mu
 	full     chan struct{}       // has a token once bytes may have reached due
 	err      error               // error of the last commit; nil if it succeeded; guarded by mu
 	closed   bool                // whether Close has begun and writes are refused; guarded by mu
 	progress chan struct{}       // closed and replaced after each commit; guarded by mu
 }
 
-// NewLoop returns one that has nothing to commit.
+// NewLoop returns a Loop without dirty collections.
 func NewLoop(o Options) *Loop {
 	return &Loop{
 		Options: o, turn: make(chan struct{}, 1), pending: map[Member]struct{}{},
@@ -70,16 +71,16 @@ func NewLoop(o Options) *Loop {
 	}
 }
 
-// committing is what the writer's place of the file is taken for.
+// committing is the Work for which a commit takes the writer's place.
 var committing = boltfile.Work{What: "a commit of what is pending"}
 
-// A failed commit is retried after commitRetry, which doubles with each failure up to commitRetryMax.
+// A failed commit is retried after commitRetry. The delay doubles with each failure, up to commitRetryMax.
 const (
 	commitRetry    = 200 * time.Millisecond
 	commitRetryMax = 10 * time.Second
 )
 
-// Add marks m as dirty. grown is by how many bytes its memtable has grown.
+// Add marks m as dirty. grown is the number of bytes by which its memtable has grown.
 func (l *Loop) Add(m Member, grown int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +96,7 @@ func (l *Loop) Add(m Member, grown int) {
 		default:
 		}
 	}
-	if !l.running && !l.closed { // once closed is set, Close commits
+	if !l.running && !l.closed { // once closed is set, Close does the last commit
 		l.running = true
 		l.File.Go("commit what is pending", l.loop)
 	}
@@ -113,8 +114,8 @@ func (l *Loop) loop(ctx context.Context) {
 	}
 }
 
-// await waits until the next commit is due: after retry if the last one has failed. It returns false if no
-// collection is dirty, or if the store is being closed.
+// await waits until the next commit is due; if the last one failed, for retry. It returns false if no collection is
+// dirty, or if the store is being closed.
 func (l *Loop) await(ctx context.Context, retry time.Duration) bool {
 	retryAt := time.Now().Add(retry)
 	for {
@@ -136,8 +137,8 @@ func (l *Loop) await(ctx context.Context, retry time.Duration) bool {
 	}
 }
 
-// next returns when the next commit is due, and two channels that signal that this may have changed. If no
-// collection is dirty or ctx has ended, more is false and loop must end.
+// next returns the time of the next commit, and two channels that signal that this time may have changed. If no
+// collection is dirty or ctx has ended, it marks the loop as not running and returns more as false.
 func (l *Loop) next(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{},
 	more bool) {
 	l.mu.Lock()
@@ -155,11 +156,11 @@ func (l *Loop) next(ctx context.Context, retryAt time.Time) (at time.Time, full,
 	return l.since.Add(l.Interval), l.full, l.progress, true
 }
 
-// due is the size of dirty memtables at which a commit is due at once: CommitBytes, but at most limit, at which
+// due returns the size of uncommitted changes at which a commit is due at once: Enough, but at most Limit, at which
 // writers wait.
 func (l *Loop) due() int { return min(l.Enough(), l.Limit) }
 
-// noteDueLocked updates dueSince after bytes has changed. committed says that a commit has just succeeded.
+// noteDueLocked updates dueSince after bytes has changed. committed is true after a successful commit.
 func (l *Loop) noteDueLocked(due int, committed bool) {
 	switch {
 	case l.bytes < due:
@@ -176,7 +177,7 @@ func (l *Loop) drainFullLocked() {
 	}
 }
 
-// Flush commits the dirty changes of all collections in one transaction; see store.Store.Flush.
+// Flush commits the changes of all dirty collections in one transaction; see store.Store.Flush.
 func (l *Loop) Flush(ctx context.Context) error {
 	turn, err := l.TakeTurn(ctx)
 	if err != nil {
@@ -201,10 +202,10 @@ func (l *Loop) Flush(ctx context.Context) error {
 		return fmt.Errorf("commit what is pending: %w", err)
 	}
 	done := make(chan error, 1)
-	go func() { // it holds turn and place, so Close waits for it
+	go func() { // this goroutine holds turn and place, so Close waits for it
 		err := l.write(snaps)
 		before := l.note(snaps, err)
-		place() // after note, which resets cursors as the commit did: the next writer would write the old ones
+		place() // not before note resets the cursors as the commit did: the next writer would write the old ones
 		l.log(before, err)
 		for _, snap := range snaps {
 			snap.Tell(time.Since(begun), err)
@@ -233,7 +234,7 @@ func (l *Loop) TakeTurn(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// snapshots returns a snapshot of each dirty collection. A collection without changes is no longer dirty.
+// snapshots returns a snapshot of each dirty collection. Collections without changes are no longer dirty.
 func (l *Loop) snapshots() map[Member]Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,7 +251,7 @@ func (l *Loop) snapshots() map[Member]Snapshot {
 	return snaps
 }
 
-// write writes the snapshots, and the times of the clocks, in one transaction. The caller has the writer's place.
+// write writes the snapshots and the times of the clocks in one transaction. The caller has the writer's place.
 func (l *Loop) write(snaps map[Member]Snapshot) error {
 	return l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for _, snap := range snaps {
@@ -262,7 +263,7 @@ func (l *Loop) write(snaps map[Member]Snapshot) error {
 	})
 }
 
-// log logs when commits begin to fail, and when they succeed again.
+// log logs the first failed commit, and the first commit that succeeds after a failure.
 func (l *Loop) log(before, err error) {
 	switch {
 	case err != nil && before == nil:
@@ -272,8 +273,8 @@ func (l *Loop) log(before, err error) {
 	}
 }
 
-// note records the result of a commit. If it succeeded, note removes the committed changes from the
-// memtables. It wakes all waiters, and returns the error of the commit before. The caller has the writer's place.
+// note records the result of a commit. After a success, it removes the committed changes from the memtables. It wakes
+// all waiters, and returns the error of the previous commit. The caller has the writer's place.
 func (l *Loop) note(snaps map[Member]Snapshot, err error) (before error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,7 +291,7 @@ func (l *Loop) note(snaps map[Member]Snapshot, err error) (before error) {
 	return before
 }
 
-// Drop drops the dirty changes of m.
+// Drop drops the uncommitted changes of m.
 func (l *Loop) Drop(m Member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -302,20 +303,20 @@ func (l *Loop) Drop(m Member) {
 	l.madeProgressLocked()
 }
 
-// MadeProgress wakes whoever waits for a commit or for backpressure to end.
+// MadeProgress wakes every goroutine that waits for a commit or for the end of backpressure.
 func (l *Loop) MadeProgress() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.madeProgressLocked()
 }
 
-// madeProgressLocked wakes every goroutine that waits for a commit or for backpressure to end.
+// madeProgressLocked is MadeProgress with mu held.
 func (l *Loop) madeProgressLocked() {
 	close(l.progress)
 	l.progress = make(chan struct{})
 }
 
-// Close makes TakesIn fail, and calls that wait for backpressure.
+// Close makes TakesIn fail, and wakes and fails the calls that wait in Backpressure.
 func (l *Loop) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -335,7 +336,7 @@ func (l *Loop) TakesIn() error {
 
 func (l *Loop) closedError() error { return fmt.Errorf("%s: %w", l.File.Path, boltfile.ErrClosed) }
 
-// Dirty reports whether any collection is.
+// Dirty reports whether any collection has uncommitted changes.
 func (l *Loop) Dirty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -356,7 +357,7 @@ func (l *Loop) Progress() <-chan struct{} {
 	return l.progress
 }
 
-// Pending returns about how many bytes are dirty.
+// Pending returns the approximate number of uncommitted bytes.
 func (l *Loop) Pending() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,37 +9,38 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// What a dictionary is made of.
+// Parameters of new dictionaries.
 const (
-	// dictionaryBytes is how long it is. Twice that compresses 3 % better (docs/adr/0007).
+	// dictionaryBytes is the size of a dictionary. Twice that size compresses 3 % better (docs/adr/0007).
 	dictionaryBytes = 64 << 10
-	// sampleBytes is how much there must be to choose from.
+	// sampleBytes is the number of payload bytes that are needed to make a dictionary.
 	sampleBytes = 256 << 10
-	// sampleParts is the least number of objects that a dictionary has parts of.
+	// sampleParts is the minimum number of objects of which a full dictionary has parts.
 	sampleParts = 8
 )
 
-// Compressor compresses what is written to a collection. A nil one leaves everything as it is.
+// Compressor compresses the payloads that are written to a collection. A nil Compressor compresses nothing.
 type Compressor struct {
 	DictBytes, SampleBytes int
 	seed                   maphash.Seed
 
 	mu sync.Mutex
-	// sealed: a dictionary has a random id. A hash would tell whether a guess of its content is right. Guarded by mu.
+	// sealed is true if dictionaries get random ids: a hash could confirm a guess of the content. Guarded by mu.
 	sealed   bool
-	current  *Dictionary // for new records; nil until there is enough to make one of; guarded by mu
-	gathered [][]byte    // payloads that were to be stored without; guarded by mu
-	bytes    int         // of gathered; guarded by mu
-	// known are hashes of what has been gathered: a write that fails comes again. Guarded by mu.
+	current  *Dictionary // dictionary for new records; nil until there are enough payloads to make one; guarded by mu
+	gathered [][]byte    // payloads that were to be stored before there was a dictionary; guarded by mu
+	bytes    int         // size of gathered; guarded by mu
+	// known holds hashes of the gathered payloads: after a failed commit, the same payloads arrive again. Guarded by
+	// mu.
 	known map[uint64]struct{}
 }
 
-// NewCompressor returns one that has seen nothing.
+// NewCompressor returns a Compressor without a dictionary.
 func NewCompressor() *Compressor {
 	return &Compressor{DictBytes: dictionaryBytes, SampleBytes: sampleBytes, seed: maphash.MakeSeed()}
 }
 
-// Use makes d the dictionary of new records; nil makes it another one that is still to be made.
+// Use sets the dictionary for new records. With nil, a new dictionary is built from later payloads.
 func (c *Compressor) Use(d *Dictionary) {
 	if c == nil {
 		return
@@ -53,7 +54,7 @@ func (c *Compressor) useLocked(d *Dictionary) {
 	c.current, c.gathered, c.bytes, c.known = d, nil, 0, nil
 }
 
-// Seal is for a collection that is sealed: of a dictionary that was made for plain text no more use is made.
+// Seal makes c a Compressor of a sealed collection: it stops using a dictionary that was made for unsealed records.
 func (c *Compressor) Seal() {
 	if c == nil {
 		return
@@ -65,7 +66,7 @@ func (c *Compressor) Seal() {
 	}
 }
 
-// Resume makes d, a stored dictionary, the dictionary of new records, unless d was made for plain text and the
+// Resume sets the dictionary for new records to d, a stored dictionary, unless d was made for unsealed records and the
 // collection is sealed.
 func (c *Compressor) Resume(d *Dictionary) {
 	if !(c.IsSealed() && d.IsHashed()) {
@@ -90,8 +91,8 @@ func (c *Compressor) Using() *Dictionary {
 	return c.current
 }
 
-// Compress compresses payloads: what it returns has nil in the place of those that would not get shorter by it, or for
-// which there is no dictionary yet.
+// Compress returns the compressed payloads and the dictionary that compressed them. An element is nil if compression
+// would not make the payload shorter. All elements are nil if there is no dictionary yet.
 func (c *Compressor) Compress(payloads [][]byte) (compressed [][]byte, dict *Dictionary) {
 	compressed = make([][]byte, len(payloads))
 	if c != nil {
@@ -119,14 +120,14 @@ func (c *Compressor) Compress(payloads [][]byte) (compressed [][]byte, dict *Dic
 	return compressed, dict
 }
 
-// leastShare is how many payloads one goroutine compresses at least.
+// leastShare is the minimum number of payloads that one goroutine compresses, except the last one.
 const leastShare = 64
 
-// encoders is how many goroutines compress at a time: each needs 0.8 MB, which stays with the collection.
+// encoders returns the number of goroutines that compress at a time. Each needs 0.8 MB, which the dictionary keeps.
 func encoders() int { return min(2, runtime.GOMAXPROCS(0)) }
 
-// dictionaryFor returns the dictionary of new records. If there is none it is made of the payloads and of what there
-// was before, if that is enough.
+// dictionaryFor returns the dictionary for new records. If there is none, it makes one from payloads and the payloads
+// gathered before, once they are large enough; otherwise it gathers payloads and returns nil.
 func (c *Compressor) dictionaryFor(payloads [][]byte) *Dictionary {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,11 +162,11 @@ func (c *Compressor) isKnownLocked(payload []byte) bool {
 	return known
 }
 
-// part is how much of one payload gets into a dictionary.
+// part returns the maximum number of bytes of one payload in a dictionary.
 func (c *Compressor) part() int { return c.DictBytes / sampleParts }
 
-// make returns a dictionary of some of the payloads, from the first to the last: objects that follow each other are
-// alike.
+// make returns a dictionary of evenly spaced payloads, from the first to the last, because objects that follow each
+// other are alike.
 func (c *Compressor) make(payloads [][]byte, sealed bool) *Dictionary {
 	content := make([]byte, 0, c.DictBytes)
 	for _, i := range spread(len(payloads), c.parts(payloads), 0) {
@@ -179,7 +180,7 @@ func (c *Compressor) make(payloads [][]byte, sealed bool) *Dictionary {
 	return New(content)
 }
 
-// parts is how many of the payloads fill a dictionary.
+// parts returns how many of the payloads fill a dictionary.
 func (c *Compressor) parts(payloads [][]byte) int {
 	size := 0
 	for _, payload := range payloads {
@@ -189,7 +190,8 @@ func (c *Compressor) parts(payloads [][]byte) int {
 	return int(min(int64(len(payloads)), fill))
 }
 
-// spread returns k indexes below n at equal distances; halves of a distance to begin with are 0 or 1.
+// spread returns k indexes below n at equal distances. The first is at 0 if halves is 0, and at half a distance if it
+// is 1.
 func spread(n, k, halves int) []int {
 	at := make([]int, k)
 	for i := range at {
@@ -198,8 +200,8 @@ func spread(n, k, halves int) []int {
 	return at
 }
 
-// Revise makes a new dictionary of the payloads if it compresses others of them better than the one in
-// use, by a quarter.
+// Revise makes a new dictionary from the payloads, and uses it if it compresses others of them better than the current
+// one by a quarter.
 func (c *Compressor) Revise(payloads [][]byte) {
 	if c == nil {
 		return
@@ -226,7 +228,7 @@ func (c *Compressor) Revise(payloads [][]byte) {
 	c.Use(next)
 }
 
-// compressedSize is how many bytes the payload would take.
+// compressedSize returns the size at which the payload would be stored.
 func (d *Dictionary) compressedSize(payload []byte) int {
 	if compressed := d.compress(payload); compressed != nil {
 		return len(compressed)
@@ -234,7 +236,7 @@ func (d *Dictionary) compressedSize(payload []byte) int {
 	return len(payload)
 }
 
-// Keeps reports whether a payload that is stored as the header says would be stored so today.
+// Keeps reports whether a rewrite would store the payload just as it is stored now, according to its header.
 func (c *Compressor) Keeps(h format.Header, payload []byte) bool {
 	dict := c.Using()
 	switch {

@@ -2,7 +2,7 @@ package compress
 
 import "testing"
 
-// Products of counts and sizes are larger than an int of 32 bits holds.
+// TestDictionaryCountsBeyond32Bits checks that products of counts and sizes do not overflow a 32-bit int.
 func TestDictionaryCountsBeyond32Bits(t *testing.T) {
 	c := NewCompressor()
 	payloads := make([][]byte, 100_000)

@@ -11,19 +11,19 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Opener decrypts the payload of a record; see keyring.Sealer.
+// Opener decrypts payloads of records; see keyring.Sealer.
 type Opener interface {
 	Payload(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error)
 }
 
-// Records opens and appends records, sealed if the collection is; see keyring.Sealer.
+// Records opens and appends records. It seals them if the collection is sealed; see keyring.Sealer.
 type Records interface {
 	Opener
 	Append(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
 }
 
-// Dictionaries are the stored dictionaries of a collection. It keeps those that have been used in memory, and is safe
-// for concurrent use.
+// Dictionaries gives access to the stored dictionaries of a collection. It keeps used dictionaries in memory, and is
+// safe for concurrent use.
 type Dictionaries struct {
 	collection string
 	records    Records
@@ -37,8 +37,8 @@ func NewDictionaries(collection string, records Records) *Dictionaries {
 	return &Dictionaries{collection: collection, records: records, byID: map[uint64]*Dictionary{}}
 }
 
-// Get returns the dictionary with that id. It reads it in the transaction, which must be one of the collection, if it
-// is not in memory. It fails with entry.ErrDamaged if there is none with that id.
+// Get returns the dictionary with this id. If it is not in memory, Get reads it in the transaction, which must belong
+// to the collection's file. It fails with entry.ErrDamaged if there is none with this id.
 func (d *Dictionaries) Get(tx *bolt.Tx, id uint64) (*Dictionary, error) {
 	d.mu.RLock()
 	found := d.byID[id]
@@ -53,7 +53,7 @@ func (d *Dictionaries) Get(tx *bolt.Tx, id uint64) (*Dictionary, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if known := d.byID[id]; known != nil { // all readers use the same
+	if known := d.byID[id]; known != nil { // another reader was first; all readers share one
 		return known, nil
 	}
 	d.byID[id] = found
@@ -71,8 +71,8 @@ func (d *Dictionaries) Put(b *bolt.Bucket, dict *Dictionary) error {
 			dict.Content))
 }
 
-// Drop removes the dictionaries from the bucket of the collection that no record in the bucket of objects names, except
-// using, which may be nil. It returns the ids that are needed; nil if it has removed nothing.
+// Drop removes the dictionaries that no record in objects uses, from the collection's bucket b. It keeps using, which
+// may be nil. It returns the ids of the needed dictionaries; nil if it has removed nothing.
 func (d *Dictionaries) Drop(b, objects *bolt.Bucket, using *Dictionary) (needed map[uint64]bool, err error) {
 	dicts := b.Bucket(format.BucketDictionaries)
 	if dicts == nil {
@@ -102,7 +102,7 @@ func (d *Dictionaries) Drop(b, objects *bolt.Bucket, using *Dictionary) (needed 
 	return needed, err
 }
 
-// unneeded returns the keys of the dictionaries that are not needed.
+// unneeded returns the keys of the dictionaries whose ids are not in needed.
 func unneeded(dicts *bolt.Bucket, needed map[uint64]bool) (keys [][]byte, err error) {
 	err = dicts.ForEach(func(k, _ []byte) error {
 		if id, ok := format.ParseDictionaryKey(k); !ok || !needed[id] {
@@ -113,8 +113,7 @@ func unneeded(dicts *bolt.Bucket, needed map[uint64]bool) (keys [][]byte, err er
 	return keys, err
 }
 
-// Stored reads a dictionary from the bucket of a collection. It fails with entry.ErrDamaged if there is none with that
-// id.
+// Stored reads a dictionary from the bucket of a collection. It fails with entry.ErrDamaged if none has this id.
 func Stored(b *bolt.Bucket, collection string, id uint64, o Opener) (*Dictionary, error) {
 	var data []byte
 	if dicts := b.Bucket(format.BucketDictionaries); dicts != nil {
@@ -126,8 +125,8 @@ func Stored(b *bolt.Bucket, collection string, id uint64, o Opener) (*Dictionary
 	return Parse(collection, id, data, o)
 }
 
-// Parse returns the dictionary of the record data, with which it shares no memory. It fails with entry.ErrDamaged if
-// the record is not that of the dictionary, and with entry.ErrIncompatible if a newer program has written it.
+// Parse returns the dictionary in the record data, with which it shares no memory. It fails with entry.ErrDamaged if
+// the record is not of this dictionary, and with entry.ErrIncompatible if a newer program has written it.
 func Parse(collection string, id uint64, data []byte, o Opener) (*Dictionary, error) {
 	place := format.DictionaryPlace(id)
 	h, content, err := format.ParseRecord(collection, place, data)

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// parse is compress.Parse without keys.
+// parse is compress.Parse without data keys.
 func parse(collection string, id uint64, data []byte) (*compress.Dictionary, error) {
 	return compress.Parse(collection, id, data, locked{})
 }
@@ -24,7 +24,7 @@ func (locked) Payload([]byte, string, format.Header, []byte) ([]byte, error) { r
 
 var errSealed = errors.New("it is sealed")
 
-// resum writes the checksum that makes bytes pass as a record.
+// resum gives data the right checksum of a record.
 func resum(collection, key string, data []byte) []byte {
 	data = bytes.Clone(data)
 	if len(data) >= format.RecordFixed {

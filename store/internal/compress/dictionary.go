@@ -10,31 +10,31 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Dictionary is what payloads of a collection have in common, and what some of its records are compressed with. It does
-// not change: the file keeps it for as long as a record names it, under a hash of its content, or, if it is sealed,
-// under a random number. It is raw content, parts of payloads, which for Kubernetes objects compresses better than what
-// is trained of them (docs/adr/0007).
+// Dictionary holds content that payloads of a collection have in common, and compresses some of its records. It never
+// changes. The file keeps it as long as a record names it. Its id is a hash of its content, or a random number if it is
+// sealed. The content is raw parts of payloads. For Kubernetes objects they compress better than a trained dictionary
+// (docs/adr/0007).
 type Dictionary struct {
 	ID      uint64
 	Content []byte
 	encoder func() (*zstd.Encoder, error)
 	decoder func() (*zstd.Decoder, error)
-	// buffers are *[]byte for payloads that are decoded at once.
+	// Buffers holds *[]byte into which payloads are decompressed for immediate decoding.
 	Buffers sync.Pool
 }
 
-// MaxPooled is how long a buffer is that is kept for the next read.
+// MaxPooled is the maximum size of a buffer that is kept for the next read.
 const MaxPooled = 1 << 20
 
-// New returns a dictionary of that content, which it keeps.
+// New returns a dictionary with this content, which it keeps.
 func New(content []byte) *Dictionary {
 	return WithID(format.DictionaryID(content), content)
 }
 
-// WithID is New for one whose id is known.
+// WithID is New for a dictionary with a known id.
 func WithID(id uint64, content []byte) *Dictionary {
 	d := &Dictionary{ID: id, Content: content}
-	// The frames do not name the dictionary, the records do.
+	// The records name their dictionary, so the frames need not.
 	d.encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, content), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithEncoderCRC(false),
@@ -64,24 +64,24 @@ func (d *Dictionary) compress(payload []byte) []byte {
 	return compressed
 }
 
-// window is how far back matches are looked for, the dictionary aside. More takes memory and gains nothing: 5 MB
-// per encoder instead of 0.8 by default.
+// window is how far back the encoder searches for matches, in addition to the dictionary. A larger window takes more
+// memory and gains nothing: the default takes 5 MB per encoder instead of 0.8.
 const window = 128 << 10
 
-// overhead is about what the header of a record has more if its payload is compressed.
+// overhead is the approximate number of header bytes that compression adds to a record.
 const overhead = 16
 
-// slack is room behind a payload that lets the decoder copy in larger pieces.
+// slack is extra capacity behind the payload, so that the decoder can copy in larger pieces.
 const slack = 16
 
-// Decompress returns the payload of that size, in the memory of buf if there is room.
+// Decompress returns the payload, which must have this size. It uses the memory of buf if that is large enough.
 func (d *Dictionary) Decompress(buf, compressed []byte, size int) ([]byte, error) {
 	decoder, err := d.decoder()
 	if err != nil {
 		return nil, err
 	}
 	buf = slices.Grow(buf[:0], size+slack)
-	// The decoder writes no further than the capacity, whatever the frame says.
+	// The decoder writes at most up to the capacity, even if the frame is longer.
 	plain, err := decoder.DecodeAll(compressed, buf[:0:size+slack])
 	if err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func (d *Dictionary) Decompress(buf, compressed []byte, size int) ([]byte, error
 	if len(plain) != size {
 		return nil, fmt.Errorf("%d bytes where the header says %d", len(plain), size)
 	}
-	return buf[:size], nil // with all of its capacity, for the next one
+	return buf[:size], nil // keep the whole capacity for the next use of the buffer
 }
 
-// IsHashed reports whether the id is that of a dictionary which was made not to be sealed.
+// IsHashed reports whether the id is a hash of the content, as in dictionaries for unsealed records.
 func (d *Dictionary) IsHashed() bool { return d.ID == format.DictionaryID(d.Content) }

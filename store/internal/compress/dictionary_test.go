@@ -30,7 +30,7 @@ func TestDictionaryRoundTrip(t *testing.T) {
 				t.Fatalf("%d bytes came back as %d, %v", len(payload), len(got), err)
 			}
 		}
-		// The same bytes whoever compresses them, so that equal objects have equal records.
+		// Compression is deterministic, so that equal objects have equal records.
 		if again := New(d.Content).compress(payload); !bytes.Equal(again, compressed) {
 			t.Error("it was compressed otherwise the second time")
 		}
@@ -40,12 +40,13 @@ func TestDictionaryRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecompressBoundsMemory: whatever a frame says, no more is made of it than the record's header does.
+// TestDecompressBoundsMemory checks that decompression allocates no more than the size in the record's header, even if
+// the frame claims more.
 func TestDecompressBoundsMemory(t *testing.T) {
 	d := sampleDictionary()
 	bomb := d.compress(make([]byte, 32<<20))
 	var stream bytes.Buffer
-	w, err := zstd.NewWriter(&stream) // its frames do not say how long they are
+	w, err := zstd.NewWriter(&stream) // its frames do not contain their decompressed size
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,9 @@
-// Package compress compresses payloads with zstd and a dictionary that is made of some of them: objects of one kind are
-// alike.
+// Package compress compresses payloads with zstd and a dictionary that is made of some of them, since objects of one
+// kind are alike.
 //
-// A Dictionary never changes. A record names the one that its payload is compressed with, so a file keeps each for as
-// long as a record names it. A Compressor has the one for new records, and makes it once it has seen enough;
-// docs/adr/0007 says why of raw parts of payloads, and how large.
+// A Dictionary never changes. A record names the dictionary that its payload is compressed with, so the file keeps each
+// dictionary as long as a record names it. A Compressor holds the dictionary for new records, and makes it once it has
+// enough payloads. docs/adr/0007 explains why dictionaries are raw parts of payloads, and their size.
 //
-// Dictionaries reads and writes the records of dictionaries. Package copier writes them, too, when it seals a file
-// anew.
+// Dictionaries reads and writes the records of dictionaries. Package copier also writes them, when it reseals a file.
 package compress
