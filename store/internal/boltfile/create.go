@@ -75,7 +75,7 @@ func ClassifySpace(err error) error {
 }
 
 // RemoveDebris removes the temporary files of crashed processes beside path. The caller holds the mark and the lock on
-// the store, so no process is using such a file. Files that cannot be removed are left for the next call.
+// the store, so no process is using these files. Files that cannot be removed are left for the next call.
 func RemoveDebris(path string) {
 	for _, name := range beside(path, format.SuffixNew) {
 		_ = os.Remove(name)

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// FaultError reports damage of the file that was found in a transaction. What is the panic value that contain
+// FaultError reports damage of the file that was found in a transaction. Its field holds the panic value that contain
 // recovered, or a description of the damage. It wraps entry.ErrDamaged.
 type FaultError struct{ What any }
 

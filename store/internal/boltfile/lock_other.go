@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// noFollow has no counterpart here: a user who may make a symbolic link beside the store may change the store too.
+// noFollow has no counterpart here: a user allowed to make a symbolic link beside the store can change the store too.
 const noFollow = 0
 
 // tryLock does nothing: bbolt locks the file when it opens it.

@@ -43,7 +43,7 @@ const branchBytes = 2 << 20
 
 // Open verifies the file as far as the cost does not depend on its size, and opens it. If the file was closed cleanly,
 // Open verifies branchBytes of the branch pages, and otherwise all of them. bbolt would loop for ever in a cycle of
-// branch pages; and if the freelist had a page that is in use, the first write could make such a cycle. If Open fails,
+// branch pages; and if the freelist had a page that is in use, the first write could make a cycle. If Open fails,
 // it closes the file.
 func (o *opening) Open() (*Handle, error) {
 	pages, err := o.inspect()

@@ -62,7 +62,7 @@ func readRoot(tx *bolt.Tx) (root, error) {
 	return rt, checkFormat(binary.BigEndian.Uint64(v))
 }
 
-// rootPageIsOurs reports whether page is the root page of a store, and not that of another program's bbolt file. A
+// rootPageIsOurs reports whether page is the root page of a store, and not of another program's bbolt file. A
 // store's root page contains the name of the root bucket, with at most two flipped bits.
 func rootPageIsOurs(page []byte) bool {
 	for ; len(page) >= len(format.BucketLarder); page = page[1:] {

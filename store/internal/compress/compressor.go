@@ -236,7 +236,7 @@ func (d *Dictionary) compressedSize(payload []byte) int {
 	return len(payload)
 }
 
-// Keeps reports whether a rewrite would store the payload just as it is stored now, according to its header.
+// Keeps reports whether a rewrite would store the payload in the same way as now, according to its header.
 func (c *Compressor) Keeps(h format.Header, payload []byte) bool {
 	dict := c.Using()
 	switch {

@@ -17,18 +17,18 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// collection copies one collection. If the collection is copied as it was, all of its buckets are, and records are only
-// verified. Otherwise its dictionaries, records, tombstones and cursors are copied, and its indexes,
-// changelog entries and info record are made from them.
+// collection copies one collection. An unchanged copy copies all buckets, and only verifies the records. Otherwise the
+// dictionaries, records, tombstones and cursors are copied, and the indexes, the changelog entries and the info record
+// are made from them.
 type collection struct {
 	*Copier
 	name   string
 	path   bucketPath
 	sealer *keyring.Sealer // opens the records of the old file
-	// info is written to the copy; not used if the collection is copied as it was.
+	// info is written to the copy. It is not used for an unchanged copy.
 	info format.Info
-	log  changelog.State // of info, which has it at the end
-	// fresh seals the records of the copy; nil if the collection is not sealed anew.
+	log  changelog.State // state of the changelog; stored in info at the end
+	// fresh seals the records of the copy; nil if the collection is not resealed.
 	fresh *keyring.Sealer
 	// dicts maps the ids of dictionaries in the old file to their ids in the copy.
 	dicts map[uint64]uint64
@@ -51,7 +51,7 @@ func (c *Copier) collection(ctx context.Context, name string) error {
 	return one.copy(ctx)
 }
 
-// begin reads the info record, and sets fresh if the collection must be sealed anew.
+// begin reads the info record, and sets fresh if the collection must be resealed.
 func (c *collection) begin(tx *bolt.Tx) error {
 	b := tx.Bucket(format.BucketLarder).Bucket([]byte(c.name))
 	if b == nil || b.Get(format.KeyInfo) == nil {
@@ -75,11 +75,11 @@ func (c *collection) begin(tx *bolt.Tx) error {
 	return nil
 }
 
-// asItWas reports whether the collection is copied unchanged, with entries that this program does not know.
+// asItWas reports whether the copy is unchanged. It then includes entries that this program does not know.
 func (c *collection) asItWas() bool { return c.fresh == nil && !c.Salvage }
 
-// copy copies the collection: dictionaries first, because records need their new ids, then records and tombstones, then
-// the other buckets, and last the state, which depends on what was copied.
+// copy copies the collection. Dictionaries are copied first, because records need their new ids, then records and
+// tombstones, then the other buckets. The info record is written last, because it depends on the copied entries.
 func (c *collection) copy(ctx context.Context) error {
 	buckets, err := c.values(ctx, c.path, func(pair) bool { return !c.Salvage })
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *collection) copy(ctx context.Context) error {
 	return c.Write(c.finish)
 }
 
-// finish makes the buckets that are missing because they would be empty, and writes the info record.
+// finish creates the buckets that would be empty, and writes the info record.
 func (c *collection) finish(tx *bolt.Tx) error {
 	needed := []bucketPath{c.path.to(format.BucketObjects), c.path.to(format.BucketIndex)}
 	for index := range c.info.Indexes {
@@ -130,7 +130,7 @@ func (c *collection) finish(tx *bolt.Tx) error {
 		return err
 	}
 	c.info.Newest = slices.DeleteFunc(c.info.Newest, func(ref format.Ref) bool {
-		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // it is lost
+		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // it was lost
 	})
 	c.log.Store(&c.info)
 	data, err := format.AppendInfo(nil, c.name, &c.info)
@@ -140,7 +140,7 @@ func (c *collection) finish(tx *bolt.Tx) error {
 	return b.Put(format.KeyInfo, data)
 }
 
-// objects copies the records. If any is lost, the collection must be listed.
+// objects copies the records. If any record is lost, the collection must be relisted.
 func (c *collection) objects(ctx context.Context) error {
 	expected := c.info.Objects
 	copied, whole, err := c.each(ctx, c.path.to(format.BucketObjects), c.object)
@@ -151,7 +151,7 @@ func (c *collection) objects(ctx context.Context) error {
 	return c.lose(c.name, fmt.Errorf("%d of %d objects are left: %w", copied, expected, entry.ErrDamaged))
 }
 
-// tombstones copies the tombstones of the changelog. If any is lost, readers of the changelog must begin anew.
+// tombstones copies the tombstones of the changelog. If any is lost, readers of the changelog must start again.
 func (c *collection) tombstones(ctx context.Context) error {
 	if !c.log.Kept() {
 		return nil
@@ -172,29 +172,29 @@ func (c *collection) tombstones(ctx context.Context) error {
 	return err
 }
 
-// rest copies a bucket of the collection that has not been copied yet.
+// rest copies a bucket of the collection, unless an earlier step copies it.
 func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 	switch path := c.path.to(name); string(name) {
 	case string(format.BucketObjects), string(format.BucketTombstones), string(format.BucketDictionaries):
 	case string(format.BucketCursors):
 		_, _, err = c.each(ctx, path, c.cursor)
-	case string(format.BucketIndex), string(format.BucketSeq): // object makes them, unless copied as it was
+	case string(format.BucketIndex), string(format.BucketSeq): // object makes them, unless the copy is unchanged
 		if c.asItWas() {
 			err = c.bucket(ctx, path)
 		}
 	default:
-		if !c.Salvage { // the newer program that knows the bucket could not tell what it lacks
+		if !c.Salvage { // the newer program that knows the bucket could not tell which entries are missing
 			err = c.bucket(ctx, path)
 		}
 	}
 	return err
 }
 
-// dictionary copies a dictionary, and seals it if the collection is sealed anew. A dictionary that was in plain text
-// then gets a new id, because its old id is a hash of its content. A dictionary that cannot be opened without a key is
-// copied as it is.
+// dictionary copies a dictionary, and seals it if the collection is resealed. An unsealed dictionary then gets a new
+// id, because its old id is a hash of its content. In an unchanged copy, a dictionary that cannot be opened for lack of
+// a key is copied without verification.
 func (c *collection) dictionary(tx *bolt.Tx, e pair) error {
-	id, _ := format.ParseDictionaryKey(e.key) // 0 for a bad key, which is no dictionary's id
+	id, _ := format.ParseDictionaryKey(e.key) // 0 for a bad key; no dictionary has this id
 	dict, err := compress.Parse(c.name, id, e.value, c.sealer)
 	if err != nil && (c.fresh != nil || !keyring.IsSealed(err)) {
 		return err
@@ -211,7 +211,7 @@ func (c *collection) dictionary(tx *bolt.Tx, e pair) error {
 	return put(tx, c.path.to(format.BucketDictionaries), e)
 }
 
-// object copies the record of an object, with its entries in the indexes and in the changelog.
+// object copies the record of an object, with its index entries and its changelog entry.
 func (c *collection) object(tx *bolt.Tx, e pair) error {
 	key := string(e.key)
 	h, payload, err := format.ParseRecord(c.name, key, e.value)
@@ -245,7 +245,7 @@ func (c *collection) object(tx *bolt.Tx, e pair) error {
 
 // tombstone copies a tombstone.
 func (c *collection) tombstone(tx *bolt.Tx, e pair) error {
-	seq, _ := format.ParseSeqKey(e.key) // 0 for a bad key, which is no tombstone's number
+	seq, _ := format.ParseSeqKey(e.key) // 0 for a bad key; no tombstone has this number
 	t, err := format.ParseTombstone(c.name, seq, e.value)
 	if err == nil {
 		_, e.value, err = c.record(e.value, t.Place(), format.BucketTombstones, t.Place(), t.Header, t.Payload)
@@ -256,8 +256,8 @@ func (c *collection) tombstone(tx *bolt.Tx, e pair) error {
 	return put(tx, c.path.to(format.BucketTombstones), e)
 }
 
-// record returns the header and the bytes of a record for the copy: unchanged, or prefix followed by the record sealed
-// anew. It fails if the record, or its dictionary, cannot be read.
+// record returns the header and the bytes of a record for the copy: either unchanged, or prefix followed by the
+// resealed record. It fails if the record or its dictionary cannot be read.
 func (c *collection) record(
 	stored []byte, prefix string, bucket []byte, key string, h format.Header, payload []byte,
 ) (format.Header, []byte, error) {
@@ -284,7 +284,7 @@ func (c *collection) record(
 	return h, c.fresh.Append([]byte(prefix), bucket, key, h, plain), nil
 }
 
-// cursor copies a cursor. If a rebuild finds the cursor damaged, or the changelog incomplete, its handler begins anew.
+// cursor copies a cursor. If a rebuild finds the cursor damaged or the changelog incomplete, it resets the cursor.
 func (c *collection) cursor(tx *bolt.Tx, e pair) error {
 	path := c.path.to(format.BucketCursors)
 	_, err := format.ParseCursor(c.name, string(e.key), e.value)

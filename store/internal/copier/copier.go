@@ -15,29 +15,29 @@ import (
 
 // Copier copies a file once.
 type Copier struct {
-	// File is the file to copy. It fails if damage is found, unless the copier salvages.
+	// File is the file to copy. It fails if damage is found, unless Salvage is set.
 	File *boltfile.File
-	// Keys are the data keys of the old file, as this process has unwrapped them.
+	// Keys are the data keys of the old file, unwrapped by this process.
 	Keys *keyring.Ring
 
-	// Fresh has the data key with which the copy seals collections: those that are sealed, and those that Seals names. A
-	// nil Fresh copies sealed records as they are.
+	// Fresh has the data key for the copy's sealed collections: the collections that are sealed already, and those of
+	// the resources for which Seals returns true. If Fresh is nil, sealed records are copied unchanged.
 	Fresh *keyring.Ring
 	Seals func(r schema.GroupResource) bool
-	// Salvage makes the copier continue where the old file is damaged. Revive is called when all else has been copied.
+	// Salvage makes the copier continue where the old file is damaged. Revive is called after all other copying.
 	Salvage bool
 	Revive  func(c *Copier) error
 
-	// Lost holds the names of the collections that are not copied whole, with the reason.
+	// Lost holds the names of incompletely copied collections, each with the reason.
 	Lost map[string]error
-	// Behind holds the names of the collections whose changelog is incomplete: they have lost objects or tombstones.
+	// Behind holds the names of the collections with an incomplete changelog: they have lost objects or tombstones.
 	Behind map[string]bool
 
 	old, fresh *boltfile.Handle
-	// unsafe holds the names of the collections and root buckets with damaged branch pages, in which bbolt might loop for
-	// ever. The empty name stands for the whole file.
+	// unsafe holds the names of the collections and root buckets with damaged branch pages, in which bbolt might loop
+	// for ever. The empty name means the whole file.
 	unsafe map[string]bool
-	// keysLost says that the record of the data keys is damaged and this process has no keys.
+	// keysLost is true if the record of the data keys is damaged and this process has no keys.
 	keysLost bool
 }
 
@@ -65,7 +65,8 @@ func (c *Copier) Copy(ctx context.Context, old *boltfile.Handle) (*boltfile.Hand
 
 // root copies all buckets of the root.
 func (c *Copier) root(ctx context.Context) error {
-	// New files are marked as clean. If this process dies with the fresh file in use, the next process must verify it.
+	// New files are marked as clean. If this process dies while it uses the fresh file, the next process must verify
+	// it.
 	err := c.Write(func(tx *bolt.Tx) error { return boltfile.PutClean(tx, false) })
 	if err == nil && c.Salvage {
 		err = c.findUnsafe(ctx)
@@ -81,9 +82,9 @@ func (c *Copier) root(ctx context.Context) error {
 		switch path := (bucketPath{name}); {
 		case string(name) == string(format.BucketLarder):
 			err = c.larder(ctx, path)
-		case string(name) == string(format.BucketDropped): // is being removed
+		case string(name) == string(format.BucketDropped): // it is being removed
 		case c.unsafe[string(name)]:
-		case string(name) == string(format.BucketDocuments): // a lost document does no harm: its owner can get it anew
+		case string(name) == string(format.BucketDocuments): // losing a document does no harm: its owner can get it again
 			_, _, err = c.each(ctx, path, c.document)
 		case !c.Salvage:
 			err = c.bucket(ctx, path)
@@ -92,8 +93,8 @@ func (c *Copier) root(ctx context.Context) error {
 	return err
 }
 
-// larder copies the root bucket of the store, with every collection. A salvaged file gets a new file id: a reader of
-// the old file's changes cannot continue in it.
+// larder copies the store's root bucket, with every collection. A salvaged file gets a new file id, so that a reader of
+// the old file's changes does not continue in it.
 func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 	var stored []byte
 	collections, err := c.values(ctx, path, func(e pair) bool {
@@ -120,8 +121,8 @@ func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 	return err
 }
 
-// keyRecord returns the record of the data keys for the copy: of the key that the copy is sealed with, or the record of
-// the old file, or, for a rebuild, the record that this process has unwrapped. It is nil if there are no keys.
+// keyRecord returns the record of the data keys for the copy: with Fresh, the record of its key; in a rebuild, the
+// record that this process has unwrapped; otherwise the record of the old file. It returns nil if there are no keys.
 func (c *Copier) keyRecord(stored []byte) []byte {
 	switch {
 	case c.Fresh != nil:
@@ -160,7 +161,7 @@ func (c *Copier) bucket(ctx context.Context, path bucketPath) error {
 }
 
 // values creates a bucket in the copy, copies the entries for which keep returns true, and returns the names of the
-// nested buckets, which it does not copy. A nil keep copies no entries.
+// nested buckets, which it does not copy. With a nil keep it copies no entries.
 func (c *Copier) values(
 	ctx context.Context, path bucketPath, keep func(pair) bool,
 ) (nested [][]byte, err error) {
@@ -178,8 +179,8 @@ func (c *Copier) values(
 	return nested, err
 }
 
-// each calls rewrite for each entry of a bucket; rewrite writes the entry to the copy. each returns for how many
-// entries that succeeded, and whether it did for all: a copier that salvages leaves out damaged entries.
+// each calls rewrite for each entry of a bucket; rewrite writes the entry to the copy. each returns the number of
+// entries for which rewrite succeeded, and whether none was lost: with Salvage, damaged entries are skipped.
 func (c *Copier) each(
 	ctx context.Context, path bucketPath, rewrite func(tx *bolt.Tx, e pair) error,
 ) (copied int, whole bool, err error) {
@@ -210,10 +211,10 @@ func (c *Copier) Write(fn func(tx *bolt.Tx) error) error {
 	return c.fresh.Update(fn, (*bolt.Tx).Commit)
 }
 
-// fill is how full bbolt packs the pages of a bucket that is written in key order.
+// fill is the fraction of each page that bbolt fills in a bucket that is written in key order.
 const fill = 0.95
 
-// put creates the bucket if there is none, and writes entries whose keys follow those in the bucket.
+// put creates the bucket if it does not exist, and writes the entries. Their keys must follow the keys in the bucket.
 func put(tx *bolt.Tx, path bucketPath, entries ...pair) error {
 	b, err := path.make(tx)
 	if err != nil || len(entries) == 0 {

@@ -1,18 +1,19 @@
-// Package copier copies a store's file to a fresh file: bucket by bucket, each in the order of its keys, so that pages
-// are filled one after the other. It verifies records, tombstones, dictionaries and documents.
+// Package copier copies a store's file to a fresh file: bucket by bucket, each in key order, so that pages are filled
+// one after the other. It verifies records, tombstones, dictionaries and documents.
 //
 // There are three ways to copy:
 //
-//   - Unchanged, with what a newer program has added: a compaction, and a file that was removed while it was open.
-//   - With Copier.Key, which seals every collection anew that must be sealed: a change of keys.
-//   - With Copier.Salvage, which leaves out damaged parts and names them in Lost and Behind: a rebuild.
+//   - Unchanged, including entries that a newer program has added. A compaction copies so, and so does the restoration of
+//     a file that was removed while it was open.
+//   - With Copier.Fresh, which reseals every collection that must be sealed: a change of keys.
+//   - With Copier.Salvage, which skips damaged parts and names them in Lost and Behind: a rebuild.
 //
-// The last two ways make index entries from the headers of records, and do not read the old ones. What is left of
-// dropped collections is never copied.
+// The last two ways make index entries from the headers of records, and do not read the old index entries. Dropped
+// collections are never copied.
 //
-// A page of entries is read in one transaction of the old file and written in one of the fresh file, so no transaction
-// is long. All pages are of the same state, because the caller keeps others from writing. Damage of the old file fails
-// the store (Copier.Settle); an error of the fresh file does not.
+// A page of entries is read in one transaction of the old file and written in one transaction of the fresh file, so no
+// transaction is long. All pages are of the same state, because the caller prevents writes meanwhile. Damage of the old
+// file makes the store fail (boltfile.File.Settle); an error of the fresh file does not.
 //
 // Set the fields of a Copier and call Copy; then give Fresh the name of the old file, or discard it.
 package copier

@@ -9,20 +9,20 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// pageBytes is about how many bytes are read in one transaction and written in one.
+// pageBytes is the approximate number of bytes that one transaction reads, and another writes.
 const pageBytes = 4 << 20
 
 // pair is an entry of a bucket. value is nil for a nested bucket.
 type pair struct{ key, value []byte }
 
-// bucketPath is the path of a bucket: the names of the buckets it is in, the outermost first, then its own. The empty
-// path is the root.
+// bucketPath is the path of a bucket: the names of the buckets that contain it, from the outermost, and its own name.
+// The empty path is the root.
 type bucketPath [][]byte
 
 // to returns the path of the bucket called name inside the bucket p.
 func (p bucketPath) to(name []byte) bucketPath { return append(p[:len(p):len(p)], name) }
 
-// make returns the bucket, and creates it if there is none.
+// make returns the bucket, and creates it if it does not exist.
 func (p bucketPath) make(tx *bolt.Tx) (b *bolt.Bucket, err error) {
 	b = tx.Cursor().Bucket()
 	for _, name := range p {
@@ -33,9 +33,9 @@ func (p bucketPath) make(tx *bolt.Tx) (b *bolt.Bucket, err error) {
 	return b, nil
 }
 
-// pages calls each with the entries of a bucket of the old file, a page at a time, in the order of keys; if the bucket
-// is empty, once with no entries. A copier that salvages reads forwards up to the first fault, and then backwards from
-// the end up to a fault or to where it stopped. whole is true if there was no fault.
+// pages calls each with the entries of a bucket of the old file, a page at a time, in key order. If the bucket is
+// empty, it calls each once without entries. With Salvage, pages reads forwards up to the first fault, and then
+// backwards from the end, up to a fault or to the place where it stopped. whole is true if there was no fault.
 func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) error) (whole bool, err error) {
 	r := &bucketReader{path: path}
 	for first := true; ; first = false {
@@ -67,13 +67,13 @@ func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) e
 type bucketReader struct {
 	path      bucketPath
 	backwards bool
-	// after is the last key that was read forwards, before the last one read backwards; nil if none was.
+	// after is the last key read forwards, and before the last key read backwards; nil if there is none.
 	after, before []byte
-	// page holds copies of the entries that were read in the last transaction.
+	// page holds copies of the entries read in the last transaction.
 	page []pair
 }
 
-// read reads the next page. If it fails or panics, page has the entries that were read until then.
+// read reads the next page. If it fails or panics, page holds the entries read so far.
 func (r *bucketReader) read(tx *bolt.Tx) error {
 	b := tx.Cursor().Bucket()
 	for _, name := range r.path {
@@ -89,7 +89,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 	size := 0
 	for k, v := r.first(cur); k != nil && size < pageBytes; k, v = next() {
 		if r.backwards && bytes.Compare(k, r.after) <= 0 {
-			return nil // the rest has been read forwards
+			return nil // the remaining entries were read forwards
 		}
 		if !r.isNext(k) {
 			return &boltfile.FaultError{What: "the keys are out of order"}
@@ -106,7 +106,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 	return nil
 }
 
-// first moves cur to the first entry, in the direction of reading, that has not been read, and returns it.
+// first moves cur to the first unread entry in the direction of reading, and returns it.
 func (r *bucketReader) first(cur *bolt.Cursor) (k, v []byte) {
 	switch {
 	case !r.backwards:
@@ -118,7 +118,7 @@ func (r *bucketReader) first(cur *bolt.Cursor) (k, v []byte) {
 	return cur.Prev()
 }
 
-// isNext reports whether key follows, in the direction of reading, the last key that was read.
+// isNext reports whether key follows the last key that was read, in the direction of reading.
 func (r *bucketReader) isNext(key []byte) bool {
 	if r.backwards {
 		return r.before == nil || bytes.Compare(key, r.before) < 0

@@ -10,13 +10,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// lose records that a collection is not copied whole. It returns why as an error, unless the copier salvages.
+// lose records that a collection is copied incompletely. It returns why as an error, unless Salvage is set.
 func (c *Copier) lose(name string, why error) error {
 	c.Lost[name], c.Behind[name] = why, true
 	return c.tolerate(why)
 }
 
-// tolerate returns nil if the copier salvages. Otherwise it fails the store because of the damage, and returns why.
+// tolerate returns nil if Salvage is set. Otherwise it makes the store fail because of the damage, and returns why.
 func (c *Copier) tolerate(why error) error {
 	if c.Salvage {
 		return nil
@@ -41,14 +41,14 @@ func (c *Copier) findUnsafe(ctx context.Context) error {
 		return err
 	})
 	if isDamaged(err) {
-		c.unsafe[""] = true // the meta pages cannot be used either
+		c.unsafe[""] = true // the meta pages cannot be used
 		return nil
 	}
 	return err
 }
 
 // unsafeName returns the key for Copier.unsafe if a page of the bucket at path is damaged: the name of the collection,
-// or of a root bucket other than the store's, or "" for the whole file.
+// or of a root bucket other than BucketLarder, or "" for the whole file.
 func unsafeName(path []string) string {
 	switch {
 	case len(path) > 1:

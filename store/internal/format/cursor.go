@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// cursor is a consumer.Position as it is written: the payload of a record under the cursor's name.
+// cursor is the stored form of a consumer.Position: the payload of a record under the cursor's name.
 type cursor struct {
 	Seq       uint64               `msgpack:"seq"`
 	Failing   map[string]uint64    `msgpack:"failing,omitempty"`
@@ -20,10 +20,10 @@ type cursor struct {
 	Types     string               `msgpack:"types,omitempty"`
 }
 
-// cursorPlace is the key that the checksum of a cursor covers.
+// cursorPlace returns the key that the checksum of a cursor covers.
 func cursorPlace(name string) string { return string(BucketCursors) + "/" + name }
 
-// AppendCursor appends the record of the cursor to dst.
+// AppendCursor appends the record of a cursor to dst.
 func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]byte, error) {
 	c := cursor(at)
 	payload, err := msgpack.Marshal(&c)
@@ -33,7 +33,7 @@ func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]
 	return AppendRecord(dst, collection, cursorPlace(name), Header{Encoding: "place"}, payload), nil
 }
 
-// ParseCursor is the reverse of AppendCursor. Its errors wrap ErrDamaged.
+// ParseCursor is the reverse of AppendCursor. Its errors wrap entry.ErrDamaged.
 func ParseCursor(collection, name string, data []byte) (at consumer.Position, err error) {
 	_, payload, err := ParseRecord(collection, cursorPlace(name), data)
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// DictionaryID is the id of a dictionary that is stored in plain text: a hash of its content, and never 0.
+// DictionaryID returns the id of a dictionary that is not sealed: a hash of its content, and never 0.
 func DictionaryID(content []byte) uint64 {
 	sum := sha256.Sum256(content)
-	return max(1, binary.BigEndian.Uint64(sum[:])) // 0 is for none
+	return max(1, binary.BigEndian.Uint64(sum[:])) // 0 means no dictionary
 }
 
-// DictionaryKey is the key of a dictionary in its bucket.
+// DictionaryKey returns the key of a dictionary in its bucket.
 func DictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
 // ParseDictionaryKey is the reverse of DictionaryKey.
@@ -23,8 +23,8 @@ func ParseDictionaryKey(k []byte) (id uint64, ok bool) {
 	return binary.BigEndian.Uint64(k), true
 }
 
-// DictionaryPlace is the key that the checksum of a dictionary covers.
+// DictionaryPlace returns the key that the checksum of a dictionary covers.
 func DictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", BucketDictionaries, id) }
 
-// DictionaryHeader is that of the record of a dictionary. Its encoding names the compressor: this one is zstd's.
+// DictionaryHeader is the header of a dictionary's record. Its encoding names the compressor, which is zstd.
 var DictionaryHeader = Header{Encoding: "dictionary"}

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Info is the state of a collection: the payload of the record under KeyInfo. The tags are part of the format;
-// fields that a later build adds are ignored.
+// Info is the state of a collection: the payload of the record under KeyInfo. The tags are part of the format. Fields
+// that a later program adds are ignored.
 type Info struct {
 	Group           string                `msgpack:"group,omitempty"`
 	Version         string                `msgpack:"version"`
@@ -42,7 +42,7 @@ type Info struct {
 	Complete        bool                  `msgpack:"complete,omitempty"`
 	MustRelist      string                `msgpack:"mustRelist,omitempty"`
 	Objects         int                   `msgpack:"objects"`
-	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 is never
+	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 means never
 	NextSeq         uint64                `msgpack:"nextSeq"`
 	Newest          []Ref                 `msgpack:"newest,omitempty"`
 	LeftOut         []LeftOut             `msgpack:"leftOut,omitempty"`
@@ -60,33 +60,34 @@ type Info struct {
 	PlainText       bool                  `msgpack:"plainText,omitempty"`
 }
 
-// MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
+// MustRelistDamaged is the Info.MustRelist of a collection that has lost objects to damage, until the next relist.
 const MustRelistDamaged = "damaged"
 
-// MustRelistInterrupted is Info.MustRelist while only a part of a list's changes is visible, and after a crash or Abort
-// then.
+// MustRelistInterrupted is the Info.MustRelist while only a part of a relist's changes is visible. It stays after a
+// crash or an Abort at that time.
 const MustRelistInterrupted = "a relist was interrupted while its changes were being applied"
 
-// Ref is one of the newest objects of a collection.
+// Ref identifies one of the newest objects of a collection.
 type Ref struct {
 	Key string `msgpack:"key"`
 	UID string `msgpack:"uid"`
 	RV  string `msgpack:"rv"`
 }
 
-// IndexState is what the file says about one of its index buckets.
+// IndexState is the stored state of an index.
 type IndexState struct {
-	// Version is the caller's version of the function; without one the next process does not trust the entries.
+	// Version is the caller's version of the index function. Without a version, the next process does not trust the
+	// entries.
 	Version string `msgpack:"version,omitempty"`
-	// Ready: every record has its entries. Otherwise some may lack theirs; there are
-	// never entries that the record's header does not name.
+	// Ready is true if every record has its entries. If it is false, some records may lack entries; but every entry is
+	// named in a record's header.
 	Ready bool `msgpack:"ready,omitempty"`
-	// Idle: a process wrote to the collection without knowing this index. If
-	// the next one does not know it either, it is dropped.
+	// Idle is true if a process wrote to the collection without this index. If the next process does not use the index
+	// either, it is dropped.
 	Idle bool `msgpack:"idle,omitempty"`
 }
 
-// LeftOut is LeftOut on disk.
+// LeftOut is the stored form of store.LeftOut.
 type LeftOut struct {
 	Key    string `msgpack:"key"`
 	UID    string `msgpack:"uid,omitempty"`
@@ -113,7 +114,7 @@ func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 	return AppendRecord(dst, collection, string(KeyInfo), Header{Encoding: "info"}, payload), nil
 }
 
-// ParseInfo is the reverse of AppendInfo. Its errors wrap ErrDamaged.
+// ParseInfo is the reverse of AppendInfo. Its errors wrap entry.ErrDamaged.
 func ParseInfo(collection string, data []byte) (r Info, err error) {
 	_, payload, err := ParseRecord(collection, string(KeyInfo), data)
 	if err != nil {

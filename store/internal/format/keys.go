@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// DataKey is a data key on disk.
+// DataKey is a wrapped data key as stored.
 type DataKey struct {
 	ID      uint64 `msgpack:"id"`
 	Key     string `msgpack:"key"` // id of the provider's key that wrapped it
@@ -17,7 +17,7 @@ type DataKey struct {
 	Created int64  `msgpack:"created"` // Unix seconds
 }
 
-// dataKeys is the payload of the record under KeyKeys. Fields that a later build adds are ignored.
+// dataKeys is the payload of the record under KeyKeys. Fields that a later program adds are ignored.
 type dataKeys struct {
 	Keys []DataKey `msgpack:"keys"` // the oldest first
 }
@@ -31,8 +31,8 @@ func AppendKeys(dst []byte, keys []DataKey) ([]byte, error) {
 	return AppendRecord(dst, string(BucketLarder), string(KeyKeys), Header{Encoding: "keys"}, payload), nil
 }
 
-// ParseKeys returns the data keys of a file: none if data is nil, because nothing was ever sealed in it. It fails with
-// ErrIncompatible if a newer program has written the record.
+// ParseKeys returns the data keys of a file; none if data is nil, because nothing was ever sealed in the file. It fails
+// with entry.ErrIncompatible if a newer program has written the record.
 func ParseKeys(data []byte) ([]DataKey, error) {
 	if data == nil {
 		return nil, nil

@@ -3,42 +3,42 @@ package format
 // Version is the version of the format.
 const Version = 1
 
-// The buckets of a file.
+// The root buckets of a file.
 var (
 	BucketLarder    = []byte("larder")
-	BucketDocuments = []byte("documents") // name → record of what a program keeps beside collections
-	BucketDropped   = []byte("dropped")   // number → what is left of a collection that was dropped
+	BucketDocuments = []byte("documents") // name → record of a document that a program keeps beside collections
+	BucketDropped   = []byte("dropped")   // transaction id → buckets of dropped collections that are not removed yet
 )
 
-// The keys in BucketLarder, beside one bucket for each collection, named by Identity.ID.
+// The keys in BucketLarder. It also has one bucket for each collection, named by Identity.ID.
 var (
-	KeyFormat  = []byte("format")  // Version, big endian uint64, and its CRC-32C; the same in every format
+	KeyFormat  = []byte("format")  // Version as big-endian uint64, and its CRC-32C; the same in every format
 	KeyCreated = []byte("created") // RFC 3339
 	KeyFileID  = []byte("file-id") // random, hex
-	KeyClean   = []byte("clean")   // present while the file was closed cleanly
-	KeyKeys    = []byte("keys")    // the data keys, wrapped, once something has been sealed
-	KeyTimes   = []byte("times")   // the clocks when it was last noted which collections are used
+	KeyClean   = []byte("clean")   // present if the file was closed cleanly
+	KeyKeys    = []byte("keys")    // the wrapped data keys, once something has been sealed
+	KeyTimes   = []byte("times")   // the wall clock and the steady clock at the last commit; see boltfile.Times
 )
 
-// What a collection's bucket holds.
+// The keys and buckets in a collection's bucket.
 var (
-	KeyInfo            = []byte("info") // msgpack of Info
+	KeyInfo            = []byte("info") // record with the msgpack of Info
 	BucketObjects      = []byte("objects")
 	BucketIndex        = []byte("index")
-	BucketDictionaries = []byte("dict") // what compressed records need
+	BucketDictionaries = []byte("dict") // the dictionaries of compressed records
 )
 
-// What a collection's bucket holds while something consumes the changelog.
+// The buckets in a collection's bucket while it keeps a changelog.
 var (
 	BucketSeq        = []byte("seq")
 	BucketTombstones = []byte("tombstones")
 	BucketCursors    = []byte("handlers")
-	BucketTimes      = []byte("times") // number → when it was given, if changes are kept for readers
+	BucketTimes      = []byte("times") // number → its Mark, if changes are kept for readers
 )
 
-// The files beside the store's own, whose path they begin with.
+// The suffixes of the files beside the store. Their names begin with the store's path.
 const (
-	SuffixOpening = ".opening"  // there while a process opens the store; see boltfile.TakeMark
-	SuffixNew     = ".new-"     // a store that is being made; a crash leaves it, the next open removes it
-	SuffixDamaged = ".damaged-" // a store that was moved aside, and when (UTC)
+	SuffixOpening = ".opening"  // exists while a process opens the store; see boltfile.TakeMark
+	SuffixNew     = ".new-"     // a store that is being made; after a crash, the next open removes it
+	SuffixDamaged = ".damaged-" // a damaged store that was moved aside, followed by the time (UTC)
 )

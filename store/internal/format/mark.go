@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Mark is what the bucket times has at a sequence number: when it was given. The zero Mark says that this is not known.
+// Mark is the value in BucketTimes under a sequence number: the time of that number. The zero Mark means unknown.
 //
-//	bytes 0-7    by the store's steady time, in seconds since 1970, big endian
-//	bytes 8-15   by the wall clock
+// bytes 0-7    the store's steady time, in seconds since 1970, big endian bytes 8-15   the wall clock, likewise
 type Mark struct{ Steady, Wall time.Time }
 
 // IsZero reports whether the time is not known.
@@ -20,7 +19,7 @@ func (m Mark) Append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(max(m.Wall.Unix(), 0)))
 }
 
-// ParseMark is the reverse of Append; zero if data is no mark.
+// ParseMark is the reverse of Append; zero if data is not a mark.
 func ParseMark(data []byte) (m Mark) {
 	if len(data) != 16 {
 		return m

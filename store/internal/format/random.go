@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// RandomID returns a random id that is not 0, which stands for none.
+// RandomID returns a random id other than 0, which means no id.
 func RandomID() uint64 {
 	var id [8]byte
 	for {

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// A record is the value that the objects bucket keeps under an object's key:
+// A record is the value of an object's key in the objects bucket:
 //
 //	byte 0      the version: RecordVersion, packedVersion or SealedVersion
 //	bytes 1-4   CRC-32C, big endian, of: the length and bytes of the collection id,
@@ -25,22 +25,22 @@ import (
 //
 // The header, by position, and the payload of each version:
 //
-//	RecordVersion   uid, resourceVersion, seq, encoding, terms [, created [, since]]
-//	                payload: what the codec named by encoding wrote
-//	packedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size [, created [, since]]
-//	                payload: a zstd frame of that, made with the dictionary; size is that of what it holds
-//	SealedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size, data key [, created [, since]]
-//	                payload: a nonce of 24 bytes, and either of the two encrypted with XChaCha20-Poly1305;
-//	                dictionary and size are 0 if it is not compressed; the terms are tokens (package seal)
+// RecordVersion   uid, resourceVersion, seq, encoding, terms [, created [, since]] payload: the output of the codec
+// named by encoding packedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size [, created [, since]]
+// payload: a zstd frame of the codec's output, made with the dictionary; size is its uncompressed size SealedVersion
+// uid, resourceVersion, seq, encoding, terms, dictionary, size, data key [, created [, since]] payload: a nonce of 24
+// bytes, and either of the above payloads, encrypted with XChaCha20-Poly1305; dictionary and size are 0 if it is not
+// compressed; the terms are tokens (package seal)
 //
-// created is left out if it is seq. A record that has a field after it needs created, too; elements behind it are
-// ignored by builds that do not know them.
+// created is omitted if it equals seq and no field follows it. Programs ignore elements that they do not know at the
+// end of the header.
 //
-// The checksum covers collection and key because bbolt has none of its own: a
-// record that a damaged page files under another key must not be served.
+// The checksum covers collection and key because bbolt has no checksums of its own: a record that a damaged page shows
+// under another key must not be served.
 //
-// The version says how the payload is to be read, and nothing else: checksum, and the header's first elements, are the
-// same in every one. So a build that does not know a version refuses the object (ErrIncompatible), and still finds its
+// The version determines only how the payload is read. The checksum and the first elements of the header are the same
+// in every version. So a program that does not know a version refuses the object (ErrIncompatible), but still finds its
+// index entries and can replace it.
 // index entries and can replace it.
 const (
 	RecordVersion = 1
@@ -57,38 +57,38 @@ var (
 	errHeaderLength = errors.New("the header is longer than the record")
 )
 
-// MaxDecompressed is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
+// MaxDecompressed is the maximum size in bytes of a payload that is stored compressed. It limits a read's allocation.
 const MaxDecompressed = 64 << 20
 
-// Header is what a record says about its object without its payload.
+// Header holds the fields of a record besides its payload.
 type Header struct {
 	UID string
 	RV  string
-	// Seq grows with every record that is written to the collection.
+	// Seq is the sequence number of this record. It grows with every record that is written to the collection.
 	Seq uint64
-	// Created is the Seq of the object's first record; 0 is Seq itself: see FirstSeq.
+	// Created is the Seq of the object's first record; 0 means that it equals Seq. See FirstSeq.
 	Created uint64
-	// Since is the resourceVersion since which there is an object under the key, without a break; "" if that is not known.
-	// Only collections whose changes are served keep it.
+	// Since is the resourceVersion since which the key has had an object without interruption; "" if unknown. Only
+	// collections whose changes are served have it.
 	Since string
 	// Encoding is the Name of the codec that wrote the payload.
 	Encoding string
-	// Terms are the values that each index files the object under, by the index's name: what an update must remove without
-	// decoding the old object. Of a record that is sealed they are tokens.
+	// Terms are the values under which each index has the object, by the name of the index. With them an update can
+	// remove the old entries without decoding the old object. In a sealed record they are tokens.
 	Terms map[string][]string
-	// Dictionary is the id of the one that the payload is compressed with, and Size how long it is without that. Both are
-	// 0 if it is not compressed.
+	// Dictionary is the id of the dictionary that compressed the payload, and Size is the uncompressed size. Both are 0
+	// if the payload is not compressed.
 	Dictionary uint64
 	Size       int
-	// SealedBy is the id of the data key that the payload is sealed with; 0 if it is not. Head is the header as it is
-	// stored, which was sealed with it: part of the record that was taken apart.
+	// SealedBy is the id of the data key that sealed the payload; 0 if it is not sealed. Head is the header in its
+	// stored form, which is part of the associated data; it shares memory with the parsed record.
 	SealedBy uint64
 	Head     []byte
-	// Unknown is the version of a record that this build cannot read the payload of, or 0.
+	// Unknown is the version of the record if this program cannot read its payload, and otherwise 0.
 	Unknown byte
 }
 
-// FirstSeq returns the number at which the object was created, as far as this collection has seen it.
+// FirstSeq returns the sequence number of the object's creation, as far as this collection has seen it.
 func (h Header) FirstSeq() uint64 {
 	if h.Created == 0 {
 		return h.Seq
@@ -96,7 +96,7 @@ func (h Header) FirstSeq() uint64 {
 	return h.Created
 }
 
-// PlainSize is how long the payload is that the codec wrote.
+// PlainSize returns the size of the payload that the codec wrote.
 func (h Header) PlainSize(payload []byte) int {
 	switch {
 	case h.Dictionary != 0:
@@ -107,7 +107,7 @@ func (h Header) PlainSize(payload []byte) int {
 	return len(payload)
 }
 
-// Version is the first byte of a record with that header.
+// Version returns the first byte of a record with this header.
 func (h Header) Version() byte {
 	switch {
 	case h.SealedBy != 0:
@@ -118,12 +118,12 @@ func (h Header) Version() byte {
 	return RecordVersion
 }
 
-// AppendRecord appends the record of the object under key to dst.
+// AppendRecord appends the record of the object with this key to dst.
 func AppendRecord(dst []byte, collection, key string, h Header, payload []byte) []byte {
 	return AppendParts(dst, collection, key, h.Version(), AppendHeader(nil, h), payload)
 }
 
-// AppendParts is AppendRecord with a header that has been encoded.
+// AppendParts is AppendRecord with an encoded header.
 func AppendParts(dst []byte, collection, key string, version byte, head, payload []byte) []byte {
 	start := len(dst)
 	dst = append(dst, version, 0, 0, 0, 0)
@@ -139,8 +139,8 @@ func AppendParts(dst []byte, collection, key string, version byte, head, payload
 // IsSealed reports whether data is a sealed record, whose terms are tokens.
 func IsSealed(data []byte) bool { return len(data) > 0 && data[0] == SealedVersion }
 
-// ParseRecord takes a record apart and verifies its checksum. The payload is
-// part of data; the header shares no memory with it, but for head.
+// ParseRecord splits a record into header and payload, and verifies its checksum. The payload is part of data. The
+// header shares no memory with data, except Head.
 func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
 	if err != nil {
@@ -150,13 +150,13 @@ func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	return h, payload, nil
 }
 
-// ParseHeader is ParseRecord without the payload. It verifies the checksum of the whole record all the same.
+// ParseHeader is ParseRecord without the payload. It still verifies the checksum of the whole record.
 func ParseHeader(collection, key string, data []byte) (Header, error) {
 	h, _, err := ParseRecord(collection, key, data)
 	return h, err
 }
 
-// ParsePayload is ParseRecord that decodes of the header only what describes the payload.
+// ParsePayload is ParseRecord, but decodes only the header fields that describe the payload.
 func ParsePayload(collection, key string, data []byte) (h Header, payload []byte, err error) {
 	head, payload, err := cutRecord(collection, key, data)
 	if err == nil {
@@ -178,7 +178,7 @@ func splitRecord(collection, key string, data []byte) (Header, []byte, error) {
 	return h, payload, err
 }
 
-// cutRecord verifies the checksum. What it returns is part of data.
+// cutRecord splits a record and verifies its checksum. The results are parts of data.
 func cutRecord(collection, key string, data []byte) (head, payload []byte, err error) {
 	if len(data) < RecordFixed {
 		return nil, nil, fmt.Errorf("%d bytes are too few", len(data))
@@ -198,7 +198,7 @@ func cutRecord(collection, key string, data []byte) (head, payload []byte, err e
 	return rest[:size], rest[size:], nil
 }
 
-// Sum is the checksum of a record, whatever its checksum field holds.
+// Sum returns the checksum of a record. The value in the checksum field of record does not matter.
 func Sum(collection, key string, record []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	sum := sumSized(sumSized(0, table, collection), table, key)
@@ -206,8 +206,8 @@ func Sum(collection, key string, record []byte) uint32 {
 	return crc32.Update(sum, table, record[RecordFixed:])
 }
 
-// sumSized adds the length and the bytes of s to the checksum. It goes byte by byte because
-// crc32.Update makes its argument escape, and every read does this.
+// sumSized adds the length and the bytes of s to the checksum. It works byte by byte, because crc32.Update would make
+// its argument escape, and every read calls this function.
 func sumSized(sum uint32, table *crc32.Table, s string) uint32 {
 	n := len(s)
 	for ; n >= 0x80; n >>= 7 {
@@ -225,13 +225,12 @@ func sumByte(sum uint32, table *crc32.Table, b byte) uint32 {
 	return ^(table[byte(sum)^b] ^ sum>>8)
 }
 
-// AppendSized appends the length of s and s, so that two strings in a row can
-// not be cut in another place.
+// AppendSized appends the length of s, and s. So two consecutive strings cannot be split at another place.
 func AppendSized(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// AppendHeader appends the header as a record has it.
+// AppendHeader appends the stored form of the header.
 func AppendHeader(dst []byte, h Header) []byte {
 	version, fields := h.Version(), headerFields
 	switch version {
@@ -276,7 +275,7 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return dst
 }
 
-// decodePayloadHeader reads of a header what is about the payload, and passes over all else.
+// decodePayloadHeader decodes the header fields that describe the payload, and skips the others.
 func decodePayloadHeader(version byte, head []byte) (Header, error) {
 	d := msgpack.NewReader(head)
 	fields := d.ArrayLen()
@@ -295,8 +294,8 @@ func decodePayloadHeader(version byte, head []byte) (Header, error) {
 	return h, nil
 }
 
-// decodeRest reads what headers have after the terms in other versions than the first. It returns how many fields every
-// header of that version has.
+// decodeRest decodes the fields after the terms, which versions other than the first have. It returns the minimum
+// number of header fields of this version.
 func (h *Header) decodeRest(version byte, fields int, head []byte, d *msgpack.Reader) (least int) {
 	least = packedFields
 	switch version {
@@ -327,7 +326,7 @@ func (h *Header) decodeRest(version byte, fields int, head []byte, d *msgpack.Re
 	return least
 }
 
-// encodingName returns b as a string, without an allocation for the encodings there are.
+// encodingName returns b as a string, without an allocation for the known encodings.
 func encodingName(b []byte) string {
 	switch string(b) {
 	case codec.EncodingProtobuf:

@@ -32,7 +32,7 @@ func drawHeader(t *rapid.T) Header {
 		h.Created = max(1, h.Seq) - 1
 	}
 	if h.Since = tupleText().Draw(t, "since"); h.Since != "" {
-		h.Created = h.FirstSeq() // as it is stored
+		h.Created = h.FirstSeq() // AppendHeader stores it so
 	}
 	return h
 }
@@ -110,7 +110,8 @@ func TestRecordDetectsEveryFlippedBit(t *testing.T) {
 	}
 }
 
-// TestRecordOfALaterVersion: what the record is filed under can be read, what it holds is refused.
+// TestRecordOfALaterVersion checks that the header of a record with a later version can be read, while its payload is
+// refused.
 func TestRecordOfALaterVersion(t *testing.T) {
 	data := packedRecord()
 	data[0] = SealedVersion + 1
@@ -121,7 +122,7 @@ func TestRecordOfALaterVersion(t *testing.T) {
 	}
 }
 
-// TestRecordBoundsThePayload: how much memory a read takes is said by the header, up to a bound.
+// TestRecordBoundsThePayload checks that a header with an invalid or too large uncompressed size is damage.
 func TestRecordBoundsThePayload(t *testing.T) {
 	for _, h := range []Header{{Dictionary: 1, Size: MaxDecompressed + 1}, {Dictionary: 1}, {Dictionary: 1, Size: -1}} {
 		data := AppendRecord(nil, "collection", "ns/name", h, nil)
@@ -157,7 +158,7 @@ func TestRecordBelongsToOneCollectionAndKey(t *testing.T) {
 	}
 }
 
-// requireDamaged also checks that the error names the place and not the content.
+// requireDamaged fails the test unless err is ErrDamaged, and names collection and key, but no content.
 func requireDamaged(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, entry.ErrDamaged) {
@@ -171,7 +172,7 @@ func requireDamaged(t *testing.T, err error) {
 
 func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 	head := AppendHeader(nil, Header{UID: "uid", RV: "12", Seq: 9, Created: 7, Since: "8", Encoding: "msgpack"})
-	head[0]++ // one more element
+	head[0]++ // one element more
 	head = append(head, 0xc0)
 	h, err := decodeHeader(RecordVersion, head)
 	if err != nil || h.RV != "12" || h.Created != 7 || h.Since != "8" {
@@ -181,13 +182,13 @@ func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 
 func TestRecordRefusesShortHeaders(t *testing.T) {
 	head := AppendHeader(nil, Header{UID: "uid"})
-	head[0]-- // one element less, with its bytes still there
+	head[0]-- // one element fewer, though its bytes are still there
 	if _, err := decodeHeader(RecordVersion, head); err == nil {
 		t.Fatal("a header with too few fields was accepted")
 	}
 }
 
-// resum writes the checksum that makes hostile bytes pass as a record.
+// resum gives data the right checksum of a record.
 func resum(collection, key string, data []byte) []byte {
 	data = bytes.Clone(data)
 	if len(data) >= RecordFixed {
@@ -224,7 +225,7 @@ func FuzzParseRecord(f *testing.F) {
 				continue
 			}
 			again, rest, err := ParseRecord("c", "k", AppendRecord(nil, "c", "k", h, payload))
-			again.Head, h.Head = nil, nil // of another encoding
+			again.Head, h.Head = nil, nil // may be encoded differently
 			if err != nil || !bytes.Equal(rest, payload) || !reflect.DeepEqual(again, h) {
 				t.Fatalf("%+v came back as %+v, %v", h, again, err)
 			}
@@ -232,7 +233,8 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// TestRecordErrorShowsNoContent: a key that a flipped bit has made long brings no content into a message.
+// TestRecordErrorShowsNoContent checks that no content gets into an error message if a flipped bit has lengthened a
+// key.
 func TestRecordErrorShowsNoContent(t *testing.T) {
 	_, _, err := ParseRecord("c", "ns/name\x01\x02secret", []byte("too short"))
 	if !errors.Is(err, entry.ErrDamaged) || strings.Contains(err.Error(), "secret") {

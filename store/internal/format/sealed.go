@@ -8,10 +8,10 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// SealOverhead is how many bytes longer a payload is once it is sealed: a nonce and a tag.
+// SealOverhead is the number of bytes that sealing adds to a payload: a nonce and a tag.
 const SealOverhead = chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
 
-// ErrNotSealed: the data was not sealed with this key, or not for this place.
+// ErrNotSealed means that the data was not sealed with this key, or not for this record.
 var ErrNotSealed = errors.New("it cannot be opened: it is not what was sealed there")
 
 // Seal encrypts plain under a random nonce. It returns the nonce followed by the ciphertext.
@@ -21,7 +21,8 @@ func Seal(aead cipher.AEAD, context, plain []byte) []byte {
 	return aead.Seal(nonce, nonce, plain, context)
 }
 
-// Unseal decrypts the result of Seal. It fails with ErrNotSealed.
+// Unseal decrypts the result of Seal. It fails with ErrNotSealed if sealed is not the result of Seal with this key and
+// context.
 func Unseal(aead cipher.AEAD, context, sealed []byte) ([]byte, error) {
 	if len(sealed) < SealOverhead {
 		return nil, ErrNotSealed
@@ -33,16 +34,14 @@ func Unseal(aead cipher.AEAD, context, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// What is sealed: a record's payload, with its place as associated data, so that none can be put in the place of
-// another:
+// SealContext returns the associated data of a sealed payload. It identifies the record, so that a sealed payload cannot
+// be moved to another record:
 //
 //	SealedVersion
 //	length and bytes of: the bucket ("objects", "tombstones" or "dict"), the collection's id,
 //	                     the key that the checksum covers, the header
 //
-// and the values of its index terms, as tokens.
-
-// SealContext is the associated data of a payload.
+// Besides the payload, the values of the record's index terms are protected: they are stored as tokens.
 func SealContext(bucket []byte, collection, key string, head []byte) []byte {
 	dst := make([]byte, 0, 1+8+len(bucket)+len(collection)+len(key)+len(head))
 	dst = append(dst, SealedVersion)

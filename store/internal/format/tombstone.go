@@ -9,16 +9,15 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// Tombstone is what the changelog keeps of an object that is gone:
+// Tombstone is the changelog's entry for a deleted object:
 //
-//	bytes 0-7   when, by the store's steady time, in seconds since 1970, big endian
-//	uvarint     length of the key
-//	key
-//	record      as in the objects bucket, with the last state, sealed where those are, never compressed; its checksum covers what comes before as its key
+// bytes 0-7   time of the deletion by the store's steady clock, in seconds since 1970, big endian uvarint     length of
+// the key key record      the last state, in the format of the objects bucket: sealed if the collection is sealed,
+// never compressed; the key that its checksum covers is the bytes before the record
 //
-// An empty encoding says that the last state could not be kept.
+// An empty encoding means that the last state could not be kept.
 type Tombstone struct {
-	At  time.Time // to a second
+	At  time.Time // with a precision of one second
 	Key string
 	Header
 	Payload []byte
@@ -26,18 +25,18 @@ type Tombstone struct {
 
 const tombstoneFixed = 8
 
-// Append encodes the tombstone; record appends a record of that bucket.
+// Append encodes the tombstone. record must append a record of the given bucket to dst.
 func (t Tombstone) Append(record func(dst, bucket []byte, key string, h Header, payload []byte) []byte) []byte {
 	place := t.Place()
 	return record([]byte(place), BucketTombstones, place, t.Header, t.Payload)
 }
 
-// Place is what comes before the record.
+// Place returns the bytes before the record, which are also the key that the record's checksum covers.
 func (t Tombstone) Place() string {
 	return string(AppendSized(binary.BigEndian.AppendUint64(nil, uint64(max(t.At.Unix(), 0))), t.Key))
 }
 
-// TombstoneTime returns when the tombstone was put, without a look at the rest.
+// TombstoneTime returns the time of the tombstone, without parsing the rest.
 func TombstoneTime(data []byte) (time.Time, bool) {
 	if len(data) < tombstoneFixed {
 		return time.Time{}, false
@@ -70,7 +69,7 @@ func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, er
 	return t, nil
 }
 
-// SeqKey is the key of a sequence number.
+// SeqKey returns the bbolt key for a sequence number.
 func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // ParseSeqKey is the reverse of SeqKey.

@@ -12,16 +12,15 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// An index bucket files an object's key under a value in one bbolt key:
+// An index bucket has one bbolt key for each pair of a value and an object's key:
 //
-//	literal   0x01, the value with each 0x00 written as 0x00 0xff, 0x00 0x01, the object's key
-//	hashed    0x02, the SHA-256 of the value, the object's key
+// literal   0x01, the value with each 0x00 written as 0x00 0xff, 0x00 0x01, the object's key hashed    0x02, the
+// SHA-256 of the value, the object's key
 //
-// The literal form keeps the order of (value, key), and no value's prefix
-// begins another's: 0x00 0x01 sorts before 0x00 0xff and before every other
-// byte, and never occurs in an escaped value. Values whose literal form bbolt
-// has no room for are hashed; they sort after all others, in no order, and
-// the value itself is in the entry's bbolt value, which is otherwise empty.
+// The literal form keeps the order of (value, key), and the prefix of one value is never a prefix of another's: 0x00
+// 0x01 sorts before 0x00 0xff and before every other byte, and never occurs in an escaped value. A value whose literal
+// form is too long for a bbolt key is hashed. Hashed values sort after all others, in no particular order. The value
+// itself is then the entry's bbolt value, which is otherwise empty.
 const (
 	tagLiteral = 0x01
 	tagHashed  = 0x02
@@ -30,20 +29,19 @@ const (
 	escapedNul = 0xff
 	terminator = 0x01
 
-	// maxLiteralLen bounds the literal form without the object's key. A
-	// constant share of bbolt's key is kept for that, so that whether a value
-	// is hashed does not depend on the object's key.
+	// maxLiteralLen limits the literal form without the object's key. A constant part of bbolt's key size is reserved
+	// for the object's key, so that a value is hashed or not independently of the object's key.
 	maxLiteralLen = bolt.MaxKeySize - entry.MaxKey
 )
 
 var errIndexKey = errors.New("an index entry's key is malformed")
 
-// IndexKey returns the bbolt key that files the object's key under value.
+// IndexKey returns the bbolt key of the entry for the value and the object's key.
 func IndexKey(value, key string) []byte {
 	return append(IndexPrefix(value), key...)
 }
 
-// IndexEntry returns the whole bbolt entry that files the object's key under value.
+// IndexEntry returns the bbolt key and value of the entry for the value and the object's key.
 func IndexEntry(value, key string) (k, v []byte) {
 	k = IndexKey(value, key)
 	if k[0] == tagHashed {
@@ -52,7 +50,7 @@ func IndexEntry(value, key string) (k, v []byte) {
 	return k, nil
 }
 
-// IndexPrefix returns what all entries of exactly this value, and no others, begin with.
+// IndexPrefix returns the prefix that all entries of exactly this value have, and no others.
 func IndexPrefix(value string) []byte {
 	if literalLen(value) > maxLiteralLen {
 		sum := sha256.Sum256([]byte(value))
@@ -61,7 +59,7 @@ func IndexPrefix(value string) []byte {
 	return literalPrefix(value)
 }
 
-// literalPrefix is indexPrefix as if there were room for any value.
+// literalPrefix is IndexPrefix without a limit on the length of the value.
 func literalPrefix(value string) []byte {
 	p := make([]byte, 0, len(value)+64)
 	p = append(p, tagLiteral)
@@ -84,8 +82,7 @@ func literalLen(value string) int {
 	return n
 }
 
-// parseIndexKey takes an entry's bbolt key apart. If the value is hashed it
-// returns "" for it; see parseIndexEntry.
+// parseIndexKey splits an entry's bbolt key. If the value is hashed, it returns "" as the value; see ParseIndexEntry.
 func parseIndexKey(k []byte) (value, key string, hashed bool, err error) {
 	if len(k) == 0 {
 		return "", "", false, fmt.Errorf("%w: %w", errIndexKey, entry.ErrDamaged)
@@ -104,7 +101,7 @@ func parseIndexKey(k []byte) (value, key string, hashed bool, err error) {
 	return "", "", false, fmt.Errorf("%w: %w", errIndexKey, entry.ErrDamaged)
 }
 
-// ParseIndexEntry takes a whole entry apart, hashed or not, and verifies the hash.
+// ParseIndexEntry splits an entry into its value and the object's key, and verifies the hash of a hashed value.
 func ParseIndexEntry(k, v []byte) (value, key string, err error) {
 	value, key, hashed, err := parseIndexKey(k)
 	if err != nil || !hashed {
@@ -117,7 +114,7 @@ func ParseIndexEntry(k, v []byte) (value, key string, err error) {
 	return string(v), key, nil
 }
 
-// cutLiteral unescapes up to the terminator and returns what follows it.
+// cutLiteral unescapes the value up to the terminator, and returns the remaining bytes as rest.
 func cutLiteral(b []byte) (value string, rest []byte, ok bool) {
 	out := make([]byte, 0, len(b))
 	for {

@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Whatever byte of what the feed keeps is another one, and wherever it is cut short: the decoder says that it is
-// damaged and of which collection and key, and serves nothing.
-func TestEveryDamagedByteOfTheFeed(t *testing.T) {
+// TestEveryDamagedByteOfTheChangelog checks that every changed or missing byte of a tombstone, cursor or document is
+// reported as damage, and that the error names the collection and the key.
+func TestEveryDamagedByteOfTheChangelog(t *testing.T) {
 	const collection = "6c691bf7459bb04f8ec4"
 	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1",
 		Header: format.Header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, Payload: []byte("the last state")}
