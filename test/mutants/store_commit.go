@@ -269,7 +269,7 @@ var storeCommitMutants = []mutant{
 		file:   "store/internal/intake/leftout.go",
 		dir:    "store",
 		old: `	for _, x := range last {
-		settleLeftOut(i, x.Key)
+		removeLeftOut(i, x.Key)
 	}
 `,
 		new: `	_ = last

@@ -250,11 +250,11 @@ var storeListMutants = []mutant{
 		test: "TestLeftOutBodyOfTheSameVersion",
 	},
 	{
-		name:   "store/unheard-not-told",
+		name:   "store/unreported-left-out-of-changes",
 		breaks: "Undelivered objects of an interrupted cold start are in the changes of the next list.",
 		file:   "store/internal/intake/replace.go",
 		dir:    "store",
-		old: `		in.unheard[key] = struct{}{}
+		old: `		in.unreported[key] = struct{}{}
 `,
 		new: `		_ = key
 `,

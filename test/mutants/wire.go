@@ -396,9 +396,9 @@ var wireMutants = []mutant{
 		name:   "store/unreadable-stays",
 		breaks: "A stored state that cannot be decoded is deleted by a list without a decodable one.",
 		file:   "store/internal/intake/page.go",
-		old: `unheard || it.unreadable {
+		old: `unreported || it.unreadable {
 `,
-		new: `unheard {
+		new: `unreported {
 `,
 		test: "TestReaderMeetsTheUndecodable",
 		dir:  "informer",

@@ -13,39 +13,39 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// A build that fails, for lack of space for example, is retried after retryMin, which doubles up to retryMax.
+// A failed build, for example for lack of space, is retried after retryMin. The delay doubles up to retryMax.
 const (
 	retryMin = time.Second
 	retryMax = time.Minute
 )
 
-// Records is the collection whose indexes are built. No method is called in a transaction or under a lock.
+// Records is the collection whose indexes are built. Its methods are not called in a transaction or under a lock.
 type Records interface {
-	// Set returns the index functions as they are now.
+	// Set returns the current index functions.
 	Set() *Set
-	// Page returns a page of the records that follow the key after, in order, and whether further ones may follow.
+	// Page returns a page of the records after the key after, in key order, and whether more may follow.
 	Page(ctx context.Context, after string) (records []Record, more bool, err error)
-	// Update replaces the terms of the records in the named indexes by the Renewed ones, with their entries, in one
-	// transaction. It skips records that were written since Page: their writer has given them their terms.
+	// Update replaces, in one transaction, the terms of the records in the named indexes with their Renewed terms, and
+	// updates the index entries. It skips records that were written since Page: their writer has stored their terms.
 	Update(ctx context.Context, names []string, records []Record) error
-	// SetReady marks the named indexes as ready, in the file and then for look-ups.
+	// SetReady marks the named indexes as ready, first in the file and then for look-ups.
 	SetReady(ctx context.Context, names []string) error
-	// Final reports whether no attempt after one that failed with err would succeed.
+	// Final reports whether another attempt after err would be useless.
 	Final(err error) bool
 }
 
-// Record is a record as a build found it.
+// Record is a record in the state in which a build read it.
 type Record struct {
 	Key     string
-	Seq     uint64 // says whether the record has been written since
+	Seq     uint64 // sequence number; tells Update whether the record has been written since
 	Object  runtime.Object
 	Terms   map[string][]string // the terms in its header, in plain text
-	Lacks   bool                // an index lacks an entry for one of them; see Lacks
-	Renewed map[string][]string // what the terms in the indexes that are built have to be
+	Lacks   bool                // whether an index lacks an entry for one of the terms; see Lacks
+	Renewed map[string][]string // new terms in the indexes that are being built
 }
 
-// Builder is the state of the pass that builds the indexes that are not ready when a process starts. Look-ups in these
-// wait for it. The zero value is ready to use.
+// Builder is the state of the pass that builds the indexes that are not ready at the start of a process. Look-ups in
+// these indexes wait for it. The zero value is ready to use.
 type Builder struct {
 	mu      sync.Mutex
 	running bool          // true while a goroutine is in Run; guarded by mu
@@ -53,7 +53,7 @@ type Builder struct {
 	changed chan struct{} // closed by Wake; nil if no look-up waits; guarded by mu
 }
 
-// Begin returns true if the caller has to start a goroutine that calls Run, because none is running.
+// Begin returns true if no goroutine runs Run. The caller must then start one.
 func (b *Builder) Begin() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +64,7 @@ func (b *Builder) Begin() bool {
 	return true
 }
 
-// Report sets what Err returns and whether a goroutine is in Run, and wakes look-ups that wait.
+// Report sets the result of Err and whether a goroutine runs Run, and wakes waiting look-ups.
 func (b *Builder) Report(err error, running bool) {
 	b.mu.Lock()
 	b.failure, b.running = err, running
@@ -72,7 +72,7 @@ func (b *Builder) Report(err error, running bool) {
 	b.Wake()
 }
 
-// Err returns the error of the last attempt, until the next one begins.
+// Err returns the error of the last attempt, until the next attempt begins.
 func (b *Builder) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,7 +89,7 @@ func (b *Builder) Wake() {
 	}
 }
 
-// Changed returns a channel that the next Wake closes. A look-up calls it before it looks whether its index is ready.
+// Changed returns a channel that the next Wake closes. A look-up calls it before it checks whether its index is ready.
 func (b *Builder) Changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,9 +99,8 @@ func (b *Builder) Changed() <-chan struct{} {
 	return b.changed
 }
 
-// Run builds the indexes that are not ready in one pass. It tries again until it has succeeded, an attempt has failed
-// for good, or ctx ends. Call it in a goroutine of its own whenever Begin says so. building is locked during each
-// attempt.
+// Run builds the indexes that are not ready in one pass. It retries until an attempt succeeds or fails with a final
+// error, or ctx ends. If Begin returns true, call Run in a new goroutine. building is locked during each attempt.
 func (b *Builder) Run(ctx context.Context, r Records, building patient.Mutex, log logr.Logger) {
 	for retry := retryMin; ; retry = min(2*retry, retryMax) {
 		names, err := attempt(ctx, r, building, log)
@@ -139,7 +138,7 @@ func attempt(ctx context.Context, r Records, building patient.Mutex, log logr.Lo
 	return names, Build(ctx, r, names, log)
 }
 
-// Build gives every record its terms in the named indexes, page by page, and then marks the indexes ready.
+// Build computes the terms of every record in the named indexes, page by page, and then marks the indexes as ready.
 func Build(ctx context.Context, r Records, names []string, log logr.Logger) error {
 	for after, more := "", true; more; {
 		records, m, err := r.Page(ctx, after)
@@ -160,7 +159,7 @@ func Build(ctx context.Context, r Records, names []string, log logr.Logger) erro
 	return r.SetReady(ctx, names)
 }
 
-// outdated computes the terms of the records in the named indexes, and returns those that have to be written.
+// outdated computes the terms of the records in the named indexes, and returns the records that must be rewritten.
 func outdated(set *Set, names []string, records []Record, log logr.Logger) (old []Record) {
 	for _, record := range records {
 		record.Renewed = set.Compute(names, record.Key, record.Object, func(err error) {

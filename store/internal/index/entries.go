@@ -12,16 +12,17 @@ import (
 
 // Entries are the entries of all indexes of a collection, in a write transaction.
 //
-// Terms are given as records have them, sealed if the collection is. Those that an object had come from the header of
-// its record, so its entries are removed whatever the index function returns for the old object today.
+// Terms are given in their stored form, which is sealed if the collection is. The old terms of an object come from the
+// header of its record. So its entries are removed even if the index function returns other values for the old object
+// now.
 type Entries struct {
 	root    *bolt.Bucket
-	buckets map[string]*bolt.Bucket      // of each index in states
-	states  map[string]format.IndexState // what the collection's info says; changed in place
+	buckets map[string]*bolt.Bucket      // bucket of each index in states
+	states  map[string]format.IndexState // the states in the collection's info; changed in place
 }
 
-// OpenEntries returns the entries in a collection's bucket. It fails with entry.ErrDamaged if that lacks the bucket of
-// an index in states, which is the caller's own.
+// OpenEntries returns the entries in the bucket b of a collection. It fails with entry.ErrDamaged if an index in states
+// has no bucket. The caller keeps ownership of states, which the Entries change.
 func OpenEntries(
 	collection string, b *bolt.Bucket, states map[string]format.IndexState,
 ) (*Entries, error) {
@@ -48,10 +49,10 @@ func bucketOf(collection string, root *bolt.Bucket, name string) (*bolt.Bucket, 
 	return nil, fmt.Errorf("collection %s has no bucket for index %q: %w", collection, name, entry.ErrDamaged)
 }
 
-// Idle marks the indexes for which set has no function: the records that this process writes will lack their terms. An
-// index that an earlier process has marked is dropped: two processes in a row have not used it. It is not dropped at
-// once because a program may add its function some time after it opens the collection, and would then build the index
-// anew at every start. first is true for the first call of a process; a later one drops nothing.
+// Idle marks the indexes for which set has no function: records that this process writes have no terms for them. It
+// drops an index that an earlier process has marked, since two processes in a row have not used it. It does not drop an
+// index at once, because a program may add its function some time after it opens the collection, and would then have to
+// rebuild the index at every start. first is true for the first call of a process; later calls drop nothing.
 func (e *Entries) Idle(set *Set, first bool) error {
 	for name, st := range e.states {
 		if set.funcs[name] != nil {
@@ -71,7 +72,7 @@ func (e *Entries) Idle(set *Set, first bool) error {
 	return nil
 }
 
-// Ready marks the named indexes as ready, except for idle ones: writers leave out their terms.
+// Ready marks the named indexes as ready. It skips idle ones, because records are written without their terms.
 func (e *Entries) Ready(names []string) {
 	for _, name := range names {
 		if st, ok := e.states[name]; ok && !st.Idle {
@@ -81,7 +82,7 @@ func (e *Entries) Ready(names []string) {
 	}
 }
 
-// Move replaces the entries of key for the terms old by those for the terms new.
+// Move replaces the entries of key: it removes those for the terms old, and adds those for the terms new.
 func (e *Entries) Move(key string, old, new map[string][]string) error {
 	for name, b := range e.buckets {
 		had := old[name]
@@ -94,7 +95,7 @@ func (e *Entries) Move(key string, old, new map[string][]string) error {
 			}
 		}
 		if !e.states[name].Ready {
-			had = nil // a record that is older than the index may have terms without entries
+			had = nil // a record from before the index may have terms without entries
 		}
 		if err := put(b, key, had, new[name]); err != nil {
 			return fmt.Errorf("index %q: %w", name, err)
@@ -103,10 +104,10 @@ func (e *Entries) Move(key string, old, new map[string][]string) error {
 	return nil
 }
 
-// Put adds entries of key to the bucket of one index.
+// Put adds entries of key for the values to the bucket of one index.
 func Put(b *bolt.Bucket, key string, values []string) error { return put(b, key, nil, values) }
 
-// put adds entries of key, except for the values in had.
+// put adds entries of key for the values that are not in had.
 func put(b *bolt.Bucket, key string, had, values []string) error {
 	for _, value := range values {
 		if slices.Contains(had, value) {
@@ -120,8 +121,8 @@ func put(b *bolt.Bucket, key string, had, values []string) error {
 	return nil
 }
 
-// Lacks reports whether an index of the collection in b lacks an entry of key for one of the terms. Terms of indexes
-// without a bucket do not count.
+// Lacks reports whether an index of the collection with bucket b lacks an entry of key for one of the terms. It ignores
+// terms of indexes without a bucket.
 func Lacks(b *bolt.Bucket, key string, terms map[string][]string) bool {
 	root := b.Bucket(format.BucketIndex)
 	for name, values := range terms {
@@ -135,7 +136,7 @@ func Lacks(b *bolt.Bucket, key string, terms map[string][]string) bool {
 	return false
 }
 
-// Has reports whether the bucket of an index has an entry of key under value.
+// Has reports whether the bucket of an index has an entry of key for value.
 func Has(index *bolt.Bucket, value, key string) bool {
 	want := format.IndexKey(value, key)
 	k, _ := index.Cursor().Seek(want)

@@ -8,20 +8,20 @@ import (
 	"sync/atomic"
 )
 
-// maxFailures is how many objects failures keeps.
+// maxFailures is the maximum number of objects for which failures keeps errors.
 const maxFailures = 1000
 
-// failures has the stored objects that an index lacks because its function has failed for them. All copies of a Set
+// failures holds the stored objects that an index lacks because its function has failed for them. All copies of a Set
 // share it.
 type failures struct {
-	some atomic.Bool // false if there are none, so that writes need no lock
+	some atomic.Bool // false if there are no failures, so that writes need no lock
 
 	mu   sync.Mutex
-	of   map[string]map[string]error // by key and name of the index, of at most maxFailures objects; guarded by mu
-	more error                       // the error of an object beyond those; guarded by mu
+	of   map[string]map[string]error // by key and index name, for at most maxFailures objects; guarded by mu
+	more error                       // error of a further object; guarded by mu
 }
 
-// set records the result of the named index's function for an object that is stored.
+// set records the result of the named index's function for a stored object.
 func (f *failures) set(name, key string, err error) {
 	if err == nil && !f.some.Load() {
 		return
@@ -46,7 +46,7 @@ func (f *failures) set(name, key string, err error) {
 	f.some.Store(len(f.of) > 0 || f.more != nil)
 }
 
-// drop forgets the failures of an object.
+// drop removes the failures of an object.
 func (f *failures) drop(key string) {
 	if !f.some.Load() {
 		return
@@ -57,7 +57,7 @@ func (f *failures) drop(key string) {
 	f.some.Store(len(f.of) > 0 || f.more != nil)
 }
 
-// dropMore forgets that there are failures beyond those that are kept.
+// dropMore removes the error of further objects.
 func (f *failures) dropMore() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func (f *failures) dropMore() {
 	f.some.Store(len(f.of) > 0)
 }
 
-// err returns the error of one object; nil if there is none.
+// err returns the error of one object; nil if there are no failures.
 func (f *failures) err() error {
 	if !f.some.Load() {
 		return nil

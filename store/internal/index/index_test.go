@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// byWord indexes a text by its words; "bad" fails, and "panic" panics.
+// byWord indexes a text by its words. It fails for "bad" and panics for "panic".
 func byWord(obj any) ([]string, error) {
 	words := strings.Fields(obj.(string))
 	switch {
@@ -60,7 +60,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// A stored index is ready if its entries are complete and its function is known to be the same.
+// TestClaim checks that a stored index is ready only if its entries are complete and its function is known to be the
+// same.
 func TestClaim(t *testing.T) {
 	for name, test := range map[string]struct {
 		version string
@@ -83,7 +84,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestReaderModel: what a Reader finds are the words of each text as it was written last, in the file or over it.
+// TestReaderModel checks that a Reader finds the words in the last written state of each text, in the file or the
+// memtable.
 func TestReaderModel(t *testing.T) {
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bolt.Options{NoSync: true})
 	if err != nil {
@@ -132,7 +134,7 @@ func TestReaderModel(t *testing.T) {
 	})
 }
 
-// reader returns a Reader of the index in b, with writes of these texts over it.
+// reader returns a Reader of the index in b, with a memtable that has writes of the texts in over.
 func reader(set *index.Set, b *bolt.Bucket, over map[string]string) index.Reader {
 	return func(_ context.Context, want memtable.Lookup, fn func(index.View) error) error {
 		src := index.Source{Filed: map[string][]string{}, Dirty: func(key string) bool { _, ok := over[key]; return ok }}

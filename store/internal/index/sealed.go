@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Sealing tells how a sealed collection stores terms. Records from before it was sealed have theirs in plain text.
+// Sealing describes how a sealed collection stores terms. Records from before the sealing have unsealed terms.
 type Sealing interface {
-	// Tokens returns what the value may be stored as in the index: a token for each data key.
+	// Tokens returns the stored forms of the value in the index: a token for each data key.
 	Tokens(index, value string) []string
-	// Sealed reports whether the record of that key is sealed, so that its terms are tokens.
+	// Sealed reports whether the record with this key is sealed, so that its terms are tokens.
 	Sealed(key string) bool
-	// Value returns the value that a token stands for in the index.
+	// Value returns the value of a token in the index.
 	Value(index, token string) (string, error)
 }
 
-// sealedKeys is fileKeys for a sealed collection. It looks up the token of value under each data key, and value itself
-// for records that were stored before the collection was sealed.
+// sealedKeys is fileKeys for a sealed collection. It looks up the token of value under each data key, and also value
+// itself, for records from before the sealing.
 func (v View) sealedKeys(value string, fn func(key string) error) error {
 	var keys []string
 	for _, token := range v.src.Sealing.Tokens(v.name, value) {
@@ -29,7 +29,7 @@ func (v View) sealedKeys(value string, fn func(key string) error) error {
 		}
 	}
 	err := v.storedKeys(value, func(key string) error {
-		if !v.src.Sealing.Sealed(key) { // else value is only equal to a token of this record
+		if !v.src.Sealing.Sealed(key) { // otherwise value merely equals a token of this record
 			keys = append(keys, key)
 		}
 		return nil
@@ -46,7 +46,7 @@ func (v View) sealedKeys(value string, fn func(key string) error) error {
 	return nil
 }
 
-// plain returns the value of an entry for key. stored is the value in the entry.
+// plain returns the value of an entry for key. stored is the stored form of the value.
 func (v View) plain(stored, key string) (string, error) {
 	if v.src.Sealing == nil || !v.src.Sealing.Sealed(key) {
 		return stored, nil

@@ -13,10 +13,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// ErrNoIndex says that there is no index of that name.
+// ErrNoIndex means that there is no index of this name.
 var ErrNoIndex = errors.New("no such index")
 
-// noIndex is ErrNoIndex for the index of that name, in client-go's words, which programs look for.
+// noIndex is ErrNoIndex for the index of this name. It has client-go's error text, which programs compare.
 type noIndex string
 
 func (n noIndex) Error() string      { return fmt.Sprintf("Index with name %s does not exist", string(n)) }
@@ -26,25 +26,25 @@ func (noIndex) Is(target error) bool { return target == ErrNoIndex }
 // be rebuilt at each start.
 const namespaceVersion = "client-go MetaNamespaceIndexFunc 1"
 
-// Set holds the index functions of a collection at one moment. It is immutable: its methods return changed copies.
+// Set holds the index functions of a collection. It is immutable: its methods return changed copies.
 type Set struct {
 	funcs    cache.Indexers
 	versions map[string]string
-	// ready has the names of the indexes whose entries in the file are complete; the other indexes are being built.
+	// ready has the names of the indexes with complete entries in the file. The other indexes are being built.
 	ready      map[string]bool
 	generation int
-	// failed has the stored objects that lack entries because a function has failed for them.
+	// failed holds the stored objects that lack entries because an index function has failed for them.
 	failed *failures
 }
 
-// NewSet returns a set of functions with their versions, none of them ready. It fails as With does.
+// NewSet returns a set of functions and their versions. No index is ready. It fails in the same cases as With.
 func NewSet(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	s := &Set{funcs: cache.Indexers{}, versions: map[string]string{}, ready: map[string]bool{},
 		failed: &failures{}}
 	return s.With(funcs, versions)
 }
 
-// Only returns a set of funcs alone, which shares Err with s.
+// Only returns a set with only funcs. It shares the result of Err with s.
 func (s *Set) Only(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	only, err := NewSet(funcs, versions)
 	if err == nil {
@@ -53,7 +53,7 @@ func (s *Set) Only(funcs cache.Indexers, versions map[string]string) (*Set, erro
 	return only, err
 }
 
-// With returns a copy of the set with funcs added. It fails if a name is taken, as client-go does.
+// With returns a copy of the set with funcs added. Like client-go, it fails if a name is taken.
 func (s *Set) With(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	next := &Set{
 		funcs: maps.Clone(s.funcs), versions: maps.Clone(s.versions), ready: s.ready, generation: s.generation + 1,
@@ -105,7 +105,7 @@ func (s *Set) Without(names []string) *Set {
 	return next
 }
 
-// Err returns why a stored object is not in an index; nil if all are.
+// Err returns the reason for which a stored object is missing from an index; nil if no object is missing.
 func (s *Set) Err() error {
 	if err := s.failed.err(); err != nil {
 		return fmt.Errorf("an object is not in an index, and look-ups lack it until it changes: %w", err)
@@ -113,14 +113,14 @@ func (s *Set) Err() error {
 	return nil
 }
 
-// Stored says that an object was stored with its entries in all indexes, or deleted. Err then forgets it.
+// Stored records that an object was deleted, or stored with its entries in all indexes. Err no longer reports it.
 func (s *Set) Stored(key string) { s.failed.drop(key) }
 
-// AllStored says that all objects have been stored anew, and Stored was called for each. There is a limit to how many
-// objects are kept for Err; it now forgets that there were others.
+// AllStored records that all objects have been stored again, with a call of Stored for each. Since only a limited number
+// of objects is kept for Err, AllStored also clears the error of further objects.
 func (s *Set) AllStored() { s.failed.dropMore() }
 
-// Lacks says that an object was stored, and that functions have failed for it. Call it after Stored.
+// Lacks records that an object was stored although index functions failed for it. Call it after Stored.
 func (s *Set) Lacks(key string, err error) { s.failed.set("", key, err) }
 
 // Generation grows whenever the functions change, but not when an index becomes ready. Terms that were computed with
@@ -138,10 +138,10 @@ func (s *Set) Unready() []string {
 // Names returns the names of the indexes, in order.
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.funcs)) }
 
-// Funcs returns the index functions, in a map that is the caller's.
+// Funcs returns the index functions. The caller owns the map.
 func (s *Set) Funcs() cache.Indexers { return maps.Clone(s.funcs) }
 
-// ReadsObjects reports whether a function reads more of an object than its namespace, which an entry.Undecoded tells.
+// ReadsObjects reports whether a function needs more of an object than its namespace, which an entry.Undecoded has.
 func (s *Set) ReadsObjects() bool {
 	for _, fn := range s.funcs {
 		if !isNamespaceFunc(fn) {
@@ -160,13 +160,13 @@ func (s *Set) Find(name string) (cache.IndexFunc, error) {
 	return fn, nil
 }
 
-// Claim sets the states of the file's indexes as the set needs them, and returns the names of the ready ones. If empty
-// is true, the file holds no objects and can be written: then every index is ready.
+// Claim sets states, the states of the indexes in the file, as the set needs them, and returns the names of the ready
+// indexes. If empty is true, the file holds no objects and is writable; then every index is ready.
 func (s *Set) Claim(states map[string]format.IndexState, empty bool) (ready []string) {
 	for name := range s.funcs {
 		have, known := states[name]
 		want := format.IndexState{Version: s.versions[name]}
-		// A function without a version may be another one in each process, so its entries are trusted in this one only.
+		// A function without a version may differ between processes, so its entries are trusted only in this process.
 		same := known && have.Version == want.Version && (want.Version != "" || s.ready[name])
 		want.Ready = empty || same && have.Ready
 		states[name] = want

@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/guest"
 )
 
-// Values calls the function of the named index. It returns the values sorted, without duplicates. A panic is an error.
+// Values calls the function of the named index. It returns the values sorted, without duplicates. It returns a panic as
+// an error.
 func Values(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
 	err = guest.Try("the function", func() error {
 		values, err = fn(obj)
@@ -25,8 +26,8 @@ func Values(name string, fn cache.IndexFunc, obj any) (values []string, err erro
 	return values, nil
 }
 
-// Terms returns the values of the object in each index, by index name. Indexes in which it has none are left out. So
-// are those whose functions fail; then the error is that of one of them.
+// Terms returns the values of the object in each index, by index name. Indexes without values are omitted. If functions
+// fail, their indexes are omitted, and the error is from one of these functions.
 func (s *Set) Terms(obj any) (terms map[string][]string, err error) {
 	for name, fn := range s.funcs {
 		values, failed := Values(name, fn, obj)
@@ -38,7 +39,7 @@ func (s *Set) Terms(obj any) (terms map[string][]string, err error) {
 	return terms, err
 }
 
-// WorkingTerms is Terms for an object that is stored already: functions that fail do not matter, and Err reports them.
+// WorkingTerms is Terms for an object that is stored already. Errors of functions are reported by Err instead.
 func (s *Set) WorkingTerms(key string, obj any) (terms map[string][]string) {
 	for name, fn := range s.funcs {
 		values, err := Values(name, fn, obj)
@@ -48,8 +49,8 @@ func (s *Set) WorkingTerms(key string, obj any) (terms map[string][]string) {
 	return terms
 }
 
-// TermsOf is WorkingTerms for an object that was read from the file. It takes the terms of ready indexes from stored,
-// the terms of its record, and computes the others.
+// TermsOf is WorkingTerms for an object that was read from the file. For ready indexes it uses stored, the terms of the
+// record. It computes the others.
 func (s *Set) TermsOf(stored map[string][]string, key string, obj any) (terms map[string][]string) {
 	for name, fn := range s.funcs {
 		values := stored[name]
@@ -63,7 +64,7 @@ func (s *Set) TermsOf(stored map[string][]string, key string, obj any) (terms ma
 	return terms
 }
 
-// SameTerms reports whether a and b are the same in all indexes that are ready.
+// SameTerms reports whether a and b are equal in all ready indexes.
 func (s *Set) SameTerms(a, b map[string][]string) bool {
 	for name := range s.funcs {
 		if s.ready[name] && !slices.Equal(a[name], b[name]) {
@@ -73,7 +74,7 @@ func (s *Set) SameTerms(a, b map[string][]string) bool {
 	return true
 }
 
-// Compute is WorkingTerms for the named indexes only. It calls report with each error of a function.
+// Compute is WorkingTerms for only the named indexes. It calls report with each error of a function.
 func (s *Set) Compute(names []string, key string, obj any, report func(error)) (terms map[string][]string) {
 	for _, name := range names {
 		values, err := Values(name, s.funcs[name], obj)
@@ -85,7 +86,7 @@ func (s *Set) Compute(names []string, key string, obj any, report func(error)) (
 	return terms
 }
 
-// Replace returns a copy of terms in which those of the named indexes are the ones in by.
+// Replace returns a copy of terms in which the values of the named indexes come from by.
 func Replace(terms map[string][]string, names []string, by map[string][]string) map[string][]string {
 	terms = maps.Clone(terms)
 	if terms == nil {
@@ -99,7 +100,7 @@ func Replace(terms map[string][]string, names []string, by map[string][]string) 
 	return terms
 }
 
-// add adds the values in the named index to terms, which it makes if it is nil.
+// add adds the values in the named index to terms. It makes the map if terms is nil.
 func (s *Set) add(terms map[string][]string, name string, values []string) map[string][]string {
 	if len(values) == 0 {
 		return terms

@@ -13,22 +13,22 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// View is one index in a read transaction, with the writes over it that are not committed.
+// View is one index in a read transaction, combined with the uncommitted writes.
 type View struct {
 	collection, name string
 	entries          *bolt.Bucket
 	src              Source
 }
 
-// Source is what a View needs of the collection: its objects, and its memtable.
+// Source gives a View access to the objects and the memtable of the collection.
 type Source struct {
-	// Object returns the object of a key that the index has: from the memtable if that has the key, or of its record.
+	// Object returns the object with a key of the index, from the memtable or from its record.
 	Object func(key string) (runtime.Object, error)
 	// Sealing is nil if no record of the collection is sealed.
 	Sealing Sealing
-	// Dirty reports whether the memtable has a write of the key. It may be nil: there is no memtable then.
+	// Dirty reports whether the memtable has a write of the key. It is nil if there is no memtable.
 	Dirty func(key string) bool
-	// Filed has the keys that the memtable's writes have under each of the values that are looked up, in order.
+	// Filed holds, for each value that is looked up, the keys of the memtable's writes that have the value, sorted.
 	Filed map[string][]string
 }
 
@@ -39,8 +39,8 @@ func NewView(collection string, b *bolt.Bucket, name string, src Source) (View, 
 	return View{collection: collection, name: name, entries: entries, src: src}, err
 }
 
-// keys calls fn with each key that has value, in order: from the memtable, and from the file unless the memtable has a
-// write for the key.
+// keys calls fn with each key that has value, in key order. A key comes from the memtable if it has a write of the key,
+// and otherwise from the file.
 func (v View) keys(value string, fn func(key string) error) error {
 	dirty := v.src.Filed[value]
 	err := v.fileKeys(value, func(key string) error {
@@ -63,7 +63,7 @@ func (v View) keys(value string, fn func(key string) error) error {
 	return err
 }
 
-// fileKeys calls fn with each key that has value in the file, in order.
+// fileKeys calls fn with each key that has value in the file, in key order.
 func (v View) fileKeys(value string, fn func(key string) error) error {
 	if v.src.Sealing != nil {
 		return v.sealedKeys(value, fn)
@@ -71,7 +71,7 @@ func (v View) fileKeys(value string, fn func(key string) error) error {
 	return v.storedKeys(value, fn)
 }
 
-// storedKeys is fileKeys for a value as it is stored: a token if the record is sealed.
+// storedKeys is fileKeys for the stored form of a value: a token if the record is sealed.
 func (v View) storedKeys(value string, fn func(key string) error) error {
 	prefix := format.IndexPrefix(value)
 	s := boltfile.ScanAfter(v.entries, "")
@@ -90,7 +90,8 @@ func (v View) storedKeys(value string, fn func(key string) error) error {
 	return s.Err
 }
 
-// values calls fn with each value, in no order. In a sealed collection it may call fn more than once for a value.
+// values calls fn with each value, in no particular order. In a sealed collection it may call fn more than once for a
+// value.
 func (v View) values(fn func(value string)) error {
 	for value := range v.src.Filed {
 		fn(value)
@@ -108,11 +109,11 @@ func (v View) values(fn func(value string)) error {
 	})
 }
 
-// errFound is returned by a callback to end a search.
+// errFound is returned by a callback to end an iteration.
 var errFound = errors.New("found")
 
-// fileValues calls fn once with each value in the file; in a sealed collection once for each data key. After each value
-// it seeks past the other entries of that value.
+// fileValues calls fn once with each value in the file; in a sealed collection, once for each data key. After each
+// value it seeks past the other entries of that value.
 func (v View) fileValues(fn func(value string) error) error {
 	s := boltfile.ScanAfter(v.entries, "")
 	for k, val := s.Next(); k != nil; {
@@ -132,8 +133,8 @@ func (v View) fileValues(fn func(value string) error) error {
 	return s.Err
 }
 
-// after returns the first key that follows all keys with the prefix. The
-// prefix must not be all 0xff; it is not, since its first byte is a tag.
+// after returns the first key after all keys with the prefix. The prefix must not be all 0xff, which is impossible
+// because its first byte is a tag.
 func after(prefix []byte) []byte {
 	p := slices.Clone(prefix)
 	for i := len(p) - 1; i >= 0; i-- {

@@ -21,9 +21,9 @@ import (
 
 // Apply applies the batch; see store.Interface.
 //
-// Ops are applied in order and without regard to resourceVersions, as client-go does. Several ops of one key yield a
-// Change each, and one record. A delete of a key that does not exist yields a Change without Old. A skipped op leaves
-// the object that is stored under its key: a stale object does less harm than one that seems to be deleted.
+// Like client-go, it applies ops in order and regardless of resourceVersions. Several ops of one key yield a Change
+// each, but only one record. A delete of a key that does not exist yields a Change without Old. If an op is skipped,
+// the stored object under its key stays: a stale object does less harm than one that seems to be deleted.
 func (in *Intake) Apply(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	res, err := in.apply(ctx, b)
 	if err != nil {
@@ -50,8 +50,9 @@ func (in *Intake) apply(ctx context.Context, b entry.Batch) (entry.Result, error
 	}
 }
 
-// applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. It reads old states that
-// are not in memory from the file, and waits for no commit. It fails with errIndexesChanged if set is out of date.
+// applyEncoded applies a batch atomically: readers see all of it when applyEncoded returns. If old states are not in
+// memory, it reads them from the file. It does not wait for a commit. It fails with errIndexesChanged if set is out of
+// date.
 func (in *Intake) applyEncoded(
 	ctx context.Context, set *index.Set, e encoded, b entry.Batch,
 ) (changes []entry.Change, err error) {
@@ -82,11 +83,11 @@ func (in *Intake) applyEncoded(
 			last = append(last, x)
 			Take(&info, x, keys[x.Key].Found)
 			in.noteTyped(&info, x)
-			delete(in.unheard, x.Key)
+			delete(in.unreported, x.Key)
 			set.Stored(x.Key)
 		}
 	}
-	excuse(&info, changes, e.writes, b)
+	clearUnproven(&info, changes, e.writes, b)
 	noteBatch(&info, last, e)
 	advance(&info, b)
 	in.Back.Put(last, info, nil, func() {
@@ -97,7 +98,7 @@ func (in *Intake) applyEncoded(
 	return changes, nil
 }
 
-// number gives writes their place among all. Front is held.
+// number sets the Order of the writes. Front is held.
 func (in *Intake) number(writes []*memtable.Write) {
 	for _, x := range writes {
 		in.writes++
@@ -105,11 +106,11 @@ func (in *Intake) number(writes []*memtable.Write) {
 	}
 }
 
-// errIndexesChanged says that index functions were added after the terms of a write were computed.
+// errIndexesChanged means that index functions were added after the terms of a write were computed.
 var errIndexesChanged = errors.New("the indexes have changed")
 
-// lockFront locks front for writes whose index terms were computed with set, after the end of a Pause. It fails if ctx
-// ends, if the collection accepts no writes, or with errIndexesChanged if index functions were added since.
+// lockFront locks Front for writes whose index terms were computed with set. It waits for the end of a Pause. It fails
+// if ctx ends, if the collection accepts no writes, or with errIndexesChanged if index functions were added since.
 func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(), err error) {
 	for in.Front.Lock(); in.paused != nil; in.Front.Lock() {
 		paused := in.paused
@@ -131,8 +132,8 @@ func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(),
 	return nil, err
 }
 
-// takeIn applies last, the writes of a list. If finish is not nil, it edits the Info that is stored with them. takeIn
-// waits while backpressure requires it, but for no commit.
+// takeIn applies last, the writes of a list. If finish is not nil, it edits the Info that is stored with the writes.
+// takeIn waits for backpressure, but not for a commit.
 func (in *Intake) takeIn(
 	ctx context.Context, r *Replacement, set *index.Set, last []*memtable.Write,
 	finish func(*entry.Info) (*state.Settled, error),
@@ -149,7 +150,7 @@ func (in *Intake) takeIn(
 	if err != nil {
 		return err
 	}
-	if err := r.usable(); err != nil { // if a rebuild loses objects after this, it recounts what is dirty by then
+	if err := r.usable(); err != nil { // a later rebuild that loses objects recounts the objects with these writes
 		return err
 	}
 	for _, x := range last {
@@ -164,7 +165,7 @@ func (in *Intake) takeIn(
 	}
 	in.reported.Store(true)
 	for _, x := range last {
-		delete(in.unheard, x.Key)
+		delete(in.unreported, x.Key)
 		set.Stored(x.Key)
 	}
 	in.number(last)
@@ -181,7 +182,7 @@ func (in *Intake) takeIn(
 	return nil
 }
 
-// beforeWrites returns which keys of the writes exist, and the Info, both of the same moment.
+// beforeWrites returns which keys of the writes exist, and the Info, both from the same snapshot.
 func (in *Intake) beforeWrites(
 	ctx context.Context, writes []*memtable.Write,
 ) (found map[string]bool, info entry.Info, err error) {
@@ -198,23 +199,23 @@ func (in *Intake) beforeWrites(
 
 // Pending is the state of one key while a batch is applied.
 type Pending struct {
-	Found   bool            // the key existed before the batch, in the file or the memtable
-	UID, RV string          // of the record before the batch, even if that cannot be decoded; never read from Obj
+	Found   bool            // whether the key existed before the batch, in the file or the memtable
+	UID, RV string          // of the record before the batch, even if its object cannot be decoded; never read from Obj
 	Obj     runtime.Object  // object after the ops so far; nil if there is none
 	last    *memtable.Write // last write of the key in this batch; nil before the first
-	// Entry is the encoded object after the ops so far; nil if there is none, or the collection keeps no history.
+	// Entry is the encoded object after the ops so far; nil if there is none, or if the collection keeps no history.
 	Entry *entry.Entry
 }
 
-// event returns what the history keeps of x, and sets p.Entry to the state after x. c is the collection's codec.
+// event returns the history event of x, and sets p.Entry to the state after x. c is the collection's codec.
 func (p *Pending) event(x *memtable.Write, c codec.Codec) *history.Event {
 	e := &history.Event{Key: x.Key, Old: p.Entry, New: x.Entry(c.Name()), Deleted: x.Del}
-	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // 0 ascends after nothing
+	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // 0 if the resourceVersion is not a number: never in ascending order
 	p.Entry = e.After()
 	return e
 }
 
-// change applies x to p and returns the Change.
+// change applies x to p and returns the resulting Change.
 func (p *Pending) change(x *memtable.Write) entry.Change {
 	ch := entry.Change{Type: cache.Updated, Key: x.Key, Old: p.Obj, New: x.Obj, Contradicts: p.contradicts(x)}
 	if held, uid, rv := p.held(); held {

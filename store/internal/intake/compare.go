@@ -8,40 +8,40 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// item is an object of a page, or of an event, on its way into the collection.
+// item is an object of a page or of an event that may be put into the collection.
 type item struct {
 	*memtable.Write
-	err    error         // why the object is left out; nil if it is not
-	skip   bool          // true if the collection has, or will have, a state that is as new
+	err    error         // reason why the object is left out; nil if it is not
+	skip   bool          // true if the collection has, or will have, a state that is at least as new
 	filled bool          // true if the payload and the terms have been computed
 	termed bool          // true if the terms have been computed
-	needed bool          // true if the collection has another state, or none
-	held   bool          // true for an item without an object: the collection has its UID and resourceVersion
+	needed bool          // true if the collection has no object with the key, or another state of it
+	held   bool          // true for an item without an object: the collection has an object with its UID and resourceVersion
 	change *entry.Change // the change to report; nil if there is none, or if the item is held
-	// unreadable says that the item is left out because it cannot be decoded, and that the collection holds a state of it
-	// which cannot be decoded either. That is deleted: else each reader would meet it.
+	// unreadable is true if the item is left out because it cannot be decoded, and the stored state of the object
+	// cannot be decoded either. The stored state is then deleted, so that no reader finds it.
 	unreadable bool
 }
 
-// listedAlready reports whether the list or an event has brought the key, and the collection has that state.
+// listedAlready reports whether the key was in the list or in an event before, and the collection has that state.
 func (r *Replacement) listedAlready(key string, now HeldObject) bool {
 	_, deleted := r.deletes[key]
 	_, evented := r.events[key]
 	return now != nil && !deleted && r.puts[key] == nil && (key <= r.last || evented)
 }
 
-// weigh sets skip, needed and change of an item. now is the state that the collection has; nil if there is none.
-func (r *Replacement) weigh(it *item, now HeldObject) (err error) {
+// classify sets skip, needed and change of an item. now is the collection's current object; nil if there is none.
+func (r *Replacement) classify(it *item, now HeldObject) (err error) {
 	listed := ""
 	if r.listedAlready(it.Key, now) {
 		_, listed = now.Version()
 	}
 	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
-		it.skip = true // the event happened after the page was read
+		it.skip = true // the event is newer than the page
 		return nil
 	}
 	if p := r.puts[it.Key]; p != nil && entry.NewerRV(p.RV, it.RV) || entry.NewerRV(listed, it.RV) {
-		it.skip = true // the list has the key twice, and this state is older
+		it.skip = true // the list has the key twice, and this is the older state
 		return nil
 	}
 	if it.held {
@@ -52,20 +52,20 @@ func (r *Replacement) weigh(it *item, now HeldObject) (err error) {
 		return err
 	}
 	same, err := r.same(it.Write, it.termed, now)
-	_, unheard := r.in.unheard[it.Key]
-	it.needed = !same || unheard
+	_, unreported := r.in.unreported[it.Key]
+	it.needed = !same || unreported
 	return err
 }
 
-// difference reports whether x has to be put into the collection, whose present state is now, and returns the change to
-// report, or nil. termed says that x has its terms.
+// difference returns whether x must be put into the collection, and the change to report, or nil. now is the
+// collection's current object. termed is true if x has its terms.
 func (r *Replacement) difference(
 	x *memtable.Write, termed bool, now HeldObject,
 ) (change *entry.Change, needed bool, err error) {
-	_, unheard := r.in.unheard[x.Key]
-	heard := now != nil && !unheard
+	_, unreported := r.in.unreported[x.Key]
+	reported := now != nil && !unreported
 	if !x.Del {
-		if same, err := r.same(x, termed, now); err != nil || same && heard {
+		if same, err := r.same(x, termed, now); err != nil || same && reported {
 			return nil, false, err
 		}
 	}
@@ -77,10 +77,10 @@ func (r *Replacement) difference(
 	}
 	x.SameObject = !x.Del && before != nil && sameVersion(x, now) && SemanticallyEqual(before, x.Obj)
 	switch {
-	case x.Del && (!heard || r.unreadable[x.Key]):
+	case x.Del && (!reported || r.unreadable[x.Key]):
 	case x.Del:
 		change = &entry.Change{Type: cache.Deleted, Key: x.Key, Old: before, OldRef: refOf(x.Key, now), New: x.Obj}
-	case !heard, before == nil: // an object that cannot be decoded was reported to nobody
+	case !reported, before == nil: // an object that cannot be decoded was never reported
 		change = &entry.Change{Type: cache.Added, Key: x.Key, New: x.Obj}
 	case !x.SameObject:
 		change = &entry.Change{Type: cache.Updated, Key: x.Key, Old: before, OldRef: refOf(x.Key, now), New: x.Obj}
@@ -88,9 +88,10 @@ func (r *Replacement) difference(
 	return change, now != nil || !x.Del, nil
 }
 
-// same reports whether x need not be written: now has the same body and, if x has its terms, the same terms. Equal UID
-// and resourceVersion prove nothing. They belong to different states after a rewind, and to one state that is shown
-// differently after a change of the schema. If the list rewrites, the record must have today's form as well.
+// same reports whether x need not be written: now has the same body and, if termed is true, the same terms. Equal UID
+// and resourceVersion are not enough. After a rewind they may belong to different states, and after a change of the
+// schema the server may return another body for one state. If the list rewrites, the record must also have the current
+// form.
 func (r *Replacement) same(x *memtable.Write, termed bool, now HeldObject) (bool, error) {
 	if now == nil || !sameVersion(x, now) {
 		return false, nil

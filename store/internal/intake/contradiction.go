@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// contradicts reports whether x is an event that cannot follow the state p; see Change.Contradicts. Objects of one key
-// count as the same object if either has no UID: some aggregated APIs serve such objects.
+// contradicts reports whether x is an event that cannot follow the state p; see Change.Contradicts. Two objects with
+// one key count as the same object if either has no UID, since some aggregated APIs serve objects without UIDs.
 func (p *Pending) contradicts(x *memtable.Write) bool {
 	if x.Event == "" {
 		return false
@@ -20,7 +20,7 @@ func (p *Pending) contradicts(x *memtable.Write) bool {
 	return uid != "" && x.UID != "" && uid != x.UID
 }
 
-// held returns whether the key has an object after the writes so far, and that object's UID and resourceVersion.
+// held returns whether the key has an object after the writes so far, and the object's UID and resourceVersion.
 func (p *Pending) held() (held bool, uid, rv string) {
 	if p.last != nil {
 		return !p.last.Del, p.last.UID, p.last.RV
@@ -28,9 +28,10 @@ func (p *Pending) held() (held bool, uid, rv string) {
 	return p.Found, p.UID, p.RV
 }
 
-// excuse clears Change.Contradicts where the stored state proves nothing. If it remains set for a change, excuse sets
-// MustRelist to the batch's IfContradicted. Info must be as before the batch: call excuse before noteBatch and advance.
-func excuse(i *entry.Info, changes []entry.Change, writes []*memtable.Write, b entry.Batch) {
+// clearUnproven clears Change.Contradicts where the stored state does not prove a contradiction. If a change keeps it,
+// clearUnproven sets MustRelist to the batch's IfContradicted. Call it before noteBatch and advance: it needs the Info
+// from before the batch.
+func clearUnproven(i *entry.Info, changes []entry.Change, writes []*memtable.Write, b entry.Batch) {
 	due := i.MustRelist
 	for n := range changes {
 		c := &changes[n]

@@ -1,8 +1,7 @@
-// Package intake is the way into a collection: it receives batches (Apply) and lists (Begin), keys, encodes and indexes
-// their objects, finds out what they change, and puts the writes into the Back, which holds the objects. A Back is a
-// file with a memtable over it, or memory alone; what a change is does not depend on that.
+// Package intake receives the writes of a collection: batches (Apply) and lists (Begin). It computes the keys, payloads
+// and index terms of the objects, compares them with the stored objects, and puts the writes into the Back, which holds
+// the objects. A Back is a file with a memtable, or only memory; the resulting changes are the same.
 //
-// Code of the user (key, index and codec functions) runs here, under no lock and in no transaction, and nothing here
-// waits for the disk but Back.Backpressure and the reads of Back. One list may be open at a time; while it is, Apply
-// fails with ErrReplacing.
+// User code (key, index and codec functions) is called under no lock and in no transaction. Only Back.Backpressure and
+// reads from the Back wait for the disk. One list may be open at a time; meanwhile, Apply fails with ErrReplacing.
 package intake

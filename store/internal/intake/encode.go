@@ -20,15 +20,15 @@ import (
 // Encoder turns ops into writes. It calls user code, so the caller must hold no lock.
 type Encoder struct {
 	KeyFunc cache.KeyFunc
-	Codec   codec.Codec // nil makes writes without payloads
+	Codec   codec.Codec // nil for writes without payloads
 	Set     *index.Set
-	// Deletes says that the objects of deletes are encoded too, because a durable handler will receive them.
+	// Deletes is true if objects of deletes are encoded too, because a durable handler will receive them.
 	Deletes bool
-	// Decodes says that undecoded objects are decoded, because somebody will want them at once.
+	// Decodes is true if undecoded objects are decoded, because they will be needed at once.
 	Decodes bool
 }
 
-// encoded is a batch whose ops have been turned into writes.
+// encoded is a batch as writes.
 type encoded struct {
 	writes  []*memtable.Write // in the order of the ops, without skipped ones
 	skipped []entry.Skipped
@@ -37,7 +37,7 @@ type encoded struct {
 	leftOut map[string]entry.LeftOut
 }
 
-// encode turns ops into writes. An op for which that fails is in leftOut, and in skipped if it is reportable.
+// encode turns ops into writes. An op that cannot be encoded is added to leftOut, and to skipped if it is reportable.
 func (e Encoder) encode(ops []entry.Op) encoded {
 	b := encoded{writes: make([]*memtable.Write, 0, len(ops)), leftOut: map[string]entry.LeftOut{}}
 	writes, errs := make([]*memtable.Write, len(ops)), make([]error, len(ops))
@@ -71,8 +71,8 @@ func (e Encoder) encode(ops []entry.Op) encoded {
 	return b
 }
 
-// identify returns a write with the key, UID and resourceVersion of the op's object. If it fails, the write has those
-// of them that are known.
+// identify returns a write with the key, UID and resourceVersion of the op's object. If it fails, it returns a write
+// with the values that are known.
 func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	if l := op.LeftOut; op.Type == entry.LeaveOut {
 		return &memtable.Write{Key: l.Key, UID: l.UID, RV: l.ResourceVersion}, refuse(l.Reason, nil)
@@ -117,8 +117,8 @@ func (e Encoder) identify(op entry.Op) (*memtable.Write, error) {
 	return x, nil
 }
 
-// unstorable returns why the object of x is left out, whose key cannot be stored. A delete of it is that of its RefKey,
-// which is not stored either.
+// unstorable handles an object whose key is empty or too long, and sets the write's key to a RefKey. It returns the
+// error because of which the object is left out. For a delete it returns nil: the delete applies to the RefKey.
 func (e Encoder) unstorable(x *memtable.Write) error {
 	n := len(x.Key)
 	x.Key = entry.RefKey(x.Key)
@@ -131,14 +131,14 @@ func (e Encoder) unstorable(x *memtable.Write) error {
 		entry.MaxKey))
 }
 
-// isTyped reports whether the payload of obj depends on its Go type: it is not as an API server sent it.
+// isTyped reports whether the payload of obj depends on its Go type. If not, the payload is as the API server sent it.
 func isTyped(obj runtime.Object) bool {
 	u, ok := obj.(*entry.Undecoded)
 	return !ok || u.Typed
 }
 
-// undecodable returns why the object of x is left out, which is known not to decode. A delete becomes one without an
-// object.
+// undecodable handles an object that cannot be decoded. It returns the error because of which the object is left out.
+// For a delete it returns nil, and drops the object.
 func (e Encoder) undecodable(x *memtable.Write, u *entry.Undecoded) error {
 	x.UID, x.RV = u.UID, u.ResourceVersion
 	if x.Del {
@@ -175,8 +175,8 @@ func (e Encoder) index(x *memtable.Write) error {
 	return nil
 }
 
-// decode decodes the undecoded objects of writes, if somebody wants them, on all cores. If one cannot be decoded, its
-// error is set; a delete is then one without an object.
+// decode decodes the undecoded objects of writes, if they are needed, on all cores. If an object cannot be decoded,
+// decode sets its error; a delete then only loses its object.
 func (e Encoder) decode(writes []*memtable.Write, errs []error) {
 	if !e.Decodes && e.Codec != nil && (e.Set == nil || !e.Set.ReadsObjects()) {
 		return
@@ -211,8 +211,8 @@ func (e Encoder) decode(writes []*memtable.Write, errs []error) {
 	})
 }
 
-// Decode returns the object that is decoded from the payload of x, or x.Obj if there is no codec. Its error is as that
-// of memtable.Unreadable.
+// Decode returns the object decoded from the payload of x, or x.Decoded if there is no codec. An error is made by
+// memtable.Unreadable.
 func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
 	if e.Codec == nil {
 		return x.Decoded()
@@ -224,7 +224,7 @@ func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
 	return obj, nil
 }
 
-// encodeWrite sets the payload of x and its size, unless x has one already. If the codec fails or panics, x has no
+// encodeWrite sets the payload of x and its size, unless x has a payload. If the codec fails or panics, x has no
 // payload.
 func encodeWrite(x *memtable.Write, codec codec.Codec) error {
 	if x.Payload != nil {
@@ -241,7 +241,7 @@ func encodeWrite(x *memtable.Write, codec codec.Codec) error {
 	return err
 }
 
-// IdentityOf returns the UID and resourceVersion of an object; both are "" if obj is nil or has no metadata.
+// IdentityOf returns the UID and resourceVersion of an object. Both are "" if obj is nil or has no metadata.
 func IdentityOf(obj runtime.Object) (uid, rv string) {
 	if obj == nil {
 		return "", ""
@@ -253,5 +253,5 @@ func IdentityOf(obj runtime.Object) (uid, rv string) {
 	return string(m.GetUID()), m.GetResourceVersion()
 }
 
-// errBatchOps is returned by Replacement.Commit for a batch that has ops.
+// errBatchOps is the error of Replacement.Commit for a batch with ops.
 var errBatchOps = errors.New("the batch that commits a list must have no ops; give them to Replacement.Event")

@@ -17,17 +17,17 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// tailPage is how many missing keys are collected in one read transaction.
+// tailPage is the number of missing keys that are collected in one read transaction.
 const tailPage = 10000
 
-// listEnd is the progress of the end of a list, which may take several steps.
+// listEnd is the progress of the end of a list, which may take several calls of Commit.
 type listEnd struct {
 	begun   bool
-	deletes []string // keys that are still to be deleted, in order
-	puts    []string // keys that are still to be put, in order
+	deletes []string // keys still to be deleted, sorted
+	puts    []string // keys still to be put, sorted
 }
 
-// commit does the next step: deletes first, then the other differences, each in key order.
+// commit applies the next step: deletes first, then the other differences, each in key order.
 func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if !r.end.begun {
 		if err := r.rest(ctx); err != nil {
@@ -59,8 +59,8 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	return entry.Result{Changes: changes, Skipped: skipped, More: more}, nil
 }
 
-// interrupt sets MustRelist until the list has ended. A list that rewrites keeps the mark that has requested it: that
-// one rewrites again, which mends the mixture as well.
+// interrupt sets MustRelist until the list has ended. A list that rewrites keeps the reason for which it was requested:
+// the next list for that reason rewrites again, and so also replaces the mixed states.
 func (r *Replacement) interrupt(info *entry.Info) (*state.Settled, error) {
 	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque || !r.o.Rewrite {
 		info.MustRelist = format.MustRelistInterrupted
@@ -87,7 +87,8 @@ func (r *Replacement) rest(ctx context.Context) error {
 	}
 }
 
-// step returns the keys of the next step, whose changes have about limits.step bytes. more is true if others remain.
+// step returns the keys of the next step, whose changes have about Limits.Step bytes. more is true if further keys
+// remain.
 func (r *Replacement) step() (deletes, puts []string, more bool) {
 	size, n := 0, 0
 	for ; n < len(r.end.deletes) && size <= r.in.Limits.Step; n++ {
@@ -95,13 +96,13 @@ func (r *Replacement) step() (deletes, puts []string, more bool) {
 	}
 	deletes = r.end.deletes[:n]
 	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.in.Limits.Step; n++ {
-		size += 2 * r.puts[r.end.puts[n]].Size() // the change has the old state too
+		size += 2 * r.puts[r.end.puts[n]].Size() // a change also has the old state
 	}
 	puts = r.end.puts[:n]
 	return deletes, puts, len(deletes) < len(r.end.deletes) || len(puts) < len(r.end.puts)
 }
 
-// apply puts held differences into the collection, and returns their changes.
+// apply puts the differences with these keys into the collection, and returns their changes.
 func (r *Replacement) apply(
 	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*state.Settled, error),
 ) (changes []entry.Change, skipped []entry.Skipped, err error) {
@@ -140,9 +141,9 @@ func (r *Replacement) apply(
 	}
 }
 
-// decoded returns a copy of a held write with its object and its terms. It fails if the codec cannot read the payload;
-// the caller then leaves out this object only. An index whose function fails is left out, as in a build; unindexed is
-// that error.
+// decoded returns a copy of a held write with its object and its terms. err is set if the codec cannot read the
+// payload; the caller then leaves out only this object. unindexed is the error of an index function; as in a build, the
+// object is stored without terms in that index.
 func (r *Replacement) decoded(set *index.Set, p *listed) (w *memtable.Write, unindexed, err error) {
 	x := *p.Write
 	obj, err := r.in.Back.Encoder(set).Decode(&x)
@@ -152,7 +153,7 @@ func (r *Replacement) decoded(set *index.Set, p *listed) (w *memtable.Write, uni
 	return &x, unindexed, err
 }
 
-// differences returns the changes to report, and the writes that are needed.
+// differences returns the changes to report and the needed writes.
 func (r *Replacement) differences(
 	ctx context.Context, writes []*memtable.Write,
 ) (changes []entry.Change, needed []*memtable.Write, err error) {
@@ -179,7 +180,7 @@ func (r *Replacement) differences(
 	return changes, needed, err
 }
 
-// held returns a function that returns the state in which a step with these deletes and puts leaves an object.
+// held returns a function that returns the state of an object after a step with these deletes and puts.
 func (r *Replacement) held(
 	ctx context.Context, deletes, puts []string,
 ) func(key string) (entry.ObjectRef, bool, error) {
@@ -202,7 +203,7 @@ func (r *Replacement) held(
 	}
 }
 
-// SemanticallyEqual compares two objects. It returns false if one cannot be decoded, or the comparison panics.
+// SemanticallyEqual compares two objects. It returns false if either cannot be decoded, or if the comparison panics.
 func SemanticallyEqual(a, b runtime.Object) bool {
 	equal := false
 	err := guest.Try("the comparison", func() (err error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// event adds an event. It replaces a held difference, unless that is a newer state from the list.
+// event adds an event. It replaces a held difference of the object, unless that is a newer state from the list.
 func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, error) {
 	for {
 		set := r.in.Set.Load()
@@ -18,7 +18,7 @@ func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 		items := map[string]*item{x.Key: it}
 		r.encode(set, items, []string{x.Key})
 		if it.Del && it.err == nil && enc.Deletes && it.Obj != nil {
-			_ = encodeWrite(it.Write, enc.Codec) // if it fails the delete is reported with the last stored state
+			_ = encodeWrite(it.Write, enc.Codec) // if this fails, the delete is reported with the last stored state
 		}
 		if it.err != nil {
 			r.leaveOut(leftOutOf(x, it.err))
@@ -31,7 +31,7 @@ func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 		err = r.in.Back.Look(ctx, func(h Held) error {
 			now, err := h.Get(x.Key)
 			if err == nil {
-				err = r.weighEvent(it, now)
+				err = r.classifyEvent(it, now)
 			}
 			return err
 		})
@@ -63,8 +63,8 @@ func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 	}
 }
 
-// weighEvent sets skip, needed and change of an event. now is the state that the collection has; nil if there is none.
-func (r *Replacement) weighEvent(it *item, now HeldObject) error {
+// classifyEvent sets skip, needed and change of an event. now is the collection's current object; nil if there is none.
+func (r *Replacement) classifyEvent(it *item, now HeldObject) error {
 	known := r.listedAlready(it.Key, now)
 	listed := ""
 	if p := r.puts[it.Key]; p != nil && !p.event {
@@ -84,7 +84,7 @@ func (r *Replacement) weighEvent(it *item, now HeldObject) error {
 	return err
 }
 
-// noteEvent records an event, and holds it unless it was shown.
+// noteEvent records an event, and holds its write unless differences are shown.
 func (r *Replacement) noteEvent(x *memtable.Write, generation int) {
 	r.note(x)
 	r.typed = r.typed || x.Typed && !x.Del

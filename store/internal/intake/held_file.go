@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// HeldFile implements Held for a collection in a file, in one transaction, with the memtable over it.
+// HeldFile implements Held for a collection in a file: one transaction, combined with the memtable.
 type HeldFile struct {
 	Read            *read.Reader
 	Bucket, Objects *bolt.Bucket
@@ -25,7 +25,7 @@ type HeldFile struct {
 	// Object returns the object of a stored record, from memory if it is there.
 	Object func(key string, s read.Stored) (runtime.Object, error)
 
-	last storedObject // the object that Get returned last
+	last storedObject // result of the last Get
 }
 
 // Info implements Held.
@@ -81,7 +81,7 @@ type pendingObject struct{ *memtable.Write }
 
 func (o pendingObject) Version() (uid, rv string) { return o.UID, o.RV }
 
-func (o pendingObject) Object() (runtime.Object, error) { return o.Obj, nil } // a Change may have it undecoded
+func (o pendingObject) Object() (runtime.Object, error) { return o.Obj, nil } // it may be undecoded in a Change
 
 func (o pendingObject) SameBody(x *memtable.Write) (bool, error) {
 	return o.Encoding == x.Encoding && bytes.Equal(o.Payload, x.Payload), nil
@@ -91,7 +91,7 @@ func (o pendingObject) SameTerms(set *index.Set, x *memtable.Write) (bool, error
 	return set.SameTerms(o.Terms, x.Terms), nil
 }
 
-func (o pendingObject) InForm(*memtable.Write) bool { return true } // the next commit writes it in today's form
+func (o pendingObject) InForm(*memtable.Write) bool { return true } // the next commit writes it in the current form
 
 // storedObject is an object in the file.
 type storedObject struct {
@@ -102,10 +102,10 @@ type storedObject struct {
 
 func (o *storedObject) Version() (uid, rv string) { return o.UID, o.RV }
 
-// Object returns the object from memory if it is there, and else decodes the stored record.
+// Object returns the object from memory if it is there. Otherwise it decodes the stored record.
 func (o *storedObject) Object() (runtime.Object, error) { return o.in.Object(o.key, o.Stored) }
 
-// SameBody compares the bodies without compression and seal.
+// SameBody compares the decompressed and unsealed bodies.
 func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 	if o.Encoding != cmp.Or(x.Encoding, o.in.Read.Codec.Name()) {
 		return false, nil

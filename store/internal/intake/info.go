@@ -6,7 +6,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Take updates Objects and Newest of i for the write x. found says whether its key was stored before.
+// Take updates Objects and Newest of i for the write x. found is true if the key was stored before.
 func Take(i *entry.Info, x *memtable.Write, found bool) {
 	switch {
 	case x.Del:
@@ -22,21 +22,21 @@ func Take(i *entry.Info, x *memtable.Write, found bool) {
 	}
 }
 
-// noteTyped sets Attributes.Schema to the codec's fingerprint if it says that all payloads are as sent, and the payload
-// of x depends on the Go type.
+// noteTyped sets Attributes.Schema to the codec's fingerprint if the payload of x depends on its Go type, and
+// Attributes.Schema still means that all payloads are as the server sent them.
 func (in *Intake) noteTyped(i *entry.Info, x *memtable.Write) {
 	if x.Typed && !x.Del && in.Codec != nil && i.Attributes.Schema == codec.SentFingerprint(in.Codec) {
 		i.Attributes.Schema = in.Codec.Fingerprint()
 	}
 }
 
-// isTyped reports whether Attributes.Schema says that payloads depend on the Go type.
+// isTyped reports whether schema, from Attributes, means that payloads depend on the Go type.
 func (in *Intake) isTyped(schema string) bool {
 	return schema != "" && in.Codec != nil && schema != codec.SentFingerprint(in.Codec)
 }
 
-// advance records the resourceVersion and the last contact of a batch, if it has them. A resourceVersion that cannot be
-// compared is not recorded: MustRelist is set instead.
+// advance records the resourceVersion and the last contact of a batch, if the batch has them. If a resourceVersion
+// cannot be compared, advance sets MustRelist instead.
 func advance(i *entry.Info, b entry.Batch) {
 	if !b.LastContact.IsZero() {
 		i.LastContact = b.LastContact

@@ -26,7 +26,7 @@ func (r *refusal) Unwrap() error { return r.err }
 
 func refuse(reason entry.LeftOutReason, err error) error { return &refusal{reason, err} }
 
-// leftOutOf returns the record of x, which was refused with err. Its Key is "" if x has no key.
+// leftOutOf returns the LeftOut entry of x, which was refused with err. Its Key is "" if x has no key.
 func leftOutOf(x *memtable.Write, err error) entry.LeftOut {
 	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV},
 		Reason: entry.LeftOutCodec}
@@ -56,8 +56,8 @@ func leaveOut(i *entry.Info, l entry.LeftOut) {
 	}
 }
 
-// settleLeftOut removes an object that was stored or deleted from LeftOut. It does not modify the old slice.
-func settleLeftOut(i *entry.Info, key string) {
+// removeLeftOut removes an object that was stored or deleted from LeftOut. It does not modify the old slice.
+func removeLeftOut(i *entry.Info, key string) {
 	if at, found := findLeftOut(i, key); found {
 		i.LeftOut = slices.Concat(i.LeftOut[:at], i.LeftOut[at+1:])
 	}
@@ -68,17 +68,17 @@ func findLeftOut(i *entry.Info, key string) (at int, found bool) {
 		func(l entry.LeftOut, key string) int { return strings.Compare(l.Key, key) })
 }
 
-// mayLack reports whether the object of that key was, or may have been, left out.
+// mayLack reports whether the object with this key was, or may have been, left out.
 func mayLack(i *entry.Info, key string) bool {
 	_, found := findLeftOut(i, key)
 	return found || i.LeftOutMore
 }
 
-// noteBatch removes the objects that a batch wrote from LeftOut, and adds those that it left out. It removes the latter
-// from Newest: since the server has newer states of them, the rewind check would take it for rewound.
+// noteBatch removes the objects that a batch wrote from LeftOut, and adds the objects that it left out. It removes
+// these from Newest: the server has newer states of them, so the rewind check would report a rewind.
 func noteBatch(i *entry.Info, last []*memtable.Write, e encoded) {
 	for _, x := range last {
-		settleLeftOut(i, x.Key)
+		removeLeftOut(i, x.Key)
 	}
 	for _, l := range e.leftOut {
 		leaveOut(i, l)
@@ -88,10 +88,10 @@ func noteBatch(i *entry.Info, last []*memtable.Write, e encoded) {
 	}
 }
 
-// refused gathers the objects that a list left out.
+// refused collects the objects that a list left out.
 type refused struct {
 	objects map[string]entry.LeftOut // by key
-	gone    map[string]string        // by key, the resourceVersions of deletes that came while the list was paged
+	gone    map[string]string        // by key, the resourceVersions of delete events during the list
 	unkeyed bool                     // true if an object without a key was left out
 }
 
@@ -108,7 +108,7 @@ func (r *refused) leaveOut(l entry.LeftOut) {
 	}
 }
 
-// isLeftOut reports whether the object was refused at that resourceVersion.
+// isLeftOut reports whether the object was refused at this resourceVersion.
 func (r *refused) isLeftOut(key, rv string) bool {
 	l, ok := r.objects[key]
 	return ok && l.ResourceVersion == rv
@@ -121,9 +121,9 @@ func (r *refused) noteGone(x *memtable.Write) {
 	r.gone[x.Key] = x.RV
 }
 
-// finish sets LeftOut to the objects that a whole list left out. held returns the state in which the list leaves an
-// object; finish returns its error. A list that does not rewrite keeps older entries whose object is still held in the
-// very state that was left out: it has not tried again to store their bodies.
+// finish sets LeftOut to the objects that a complete list left out. held returns the final state of an object, and
+// finish fails if held does. A list that does not rewrite keeps an older entry if the stored object is still in the
+// very state that was left out, since the list has not tried to store that body again.
 func (r *refused) finish(
 	info *entry.Info, rewrites bool, held func(key string) (ref entry.ObjectRef, found bool, err error),
 ) error {

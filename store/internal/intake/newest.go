@@ -6,16 +6,15 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// NewestRefs is the maximum length of Info.Newest. A list gathers
-// newestRefsGathered, so that some are left after deletes by its events.
+// NewestRefs is the maximum length of Info.Newest. A list collects up to newestRefsGathered, so that enough remain
+// after delete events.
 const (
 	NewestRefs         = 8
 	newestRefsGathered = 64
 )
 
-// OfferRef inserts ref into refs, newest first, and removes another reference
-// to the same key. The result has at most limit references. ref is not
-// inserted if its resourceVersion cannot be compared. It may change refs.
+// OfferRef inserts ref into refs, newest first, and removes another reference to the same key. It drops references
+// beyond limit. It does not insert ref if its resourceVersion cannot be compared. It may modify refs.
 func OfferRef(refs []entry.ObjectRef, ref entry.ObjectRef, limit int) []entry.ObjectRef {
 	refs = DropRef(refs, ref.Key)
 	if !entry.ComparableRV(ref.ResourceVersion) {
@@ -34,7 +33,7 @@ func OfferRef(refs []entry.ObjectRef, ref entry.ObjectRef, limit int) []entry.Ob
 	return refs[:min(len(refs), limit)]
 }
 
-// DropRef returns refs without the reference to key. It may change refs.
+// DropRef returns refs without the reference to key. It may modify refs.
 func DropRef(refs []entry.ObjectRef, key string) []entry.ObjectRef {
 	return slices.DeleteFunc(refs, func(r entry.ObjectRef) bool { return r.Key == key })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// page compares the items that identify returns with the collection, and holds or shows those that differ.
+// page compares the items that identify returns with the collection, and holds or shows the differing items.
 func (r *Replacement) page(
 	ctx context.Context, identify func() (items map[string]*item, skipped []entry.Skipped),
 ) (entry.Result, error) {
@@ -26,7 +26,7 @@ func (r *Replacement) page(
 			end = max(end, keys[len(keys)-1])
 		}
 		if r.o.Rewrite {
-			r.encode(set, items, keys) // decodes each object, so that those that cannot be decoded are left out
+			r.encode(set, items, keys) // decodes each object, so that an object that cannot be decoded is left out
 			r.reviseDictionary(items, keys)
 		} else {
 			r.prepare(set, items, keys)
@@ -50,14 +50,14 @@ func (r *Replacement) page(
 		}
 		maps.Copy(r.deletes, missing)
 		for _, key := range keys {
-			res.Skipped = append(res.Skipped, r.settle(items[key], set.Generation())...)
+			res.Skipped = append(res.Skipped, r.recordItem(items[key], set.Generation())...)
 		}
 		r.last = end
 		return r.showIfLarge(ctx, res)
 	}
 }
 
-// identify keys the objects. If several have the same key it takes the newest.
+// identify returns the objects as items, by key. If several have the same key, it uses the newest.
 func (r *Replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skipped) {
 	items := make(map[string]*item, len(ops))
 	var skipped []entry.Skipped
@@ -79,8 +79,9 @@ func (r *Replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skippe
 	return items, skipped
 }
 
-// known counts the objects of refs that the collection holds in the referenced state as listed, and returns the others.
-// It reads the identities from the records. A list that rewrites needs every body, so it lacks all of them.
+// known treats the objects that the collection holds in the referenced state as listed, and returns the other
+// references as lacking. It reads the identities from the records. A list that rewrites needs every body, so then all
+// are lacking.
 func (r *Replacement) known(
 	ctx context.Context, refs []entry.ObjectRef,
 ) (lacking []entry.ObjectRef, res entry.Result, err error) {
@@ -97,8 +98,8 @@ func (r *Replacement) known(
 				return err
 			}
 			x := &memtable.Write{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion}
-			_, unheard := r.in.unheard[ref.Key]
-			if unheard || now == nil || x.UID == "" || x.RV == "" || !sameVersion(x, now) {
+			_, unreported := r.in.unreported[ref.Key]
+			if unreported || now == nil || x.UID == "" || x.RV == "" || !sameVersion(x, now) {
 				lacking = append(lacking, ref)
 				continue
 			}
@@ -112,7 +113,7 @@ func (r *Replacement) known(
 	return lacking, res, err
 }
 
-// encode computes the payloads and the terms of the items that are needed.
+// encode computes the payloads and the terms of the needed items.
 func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
 	var due []*item
@@ -133,11 +134,11 @@ func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []stri
 	}
 }
 
-// prepare computes the bodies that compare needs, and the terms of objects that are decoded. An object that arrives
-// undecoded and has the bytes of its record has the terms of the record, too: see the version of an index.
+// prepare computes the bodies that compare needs, and the terms of decoded objects. If an undecoded object has the same
+// bytes as its record, it also has the same terms; see the version of an index.
 func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
-	if enc.Codec == nil { // decoded objects are compared
+	if enc.Codec == nil { // compare will compare decoded objects
 		for _, it := range items {
 			it.needed = !it.held
 		}
@@ -162,8 +163,8 @@ func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []str
 // encodeCost estimates the work of encoding an object, in bytes of payload; see parallel.Each.
 const encodeCost = 4 << 10
 
-// compare finds out, in one transaction, which items differ from the collection, and which keys up to end the list
-// lacks. It returns those keys with the approximate sizes of their objects in bytes.
+// compare determines, in one transaction, which items differ from the collection, and which keys up to end are missing
+// from the list. It returns those keys with the approximate sizes of their objects in bytes.
 func (r *Replacement) compare(
 	ctx context.Context, items map[string]*item, keys []string, end string,
 ) (missing map[string]int, err error) {
@@ -176,7 +177,7 @@ func (r *Replacement) compare(
 			if err != nil {
 				return err
 			}
-			if err := r.weigh(items[key], now); err != nil {
+			if err := r.classify(items[key], now); err != nil {
 				return err
 			}
 		}
@@ -185,7 +186,7 @@ func (r *Replacement) compare(
 	return missing, err
 }
 
-// findUnreadable sets unreadable of the items that the collection holds in a state which cannot be decoded either.
+// findUnreadable sets unreadable on items that cannot be decoded, if the stored object cannot be decoded either.
 func (r *Replacement) findUnreadable(ctx context.Context, items map[string]*item, keys []string) error {
 	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		it := items[key]
@@ -216,8 +217,8 @@ func (r *Replacement) findUnreadable(ctx context.Context, items map[string]*item
 	})
 }
 
-// missing returns the keys after r.last, up to end, that neither an item nor an event has, at most limit of them (no
-// limit if it is negative). It also returns the last key that it has looked at.
+// missing returns the stored keys after r.last, up to end, that are in neither items nor an event. It returns at most
+// limit keys, or all if limit is negative, and the last key that it has seen.
 func (r *Replacement) missing(
 	h Held, items map[string]*item, end string, limit int,
 ) (missing map[string]int, last string, err error) {
@@ -235,9 +236,9 @@ func (r *Replacement) missing(
 	return missing, last, err
 }
 
-// settle records the result of an item, after the item was shown if it had to be. It returns the item as skipped if it
-// was left out and the caller does not know that.
-func (r *Replacement) settle(it *item, generation int) (skipped []entry.Skipped) {
+// recordItem records the result of an item, after the item was shown if necessary. It returns the item as skipped if it
+// was left out and that was not reported to the caller yet.
+func (r *Replacement) recordItem(it *item, generation int) (skipped []entry.Skipped) {
 	switch {
 	case it.skip:
 		return nil
@@ -246,11 +247,12 @@ func (r *Replacement) settle(it *item, generation int) (skipped []entry.Skipped)
 		if reportable(it.err) {
 			skipped = []entry.Skipped{{Key: it.Key, Err: it.err}}
 		}
-		// The key is in the list, so its object must not be deleted, unless it is an old state that nobody was told of.
+		// The key is in the list, so its object must not be deleted, unless that is an old state that was never
+		// reported.
 		if e, ok := r.events[it.Key]; !ok || !e.gone {
 			delete(r.deletes, it.Key)
 		}
-		if _, unheard := r.in.unheard[it.Key]; unheard || it.unreadable {
+		if _, unreported := r.in.unreported[it.Key]; unreported || it.unreadable {
 			r.deletes[it.Key] = len(it.Key)
 		}
 		if it.unreadable {
@@ -284,7 +286,7 @@ func (r *Replacement) unhold(key string) {
 	}
 }
 
-// show puts the items that are needed into the collection, and returns the changes to report.
+// show puts the needed items into the collection, and returns the changes to report.
 func (r *Replacement) show(
 	ctx context.Context, set *index.Set, items map[string]*item, keys []string,
 ) (changes []entry.Change, err error) {
@@ -300,7 +302,7 @@ func (r *Replacement) show(
 	return changes, r.in.takeIn(ctx, r, set, last, nil)
 }
 
-// showIfLarge shows the held differences once they exceed limits.held, and sets showing for the following ones.
+// showIfLarge applies the held differences once they exceed Limits.Held, and sets showing for later differences.
 func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.Result, error) {
 	if r.showing || r.bytes <= r.in.Limits.Held {
 		return res, nil
@@ -323,7 +325,7 @@ func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.
 }
 
 // reviseDictionary lets the compressor make a new dictionary from the first page of a list that rewrites every body,
-// since all of the list will be compressed with the dictionary.
+// since all bodies of the list will be compressed with it.
 func (r *Replacement) reviseDictionary(items map[string]*item, keys []string) {
 	compressor := r.in.Back.Compressor()
 	if compressor == nil || r.revised {

@@ -29,52 +29,53 @@ var (
 // there is one writer.
 //
 // An item that differs from the collection is a difference. Differences are held until the list ends, so that readers
-// see either the old state or the new one. If they get too large, each is put into the collection as it comes
-// (showing), and Info.MustRelist is set until the end. In an incomplete collection they are shown from the beginning.
-// Deletes wait for the end, since items may come in any order.
+// see either the old state or the new one. If they get too large, each difference is put into the collection
+// immediately (showing), and Info.MustRelist is set until the end. In an incomplete collection, differences are shown
+// from the start. Deletes wait for the end, since the list need not be in key order.
 //
-// The fate of every key up to last is known: it is in puts or deletes, or the collection has it as the list does. If a
-// list is not in key order, some deletes are noted and taken back, and that is its only cost.
+// Every key up to last is decided: it is in puts or deletes, or the collection has the listed state. If a list is not
+// in key order, the only cost is that some deletes are recorded and removed again.
 type Replacement struct {
 	in   *Intake
 	o    ReplaceOptions
 	done bool
-	// losses is Collection.Losses when the list began. Once it grows, objects that pages found unchanged may be gone.
+	// losses is Back.Losses at the start of the list. If it grows, objects that pages found unchanged may have been
+	// lost.
 	losses int
-	// showing is true if differences are put into the collection as they come.
+	// showing is true if differences are put into the collection immediately.
 	showing bool
-	typed   bool               // true once an object of the list depends on its Go type
-	changed bool               // true once a write of the list changes an object
-	last    string             // the highest key that has been compared
-	puts    map[string]*listed // differences that are held, by key
-	deletes map[string]int     // keys that the list lacks so far, with the approximate sizes of their objects in bytes
+	typed   bool               // true once a listed object's payload depends on its Go type
+	changed bool               // true once a write of the list has changed an object
+	last    string             // highest key that has been compared
+	puts    map[string]*listed // held differences, by key
+	deletes map[string]int     // keys missing from the list so far, with the approximate sizes of their objects in bytes
 	bytes   int                // size of puts
-	// unreadable has the keys in deletes whose objects the list has, but nobody can read: nobody was told of them either.
+	// unreadable holds keys in deletes whose objects are in the list but cannot be decoded. They were never reported.
 	unreadable map[string]bool
-	events     map[string]watched // events that came while the list was paged, by key
-	revised    bool               // true once it is decided whether to make another dictionary
+	events     map[string]watched // events during the list, by key
+	revised    bool               // true once reviseDictionary has run
 	gathered
 	end listEnd
-	// As, if it is not nil, sets the state that the collection gets at the end: an import brings that of the collection
-	// it comes from. Else the collection is complete then.
+	// As, if it is not nil, edits the Info that the collection gets at the end. An import sets the Info of its source.
+	// If As is nil, the collection is complete at the end.
 	As func(*entry.Info)
 }
 
-// listed is an object of the list, or of an event, that is to be put into the collection. If it has a Payload its Obj
+// listed is an object from the list or from an event that must be put into the collection. If it has a Payload, its Obj
 // is nil, and is decoded when it is put.
 type listed struct {
 	*memtable.Write
-	generation int  // generation of the index.Set that its terms were computed with
-	event      bool // true if it came with an event
+	generation int  // generation of the index.Set with which its terms were computed
+	event      bool // true if it came from an event
 }
 
-// watched is an event that came while the list was paged. Older states of its object in the list are ignored.
+// watched is an event during the list. Older states of its object in the list are ignored.
 type watched struct {
 	rv   string
 	gone bool
 }
 
-// gathered collects Info.Newest and Info.LeftOut during a list.
+// gathered collects the later Info.Newest and Info.LeftOut during a list.
 type gathered struct {
 	newest []entry.ObjectRef
 	refused
@@ -82,9 +83,10 @@ type gathered struct {
 
 // Begin begins a list; see store.Interface.BeginReplace.
 //
-// Objects of an incomplete collection that an earlier process stored were reported to nobody, or to durable handlers
-// only. So the changes are the whole list all the same, and such objects that the list lacks are removed silently.
-// Objects that this process stored have been reported: a second try of a cold start is a diff against the first one.
+// If an earlier process stored objects of an incomplete collection, they were reported to no handler, or only to
+// durable handlers. So the changes of the list include all listed objects, and such objects that the list lacks are
+// removed silently. Objects that this process stored have been reported: a second attempt of a cold start is a diff
+// against the first one.
 func (in *Intake) Begin(ctx context.Context, o ReplaceOptions) (*Replacement, error) {
 	r := &Replacement{
 		in: in, o: o, losses: in.Back.Losses(),
@@ -102,7 +104,7 @@ func (in *Intake) Begin(ctx context.Context, o ReplaceOptions) (*Replacement, er
 	return r, nil
 }
 
-// beginList returns true if the list is to show its differences as they come: the collection is incomplete, and this
+// beginList returns true if the list must show its differences immediately: the collection is incomplete, and this
 // process has reported no changes of it.
 func (in *Intake) beginList(ctx context.Context) (showing bool, err error) {
 	info, err := in.Back.Info(ctx)
@@ -110,9 +112,9 @@ func (in *Intake) beginList(ctx context.Context) (showing bool, err error) {
 		return false, err
 	}
 	keys, err := in.Back.Keys(ctx)
-	in.unheard = make(map[string]struct{}, len(keys))
+	in.unreported = make(map[string]struct{}, len(keys))
 	for _, key := range keys {
-		in.unheard[key] = struct{}{}
+		in.unreported[key] = struct{}{}
 	}
 	return true, err
 }
@@ -131,14 +133,14 @@ func (in *Intake) setReplacing(r *Replacement) error {
 	return nil
 }
 
-// endReplacing closes the open replacement. It waits for no disk.
+// endReplacing closes the open replacement. It does not wait for the disk.
 func (in *Intake) endReplacing() {
 	in.Front.Lock()
 	defer in.Front.Unlock()
 	in.replacing = nil
 }
 
-// usable returns an error if the list has ended, or must be begun again since Rebuild has lost objects.
+// usable returns an error if the list has ended, or must be restarted because a rebuild has lost objects.
 func (r *Replacement) usable() error {
 	switch {
 	case r.done:
@@ -177,8 +179,8 @@ func (r *Replacement) Known(
 	return lacking, res, nil
 }
 
-// Entries is Page for objects that are encoded, each with another key. They are neither decoded nor indexed: until all
-// are committed the collection must have no reader, and never an index function. Their payloads belong to r.
+// Entries is Page for encoded objects with distinct keys. They are neither decoded nor indexed. So until all are
+// committed, the collection must have no reader, and it must never have an index function. r keeps the payloads.
 func (r *Replacement) Entries(ctx context.Context, all []entry.Entry) error {
 	if err := r.usable(); err != nil {
 		return err
@@ -206,7 +208,7 @@ func (r *Replacement) Event(ctx context.Context, op entry.Op) (entry.Result, err
 	return res, nil
 }
 
-// Commit puts the held differences into the collection, a part of them with each call; see store.Replacement.
+// Commit puts held differences into the collection, a part of them with each call; see store.Replacement.
 func (r *Replacement) Commit(ctx context.Context, b entry.Batch) (entry.Result, error) {
 	if err := r.usable(); err != nil {
 		return entry.Result{}, err
@@ -237,7 +239,7 @@ func (r *Replacement) close() {
 	r.in.endReplacing()
 }
 
-// note updates the newest objects of the list, and its deletes.
+// note updates the newest objects and the deleted objects of the list.
 func (g *gathered) note(x *memtable.Write) {
 	if x.Del {
 		g.newest = DropRef(g.newest, x.Key)
@@ -247,7 +249,7 @@ func (g *gathered) note(x *memtable.Write) {
 	g.newest = OfferRef(g.newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefsGathered)
 }
 
-// finish sets in st the state after a whole list at b.ResourceVersion. For held see refused.finish.
+// finish sets st to the state after a complete list at b.ResourceVersion. For held, see refused.finish.
 func (g *gathered) finish(
 	st *entry.Info, o ReplaceOptions, b entry.Batch, held func(key string) (ref entry.ObjectRef, found bool, err error),
 ) error {
@@ -280,7 +282,7 @@ func (g *gathered) finish(
 	return nil
 }
 
-// opsOf returns the items of a page, and the ones that were left out, as Ops.
+// opsOf returns the items of a page, and the objects that were left out of it, as Ops.
 func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []entry.Op {
 	ops := make([]entry.Op, 0, len(items)+len(leftOut))
 	for _, item := range items {
