@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// askSecret returns what IO.AskSecret is in a process: nil if its standard input is no terminal. Once ctx has ended
-// nobody is asked.
+// askSecret returns the process's IO.AskSecret: nil if standard input is not a terminal. Once ctx has ended, the
+// function returns its error without prompting.
 func askSecret(ctx context.Context) func(string) (string, error) {
 	in := int(os.Stdin.Fd())
 	if !term.IsTerminal(in) {
@@ -19,8 +19,9 @@ func askSecret(ctx context.Context) func(string) (string, error) {
 	return func(prompt string) (string, error) { return readSecret(ctx, in, os.Stderr, prompt) }
 }
 
-// readSecret asks on a terminal. If ctx ends the terminal is as it was before, and the error that of ctx; who reads
-// stays behind, since nothing ends a read of a terminal, until a line comes or, as a rule, the process ends.
+// readSecret prints the prompt and reads one line from the terminal without echo. If ctx ends first, it restores the
+// terminal's settings and returns the error of ctx. A blocked read of a terminal cannot be cancelled: its goroutine
+// stays until a line is entered or the process exits.
 func readSecret(ctx context.Context, in int, out io.Writer, prompt string) (string, error) {
 	before, err := term.GetState(in)
 	if err != nil {
@@ -44,7 +45,7 @@ func readSecret(ctx context.Context, in int, out io.Writer, prompt string) (stri
 	case a := <-answered:
 		return string(a.text), a.err
 	case <-ctx.Done():
-		_ = term.Restore(in, before) // it was one a moment ago
+		_ = term.Restore(in, before) // the descriptor was a terminal when GetState succeeded
 		return "", ctx.Err()
 	}
 }

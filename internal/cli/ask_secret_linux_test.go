@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newTerminal opens a pseudo terminal: keys is its keyboard.
+// newTerminal opens a pseudo terminal. Bytes written to keys are its keyboard input.
 func newTerminal(t *testing.T) (keys, terminal *os.File) {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -43,7 +43,8 @@ func echoes(t *testing.T, terminal *os.File) bool {
 	return state.Lflag&unix.ECHO != 0
 }
 
-// TestAskedToEndAtThePrompt: ^C ends a command that asks for a passphrase, and the terminal shows again what is typed.
+// TestAskedToEndAtThePrompt checks that ^C at the passphrase prompt ends the command, and that the terminal echoes
+// again.
 func TestAskedToEndAtThePrompt(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		keys, terminal := newTerminal(t)
@@ -58,7 +59,7 @@ func TestAskedToEndAtThePrompt(t *testing.T) {
 			text, err := readSecret(ctx, int(terminal.Fd()), &out, "Passphrase: ")
 			answered <- answer{text, err}
 		}()
-		for echoes(t, terminal) { // until it reads
+		for echoes(t, terminal) { // until readSecret has turned the echo off
 			time.Sleep(time.Millisecond)
 		}
 		want := answer{text: "secret"}
@@ -74,7 +75,7 @@ func TestAskedToEndAtThePrompt(t *testing.T) {
 		if !echoes(t, terminal) {
 			t.Error("what is typed is not shown any more")
 		}
-		if interrupted { // who reads is let go
+		if interrupted { // ends the goroutine that is still reading
 			if _, err := keys.WriteString("\n"); err != nil {
 				t.Fatal(err)
 			}

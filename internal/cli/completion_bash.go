@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// withoutBashCompletion gives bash what cobra's script takes from the package bash-completion, where that is not
-// installed. Words are split at blanks: larder has no argument that needs one.
+// withoutBashCompletion defines the two functions of the bash-completion package that cobra's script calls, for systems
+// without that package. It splits words at blanks only: no argument of larder contains one.
 const withoutBashCompletion = `
 if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
     _get_comp_words_by_ref()
@@ -40,8 +40,8 @@ if ! declare -F __ltrim_colon_completions >/dev/null 2>&1; then
 fi
 `
 
-// forCompletion makes the descriptions of flags what shells show beside them: the quotes that name a value are for
-// help.
+// forCompletion removes the back quotes around value names from the usages of flags, recursively. Help needs them;
+// shells would show them.
 func forCompletion(cmd *cobra.Command) {
 	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
 	cmd.Flags().VisitAll(plain)
@@ -51,11 +51,11 @@ func forCompletion(cmd *cobra.Command) {
 	}
 }
 
-// ourCommand is a command of larder in a text.
+// ourCommand matches a command line of larder in a help text.
 var ourCommand = regexp.MustCompile(`(kubectl )?\blarder ` +
 	`(--help|sync|get|watch|status|check|diff|snapshot|compact|keygen|version|completion)\b`)
 
-// asNamed has the help of all commands call the program by the name that it was started by.
+// asNamed replaces larder by the name that the process was started as in the help of cmd and its subcommands.
 func asNamed(cmd *cobra.Command, name string) {
 	for _, text := range []*string{&cmd.Long, &cmd.Example} {
 		*text = ourCommand.ReplaceAllString(*text, name+" $2")

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestConversionFails checks that a custom resource whose conversion webhook fails hurts no other resource, is an error
-// where it is read before its first list, keeps what is stored, and is mirrored once the webhook answers
+// TestConversionFails checks a custom resource whose conversion webhook fails. Other resources are not affected. Reads
+// before its first list fail; later reads return the stored objects. Once the webhook works, the resource is mirrored
 // (argoproj/argo-cd#25305, #20828).
 func TestConversionFails(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
@@ -58,7 +58,7 @@ func TestConversionFails(t *testing.T) {
 	})
 }
 
-// syncing runs a sync while fn runs, whatever its resources do.
+// syncing runs a sync while fn runs. It does not wait for the resources to be live.
 func syncing(t *testing.T, store, host string, args []string, fn func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,21 +1,22 @@
-// Package cli is the command line of Larder: Main runs it.
+// Package cli is the command line of Larder. Start at [Main].
 //
-// Here is what is of the program as a whole: the command tree (root.go), streams and exit code (run.go), help,
-// completion and version. The commands are packages, a group each, with a file of a command's name that has the
-// function which returns the cobra command:
+// This package has the parts that concern the whole program: the command tree (root.go), streams and exit codes
+// (run.go), help, completion and version. The commands are in packages, one for each group. A command's file has its
+// name and contains the function that returns its cobra command:
 //
-//	query      get, watch, diff
+//	query      get, watch, log, diff
 //	file       status, wait, check, compact, keygen
 //	snapshots  snapshot save, restore, export
 //	mirror     sync
+//	serving    serve
 //
-// They share command (streams, errors, flags), input (which file is read, and what of it), cluster (the API server) and
-// terminal (colours, tables, and what a terminal may be given).
+// They share the packages command (streams, errors, flags), input (which file and which of its collections to read),
+// cluster (the API server) and terminal (colours, tables, escaping of control characters).
 //
-// Data goes to standard output; everything else (ages, hints, errors, logs) to standard error. Exit codes: 0 done; 1
-// what was asked for failed, was not found, or has problems; 2 the command was used wrongly. diff: 0 no difference, 1 a
-// difference, 2 used wrongly, 3 not compared. The help of larder has them for users.
+// Data is written to standard output; ages, hints, errors and logs to standard error. Exit codes: 0 success; 1 the
+// request failed, found nothing or found problems; 2 wrong usage. Exit codes of diff: 0 no difference, 1 a difference,
+// 2 wrong usage, 3 not compared. larder --help documents them for users.
 //
-// The reading commands need no API server and work while a sync holds the file: they read a source.Source, of which
-// package source has those there are.
+// The reading commands need no API server and work while a sync holds the file: they read a source.Source. Package
+// source has its implementations.
 package cli

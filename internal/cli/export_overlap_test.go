@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// widgetsOf is a collection of widgets that was heard of so many hours ago.
+// widgetsOf returns a collection of widgets whose last contact was the given hours ago.
 func widgetsOf(hours int, change func(*snapshot.Collection), keys ...string) written {
 	c := snapshot.Collection{
 		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
@@ -31,7 +31,8 @@ func widgetsOf(hours int, change func(*snapshot.Collection), keys ...string) wri
 	return written{c, keys}
 }
 
-// An object that several collections may have is exported once, and one that a whole collection no longer has is not.
+// TestExportOfOverlappingCollections checks that an object of several collections is exported once, and that one
+// missing from a newer complete collection is not exported.
 func TestExportOfOverlappingCollections(t *testing.T) {
 	inWeb := func(c *snapshot.Collection) { c.Identity.Namespace = "web" }
 	inDB := func(c *snapshot.Collection) { c.Identity.Namespace = "db" }
@@ -46,8 +47,8 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 	typed := func(c *snapshot.Collection) { c.Identity.Representation = entry.Typed }
 	for name, tc := range map[string]struct {
 		all  []written
-		want string // the objects, and the scope of the collection that each is of
-		note string // the only one
+		want string // the exported objects, each with the scope of its collection
+		note string // the only note; "" for none
 	}{
 		"all after a namespace": {all: []written{widgetsOf(9, inWeb, "web/gone", "web/x"),
 			widgetsOf(1, nil, "db/x", "web/x")}, want: "db/x:all web/x:all"},
@@ -113,7 +114,7 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 	}
 }
 
-// sameNote reports whether the one line of errs begins with the note; nothing is no note.
+// sameNote reports whether errs is one line that begins with note; an empty note requires empty errs.
 func sameNote(errs, note string) bool {
 	if note == "" {
 		return errs == ""

@@ -13,10 +13,11 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// leastHelp is the narrowest terminal that help is fitted to.
+// leastHelp is the narrowest terminal, in columns, to which help is fitted.
 const leastHelp = 40
 
-// fitHelp has the help of all commands fit the terminal. Elsewhere it stays as it is written.
+// fitHelp makes every command fit its help to the terminal's width. Without a terminal, or on one narrower than
+// leastHelp, help is printed unchanged.
 func fitHelp(root *cobra.Command, s command.IO) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -28,13 +29,13 @@ func fitHelp(root *cobra.Command, s command.IO) {
 		var text bytes.Buffer
 		cmd.SetOut(&text)
 		help(cmd, args)
-		cmd.SetOut(nil) // as its parent's
+		cmd.SetOut(nil) // the default: the parent's
 		_, _ = io.WriteString(s.Out, fitted(text.String(), width))
 	})
 }
 
-// fitted breaks the lines of a text. Paragraphs are filled anew; what is indented stays a line of its own, and goes on
-// below where its last column begins.
+// fitted wraps text to width columns. It refills paragraphs. An indented line stays a line of its own; its continuation
+// lines are indented to its second column (see hanging).
 func fitted(text string, width int) string {
 	var out strings.Builder
 	var paragraph []string
@@ -48,7 +49,7 @@ func fitted(text string, width int) string {
 		line = strings.TrimRight(line, " \n")
 		if line != "" && line[0] != ' ' {
 			paragraph = append(paragraph, line)
-			if strings.HasSuffix(line, ":") { // a heading, or what leads to a list
+			if strings.HasSuffix(line, ":") { // a heading, or the introduction of a list
 				end()
 			}
 			continue
@@ -64,10 +65,10 @@ func fitted(text string, width int) string {
 	return out.String()
 }
 
-// gap is what is between two columns.
+// gap matches the blanks between two columns.
 var gap = regexp.MustCompile(`\S( {2,})\S`)
 
-// hanging is where the lines begin that a line goes on in: below its second column, or a bit behind its beginning.
+// hanging returns the indent of a line's continuation lines: its second column, or four more than its own indent.
 func hanging(line string, width int) int {
 	if at := gap.FindStringSubmatchIndex(line); at != nil {
 		if column := utf8.RuneCountInString(line[:at[3]]); column <= width/2 {
@@ -77,12 +78,12 @@ func hanging(line string, width int) int {
 	return len(line) - len(strings.TrimLeft(line, " ")) + 4
 }
 
-// fill writes a line, in several where it is too wide.
+// fill writes a line, wrapped at width, with continuation lines at indent.
 func fill(out *strings.Builder, line string, indent, width int) {
 	for utf8.RuneCountInString(line) > width {
 		head := string([]rune(line)[:width+1])
 		at := strings.LastIndex(head, " ")
-		if strings.TrimSpace(head[:max(at, 0)]) == "" { // one word that is too long
+		if strings.TrimSpace(head[:max(at, 0)]) == "" { // a word longer than the line
 			break
 		}
 		fmt.Fprintln(out, strings.TrimRight(line[:at], " "))

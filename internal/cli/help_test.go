@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
-// TestHelpFitsTheTerminal: of every command, no line is wider, and no word is lost.
+// TestHelpFitsTheTerminal checks for every command that no line of its help exceeds the width and no word is lost.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	help := func(width int, path []string) string {
 		var out bytes.Buffer

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestHostileText: what a stranger's snapshot says in free text reaches a terminal as text (CVE-2021-25743).
+// TestHostileText checks that control characters in a snapshot from elsewhere are escaped on a terminal
+// (CVE-2021-25743).
 func TestHostileText(t *testing.T) {
 	const evil = "\x1b]0;pwned\x07\u009b2J\r"
 	dir := t.TempDir()
@@ -59,8 +60,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestHostileTextOnATerminal: in no format of any command does what a stranger's file says move a terminal's cursor,
-// and what is printed elsewhere is what the file has.
+// TestHostileTextOnATerminal checks that no command prints control characters of a file to a terminal, in any format.
+// Output that is not a terminal gets the text unchanged.
 func TestHostileTextOnATerminal(t *testing.T) {
 	const evil = "\x1b]0;pwned\x07\u009b2J\u0090\x7f\r"
 	dir := t.TempDir()
@@ -69,7 +70,7 @@ func TestHostileTextOnATerminal(t *testing.T) {
 		c.Resource = entry.ResourceInfo{Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true,
 			Columns: []entry.Column{{Name: "Size", Type: "string", JSONPath: ".metadata.name"}}}
 	}
-	long := evil + strings.Repeat("ü"+evil, 1200) // several of them end within a character where a buffer does
+	long := evil + strings.Repeat("ü"+evil, 1200) // some writes end within a character, at the end of a buffer
 	writeSnapshot(t, file, snapshot.Header{Larder: evil},
 		widgetsOf(1, hostile, "a/"+long, "b/"+long, "c/"+long, "d/"+long))
 	writeSnapshot(t, other, snapshot.Header{}, widgetsOf(1, hostile, "a/x"))
@@ -89,7 +90,8 @@ func TestHostileTextOnATerminal(t *testing.T) {
 	}
 }
 
-// checkTerminal runs a command with standard output on a terminal, and on none, where templates print what there is.
+// checkTerminal runs a command with standard output on a terminal, and again without: templates then print the text
+// unchanged.
 func checkTerminal(t *testing.T, args []string, hidden func(rune) bool) {
 	t.Helper()
 	var out, errs strings.Builder

@@ -24,14 +24,14 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// runs runs a command, and returns its exit code and what it printed.
+// runs runs a command and returns its exit code and output.
 func runs(ctx context.Context, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	code = Run(ctx, args, command.IO{Out: &o, Err: &e, Now: time.Now})
 	return code, o.String(), e.String()
 }
 
-// aPod is the flag that leads to a server with one pod, and the names of files in a directory.
+// aPod starts a server with one pod. host is the flag that names the server; file returns paths in a new directory.
 func aPod(t *testing.T) (host string, file func(name string) string) {
 	t.Helper()
 	server := clitest.StartServer(t)
@@ -40,7 +40,8 @@ func aPod(t *testing.T) (host string, file func(name string) string) {
 	return "--server=" + server.Config().Host, func(name string) string { return filepath.Join(dir, name) }
 }
 
-// A command that is asked to end says so, and how it leaves things, and not what failed because of it.
+// TestInterrupted checks that an interrupted command reports the interruption and the state it leaves, instead of the
+// failures that follow from it.
 func TestInterrupted(t *testing.T) {
 	host, file := aPod(t)
 	for _, args := range [][]string{
@@ -72,7 +73,7 @@ func TestInterrupted(t *testing.T) {
 		{[]string{"snapshot", "export", file("out"), "--from", file("s.larder")},
 			"interrupted: some files may be written; remove them and export again", 1},
 		{[]string{"check", "--from", file("s.db")}, "interrupted: not everything was verified", 1},
-		// Of one that is cut in half, nobody knows yet how much of it can be read.
+		// A truncated snapshot: the command is interrupted before it knows how much is readable.
 		{[]string{"check", "--from", file("half.larder")}, "interrupted: not everything was verified", 1},
 		{[]string{"get", "pods", "--from", file("half.larder")}, "interrupted", 1},
 		{[]string{"compact", "--store", file("s.db")}, "interrupted: the file is as it was", 1},
@@ -89,8 +90,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A save of a live cluster that is asked to end while it asks which cluster that is does not say that the server
-// refuses to tell.
+// TestInterruptedWhileAskingForTheCluster checks that a live save that is interrupted during the request for the
+// cluster's identity does not report that the server refused it.
 func TestInterruptedWhileAskingForTheCluster(t *testing.T) {
 	host, file := aPod(t)
 	to, err := url.Parse(strings.TrimPrefix(host, "--server="))
@@ -115,8 +116,8 @@ func TestInterruptedWhileAskingForTheCluster(t *testing.T) {
 	}
 }
 
-// hungBody is a server whose answers begin and do not end; reading is called when the client is reading one: no buffer
-// between the two holds as much as has been written by then.
+// hungBody starts a server whose responses begin and never end. It calls reading once the client must be reading one:
+// the part written by then exceeds all buffers between them.
 func hungBody(t *testing.T, reading func()) (host string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,8 +130,8 @@ func hungBody(t *testing.T, reading func()) (host string) {
 	return "--server=" + server.URL
 }
 
-// Over a slow link a command is asked to end while it reads what resources the server has. The answer that it gave up
-// is no error, and it says what it leaves. A sync ends well, as whenever it is asked to.
+// TestInterruptedWhileReadingTheResources interrupts commands while they read discovery over a slow connection. The
+// cancelled request is not reported as an error, and the command says what state it leaves. A sync exits with 0.
 func TestInterruptedWhileReadingTheResources(t *testing.T) {
 	known, file := aPod(t)
 	if code, _, errs := runs(t.Context(), "snapshot", "save", file("s.larder"), "pods", known); code != command.OK {
@@ -178,13 +179,14 @@ func TestInterruptedWhileReadingTheResources(t *testing.T) {
 	})
 }
 
-// An output that cannot be written is one error, also if it is met again when what is left is flushed.
+// TestErrorsAreToldOnce checks that a failed write to the output is reported once, although the final flush fails
+// again.
 func TestErrorsAreToldOnce(t *testing.T) {
 	server := clitest.StartServer(t)
 	dir := t.TempDir()
 	host := "--server=" + server.Config().Host
 	for _, name := range []string{"a", "b"} {
-		for i := range 700 { // more than is written at a time
+		for i := range 700 { // more than one buffer
 			clitest.CreatePod(t, server, name, strings.Repeat("long-name-", 10)+fmt.Sprint(i), nil)
 		}
 		if code, _, errs := runs(t.Context(), "snapshot", "save", filepath.Join(dir, name+".larder"), "pods",
@@ -205,7 +207,8 @@ func TestErrorsAreToldOnce(t *testing.T) {
 	}
 }
 
-// What was done is done, and that it could not be told is an error.
+// TestResultsThatCanNotBePrinted checks that save and restore complete their work, and fail, if their result cannot be
+// printed.
 func TestResultsThatCanNotBePrinted(t *testing.T) {
 	host, file := aPod(t)
 	for _, args := range [][]string{
@@ -223,7 +226,7 @@ func TestResultsThatCanNotBePrinted(t *testing.T) {
 	}
 }
 
-// fullDisk takes nothing.
+// fullDisk fails every write.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
@@ -240,7 +243,8 @@ func filesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// The server does not answer while the command is asked to end: it was reached, and that is not why.
+// TestInterruptedLiveSave interrupts a live save while the server does not respond. The error does not call the server
+// unreachable.
 func TestInterruptedLiveSave(t *testing.T) {
 	for _, verb := range []string{"discovery", "list"} {
 		server := clitest.StartServer(t)
@@ -266,7 +270,8 @@ func TestInterruptedLiveSave(t *testing.T) {
 	}
 }
 
-// A command that is asked to end while it asks for a passphrase says no more than that.
+// TestInterruptedPassphrase checks that a command interrupted at the passphrase prompt reports nothing but the
+// interruption.
 func TestInterruptedPassphrase(t *testing.T) {
 	t.Setenv(input.PassphraseVariable, "")
 	dir := t.TempDir()

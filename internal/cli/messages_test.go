@@ -16,9 +16,9 @@ import (
 	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
-// TestMessagesNameFlags is of issue 37: it checks that all texts of the command name flags that exist. A flag in a
-// command line (larder get -A) is one of that command, and any other flag one of some command. The scripts of
-// cmd/larder check that a message names flags of the command that prints it.
+// TestMessagesNameFlags checks that all texts of the command mention only existing flags (issue 37). A flag in a
+// command line (larder get -A) must belong to that command, and any other flag to some command. The scripts of
+// cmd/larder check that a message mentions flags of the command that prints it.
 func TestMessagesNameFlags(t *testing.T) {
 	root := newRoot(clitest.IO(&bytes.Buffer{}))
 	var all []*cobra.Command
@@ -44,7 +44,7 @@ func TestMessagesNameFlags(t *testing.T) {
 	texts := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
-			path == "completion_bash.go" { // a program of another language
+			path == "completion_bash.go" { // a bash script
 			return err
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
@@ -72,7 +72,7 @@ func TestMessagesNameFlags(t *testing.T) {
 	}
 }
 
-// literal returns the text of a string literal, or of a sum that has some.
+// literal returns the text of a string literal, or of a concatenation that contains one.
 func literal(e ast.Expr) (text string, ok bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

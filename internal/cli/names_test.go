@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// namesakes are pairs of resources of one name, of which kubectl takes the first.
+// namesakes are pairs of resources with the same name, of which kubectl chooses the first.
 var namesakes = [][2]fakeapi.Resource{
 	{custom("", "v1", "services", "Service"), custom("serving.knative.dev", "v1", "services", "Service")},
 	{custom("", "v1", "nodes", "Node"), custom("longhorn.io", "v1beta2", "nodes", "Node")},
@@ -33,13 +33,13 @@ func custom(group, version, plural, kind string) fakeapi.Resource {
 	}
 }
 
-// startNamesakes starts a server that has namesakes, each with an object that is called by its group.
+// startNamesakes starts a server with namesakes, each with an object named after its group.
 func startNamesakes(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	var all []fakeapi.Resource
 	for place := range 2 {
 		for _, pair := range namesakes {
-			if r := pair[place]; r.Resource != "nodes" && r.Resource != "pods" || r.Group != "" { // which each server has
+			if r := pair[place]; r.Resource != "nodes" && r.Resource != "pods" || r.Group != "" { // every fake server has these
 				all = append(all, r)
 			}
 		}
@@ -65,7 +65,7 @@ func startNamesakes(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-// nameOf is the object as -o name prints it.
+// nameOf returns the object as -o name prints it.
 func nameOf(r fakeapi.Resource) string {
 	kind := schema.GroupKind{Group: r.Group, Kind: strings.ToLower(r.Kind)}
 	return kind.String() + "/" + objectOf(r)
@@ -78,8 +78,8 @@ func objectOf(r fakeapi.Resource) string {
 	return r.Group
 }
 
-// whileSyncing calls fn while larder sync mirrors resources, once their source is live, or disk for some of them. It
-// returns what the sync has told.
+// whileSyncing runs larder sync for resources, and calls fn once their source is live (or disk, for some resources). It
+// returns the output of the sync.
 func whileSyncing(t *testing.T, store, host string, resources []string, source string, fn func()) (told string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -111,8 +111,8 @@ func whileSyncing(t *testing.T, store, host string, resources []string, source s
 	return told
 }
 
-// TestNamesakes checks that a name means the same resource for sync, get, watch, log, diff, export and --exclude, with
-// and without the API server, whatever the store had before: the one that kubectl would choose (issue 38, F.24).
+// TestNamesakes checks that a name means the resource that kubectl would choose, in sync, get, watch, log, diff, export
+// and --exclude, with and without the API server, for any earlier content of the store (issue 38, F.24).
 func TestNamesakes(t *testing.T) {
 	server := startNamesakes(t)
 	host, dir := server.Config().Host, t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
-// TestRedefined checks that a running sync reads the names and columns of a custom resource again when its definition
-// changes, and when it is deleted and created again: kube-apiserver ends the watches then and answers 410 (issue 38,
+// TestRedefined checks that a running sync rereads the names and columns of a custom resource when its definition
+// changes, and when it is deleted and created again. kube-apiserver then ends the watches and answers 410 (issue 38,
 // D.11).
 func TestRedefined(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
@@ -38,7 +38,7 @@ func TestRedefined(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := filepath.Join(t.TempDir(), "s.db")
-	redefined := func() { // as kube-apiserver does
+	redefined := func() { // what kube-apiserver does when a definition changes
 		server.Compact()
 		server.BreakWatches(clitest.Widgets.GroupVersionResource, "EOF")
 	}
@@ -71,7 +71,7 @@ func TestRedefined(t *testing.T) {
 		prints("wx", "Third")
 		gets := server.Counts(clitest.Definitions).Gets
 		watches := server.Counts(clitest.Widgets.GroupVersionResource).Watches
-		server.BreakWatches(clitest.Widgets.GroupVersionResource, "EOF") // a cut connection is no change
+		server.BreakWatches(clitest.Widgets.GroupVersionResource, "EOF") // a lost connection is not a change of the definition
 		for server.Counts(clitest.Widgets.GroupVersionResource).Watches == watches {
 			time.Sleep(10 * time.Millisecond)
 		}

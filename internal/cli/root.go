@@ -66,7 +66,7 @@ larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	return root
 }
 
-// displayName is what usage lines call the program: kubectl runs kubectl-larder as `kubectl larder`.
+// displayName returns the program's name for usage lines: kubectl runs kubectl-larder as `kubectl larder`.
 func displayName(program string) string {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {
@@ -75,8 +75,8 @@ func displayName(program string) string {
 	return "larder"
 }
 
-// flagError is what is wrong with a command's flags. A command that there is not has none: then it is the command that
-// is wrong.
+// flagError returns the usage error for an invalid flag. If cmd has subcommands and an argument was left over, the
+// argument is an unknown subcommand, and the error reports that instead.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(args) > 0 {
 		return command.UnknownCommand(cmd, args[0])
@@ -84,7 +84,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		switch invalid.GetFlag().Value.(type) {
-		case *command.SizeValue, *command.AgeValue: // their errors say it all
+		case *command.SizeValue, *command.AgeValue: // their errors are complete
 			return command.Usagef("--%s %w", invalid.GetFlag().Name, invalid.Unwrap())
 		}
 	}

@@ -23,20 +23,20 @@ import (
 	"github.com/larder-dev/larder/internal/symptom"
 )
 
-// Main runs larder with the process's arguments and streams and returns its exit code.
-// SIGINT and SIGTERM end a command in good order; a second one kills.
+// Main runs larder with the process's arguments and streams and returns its exit code. SIGINT and SIGTERM cancel the
+// command's context; a second signal kills the process.
 func Main() int {
 	_, code := runProcess(command.IO{Err: os.Stderr})
 	return code
 }
 
-// MainForTests is Main with passphrases that cost next to nothing: tests run under the race detector, where one takes a
-// processor many seconds. It writes standard error to errs, and returns the command that has run, too.
+// MainForTests is Main with a low scrypt work factor: under the race detector a passphrase of the default cost takes
+// many seconds of CPU time. It writes standard error to errs, and also returns the command that was run.
 func MainForTests(errs io.Writer) (*cobra.Command, int) {
 	return runProcess(command.IO{PassphraseWork: 10, Err: errs})
 }
 
-// runProcess fills in the process's streams.
+// runProcess fills in the process's streams and runs its command.
 func runProcess(s command.IO) (*cobra.Command, int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -62,7 +62,7 @@ func execute(ctx context.Context, args []string, s command.IO) (*cobra.Command, 
 	if s.TerminalSize == nil {
 		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
-	s.Err = terminal.NewVisibleWriter(&lockedWriter{w: s.Err}) // errors and notes quote files and servers
+	s.Err = terminal.NewVisibleWriter(&lockedWriter{w: s.Err}) // errors and notes quote text of files and servers
 	ctx = klog.NewContext(ctx,
 		command.WithoutGivenUp(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))))
 	flush := func() error { return nil }
@@ -106,7 +106,7 @@ func terminalSize(f *os.File) (width, height int) {
 	return width, height
 }
 
-// lockedWriter is one that several may write to.
+// lockedWriter is an io.Writer for concurrent use.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer // guarded by mu

@@ -21,7 +21,7 @@ import (
 )
 
 // TestServeStartsOnAFullDisk checks that sync --serve starts on a full disk with the kubeconfig and the certificates of
-// an earlier run (issue 37), also at another address. Only root may mount the file system for it.
+// an earlier run, also at another address (issue 37). It mounts its own file system, so it needs root.
 func TestServeStartsOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, "size=8m"); err != nil {
@@ -85,8 +85,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// podsAt returns the status code of a list of pods at address, with the certificate and the token of the kubeconfig; 0
-// if there is no answer.
+// podsAt lists pods at address with the certificate and the token of the kubeconfig. It returns the status code, or 0
+// without a response.
 func podsAt(t *testing.T, kubeconfig, address string) int {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)

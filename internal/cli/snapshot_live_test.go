@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// TestLiveSaveHasColumns: a snapshot of a live server has the columns of custom resources, as one of a store has.
+// TestLiveSaveHasColumns checks that a snapshot of a live server has the columns of custom resources, like a snapshot
+// of a store.
 func TestLiveSaveHasColumns(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	if _, err := server.Create(clitest.Definitions, clitest.WidgetDefinition()); err != nil {

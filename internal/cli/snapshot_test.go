@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// A passphrase that fits is asked for once, however often a command opens what it has sealed; another one is asked for
-// too.
+// TestPassphraseIsAskedForOnce checks that a command prompts once for a passphrase, however often it opens files with
+// it, and once more for a file with another passphrase.
 func TestPassphraseIsAskedForOnce(t *testing.T) {
 	t.Setenv(input.PassphraseVariable, "")
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	for _, tc := range []struct {
 		args []string
-		asks []string // what is answered
+		asks []string // the answers
 	}{
 		{[]string{"snapshot", "restore", one, "--store", filepath.Join(dir, "a.db")}, []string{"one"}},
 		{[]string{"diff", one, one}, []string{"one"}},
@@ -53,7 +53,7 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// What is done at once shows no progress.
+// TestQuickDiffShowsNothing checks that a fast command shows no progress bar.
 func TestQuickDiffShowsNothing(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	path := filepath.Join(t.TempDir(), "s.larder")

@@ -10,9 +10,9 @@ import (
 	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
-// TestStatesAreExplained is of issue 37: it checks that each state of a mirror that needs a person has a metric, an
-// alert on that metric, a section of docs/troubleshooting.md with the alert and with what the page shows, and words
-// in larder status --help. TestPageStates checks what the page shows.
+// TestStatesAreExplained checks that each state of a mirror that needs an operator has a metric, an alert on that
+// metric, a section of docs/troubleshooting.md with the alert and the page's text, and an entry in larder status --help
+// (issue 37). TestPageStates checks the page.
 func TestStatesAreExplained(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile("../../" + name)

@@ -14,7 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A sync that is asked to end before it has begun ends well, as it does later, and says what it leaves.
+// TestSyncEndsBeforeItBegins checks that a sync interrupted before its start exits with 0, as it does later, and says
+// whether it made a store.
 func TestSyncEndsBeforeItBegins(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	for _, left := range []string{"no store was made at " + path, path + " holds what it held"} {
@@ -37,7 +38,8 @@ func TestSyncEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A watch goes on after what has been written, not after what was to be, and tells once why it could not be.
+// TestWatchOnAFullDisk checks that larder watch reports a failed write of its output once, and that it names the last
+// written change as the point to resume from.
 func TestWatchOnAFullDisk(t *testing.T) {
 	server := clitest.StartServer(t)
 	path := filepath.Join(t.TempDir(), "s.db")

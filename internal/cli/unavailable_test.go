@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// TestUnavailableAPI checks that an aggregated API that is away keeps neither sync --all nor snapshot save from the
-// rest, is named in one line, is mirrored once it answers, and that what is stored of it stays (issue 38, C.8).
+// TestUnavailableAPI checks that sync --all and snapshot save work while an aggregated API is unavailable. They report
+// it in one line and keep its stored objects, and the sync mirrors it once it responds (issue 38, C.8).
 func TestUnavailableAPI(t *testing.T) {
 	server := startNamesakes(t)
 	metrics := namesakes[2][1]

@@ -19,12 +19,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// runningSync is a larder sync with a clock of its own.
+// runningSync is a larder sync whose clock the test advances.
 type runningSync struct {
 	t      *testing.T
 	store  string
 	server *fakeapi.Server
-	ahead  atomic.Int64 // of the true time, in nanoseconds
+	ahead  atomic.Int64 // offset of its clock from the real time, in nanoseconds
 
 	mu  sync.Mutex
 	log bytes.Buffer // guarded by mu
@@ -44,15 +44,15 @@ func (s *runningSync) Write(p []byte) (int, error) {
 	return s.log.Write(p)
 }
 
-// said returns what all runs have logged so far.
+// said returns the log of all runs so far.
 func (s *runningSync) said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.String()
 }
 
-// start starts a sync, and waits until its collections are live and it has stored what the server says of itself, for
-// which it may ask for the resources, too.
+// start starts a sync and waits until its collections are live and it has stored the server's facts (version, keys,
+// resources). Storing them may cost a discovery request.
 func (s *runningSync) start(args ...string) {
 	s.t.Helper()
 	const keys = "/.well-known/openid-configuration"
@@ -61,7 +61,7 @@ func (s *runningSync) start(args ...string) {
 	s.until("learned", func() bool { return s.asked(keys) > before })
 }
 
-// startAs starts a sync, and waits until it serves from the source.
+// startAs starts a sync and waits until its collections have the given source.
 func (s *runningSync) startAs(source string, args ...string) {
 	s.t.Helper()
 	ctx, end := context.WithCancel(s.t.Context())
@@ -84,14 +84,15 @@ func (s *runningSync) stop() {
 	}
 }
 
-// run runs a sync until it has started.
+// run starts a sync and stops it once it has started.
 func (s *runningSync) run(args ...string) {
 	s.t.Helper()
 	s.start(args...)
 	s.stop()
 }
 
-// until waits until done. The sync may wait for its clock to ask the server again: it is a minute ahead every second.
+// until waits until done returns true. The sync may be waiting on its clock before it asks the server again, so until
+// advances that clock by a minute every second.
 func (s *runningSync) until(what string, done func() bool) {
 	s.t.Helper()
 	for begun, n := time.Now(), 1; !done(); time.Sleep(20 * time.Millisecond) {
@@ -107,7 +108,7 @@ func (s *runningSync) until(what string, done func() bool) {
 	}
 }
 
-// asked returns how many requests the server has had for a document of its discovery.
+// asked returns the number of requests for a discovery document.
 func (s *runningSync) asked(path string) (n int) {
 	for _, r := range s.server.Log() {
 		if r.Path == path {
@@ -117,8 +118,8 @@ func (s *runningSync) asked(path string) (n int) {
 	return n
 }
 
-// pass sets the clock ahead, and waits until the sync has asked the server for its resources since. What the answer
-// leads to has happened once it has asked again.
+// pass advances the clock by each duration in turn, and waits each time for a new discovery request. The effects of the
+// response are certain only after the request that follows.
 func (s *runningSync) pass(all ...time.Duration) {
 	s.t.Helper()
 	for _, d := range all {
@@ -128,7 +129,7 @@ func (s *runningSync) pass(all ...time.Duration) {
 	}
 }
 
-// dropped waits until the log has a line for each of the collections.
+// dropped waits until the log reports each of the collections as dropped.
 func (s *runningSync) dropped(collections ...string) {
 	s.t.Helper()
 	for _, c := range collections {
@@ -136,7 +137,7 @@ func (s *runningSync) dropped(collections ...string) {
 	}
 }
 
-// drops returns the collections that the log calls dropped.
+// drops returns the collections that the log reports as dropped.
 func (s *runningSync) drops() (all []string) {
 	for line := range strings.Lines(s.said()) {
 		if _, rest, ok := strings.Cut(line, "Dropped from the store"); ok {
@@ -148,8 +149,8 @@ func (s *runningSync) drops() (all []string) {
 	return all
 }
 
-// wantStored checks, after the sync has ended, which resources are in the file, and that each of the others was logged
-// once.
+// wantStored checks, after the sync has stopped, which collections are in the file, and that each of the others was
+// logged as dropped once.
 func (s *runningSync) wantStored(want ...string) {
 	s.t.Helper()
 	st, err := store.Open(s.store, store.Options{ReadOnly: true})
@@ -175,16 +176,16 @@ func (s *runningSync) wantStored(want ...string) {
 	}
 }
 
-// The collections of the tests.
+// Collections in these tests.
 const (
 	podsIn       = "pods.v1 (unstructured)"
 	configMapsIn = "configmaps.v1 (unstructured)"
 	nodesIn      = "nodes.v1 (unstructured)"
 )
 
-// TestSyncDropsUnnamed checks that a sync drops what its arguments or its configuration named before and do not name
-// now, and nothing else; see store.Store.Drop. In each case the last collection that is dropped shows that the sync has
-// looked (issue 39).
+// TestSyncDropsUnnamed checks that a sync drops the collections that earlier arguments or configuration named and the
+// current ones do not, and no others (issue 39); see store.Store.Drop. In each case, the last dropped collection
+// shows that the sync has finished its check.
 func TestSyncDropsUnnamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, now []string
@@ -259,8 +260,8 @@ func TestSyncDropsUnnamed(t *testing.T) {
 	})
 }
 
-// TestSyncKeepsWhatIsNamed checks that a sync does not take a resource that the server does not describe, forbids or
-// has replaced for one that is not named, and that a name goes on to mean what it meant: nothing is dropped but nodes.
+// TestSyncKeepsWhatIsNamed checks that a named resource is not dropped when the server does not describe it, forbids it
+// or has replaced it, and that a name keeps its meaning. Only nodes are dropped.
 func TestSyncKeepsWhatIsNamed(t *testing.T) {
 	old := custom("retired.example", "v1beta1", "things", "Thing")
 	replaced := custom("retired.example", "v1", "things", "Thing")
@@ -291,16 +292,16 @@ func TestSyncKeepsWhatIsNamed(t *testing.T) {
 		"backups.v1.a.example (unstructured)", "backups.v1.b.example (unstructured)", configMapsIn)
 }
 
-// ghosts is a resource that is deleted in the tests, and what is stored of it.
+// ghosts is a resource that the tests delete; ghostsIn is its collection.
 var ghosts, ghostsIn = custom("gone.example", "v1", "ghosts", "Ghost"), "ghosts.v1.gone.example (unstructured)"
 
-// everythingIn are the collections of a sync of everything from a server with ghosts.
+// everythingIn returns the collections of sync --all from a server with ghosts.
 func everythingIn(also ...string) []string {
 	return append(also, podsIn, configMapsIn, nodesIn, "namespaces.v1 (unstructured)",
 		"deployments.v1.apps (unstructured)")
 }
 
-// startWith starts a server with ghosts and other resources.
+// startWith starts a server with ghosts and the other resources.
 func startWith(t *testing.T, also ...fakeapi.Resource) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{Resources: append(also, ghosts)})
@@ -311,9 +312,9 @@ func startWith(t *testing.T, also ...fakeapi.Resource) *fakeapi.Server {
 	return server
 }
 
-// TestSyncDropsWhatTheServerLacks checks that a sync of everything drops the resources that the server has lacked for
-// 24 hours in which a sync ran, and no resource of a group that the server does not describe, none that it forbids and
-// no version that it has replaced (issue 39).
+// TestSyncDropsWhatTheServerLacks checks that sync --all drops a resource that the server has lacked for 24 hours of
+// running syncs. It does not drop resources of a group that the server does not describe, forbidden resources or
+// replaced versions (issue 39).
 func TestSyncDropsWhatTheServerLacks(t *testing.T) {
 	all := []string{"--all", "--exclude", "secrets"}
 	t.Run("beside failures", func(t *testing.T) {
@@ -332,7 +333,7 @@ func TestSyncDropsWhatTheServerLacks(t *testing.T) {
 		s.startAs("live", all...)
 		s.pass(13*time.Hour, 13*time.Hour)
 		s.dropped(ghostsIn)
-		s.pass(time.Hour, time.Hour) // a collection that is open would be dropped later
+		s.pass(time.Hour, time.Hour) // an open collection would be dropped by now
 		s.stop()
 		s.wantStored(everythingIn("things.v1beta1.retired.example (unstructured)",
 			"things.v1.retired.example (unstructured)", "readings.v1.away.example (unstructured)")...)
@@ -390,7 +391,7 @@ func TestSyncDropsWhatTheServerLacks(t *testing.T) {
 			s.pass(11 * time.Hour)
 			heal := s.server.InjectFault(fakeapi.Fault{Verb: "discovery", Status: status})
 			for range 2 {
-				before := s.asked("/api") // after which it is not asked for /apis
+				before := s.asked("/api") // while discovery fails, /apis is not requested
 				s.ahead.Add(int64(13 * time.Hour))
 				s.until("asked", func() bool { return s.asked("/api") > before+1 })
 			}

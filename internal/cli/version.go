@@ -25,15 +25,15 @@ func newVersion(s command.IO) *cobra.Command {
 	}
 }
 
-// versionText is the version with what it was built by and for, from which commit, and the formats that it writes.
+// versionText returns the version, the Go version, the platform, the commit, and the versions of the file formats.
 func versionText() string {
 	return fmt.Sprintf("larder %s (%s, %s/%s)\ncommit %s\nstore format %d, snapshot format %d",
 		source.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit(), store.FormatVersion,
 		snapshot.FormatVersion)
 }
 
-// commit is what was built, with the time of the commit, as far as go build has recorded it: what is installed as
-// larder@VERSION is known by its version alone.
+// commit returns the commit that was built and its time, as recorded by go build; "unknown" without that record. A
+// binary from go install larder@VERSION has none: its version identifies it.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

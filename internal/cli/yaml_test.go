@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestYAMLKeepsEveryCharacter: what YAML allows as an escape alone makes neither the command fail nor is it another
-// character when the text is read back.
+// TestYAMLKeepsEveryCharacter checks that characters that YAML allows only as escapes neither fail the command nor
+// change when the text is read back.
 func TestYAMLKeepsEveryCharacter(t *testing.T) {
 	name := "next\u0085line\u2028csi\u009bdel\x7fesc\x1bbom\ufeffnone\uffff\ufffe\U0001f600"
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// Package clitest has what the tests of the commands share.
+// Package clitest has the shared helpers of the commands' tests.
 package clitest
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Now is the time of the tests.
+// Now is the current time in the tests.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// IO prints everything to out, at Now.
+// IO returns streams that print everything to out, with the clock at Now.
 func IO(out *bytes.Buffer) command.IO {
 	return command.IO{Out: out, Err: out, Now: func() time.Time { return Now }}
 }
 
-// Stored is a complete collection of r.
+// Stored returns a complete stored collection of r, after change.
 func Stored(r input.Resource, change func(*source.Collection)) source.Collection {
 	c := source.Collection{
 		Group: r.Group, Version: r.Version, Resource: r.Resource, Representation: string(entry.Unstructured),
@@ -37,17 +37,17 @@ func Stored(r input.Resource, change func(*source.Collection)) source.Collection
 	return c
 }
 
-// In has a collection hold one namespace.
+// In limits a collection to one namespace.
 func In(namespace string) func(*source.Collection) {
 	return func(c *source.Collection) { c.Namespace = namespace }
 }
 
-// Labelled has a collection hold what a selector selects in a namespace.
+// Labelled limits a collection to the objects in a namespace that match a label selector.
 func Labelled(namespace, selector string) func(*source.Collection) {
 	return func(c *source.Collection) { c.Namespace, c.LabelSelector = namespace, selector }
 }
 
-// Resource is one whose objects have namespaces.
+// Resource returns a namespaced resource.
 func Resource(group, version, plural, kind string, short ...string) input.Resource {
 	return input.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: plural},
@@ -56,7 +56,7 @@ func Resource(group, version, plural, kind string, short ...string) input.Resour
 	}
 }
 
-// WantError fails unless err and its hint contain the texts.
+// WantError fails the test unless err contains text and its hint contains hint.
 func WantError(t *testing.T, err error, text, hint string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {

@@ -8,19 +8,19 @@ import (
 )
 
 var (
-	// message matches a line that tells people what to do.
+	// message matches a line that tells the user what to do.
 	message = regexp.MustCompile(`^(error|hint|note): `)
 	// commandLine matches the beginning of a command line in a message.
 	commandLine = regexp.MustCompile(
 		`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
-	// flagOf matches a flag.
+	// flagOf matches a flag and captures it.
 	flagOf = regexp.MustCompile(`(?:^|[ ("])(--[a-z][a-z-]*[a-z]|-[a-zA-Z])(?:[^a-zA-Z0-9%-]|$)`)
 	// clauseEnd ends the part of a text that belongs to a command line.
 	clauseEnd = regexp.MustCompile(`;|\. |, or `)
 )
 
-// Lacking returns the flags that the messages on standard error name and the command lacks. A flag belongs to the
-// command line that it is in, or otherwise to cmd.
+// Lacking returns the flags that messages on standard error mention but their command does not have. A flag belongs to
+// the command line that contains it, and otherwise to cmd.
 func Lacking(cmd *cobra.Command, said string) (flags []string) {
 	for line := range strings.Lines(said) {
 		if message.MatchString(line) && !strings.Contains(line, "unknown flag") &&
@@ -36,8 +36,8 @@ func Lacking(cmd *cobra.Command, said string) (flags []string) {
 	return flags
 }
 
-// LackingIn returns the flags in a text for which has returns false. has gets the command of the command line that the
-// flag is in; nil if the flag is in none. Flags of other programs are left out.
+// LackingIn returns the flags in text for which has returns false. has is called with the command of the command line
+// that contains the flag, or nil for a flag outside a command line. Flags of other programs are skipped.
 func LackingIn(text string, has func(of *cobra.Command, flag string) bool, root *cobra.Command) (flags []string) {
 	for _, clause := range clauseEnd.Split(text, -1) {
 		for _, at := range flagOf.FindAllStringSubmatchIndex(clause, -1) {
@@ -50,8 +50,8 @@ func LackingIn(text string, has func(of *cobra.Command, flag string) bool, root 
 	return flags
 }
 
-// commandOf returns the command of the last command line in a text: nil if there is none. ours is false if it is
-// another program's.
+// commandOf returns the command of the last command line in text; nil if text has none. ours is false if that command
+// line is another program's.
 func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) {
 	all := commandLine.FindAllString(text, -1)
 	if len(all) == 0 {
@@ -63,7 +63,7 @@ func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) 
 	}
 	found, _, err := root.Find(words[1:])
 	if err != nil || found == root {
-		return nil, true // the word is no command
+		return nil, true // the word is not a command
 	}
 	return found, true
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// StartServer starts an API server until the test ends.
+// StartServer starts a fake API server, which stops when the test ends.
 func StartServer(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{})
@@ -20,7 +20,7 @@ func StartServer(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-// CreatePod makes a pod on the server.
+// CreatePod creates a pod on the server.
 func CreatePod(
 	t *testing.T, server *fakeapi.Server, namespace, name string, labels map[string]string,
 ) *unstructured.Unstructured {
@@ -36,7 +36,7 @@ func CreatePod(
 	return created
 }
 
-// PodsOf is the identity of a collection of pods.
+// PodsOf returns the identity of a collection of pods.
 func PodsOf(namespace, labels, fields string) entry.Identity {
 	return entry.Identity{
 		GroupVersionResource: Pods.GroupVersionResource, Namespace: namespace, LabelSelector: labels, FieldSelector: fields,

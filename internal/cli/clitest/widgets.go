@@ -9,11 +9,11 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// Definitions are the CustomResourceDefinitions.
+// Definitions is the resource customresourcedefinitions.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
 
-// StartWithWidgets starts a server that has widgets, and serves Definitions.
+// StartWithWidgets starts a server with the widgets resource and Definitions.
 func StartWithWidgets(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{
@@ -28,7 +28,7 @@ func StartWithWidgets(t *testing.T) *fakeapi.Server {
 	return server
 }
 
-// WidgetDefinition is the definition of widgets.
+// WidgetDefinition returns the CustomResourceDefinition of widgets.
 func WidgetDefinition() *unstructured.Unstructured {
 	column := func(name, path string) map[string]any {
 		return map[string]any{"name": name, "type": "string", "jsonPath": path, "priority": int64(1),

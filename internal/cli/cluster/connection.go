@@ -21,22 +21,22 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Connection makes the requests about one resource, over the network connections of its Server.
+// Connection makes the requests for one resource over the network connections of its Server.
 type Connection struct {
 	*Server
 	dynamic dynamic.Interface
 	meta    metadata.Interface
-	// watches are the same clients with no bound on how long an answer may take.
+	// watches has the same clients without a request timeout.
 	watches struct {
 		dynamic dynamic.Interface
 		meta    metadata.Interface
 	}
-	// answers makes the requests of which a sync reads the answers itself, lists and watches. They ask for JSON unless
-	// their Accept header is set.
+	// answers has the clients for lists and watches whose responses a sync decodes itself. They request JSON unless the
+	// Accept header is set.
 	answers struct{ lists, watches rest.Interface }
-	// Bodies is what was received about this resource: the bodies of the answers, compressed as they came.
+	// Bodies counts the response bodies of this resource as received, compressed.
 	Bodies meter.Received
-	// Failed is why the last list of a listing failed; nil if it did not. It belongs to who saves.
+	// Failed is the error of the last list of a Listing, or nil. Only the goroutine of the save may use it.
 	Failed error
 }
 
@@ -59,7 +59,8 @@ func (s *Server) Connect() (*Connection, error) {
 		return nil, err
 	}
 	objects := dynamic.ConfigFor(s.config)
-	objects.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // of the server's errors, which may be protobuf
+	// decodes errors of the server, which may be protobuf
+	objects.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	if c.answers.lists, err = rest.UnversionedRESTClientForConfigAndClient(objects, counted); err != nil {
 		return nil, err
 	}
@@ -67,8 +68,8 @@ func (s *Server) Connect() (*Connection, error) {
 	return c, err
 }
 
-// ListWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a
-// request (--request-timeout) does not bound a watch, which would be cut again and again.
+// ListWatch returns the lists and watches of an identity in its representation, unstructured or metadata.
+// --request-timeout does not apply to watches: it would end them again and again.
 func (c *Connection) ListWatch(id entry.Identity) *requests.RESTListWatch {
 	gvr := id.GroupVersionResource
 	lw := listWatch(id, c.dynamic.Resource(gvr).Namespace(id.Namespace).List,
@@ -85,7 +86,7 @@ func (c *Connection) ListWatch(id entry.Identity) *requests.RESTListWatch {
 	})
 }
 
-// listWatch asks for what the identity selects. L is a list of a client's.
+// listWatch returns lists and watches limited to the identity. L is the list type of the client.
 func listWatch[L runtime.Object](
 	id entry.Identity, list func(context.Context, metav1.ListOptions) (L, error),
 	watched func(context.Context, metav1.ListOptions) (watch.Interface, error),
@@ -112,8 +113,8 @@ func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	return o
 }
 
-// Described is a resource with the columns of its definition, if it has one that can be read: discovery does not tell
-// them.
+// Described returns r with the columns of its CustomResourceDefinition, which discovery lacks. If the definition cannot
+// be read, it returns r unchanged.
 func (c *Connection) Described(ctx context.Context, r input.Resource) input.Resource {
 	if !IsCustom(r.GroupVersionResource) {
 		return r
@@ -126,10 +127,11 @@ func (c *Connection) Described(ctx context.Context, r input.Resource) input.Reso
 	return r
 }
 
-// Listing lists one collection.
+// Listing returns the listing of one collection for a snapshot.
 func (c *Connection) Listing(ctx context.Context, id entry.Identity, r input.Resource, optional bool) snapshot.Listing {
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
-	schema, _ := c.Schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
+	// on an error the hash is empty, and the server is asked again later
+	schema, _ := c.Schemas.Hash(r.GroupVersion())(ctx)
 	return snapshot.Listing{
 		Identity: id, Resource: r.ResourceInfo, OpenAPI: schema, Optional: optional,
 		List: func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {

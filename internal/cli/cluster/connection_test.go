@@ -45,7 +45,7 @@ func TestListAsksForTheIdentity(t *testing.T) {
 	c := mustConnect(t, server.Config())
 	for _, tc := range []struct {
 		id      entry.Identity
-		request string // a field selector of the request's own
+		request string // a field selector of the caller
 		want    []string
 	}{
 		{clitest.PodsOf("", "", ""), "", []string{"a/x", "a/y", "b/x"}},
@@ -69,8 +69,8 @@ func TestListAsksForTheIdentity(t *testing.T) {
 	}
 }
 
-// TestLookup: a look-up is a list by metadata with the mirror's selectors, so an object that has left the selection is
-// gone.
+// TestLookup checks that a look-up is a list of metadata with the collection's selectors, so that an object which no
+// longer matches them is not found.
 func TestLookup(t *testing.T) {
 	server := clitest.StartServer(t)
 	web := clitest.CreatePod(t, server, "a", "x", map[string]string{"app": "web"})
@@ -99,8 +99,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestBytesReceived checks what is counted: of a server all that the network carried, and of a resource the bodies of
-// its own answers. The resources share the network connection.
+// TestBytesReceived checks the counters: a Server counts all network traffic, a Connection the response bodies of its
+// resource. Both resources share the network connection.
 func TestBytesReceived(t *testing.T) {
 	api := clitest.StartServer(t)
 	for n := range 300 {
@@ -121,7 +121,7 @@ func TestBytesReceived(t *testing.T) {
 		t.Fatalf("%d objects, %v", meta.LenList(list), err)
 	}
 	server.Close()
-	api.Stop() // only then has everything been counted
+	api.Stop() // the counters are complete only then
 	sent, received, bodies := api.Counts(clitest.Pods.GroupVersionResource).BytesSent, server.Received.Bytes(),
 		mine.Bodies.Bytes()
 	if sent == 0 || received != sent {

@@ -15,10 +15,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// DefinitionWait is how long a definition may take: with its schema it has hundreds of KB, over whatever link.
+// DefinitionWait limits the request for a definition, which with its schema may have hundreds of KB.
 const DefinitionWait = 2 * time.Minute
 
-// definition is the part of a CustomResourceDefinition that is kept.
+// definition is the used part of a CustomResourceDefinition.
 type definition struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -43,7 +43,7 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// deprecated returns the warning of a version; empty if it is not deprecated. The words are those of
+// deprecated returns the deprecation warning of a version; "" if it is not deprecated. The text is the one in
 // k8s.io/apiextensions-apiserver/pkg/apiserver.
 func (d *definition) deprecated(gvr schema.GroupVersionResource) string {
 	text, newest := "", ""
@@ -70,8 +70,8 @@ func IsCustom(gvr schema.GroupVersionResource) bool {
 	return strings.Contains(gvr.Group, ".") && !scheme.Scheme.IsGroupRegistered(gvr.Group)
 }
 
-// DefinitionState returns the Definition of what Define would return now. It reads the definition's metadata: the
-// definition itself may have hundreds of KB.
+// DefinitionState returns the state of the definition that Define would read now. It requests only metadata: a whole
+// definition may have hundreds of KB.
 func (c *Connection) DefinitionState(ctx context.Context, gvr schema.GroupVersionResource) (string, error) {
 	m, err := c.meta.Resource(definitions).Get(ctx, gvr.GroupResource().String(), metav1.GetOptions{})
 	if err != nil {
@@ -80,13 +80,13 @@ func (c *Connection) DefinitionState(ctx context.Context, gvr schema.GroupVersio
 	return stateOfDefinition(&m.ObjectMeta), nil
 }
 
-// stateOfDefinition returns a text that changes with a definition, and when that is created again.
+// stateOfDefinition returns a string that changes when a definition is updated or recreated.
 func stateOfDefinition(m *metav1.ObjectMeta) string { return fmt.Sprintf("%s/%d", m.UID, m.Generation) }
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
 
-// Define reads what a definition says of a resource, as its version has it.
+// Define returns the description of a resource from its CustomResourceDefinition, in its version.
 func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource) (entry.ResourceInfo, error) {
 	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + gvr.GroupResource().String()
 	data, err := c.Raw.Get().AbsPath(path).Do(ctx).Raw()
@@ -114,7 +114,7 @@ func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource
 			}
 		}
 	}
-	if len(info.Columns) == 0 { // as kube-apiserver does
+	if len(info.Columns) == 0 { // the default of kube-apiserver
 		info.Columns = []entry.Column{{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}}
 	}
 	return info, nil

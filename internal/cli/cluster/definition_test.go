@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/cluster"
 )
 
-// connectWith connects to a server that has the definition.
+// connectWith starts a server with the definition and connects to it.
 func connectWith(t *testing.T, d *unstructured.Unstructured) *cluster.Connection {
 	t.Helper()
 	server := clitest.StartWithWidgets(t)
@@ -29,8 +29,8 @@ func connectWith(t *testing.T, d *unstructured.Unstructured) *cluster.Connection
 	return c
 }
 
-// TestDeprecatedVersions checks that a version that the definition deprecates has the server's warning: the
-// definition's, or one that names the newest version that is served and not deprecated.
+// TestDeprecatedVersions checks the warnings of deprecated versions: the definition's own, or one that names the newest
+// version that is served and not deprecated.
 func TestDeprecatedVersions(t *testing.T) {
 	version := func(name string, served, deprecated bool, warning ...string) map[string]any {
 		v := map[string]any{"name": name, "served": served, "deprecated": deprecated}
@@ -57,13 +57,13 @@ func TestDeprecatedVersions(t *testing.T) {
 		if info.ListKind != "" {
 			t.Errorf("%s: ListKind %q of a definition that names none of its own", name, info.ListKind)
 		}
-		if len(info.Columns) != 1 || info.Columns[0].Name != "Age" { // of a definition without columns
+		if len(info.Columns) != 1 || info.Columns[0].Name != "Age" { // the definition has no columns
 			t.Errorf("%s: columns %v", name, info.Columns)
 		}
 	}
 }
 
-// TestListKindOfADefinition checks that the kind of lists is kept if it is not that of every other definition.
+// TestListKindOfADefinition checks that a list kind other than the default is kept.
 func TestListKindOfADefinition(t *testing.T) {
 	d := clitest.WidgetDefinition()
 	if err := unstructured.SetNestedField(d.Object, "WidgetSet", "spec", "names", "listKind"); err != nil {

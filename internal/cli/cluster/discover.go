@@ -20,21 +20,21 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Offers is what a server says about its resources.
+// Offers is a server's discovery of its resources.
 type Offers struct {
-	// All resources, in kubectl's order: of several that have a name, the first is meant.
+	// All is sorted in kubectl's order: if several resources have a name, it means the first.
 	All []input.Resource
-	// Unwatchable ones cannot be mirrored.
+	// Unwatchable holds the resources that cannot be listed and watched, and so not mirrored.
 	Unwatchable map[schema.GroupVersionResource]bool
-	// Failed is a *discovery.ErrGroupDiscoveryFailed of the group-versions that the server names and cannot describe now;
-	// nil if there are none. All has what was known of them.
+	// Failed is a *discovery.ErrGroupDiscoveryFailed of the group versions that the server lists but cannot describe
+	// now; nil if there are none. All contains their last known resources.
 	Failed error
-	// Discovery is what All was made of.
+	// Discovery is the stored form of the discovery that All was built from.
 	Discovery *facts.Discovery
 }
 
-// Discover asks the server. known is what it said before, or nil. It fails if the server cannot be reached, not
-// if some of its groups cannot.
+// Discover requests the server's discovery. known is the previous one, or nil. It fails if the server cannot be
+// reached, but not if single groups are unavailable.
 func (s *Server) Discover(ctx context.Context, known *facts.Discovery) (Offers, error) {
 	client, err := s.discovery()
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) Discover(ctx context.Context, known *facts.Discovery) (Offers, 
 	}
 	d, err := facts.FetchDiscovery(ctx, client.RESTClient(), known)
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // the groups that are missing were not waited for
+	case errors.Is(ctx.Err(), context.Canceled): // interrupted: missing groups are not unavailable
 		return Offers{}, ctx.Err()
 	case err != nil && !discovery.IsGroupDiscoveryFailedError(err):
 		return Offers{}, err
@@ -61,14 +61,14 @@ func offersOf(d *facts.Discovery, failed error) Offers {
 	return o
 }
 
-// lacks reports whether the server cannot describe a group-version now.
+// lacks reports whether the server currently cannot describe a group version.
 func (o *Offers) lacks(gv schema.GroupVersion) bool {
 	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
 	_, ok := failed[gv]
 	return ok
 }
 
-// Lacks reports whether the server has a resource in no version, and has described all versions of its group.
+// Lacks reports whether the server has no version of a resource, while it has described all versions of its group.
 func (o *Offers) Lacks(of schema.GroupResource) bool {
 	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
 	for gv := range failed {
@@ -79,7 +79,7 @@ func (o *Offers) Lacks(of schema.GroupResource) bool {
 	return !slices.ContainsFunc(o.All, func(r input.Resource) bool { return r.GroupResource() == of })
 }
 
-// Missing names the group-versions that the server cannot describe now, and why.
+// Missing returns the group versions that the server currently cannot describe, and the reason for one of them.
 func (o *Offers) Missing() (names []string, why string) {
 	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
 	for gv, err := range failed {
@@ -89,21 +89,22 @@ func (o *Offers) Missing() (names []string, why string) {
 	return names, why
 }
 
-// Resolver finds out which resources the arguments of sync name. The server is asked first; without it names mean what
-// they meant when the resources were mirrored, so that a sync starts offline.
+// Resolver resolves the names in the arguments of sync to resources. It uses the server's discovery. Without it names
+// keep the meaning they had when the resources were stored, so that a sync can start offline.
 type Resolver struct {
 	storePath string
 	stored    []input.Resource
-	// Patience is how long the server may take, if something is stored: then there is what to go on with. 0 is askFor.
+	// Patience limits the discovery request if something is stored, because the sync can start without it. 0 means
+	// AskFor.
 	Patience time.Duration
-	// discover asks the server; it is called once, if at all.
+	// discover requests discovery; it is called at most once.
 	discover func(ctx context.Context) (Offers, error)
-	// offers is what it has said, and failed why it has not.
+	// offers is its result, and failed its error.
 	offers *Offers
 	failed error
 }
 
-// NewResolver returns a resolver for a store with these collections. known is the discovery that the store has, or nil.
+// NewResolver returns a resolver for a store with the given collections. known is the stored discovery, or nil.
 func NewResolver(
 	storePath string, infos []entry.Info, known *facts.Discovery, discover func(context.Context) (Offers, error),
 ) *Resolver {
@@ -115,7 +116,7 @@ func NewResolver(
 	return &Resolver{storePath: storePath, stored: input.StoredResources(stored), discover: discover}
 }
 
-// resolve returns the resource that arg names, or those of the category that it names.
+// resolve returns the resource named arg, or the resources of the category.
 func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, error) {
 	if err := r.ask(ctx); err != nil {
 		return r.offline(arg, err)
@@ -130,7 +131,7 @@ func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, e
 	if members := r.offers.inCategory(arg); len(members) > 0 {
 		return members, nil
 	}
-	if stored, ok := source.Match(arg, r.named()); ok { // its definition may come back
+	if stored, ok := source.Match(arg, r.named()); ok { // its definition may be created again
 		return []input.Resource{stored}, nil
 	}
 	if r.offers.Failed != nil {
@@ -143,7 +144,7 @@ func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, e
 	return nil, command.WithHint(err, "kubectl api-resources lists what it has")
 }
 
-// Wanted returns the resources that w is about.
+// Wanted returns the resources that w asks for.
 func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, error) {
 	if !w.Everything {
 		return r.resolve(ctx, w.Name)
@@ -170,8 +171,8 @@ func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, erro
 	return all, nil
 }
 
-// Covers reports whether w asks for a stored collection. A resource is asked for in whatever version, by the names that
-// it was asked for before, and also while the server does not have it; a name that means nothing now may mean it.
+// Covers reports whether w asks for a stored collection. The version does not matter. The collection's recorded names
+// count too, and while the server lacks the resource, a name without a meaning may be its name.
 func (r *Resolver) Covers(ctx context.Context, w Wanted, c entry.Info) bool {
 	stored := input.Resource{GroupVersionResource: c.Identity.GroupVersionResource, ResourceInfo: c.Resource}
 	if ids, err := w.Identities(stored); err != nil || !slices.Contains(ids, c.Identity) {
@@ -190,24 +191,24 @@ func (r *Resolver) Covers(ctx context.Context, w Wanted, c entry.Info) bool {
 		slices.Contains(c.Resource.Categories, name)
 }
 
-// named returns the stored resources of which the store tells the names.
+// named returns the stored resources whose names are known.
 func (r *Resolver) named() []input.Resource {
 	return slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
 }
 
-// present returns those of them that are not retired.
+// present returns the named resources that are not retired.
 func (r *Resolver) present() []input.Resource {
 	return slices.DeleteFunc(r.named(), func(s input.Resource) bool { return s.Retired })
 }
 
-// without returns the resources that are none of others, in whatever version.
+// without returns the resources that others does not contain in any version.
 func without(all, others []input.Resource) []input.Resource {
 	return slices.DeleteFunc(slices.Clone(all), func(a input.Resource) bool {
 		return slices.ContainsFunc(others, func(o input.Resource) bool { return o.GroupResource() == a.GroupResource() })
 	})
 }
 
-// excluded returns the resources that --exclude names: one, or those of all that are in a category.
+// excluded returns the resources of a name given to --exclude: one, or those in all that are in the category.
 func (r *Resolver) excluded(name string, all []input.Resource) ([]input.Resource, error) {
 	known := all
 	if r.offers != nil {
@@ -224,11 +225,11 @@ func (r *Resolver) excluded(name string, all []input.Resource) ([]input.Resource
 	return members, nil
 }
 
-// Offers returns what the server has said; nil if it was not asked, or has not answered.
+// Offers returns the server's discovery; nil if it was not requested or failed.
 func (r *Resolver) Offers() *Offers { return r.offers }
 
-// ask asks the server, once: over a link that loses what is sent each try takes all of its time, and meanwhile nothing
-// is served.
+// ask requests discovery once. It does not retry: on a connection that drops packets every try lasts until its timeout,
+// and nothing is served meanwhile.
 func (r *Resolver) ask(ctx context.Context) error {
 	if r.offers != nil || r.failed != nil {
 		return r.failed
@@ -247,13 +248,13 @@ func (r *Resolver) ask(ctx context.Context) error {
 	return nil
 }
 
-// Unreached reports whether the server was asked and has not answered at all.
+// Unreached reports whether discovery failed without a response of the server.
 func (r *Resolver) Unreached() bool {
 	var status apierrors.APIStatus
 	return r.failed != nil && !errors.As(r.failed, &status)
 }
 
-// offline is what can be said without the server: err is why it could not be asked.
+// offline resolves arg from the stored resources after discovery failed with err.
 func (r *Resolver) offline(arg string, err error) ([]input.Resource, error) {
 	if found, ok := source.Match(arg, r.named()); ok {
 		return []input.Resource{found}, nil
@@ -262,19 +263,19 @@ func (r *Resolver) offline(arg string, err error) ([]input.Resource, error) {
 		return members, nil
 	}
 	if _, ok := source.Match(arg, []input.Resource{input.Secrets}); ok {
-		// of which nothing is ever stored, unless it is asked for
+		// never stored unless requested, so the store cannot name it
 		return []input.Resource{input.Secrets}, nil
 	}
 	return nil, ServerError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }
 
-// watchable are the resources that can be mirrored.
+// watchable returns the resources that can be mirrored.
 func (o *Offers) watchable() []input.Resource {
 	return slices.DeleteFunc(slices.Clone(o.All),
 		func(r input.Resource) bool { return o.Unwatchable[r.GroupVersionResource] })
 }
 
-// inCategory returns each resource of the category that can be mirrored once, in its preferred version.
+// inCategory returns the mirrorable resources of a category, each in its preferred version.
 func (o *Offers) inCategory(name string) []input.Resource {
 	var members []input.Resource
 	for _, r := range input.InCategory(name, o.All) {
@@ -286,20 +287,20 @@ func (o *Offers) inCategory(name string) []input.Resource {
 	return members
 }
 
-// Wanted is a resource, or a category, that is to be mirrored.
+// Wanted is a request to mirror a resource, a category or everything.
 type Wanted struct {
 	Name string
-	// Everything asks for all resources that the server has, but for some, in the place of the name.
+	// Everything requests all resources of the server except But, instead of Name.
 	Everything     bool
 	But            []string
-	Namespaces     []string // none is all
+	Namespaces     []string // empty means all
 	Labels, Fields string
 	Representation entry.Representation
-	// Place is where the configuration asks for it; empty for an argument.
+	// Place is the request's position in the configuration; empty for an argument.
 	Place string
 }
 
-// Identities are the collections of r that w asks for. The namespaces mean nothing to a resource that has none.
+// Identities returns the collections of r that w asks for. Namespaces do not apply to a cluster-scoped resource.
 func (w Wanted) Identities(r input.Resource) ([]entry.Identity, error) {
 	id := entry.Identity{
 		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.Labels, FieldSelector: w.Fields,
@@ -320,7 +321,7 @@ func (w Wanted) Identities(r input.Resource) ([]entry.Identity, error) {
 	return all, nil
 }
 
-// At adds where the configuration asks for it.
+// At adds the position in the configuration to an error.
 func (w Wanted) At(err error) error {
 	if w.Place == "" || err == nil {
 		return err
@@ -328,8 +329,8 @@ func (w Wanted) At(err error) error {
 	return fmt.Errorf("%s: %w", w.Place, err)
 }
 
-// Everything returns each resource that can be listed and watched once, in its preferred version, but events: they come
-// to an end by themselves, and there are more of them than of all else. namespaced leaves out what is in no namespace.
+// Everything returns each resource that can be mirrored, in its preferred version, except events: they expire by
+// themselves, and often outnumber all other objects. namespaced leaves out cluster-scoped resources.
 func (o *Offers) Everything(namespaced bool) []input.Resource {
 	var all []input.Resource
 	seen := map[string]bool{}
@@ -344,7 +345,7 @@ func (o *Offers) Everything(namespaced bool) []input.Resource {
 	return all
 }
 
-// Named returns the resources that the names are of, each once.
+// Named returns the resources of the names, each once.
 func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, error) {
 	r := NewResolver("", nil, nil, func(context.Context) (Offers, error) { return *o, nil })
 	var all []input.Resource
@@ -365,7 +366,7 @@ func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, e
 	return all, errors.Join(failed...)
 }
 
-// Holds reports whether something is stored of all that is wanted.
+// Holds reports whether something is stored for everything in all.
 func (r *Resolver) Holds(all []Wanted) bool {
 	return !slices.ContainsFunc(all, func(w Wanted) bool {
 		_, ok := source.Match(w.Name, r.named())
@@ -373,9 +374,8 @@ func (r *Resolver) Holds(all []Wanted) bool {
 	})
 }
 
-// AskFor is how long the server may take to say whether a list makes sense to it.
+// AskFor is the default limit of a discovery request if something is stored.
 const AskFor = 10 * time.Second
 
-// AskHeld is how long the server may take to say what it has, if all that is wanted is stored: a sync that waits serves
-// nothing.
+// AskHeld limits the discovery request if everything requested is stored: a sync serves nothing while it waits.
 const AskHeld = 3 * time.Second

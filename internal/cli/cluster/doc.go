@@ -1,6 +1,7 @@
-// Package cluster is the API server as the commands know it: kubectl's flags of the connection ([Flags]) and the
-// configuration that they lead to ([Config]), the clients of one resource ([Connection]), the resources that the server
-// has ([Discover]), what a user's words name of them ([Resolver], [Wanted]), and what its errors mean ([ServerError]).
+// Package cluster connects the commands to the API server. It has kubectl's connection flags ([Flags]) and the
+// resulting configuration ([Config]), the clients of a server and of a resource ([Server], [Connection]), discovery
+// ([Server.Discover]), the resolution of resource names ([Resolver], [Wanted]), and explanations of the server's errors
+// ([ServerError]).
 //
-// Nothing here runs by itself: who connects closes the idle connections.
+// The package starts no goroutines. Close a Server to close its idle connections.
 package cluster

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Flags are kubectl's flags that say which cluster, and as whom. They are made of clientcmd: cli-runtime's bring
-// kustomize with them, which makes the program larger by 3 MB.
+// Flags are kubectl's connection and credential flags. They use clientcmd directly: cli-runtime's flags import
+// kustomize, which adds 3 MB to the program.
 type Flags struct {
 	Kubeconfig string
 	Overrides  clientcmd.ConfigOverrides
@@ -18,8 +18,8 @@ type Flags struct {
 	loader     func() clientcmd.ClientConfig
 }
 
-// NewFlags returns the flags without those for a namespace or a password. loader returns what reads the
-// kubeconfig, once: the flags must not change after it has been called.
+// NewFlags returns the flags, without those for a namespace or a password. Their loader reads the kubeconfig once, so
+// the flags must not change after its first call.
 func NewFlags() *Flags {
 	f := &Flags{Overrides: clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}}
 	f.loader = sync.OnceValue(f.newLoader)

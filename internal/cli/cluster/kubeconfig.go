@@ -16,15 +16,14 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Limits of requests to the server, per resource. A mirror makes few; the
-// limits keep one that goes wrong from doing harm.
+// Client-side rate limits, per resource. A mirror makes few requests; the limits protect the server from a faulty one.
 const (
 	clientQPS   = 50
 	clientBurst = 100
 )
 
-// Config reads the kubeconfig, or what a pod is given; it does not contact the server. If the server refuses a token
-// that is in the kubeconfig, the kubeconfig is read again for the next request.
+// Config reads the kubeconfig or the service account of a pod. It does not contact the server. If the server rejects a
+// token that is in the kubeconfig itself, the kubeconfig is read again.
 func Config(flags *Flags) (*rest.Config, error) {
 	loader := flags.loader()
 	raw, err := loader.RawConfig()
@@ -47,21 +46,21 @@ func Config(flags *Flags) (*rest.Config, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "larder/" + source.Version()
-	config.WarningHandler = rest.NoWarnings{} // of deprecated resources, which nobody here can do anything about
+	config.WarningHandler = rest.NoWarnings{} // warnings about deprecated resources, of no use here
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	renewToken(config, kubeconfigReader(flags, raw.CurrentContext))
 	return config, nil
 }
 
-// unusable is the error for a kubeconfig that cannot be read, or does not hold together.
+// unusable returns the error for an unreadable or inconsistent kubeconfig.
 func unusable(err error) error {
 	return command.Usage(command.WithHint(err, "name a kubeconfig with --kubeconfig or KUBECONFIG"))
 }
 
-// checkContext fails if the context that is asked for is not in the kubeconfig.
+// checkContext fails if the requested context is not in the kubeconfig.
 func checkContext(raw clientcmdapi.Config, asked string, files string) error {
-	if len(raw.Contexts) == 0 { // then there may be no kubeconfig at all, which noCluster tells
+	if len(raw.Contexts) == 0 { // perhaps there is no kubeconfig: noCluster reports that
 		if asked == "" || len(raw.Clusters) == 0 {
 			return nil
 		}
@@ -84,7 +83,7 @@ func contextNames(raw clientcmdapi.Config) string {
 	return strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
 }
 
-// namesCluster reports whether the kubeconfig has the cluster that is asked for.
+// namesCluster reports whether the kubeconfig has the requested cluster.
 func namesCluster(raw clientcmdapi.Config, flags *Flags) bool {
 	name := flags.Overrides.Context.Cluster
 	if name == "" {
@@ -99,14 +98,13 @@ func namesCluster(raw clientcmdapi.Config, flags *Flags) bool {
 	return raw.Clusters[name] != nil
 }
 
-// isFallback: client-go has found nothing, neither a file nor the service account of a pod, and has taken
-// localhost:8080, where a test server of long ago used to be. KUBERNETES_MASTER puts something that is meant in its
-// place.
+// isFallback reports whether client-go found no configuration, neither a kubeconfig nor a service account, and fell
+// back to localhost:8080. A server set in KUBERNETES_MASTER is not a fallback.
 func isFallback(config *rest.Config) bool {
 	return config.Host == clientcmd.ClusterDefaults.Server && os.Getenv("KUBERNETES_MASTER") == ""
 }
 
-// noCluster is the error for a command line that leads to no server.
+// noCluster returns the error for a command line that names no server.
 func noCluster(raw clientcmdapi.Config, files string) error {
 	if len(raw.Contexts) > 0 {
 		return command.Usage(command.WithHint(fmt.Errorf("the kubeconfig %s has no current context", files),
@@ -120,7 +118,7 @@ func noCluster(raw clientcmdapi.Config, files string) error {
 		"name the cluster with --kubeconfig FILE, the environment variable KUBECONFIG, or --server URL"))
 }
 
-// kubeconfigFiles is where the kubeconfig is looked for.
+// kubeconfigFiles returns the paths that are searched for the kubeconfig.
 func kubeconfigFiles(loader clientcmd.ClientConfig) string {
 	access := loader.ConfigAccess()
 	if access.IsExplicitFile() {

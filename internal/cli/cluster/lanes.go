@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// laneWidth is how many requests share a network connection. kube-apiserver allows a hundred streams, and a stream
-	// may end a moment after its request has left.
+	// laneWidth is the number of requests that share a network connection. kube-apiserver allows 100 streams, and a
+	// stream may close slightly after its request has left the lane.
 	laneWidth = 98
-	// laneWait is how long requests wait to share the connection of the first one, which may hang.
+	// laneWait limits how long requests wait for the connection of the lane's first request, which may hang.
 	laneWait = 10 * time.Second
 )
 
-// lanes is a transport that needs few network connections for many watches over HTTP/2. A http.Transport makes a
-// connection for each request that finds none with a free stream, so that many that begin together each make one. Here
-// a lane is a transport with at most laneWidth requests, of which the first makes the connection while others wait.
+// lanes is a transport that needs few network connections for many watches over HTTP/2. A http.Transport dials for each
+// request that finds no free stream, so many simultaneous requests each dial. A lane is a transport limited to
+// laneWidth requests: its first request dials while the others wait.
 type lanes struct {
 	make func() (http.RoundTripper, error)
 
@@ -32,7 +32,7 @@ type lanes struct {
 type lane struct {
 	http.RoundTripper
 	requests int           // guarded by lanes.mu
-	ready    chan struct{} // closed once the first of the requests has a connection, or has failed; guarded by lanes.mu
+	ready    chan struct{} // closed when the first request has a connection or has failed; guarded by lanes.mu
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -69,7 +69,7 @@ func (s *lanes) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// enter returns a lane with room for another request. first is true for the one that makes the connection.
+// enter returns a lane with a free slot. first is true for the request that dials.
 func (s *lanes) enter() (l *lane, ready chan struct{}, first bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *lanes) leave(l *lane) {
 	l.requests--
 }
 
-// CloseIdleConnections is for http.Client.
+// CloseIdleConnections implements the method that http.Client looks for.
 func (s *lanes) CloseIdleConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *lanes) CloseIdleConnections() {
 	}
 }
 
-// laneBody is the body of an answer. Its request leaves the lane when it has been read or closed.
+// laneBody is a response body. Its request leaves the lane when the body has been read or closed.
 type laneBody struct {
 	io.ReadCloser
 	leave func()

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// wire is a transport of a lane. A request has a connection after a second, and then an answer that does not end.
+// wire is the transport of a lane. Its connection takes a second, and its responses do not end.
 type wire struct {
 	requests atomic.Int64
-	hangs    time.Duration // of the first request's connection
+	hangs    time.Duration // extra delay of the first request's connection
 	err      error
 }
 
@@ -31,7 +31,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{Body: io.NopCloser(strings.NewReader("watched"))}, nil
 }
 
-// lanesOf returns lanes over wires, and the wires that it has made.
+// lanesOf returns lanes over wires, and the wires created so far.
 func lanesOf(prepare func(*wire)) (*lanes, *[]*wire) {
 	var wires []*wire
 	return &lanes{make: func() (http.RoundTripper, error) {
@@ -51,8 +51,8 @@ func watchOver(t *testing.T, l *lanes) (*http.Response, error) {
 	return l.RoundTrip(r)
 }
 
-// TestLanes checks that requests share lanes, that the first of a lane is alone until it has a connection, and that a
-// request leaves its lane when its answer has been read or closed (issue 38, A.2).
+// TestLanes checks that requests share lanes, that the first request of a lane is alone until it has a connection, and
+// that a request leaves its lane when its response has been read or closed (issue 38, A.2).
 func TestLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, wires := lanesOf(func(*wire) {})
@@ -83,7 +83,7 @@ func TestLanes(t *testing.T) {
 		if n := counts(); n[0] != laneWidth || n[1] != 10 {
 			t.Errorf("requests %v, want %d and 10", n, laneWidth)
 		}
-		// Those that have ended make room for others.
+		// Finished requests free their slots.
 		for n := range laneWidth + 10 {
 			resp := <-answers
 			if n%2 == 0 {
@@ -108,7 +108,7 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// TestLaneThatFails checks that a first request without a connection lets the others go on, and leaves the lane.
+// TestLaneThatFails checks that a first request without a connection releases the waiting requests and leaves the lane.
 func TestLaneThatFails(t *testing.T) {
 	errAway := errors.New("connection refused")
 	l, wires := lanesOf(func(w *wire) { w.err = errAway })
@@ -122,7 +122,7 @@ func TestLaneThatFails(t *testing.T) {
 	}
 }
 
-// TestLaneThatHangs checks that a first request whose connection hangs holds up the others for ten seconds.
+// TestLaneThatHangs checks that a first request whose connection hangs delays the others by ten seconds.
 func TestLaneThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := lanesOf(func(w *wire) { w.hangs = time.Hour })

@@ -39,7 +39,7 @@ func TestResolve(t *testing.T) {
 		offers    Offers
 		err       error
 		want      input.Resource
-		more      []input.Resource // of a category
+		more      []input.Resource // further resources of a category
 		wantErr   string
 		wantHint  string
 		asks      int
@@ -95,13 +95,13 @@ func TestResolve(t *testing.T) {
 			}
 			r := NewResolver("s.larder", infos, nil, func(ctx context.Context) (Offers, error) {
 				asked++
-				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) { // then there is something to go on with
+				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) { // only with stored resources
 					t.Errorf("the server has a deadline: %v", brief)
 				}
 				return tc.offers, tc.err
 			})
 			got, err := r.resolve(ctx, tc.arg)
-			_, _ = r.resolve(ctx, tc.arg) // the server is not asked again, whatever it said
+			_, _ = r.resolve(ctx, tc.arg) // discovery is not requested again
 			if tc.wantErr == "" {
 				if want := append([]input.Resource{tc.want}, tc.more...); err != nil ||
 					input.Names(got, input.Resource.Full) != input.Names(want, input.Resource.Full) {
@@ -117,8 +117,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestLacks checks that a resource is lacking if the server has it in no version, and not while the server cannot
-// describe a version of its group, which nothing may be known of.
+// TestLacks checks that a resource is lacking if the server has no version of it, unless the server cannot describe a
+// version of its group.
 func TestLacks(t *testing.T) {
 	failed := map[schema.GroupVersion]error{{Group: "away.example", Version: "v1"}: errors.New("it is away")}
 	o := Offers{All: []input.Resource{clitest.Pods}, Failed: &discovery.ErrGroupDiscoveryFailed{Groups: failed}}

@@ -13,22 +13,22 @@ import (
 	"github.com/larder-dev/larder/internal/meter"
 )
 
-// Server is the way to an API server, for all resources of a command: their requests share its network connections, of
-// which HTTP/2 needs one for a hundred watches. What the server says about itself is asked for once.
+// Server has the clients of an API server for all resources of a command. Their requests share its network connections:
+// HTTP/2 needs one for about a hundred watches. Facts about the server are requested once.
 type Server struct {
 	config *rest.Config
 	http   *http.Client
-	// Raw makes requests that are about no resource.
+	// Raw makes requests that are not about a resource.
 	Raw rest.Interface
-	// Schemas, ClusterID and Version are what it says about itself.
+	// Schemas, ClusterID and Version request facts about the server and cache them.
 	Schemas   *requests.Schemas
 	ClusterID func(ctx context.Context) (string, error)
 	Version   func(ctx context.Context) (string, error)
-	// Received is what the network has carried: headers, TLS and compressed bodies.
+	// Received counts the network traffic: headers, TLS and compressed bodies.
 	Received meter.Received
 }
 
-// NewServer makes the clients; it does not contact the server.
+// NewServer creates the clients. It does not contact the server.
 func NewServer(config *rest.Config) (*Server, error) {
 	s := &Server{}
 	s.config = s.Received.Count(config)
@@ -39,7 +39,8 @@ func NewServer(config *rest.Config) (*Server, error) {
 	next := s.http.Transport
 	s.http.Transport = &lanes{make: func() (rt http.RoundTripper, err error) {
 		if rt, next = next, nil; rt == nil {
-			rt, err = rest.TransportFor(s.config) // with connections of its own, since the configuration dials
+			// a new transport has connections of its own, because the configuration has a dialer
+			rt, err = rest.TransportFor(s.config)
 		}
 		return rt, err
 	}}
@@ -53,14 +54,14 @@ func NewServer(config *rest.Config) (*Server, error) {
 	return s, nil
 }
 
-// discoveryTime bounds each request for what the server has, unless the configuration does: as client-go's discovery.
+// discoveryTime limits each discovery request unless --request-timeout does. It is client-go's default.
 const discoveryTime = 32 * time.Second
 
-// discovery returns a client for what resources the server has.
+// discovery returns a discovery client.
 func (s *Server) discovery() (*discovery.DiscoveryClient, error) {
 	bounded := &http.Client{Transport: s.http.Transport, Timeout: cmp.Or(s.http.Timeout, discoveryTime)}
 	return discovery.NewDiscoveryClientForConfigAndClient(s.config, bounded)
 }
 
-// Close gives up the network connections that no request uses.
+// Close closes idle network connections.
 func (s *Server) Close() { s.http.CloseIdleConnections() }

@@ -15,8 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestRequestTimeoutIsNotOfWatches: --request-timeout ends a list that is not answered, and no watch, which lasts for
-// minutes.
+// TestRequestTimeoutIsNotOfWatches checks that --request-timeout ends a list without a response, and no watch.
 func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
 	const atMost = 200 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

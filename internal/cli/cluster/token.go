@@ -8,11 +8,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// renewal keeps the bearer token of a kubeconfig up to date. client-go reads the files that a kubeconfig names again,
-// and runs its plugins again, but not the kubeconfig itself: a program that logs in writes a new token there, while a
-// sync goes on.
+// renewal keeps the bearer token of a kubeconfig current. client-go rereads the files that a kubeconfig refers to, and
+// reruns its plugins, but never rereads the kubeconfig itself. A login program may write a new token there while a sync
+// runs.
 type renewal struct {
-	host, first string                       // the server, and the token that client-go puts into the requests
+	host, first string                       // the server, and the token that client-go sets on requests
 	read        func() (*rest.Config, error) // reads the kubeconfig
 
 	mu      sync.Mutex
@@ -20,8 +20,8 @@ type renewal struct {
 	reading bool   // guarded by mu; read is running
 }
 
-// renewToken has the requests of config carry the token that read returns, from the first one on that the server
-// refuses. It does nothing if the token is not in the kubeconfig itself.
+// renewToken makes requests of config use the token that read returns, once the server has rejected the first token. It
+// does nothing if the token is not in the kubeconfig itself.
 func renewToken(config *rest.Config, read func() (*rest.Config, error)) {
 	if config.BearerToken == "" || config.BearerTokenFile != "" {
 		return
@@ -30,7 +30,7 @@ func renewToken(config *rest.Config, read func() (*rest.Config, error)) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &renewing{next, r} })
 }
 
-// kubeconfigReader returns a function that reads the kubeconfig of the flags again, for the context that it has now.
+// kubeconfigReader returns a function that reads the kubeconfig of the flags again, in its present context.
 func kubeconfigReader(flags *Flags, currentContext string) func() (*rest.Config, error) {
 	if name := flags.Overrides.CurrentContext; name != "" {
 		currentContext = name
@@ -45,23 +45,23 @@ func kubeconfigReader(flags *Flags, currentContext string) func() (*rest.Config,
 	}
 }
 
-// current returns the token of the next request.
+// current returns the token for the next request.
 func (r *renewal) current() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.token
 }
 
-// refused reads the kubeconfig, because the server has refused token. A kubeconfig that cannot be read, which a program
-// may just be writing, or that leads to another server, changes nothing: the next refusal reads it again.
+// refused rereads the kubeconfig after the server has rejected token. If the kubeconfig is unreadable, perhaps because
+// it is being written, or names another server, the token stays; the next rejection reads it again.
 func (r *renewal) refused(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if token != r.token || r.reading {
-		return // another request has brought a new one, or is about to
+		return // another request has replaced it, or is reading the kubeconfig
 	}
 	r.reading = true
-	r.mu.Unlock() // the file may be on a disk that hangs
+	r.mu.Unlock() // without the mutex: the file's disk may hang
 	config, err := r.read()
 	r.mu.Lock()
 	r.reading = false
@@ -70,13 +70,13 @@ func (r *renewal) refused(token string) {
 	}
 }
 
-// renewing is the transport of a config whose token may be renewed.
+// renewing is the transport of a config with a renewal.
 type renewing struct {
 	next http.RoundTripper
 	*renewal
 }
 
-// RoundTrip implements http.RoundTripper. Requests with other credentials pass as they are.
+// RoundTrip implements http.RoundTripper. Requests with other credentials are not changed.
 func (t *renewing) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Header.Get("Authorization") != "Bearer "+t.first {
 		return t.next.RoundTrip(req)
@@ -91,5 +91,5 @@ func (t *renewing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper returns the transport below, for client-go.
+// WrappedRoundTripper returns the next transport, for client-go.
 func (t *renewing) WrappedRoundTripper() http.RoundTripper { return t.next }

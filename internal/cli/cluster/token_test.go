@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestTokenIsRenewed checks that requests carry the new token of the kubeconfig once the server refuses the old one,
-// and that a kubeconfig that is being written, leads elsewhere or has another current context changes nothing
+// TestTokenIsRenewed checks that requests use the kubeconfig's new token once the server rejects the old one. A
+// kubeconfig that is being written, names another server or has another current context changes nothing
 // (bonnefoa/kubectl-fzf#28, derailed/k9s#3678).
 func TestTokenIsRenewed(t *testing.T) {
 	var mu sync.Mutex
@@ -103,8 +103,8 @@ func TestTokenIsRenewed(t *testing.T) {
 	}
 }
 
-// TestTokenIsReadOnce checks that a kubeconfig that cannot be read for long holds up no other request, and that one
-// request at a time reads it.
+// TestTokenIsReadOnce checks that only one request at a time reads the kubeconfig, and that a slow read blocks no other
+// request.
 func TestTokenIsReadOnce(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})
 	r := &renewal{host: "h", first: "one", token: "one", read: func() (*rest.Config, error) {
@@ -122,7 +122,7 @@ func TestTokenIsReadOnce(t *testing.T) {
 		t.Fatal("the next request waits for the kubeconfig")
 	}
 	r.mu.Unlock()
-	r.refused("one") // would wait for a reader
+	r.refused("one") // returns although another request is reading
 	if got := r.current(); got != "one" {
 		t.Errorf("the token is %q", got)
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ServerVersion reads the gitVersion of the server's /version, which everybody may read by default.
+// ServerVersion returns the gitVersion of the server's /version, which every user may read by default.
 func ServerVersion(ctx context.Context, client rest.Interface) (string, error) {
 	data, err := client.Get().AbsPath("/version").Do(ctx).Raw()
 	var info apiversion.Info

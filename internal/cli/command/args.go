@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NeedArgs checks the number of arguments; most below 0 is no limit.
+// NeedArgs returns a check of the number of arguments. A negative most means no upper limit.
 func NeedArgs(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || (most >= 0 && len(args) > most) {
@@ -18,7 +18,7 @@ func NeedArgs(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// NoArgs is for commands without arguments.
+// NoArgs rejects any argument.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return Usagef("%s takes no argument, but was given %q; see %[1]s --help", cmd.CommandPath(), args[0])
@@ -34,7 +34,7 @@ func (f *StoreFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Path, "store", "", "the store's `FILE` (required, or "+StoreVariable+")")
 }
 
-// Check takes the variable for a flag that is not given, and fails without both.
+// Check uses LARDER_STORE if the flag is not given, and fails without both.
 func (f *StoreFlag) Check() error {
 	if f.Path = OrVariable(f.Path); f.Path == "" {
 		return Required("store")
@@ -42,7 +42,7 @@ func (f *StoreFlag) Check() error {
 	return nil
 }
 
-// OutputFlag is -o with the formats that a command knows.
+// OutputFlag is -o for a command that supports some formats.
 type OutputFlag struct {
 	Format  string
 	formats []string
@@ -54,7 +54,7 @@ func (f *OutputFlag) Add(cmd *cobra.Command, formats ...string) {
 	cmd.Flags().StringVarP(&f.Format, "output", "o", formats[0], "output `FORMAT`: "+strings.Join(formats, ", "))
 }
 
-// Check fails for a format that is not known.
+// Check fails for an unsupported format.
 func (f *OutputFlag) Check() error {
 	for _, known := range f.formats {
 		if f.Format == known {
@@ -64,10 +64,10 @@ func (f *OutputFlag) Check() error {
 	return Usagef("unknown output format %q; known are %s", f.Format, strings.Join(f.formats, ", "))
 }
 
-// StoreVariable names the file of a store where no flag does.
+// StoreVariable is the environment variable with the path of the store, for commands whose flag is not given.
 const StoreVariable = "LARDER_STORE"
 
-// OrVariable is a path that a flag names, or the one of the variable.
+// OrVariable returns path, or the value of StoreVariable if path is empty.
 func OrVariable(path string) string {
 	if path != "" {
 		return path
@@ -75,7 +75,7 @@ func OrVariable(path string) string {
 	return os.Getenv(StoreVariable)
 }
 
-// OnlyFile takes the one argument of a command that reads a file, in the place of the flag that names it.
+// OnlyFile sets *path to the only argument of a command that reads a file. It fails if the flag has set *path already.
 func OnlyFile(path *string, flag string, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -87,10 +87,10 @@ func OnlyFile(path *string, flag string, args []string) error {
 	return nil
 }
 
-// MaxOneFile is the Args of such a command.
+// MaxOneFile is the Args check of commands that use OnlyFile.
 var MaxOneFile = NeedArgs(0, 1, "one file at most")
 
-// Required is the error for a file that nobody has named.
+// Required returns the error for a missing file flag.
 func Required(flag string) error {
 	err := fmt.Errorf("--%s FILE is required", flag)
 	return Usage(WithHint(err, "or set the environment variable %s", StoreVariable))

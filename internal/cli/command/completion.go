@@ -10,19 +10,19 @@ import (
 // Completer completes an argument or the value of a flag.
 type Completer = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// CompleteFlag sets what completes a flag's value. It fails only for a flag that does not exist.
+// CompleteFlag sets the completer of a flag's value. It panics if the flag does not exist.
 func CompleteFlag(cmd *cobra.Command, flag string, f Completer) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
 	}
 }
 
-// Beginning returns those that begin as what has been typed.
+// Beginning returns the strings that begin with the typed prefix.
 func Beginning(all []string, typed string) []cobra.Completion {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, typed) })
 }
 
-// CompleteFile completes one file.
+// CompleteFile completes a file name as the first argument, and nothing after it.
 func CompleteFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -1,7 +1,7 @@
-// Package command is what the commands of larder share, whatever they do: their streams ([IO]), their errors with hints
-// and exit codes, flags and arguments that several take, and how numbers, sizes and ages are written.
+// Package command has the parts that the commands share: their streams ([IO]), errors with hints and exit codes, common
+// flags and arguments, and the formats of numbers, sizes and ages.
 //
-// An error that a command returns is printed once, with its hint ([WithHint]), and decides the exit code: 2 for one of
-// [Usage], what [Coded] says, else 1. [ErrSilent] has been told already, and [IfInterrupted] says of a command that was
-// asked to end how it leaves things.
+// A command's error is printed once, with its hint ([WithHint]), and decides the exit code: the code of [Coded], 2 for
+// [Usage], and 1 otherwise. [ErrSilent] means that the failure has been reported already. [IfInterrupted] replaces the
+// error of a command that was interrupted by one that says what state it left behind.
 package command

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// Exit codes. The help of larder says what they mean.
+// Exit codes, documented in larder --help.
 const (
 	OK          = 0
 	Failed      = 1
 	UsedWrongly = 2
-	// exitNotCompared is diff's for what is 1 elsewhere: its 1 is a difference.
+	// NotCompared is diff's code for failures that are 1 in other commands: its 1 means a difference.
 	NotCompared = 3
 )
 
@@ -23,18 +23,18 @@ type codedError struct {
 
 func (e codedError) Unwrap() error { return e.error }
 
-// usageError says that the command was used wrongly.
+// usageError marks an error as wrong usage.
 type usageError struct{ error }
 
-// Usage returns err as one of a command that was used wrongly.
+// Usage marks err as wrong usage: exit code 2.
 func Usage(err error) error { return usageError{err} }
 
-// Usagef is usage of a text.
+// Usagef is fmt.Errorf with Usage.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// told is an error in words of its own.
+// told is an error with its own text that unwraps to another error.
 type told struct {
 	error
 	is error
@@ -42,13 +42,13 @@ type told struct {
 
 func (e told) Unwrap() error { return e.is }
 
-// Told returns an error that is another one (errors.Is) and is told in other words.
+// Told returns an error with a text of its own that matches is in errors.Is.
 func Told(is error, format string, args ...any) error { return told{fmt.Errorf(format, args...), is} }
 
-// ErrSilent is a failure that has been reported already.
+// ErrSilent is the error of a command that has already reported its failure.
 var ErrSilent = errors.New("failed")
 
-// hinted is an error with what to do about it.
+// hinted is an error with a hint for the user.
 type hinted struct {
 	error
 	hint string
@@ -56,7 +56,7 @@ type hinted struct {
 
 func (e hinted) Unwrap() error { return e.error }
 
-// WithHint returns err with what to do about it; nil for nil.
+// WithHint adds to err a hint that says what to do; nil stays nil.
 func WithHint(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -64,10 +64,10 @@ func WithHint(err error, format string, args ...any) error {
 	return hinted{err, fmt.Sprintf(format, args...)}
 }
 
-// Coded returns err with an exit code of its own.
+// Coded gives err an exit code of its own.
 func Coded(err error, code int) error { return codedError{err, code} }
 
-// ExitCode returns the process's exit code for what a command returned.
+// ExitCode returns the process's exit code for the error of a command.
 func ExitCode(err error) int {
 	var usedWrongly usageError
 	var withCode codedError
@@ -82,9 +82,9 @@ func ExitCode(err error) int {
 	return Failed
 }
 
-// interruptedError is that of a command that was asked to end (SIGINT, SIGTERM) before it was done.
+// interruptedError is the error of a command that SIGINT or SIGTERM ended early.
 type interruptedError struct {
-	// left is how it has left things; it may be empty.
+	// left describes the state that the command left behind; it may be empty.
 	left string
 	err  error
 }
@@ -98,8 +98,8 @@ func (e *interruptedError) Error() string {
 
 func (e *interruptedError) Unwrap() error { return e.err }
 
-// IfInterrupted returns err, or, if the command was asked to end, an error that says so, and not what failed because of
-// it. left is how things were left.
+// IfInterrupted returns err, or an interruptedError if ctx has ended: err is then only a consequence, but
+// keeps its exit code. left describes the state that the command left behind.
 func IfInterrupted(ctx context.Context, err error, left string) error {
 	var already *interruptedError
 	if err == nil || ctx.Err() == nil || errors.As(err, &already) || errors.Is(err, ErrSilent) {
@@ -108,7 +108,7 @@ func IfInterrupted(ctx context.Context, err error, left string) error {
 	return &interruptedError{left, Coded(context.Canceled, ExitCode(err))}
 }
 
-// HintOf is what to do about an error; "" if nobody has said.
+// HintOf returns the hint of an error, or "" if it has none.
 func HintOf(err error) string {
 	var h hinted
 	if errors.As(err, &h) {

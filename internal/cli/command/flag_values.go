@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/internal/config"
 )
 
-// SizeValue is a flag that is read as the configuration's maxSize is; 0 is none.
+// SizeValue is a flag in the syntax of the configuration's maxSize, in bytes; 0 is no limit.
 type SizeValue int64
 
 // Set implements pflag.Value.
@@ -29,7 +29,7 @@ func (v *SizeValue) String() string {
 // Type implements pflag.Value.
 func (v *SizeValue) Type() string { return "size" }
 
-// AgeValue is a flag that is read as the configuration's retention.changes is: 0 is not at all, and so is never.
+// AgeValue is a flag in the syntax of the configuration's retention.changes. "0" and "never" are 0.
 type AgeValue time.Duration
 
 // Set implements pflag.Value.
@@ -54,7 +54,7 @@ func (v *AgeValue) String() string {
 // Type implements pflag.Value.
 func (v *AgeValue) Type() string { return "duration" }
 
-// Span writes a time span as people do, and as ageValue reads it: 7d, 24h, 1h30m.
+// Span formats a duration in the short form that AgeValue parses: 7d, 24h, 1h30m.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= 2*day && d%day == 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What a flag prints, it reads.
+// TestSpan checks that AgeValue parses the output of Span and prints it again.
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		time.Second: "1s", time.Minute: "1m", 90 * time.Minute: "1h30m", 24 * time.Hour: "24h", 48 * time.Hour: "2d",

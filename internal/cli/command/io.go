@@ -13,37 +13,37 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// IO is what the commands print to, and the clock they tell ages by.
+// IO has the streams, the clock and the terminal settings of a command.
 type IO struct {
 	Out, Err io.Writer
 	// Now returns the time. Default time.Now.
 	Now func() time.Time
-	// Program is the name that the process was started by, which may be kubectl-larder.
+	// Program is the name that the process was started as, perhaps kubectl-larder.
 	Program string
-	// OutIsTerminal says that Out is a terminal: then nothing that is printed moves its cursor, in whatever format.
+	// OutIsTerminal says that Out is a terminal. Control characters in the output are escaped then, in every format.
 	OutIsTerminal bool
-	// TerminalSize returns the columns and lines of the terminal that Out is, or 0 if it is none.
+	// TerminalSize returns the columns and lines of Out, or 0 if Out is not a terminal.
 	TerminalSize func() (width, height int)
-	// ErrIsTerminal says that Err is one, which can show how far something is.
+	// ErrIsTerminal says that Err is a terminal, on which progress is shown.
 	ErrIsTerminal bool
-	// Colours are wanted on Out, which is a terminal.
+	// Colours says that Out is a terminal that shows colours.
 	Colours bool
-	// SetLogger sets what libraries log to that know of no other. Default: they are left as they are.
+	// SetLogger sets the global logger, for libraries that get no logger of their own. Default: it is not changed.
 	SetLogger func(logr.Logger)
-	// AskSecret asks on the terminal for a text that is not shown. nil if there is no terminal.
+	// AskSecret prompts on the terminal and reads a line without echo. It is nil without a terminal.
 	AskSecret func(prompt string) (string, error)
-	// PassphraseWork is what it costs to try a passphrase of a snapshot that is written, as a power of two, for tests.
-	// Default: what age asks for.
+	// PassphraseWork is the scrypt work factor of passphrases of new snapshots, as a power of two; tests lower it.
+	// Default: age's.
 	PassphraseWork int
 }
 
-// Terminal is Out for what colours it, or moves the cursor there: all else of what is written has to be visible.
+// Terminal returns Out without the escaping, for colours and cursor movements of our own.
 func (s IO) Terminal() io.Writer { return terminal.Unescaped(s.Out) }
 
-// screen is Err for what moves the cursor there.
+// screen returns Err without the escaping, for the progress bar.
 func (s IO) screen() io.Writer { return terminal.Unescaped(s.Err) }
 
-// Bar shows on a terminal how far a save or a restore is. done ends it.
+// Bar shows the progress of a save or a restore on a terminal. done removes it.
 func (s IO) Bar(title string) (tell func(snapshot.Progress), done func()) {
 	var b *progress.Bar
 	shown := 0
@@ -57,13 +57,13 @@ func (s IO) Bar(title string) (tell func(snapshot.Progress), done func()) {
 	return tell, func() { b.Done() }
 }
 
-// Busy shows on a terminal that something is at work. done ends it.
+// Busy shows on a terminal that work is in progress. done removes it.
 func (s IO) Busy(title string) (done func()) {
 	return progress.Busy(s.screen(), s.ErrIsTerminal, title)
 }
 
-// Counted counts what is read of src. done ends it. printing says that Out is written meanwhile: where that is a
-// terminal nothing is shown.
+// Counted returns src with a progress bar that counts the records read from it. done removes the bar. printing says
+// that the command writes to Out meanwhile; the bar is not shown then if Out is a terminal.
 func (s IO) Counted(
 	ctx context.Context, title string, src snapshot.Source, printing bool,
 ) (counted snapshot.Source, done func(), err error) {
@@ -80,7 +80,7 @@ func (s IO) Counted(
 	return &countedSource{src, b}, b.Done, nil
 }
 
-// countedSource tells a bar of every record.
+// countedSource adds each record to a progress bar.
 type countedSource struct {
 	snapshot.Source
 	bar *progress.Bar

@@ -8,20 +8,20 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// WithoutGivenUp returns logger without the errors of requests that were given up: client-go logs each request whose
-// answer was being read when the command was asked to end. Messages that the command tells in its own way are left out,
-// too.
+// WithoutGivenUp returns logger without the errors of cancelled requests: client-go logs each request whose response
+// was being read when the command was interrupted. It also drops the info messages listed in told, which the command
+// reports itself.
 func WithoutGivenUp(logger logr.Logger, told ...string) logr.Logger {
 	return logr.New(&givenUpSink{logger.GetSink(), told})
 }
 
-// givenUpSink is a logr.LogSink that logs no context.Canceled, and no messages that are told.
+// givenUpSink is a logr.LogSink that drops context.Canceled errors and the info messages in told.
 type givenUpSink struct {
 	to   logr.LogSink
 	told []string
 }
 
-// Init implements logr.LogSink. The sink behind is one call further down.
+// Init implements logr.LogSink. The wrapped sink is one call deeper.
 func (s *givenUpSink) Init(info logr.RuntimeInfo) {
 	info.CallDepth++
 	s.to.Init(info)
@@ -44,7 +44,7 @@ func (s *givenUpSink) Error(err error, msg string, keysAndValues ...any) {
 	}
 }
 
-// isGivenUp reports whether err is context.Canceled, wrapped perhaps, and nothing besides.
+// isGivenUp reports whether err is context.Canceled alone, wrapped or not. A joined error may hold other failures.
 func isGivenUp(err error) bool {
 	for err != nil && err != context.Canceled { //nolint:errorlint // errors.Is would find it among joined errors
 		err = errors.Unwrap(err)

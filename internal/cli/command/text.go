@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/columns"
 )
 
-// Counted is a number with its noun.
+// Counted returns a number with its noun in the singular or plural.
 func Counted(n int, noun string) string { return CountedAs(n, noun, noun+"s") }
 
 // CountedAs is Counted for a noun whose plural is irregular.
@@ -21,10 +21,10 @@ func CountedAs(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// CountedObjects is a number of objects with its noun.
+// CountedObjects returns a number of objects with its noun.
 func CountedObjects(n int) string { return Counted(n, "object") }
 
-// Within says what of how many collections: "12 objects in 3 collections".
+// Within returns a text such as "12 objects in 3 collections".
 func Within(objects, collections int) string {
 	return fmt.Sprintf("%s in %s", CountedObjects(objects), Counted(collections, "collection"))
 }
@@ -36,7 +36,7 @@ func PrintJSON(s IO, v any) error {
 	return enc.Encode(v)
 }
 
-// OrDash returns s, or a dash for nothing.
+// OrDash returns s, or "-" if s is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -44,7 +44,7 @@ func OrDash(s string) string {
 	return s
 }
 
-// Size writes a number of bytes for people.
+// Size formats a number of bytes in binary units.
 func Size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)
@@ -57,11 +57,10 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[unit])
 }
 
-// AgeOf is how long ago t was, as kubectl writes it. What is in the future, since the clock has been set back, was just
-// now.
+// AgeOf returns the time since t in kubectl's format. A time in the future, after a clock was set back, counts as now.
 func AgeOf(now, t time.Time) string { return columns.Age(now, t) }
 
-// Flushed flushes after what returned err. An error that both have is told once.
+// Flushed flushes out and joins the error of the flush to err, unless err already contains it.
 func Flushed(err error, out *bufio.Writer) error {
 	if last := out.Flush(); last != nil && !errors.Is(err, last) {
 		return errors.Join(err, last)

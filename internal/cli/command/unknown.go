@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UnknownCommand is the error for a word that is no command of cmd, with the arguments that follow it.
+// UnknownCommand returns the usage error for a word that is not a subcommand of cmd. args are the arguments after it.
 func UnknownCommand(cmd *cobra.Command, word string, args ...string) error {
 	name := word
 	if cmd.HasParent() {
@@ -28,7 +28,7 @@ func UnknownCommand(cmd *cobra.Command, word string, args ...string) error {
 	return Usagef("unknown command %q; see %s --help", name, cmd.CommandPath())
 }
 
-// Commands of kubectl, by what larder has in their place.
+// Commands of kubectl that larder lacks, grouped by the hint that they get.
 var (
 	kubectlReads  = []string{"describe", "explain", "events", "api-resources", "api-versions", "auth", "cluster-info"}
 	kubectlWrites = []string{"annotate", "apply", "autoscale", "certificate", "cordon", "create", "delete", "drain",
@@ -36,7 +36,7 @@ var (
 	kubectlConnects = []string{"attach", "cp", "debug", "exec", "port-forward"}
 )
 
-// ofKubectl is the error for a command of kubectl that larder does not have; nil for other words.
+// ofKubectl returns the error for a command of kubectl that larder lacks; nil for other words.
 func ofKubectl(larder, word string, args []string) error {
 	unknown := func(text string) error { return fmt.Errorf("unknown command %q: %s", word, text) }
 	serve := larder + " serve --from FILE -- kubectl "
@@ -61,13 +61,13 @@ func ofKubectl(larder, word string, args []string) error {
 	return nil
 }
 
-// Near reports whether a word is probably misspelled: it is one letter in four from the other, two at most. Two
-// neighbours that have changed places count as one letter.
+// Near reports whether word is probably a misspelling of meant: at most one edit for four letters, at least one and at
+// most two. A transposition of neighbours is one edit.
 func Near(word, meant string) bool {
 	return distance(strings.ToLower(word), meant) <= min(2, max(1, len(word)/4))
 }
 
-// distance is the number of letters to insert, delete, replace or exchange with their neighbour.
+// distance returns the edit distance: insertions, deletions, replacements and transpositions of neighbours.
 func distance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml/kyaml"
 )
 
-// ToYAML writes v as YAML that reads back as v, whatever its texts hold. yaml.Marshal reads JSON as YAML on its way: it
-// fails on characters that YAML allows as escapes alone (DEL, C1), and takes U+0085 for the end of a line, a space.
+// ToYAML writes v as YAML that decodes to v. yaml.Marshal converts through JSON that it parses as YAML. That fails on
+// characters that YAML allows only as escapes (DEL, C1), and turns U+0085 into a space.
 func ToYAML(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -21,7 +21,7 @@ func ToYAML(v any) ([]byte, error) {
 	return yaml.JSONToYAML(escapeForYAML(text))
 }
 
-// ToKYAML writes v as KYAML, with the care of toYAML.
+// ToKYAML writes v as KYAML, with the same escaping as ToYAML.
 func ToKYAML(v any, w io.Writer) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -30,7 +30,7 @@ func ToKYAML(v any, w io.Writer) error {
 	return new(kyaml.Encoder).FromYAML(bytes.NewReader(escapeForYAML(text)), w)
 }
 
-// escapeForYAML escapes in JSON what YAML does not allow as it is, or takes for the end of a line.
+// escapeForYAML escapes the characters in JSON that a YAML parser rejects or takes for a line break.
 func escapeForYAML(text []byte) []byte {
 	special := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
 	if !bytes.ContainsFunc(text, special) {

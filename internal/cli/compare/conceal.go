@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// ChangedFields returns the fields that a change of two known states has different; values that are not to be shown are
+// ChangedFields returns the fields that differ between the two states of a change. Confidential values are replaced by
 // Hidden.
 func ChangedFields(c diff.Change) []Field {
 	fields := Fields(c.Before.Object, c.After.Object, Concealed(c.Collection))
@@ -19,7 +19,7 @@ func ChangedFields(c diff.Change) []Field {
 	return fields
 }
 
-// isNewborn: every object that was made again has another of these.
+// isNewborn reports whether f is a field that always differs after an object was deleted and created again.
 func isNewborn(f Field) bool {
 	is := func(lines []string) bool {
 		return len(lines) == 1 && (strings.HasPrefix(lines[0], "uid: ") || strings.HasPrefix(lines[0], "creationTimestamp: "))
@@ -27,12 +27,12 @@ func isNewborn(f Field) bool {
 	return f.Path == "metadata" && is(f.Before) && is(f.After)
 }
 
-// Concealed says where values of a collection's objects are not shown; nil if all are.
+// Concealed returns a function that reports whether the value at a path is confidential; nil if no value of c is.
 func Concealed(c snapshot.Collection) func(path []string) bool {
 	switch {
 	case c.Confidential() == "":
 		return nil
-	case c.Identity.GroupResource() != input.Secrets.GroupResource(): // which a store seals
+	case c.Identity.GroupResource() != input.Secrets.GroupResource(): // a resource that the store seals
 		return func([]string) bool { return true }
 	}
 	return func(path []string) bool {

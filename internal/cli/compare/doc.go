@@ -1,4 +1,4 @@
-// Package compare compares two files as larder diff and the page of larder serve show it: two Sides, what is the same
-// of both (Run), the fields that two states of an object have different (Fields), and which of their values are not
-// shown (Concealed).
+// Package compare compares two files for larder diff and the page of larder serve. Open each file as a Side and call
+// Run. Fields returns the fields that differ between two states of an object; Concealed says which values must not be
+// shown.
 package compare

@@ -11,26 +11,26 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// Hidden stands for a value that is not shown.
+// Hidden replaces a confidential value.
 const Hidden = "***"
 
-// Field is what is different of two states of an object at one place.
+// Field is one difference between two states of an object.
 type Field struct {
-	// Path is where, as in spec.template.spec.containers[name=web]; empty is the object itself.
+	// Path is the field, as in spec.template.spec.containers[name=web]; empty is the whole object.
 	Path string
-	// Before and After are lines of YAML there; one of them is empty for what was added or removed.
+	// Before and After are the value as lines of YAML. An added field has no Before, a removed one no After.
 	Before, After []string
 }
 
-// fieldDiff finds the fields that two states of an object have different.
+// fieldDiff collects the differences between two states of an object.
 type fieldDiff struct {
-	// conceals says that the values at a path are not to be shown. Default: all are.
+	// conceals reports whether the values at a path are confidential. Default: none is.
 	conceals func(path []string) bool
 	changes  []Field
 }
 
-// Fields returns what is different in after, in the order of the fields' names and of the lists. conceals says that the
-// values at a path are not to be shown; nil shows all.
+// Fields returns the differences between two states of an object, in the order of field names and of lists. conceals
+// reports whether the values at a path are confidential; nil shows all.
 func Fields(before, after map[string]any, conceals func(path []string) bool) []Field {
 	d := fieldDiff{conceals: conceals}
 	d.maps(nil, before, after)
@@ -50,10 +50,10 @@ func (d *fieldDiff) maps(path []string, before, after map[string]any) {
 	}
 }
 
-// field compares one field of a map.
+// field compares a single field of a map.
 func (d *fieldDiff) field(path []string, name string, old, now any, had, has bool) {
 	inner := append(path[:len(path):len(path)], name)
-	if old, ok := old.(map[string]any); ok { // whose fields may be named, also where their values may not be shown
+	if old, ok := old.(map[string]any); ok { // names of its fields are shown even where values are not
 		if now, ok := now.(map[string]any); ok {
 			d.maps(inner, old, now)
 			return
@@ -83,12 +83,12 @@ func (d *fieldDiff) field(path []string, name string, old, now any, had, has boo
 	d.add(path, before, after)
 }
 
-// listKeys are the fields by which the items of Kubernetes' lists are told apart.
+// listKeys are the fields that identify the items of Kubernetes lists.
 var listKeys = []string{
 	"name", "key", "type", "containerPort", "port", "mountPath", "devicePath", "ip", "uid", "topologyKey",
 }
 
-// lists compares two lists: those of maps that have a key by that, others by what both begin and end with.
+// lists compares two lists: by key if all items are maps with a key, and otherwise by their common prefix and suffix.
 func (d *fieldDiff) lists(path []string, before, after []any) {
 	for _, key := range listKeys {
 		old, ok := itemsBy(key, before)
@@ -112,7 +112,7 @@ func (d *fieldDiff) lists(path []string, before, after []any) {
 				d.add(path, nil, d.yaml(itemPath(path, fmt.Sprintf("%s=%v", key, id)), []any{item}, ""))
 			}
 		}
-		if len(d.changes) == reported { // the order alone
+		if len(d.changes) == reported { // only the order differs
 			d.add(path, order(key, before), order(key, after))
 		}
 		return
@@ -128,7 +128,7 @@ func (d *fieldDiff) lists(path []string, before, after []any) {
 	d.add(path, d.yaml(path, before, ""), d.yaml(path, after, ""))
 }
 
-// order is the order of the items of a list, by their keys.
+// order returns the keys of a list's items in order, as lines of YAML.
 func order(key string, items []any) (lines []string) {
 	for _, item := range items {
 		lines = append(lines, fmt.Sprintf("- %s: %v", key, item.(map[string]any)[key]))
@@ -136,7 +136,7 @@ func order(key string, items []any) (lines []string) {
 	return lines
 }
 
-// itemsBy are the items of a list by a field that all of them have, and each with another value.
+// itemsBy indexes the items of a list by a field. It fails unless every item has the field with a value of its own.
 func itemsBy(key string, items []any) (map[any]map[string]any, bool) {
 	by := map[any]map[string]any{}
 	for _, item := range items {
@@ -158,7 +158,7 @@ func allMaps(items []any) bool {
 	})
 }
 
-// common is how many items two lists begin with, and end with, that are the same.
+// common returns the lengths of the common prefix and the common suffix of two lists.
 func common[T any](a, b []T) (first, last int) {
 	n := min(len(a), len(b))
 	for first < n && reflect.DeepEqual(a[first], b[first]) {
@@ -170,7 +170,7 @@ func common[T any](a, b []T) (first, last int) {
 	return first, last
 }
 
-// texts compares two texts of several lines.
+// texts compares two multi-line strings.
 func (d *fieldDiff) texts(path []string, before, after string) {
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
 	first, last := common(a, b)
@@ -179,7 +179,7 @@ func (d *fieldDiff) texts(path []string, before, after string) {
 
 func (d *fieldDiff) concealed(path []string) bool { return d.conceals != nil && d.conceals(path) }
 
-// yaml are the lines of a value at a path. name is the field that it is the value of; empty in a list.
+// yaml returns the value at a path as lines of YAML. name is its field, or empty for an item of a list.
 func (d *fieldDiff) yaml(path []string, value any, name string) []string {
 	if d.concealed(path) {
 		if name == "" {
@@ -201,12 +201,12 @@ func (d *fieldDiff) add(path []string, before, after []string) {
 	d.changes = append(d.changes, Field{pathText(path), before, after})
 }
 
-// itemPath is the path of an item of the list at path.
+// itemPath returns the path of an item of the list at path.
 func itemPath(path []string, item string) []string {
 	return append(path[:len(path):len(path)], "["+item+"]")
 }
 
-// pathText writes a path as --ignore takes it, but for items that are named by a field.
+// pathText formats a path in the syntax of --ignore, with list items identified by a field.
 func pathText(path []string) string {
 	var b strings.Builder
 	for _, element := range path {

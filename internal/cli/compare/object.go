@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Object returns an object of the side as YAML, without its managedFields; "" if the side does not have it, or does not
-// show it: what is confidential, and what is left out of the comparison.
+// Object returns an object of the side as YAML, without its managedFields. It returns "" if the side does not contain
+// the object, or if the object is confidential or excluded from the comparison.
 func (d *Side) Object(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string) (string, error) {
 	if slices.Contains(d.skipped, gvr) {
 		return "", nil

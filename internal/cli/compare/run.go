@@ -13,17 +13,17 @@ import (
 
 // Options are the options of Run.
 type Options struct {
-	// Filter selects what is compared. Default: everything.
+	// Filter selects the collections and objects to compare. Default: everything.
 	Filter snapshot.Filter
 	// Names are the names of the objects to compare. Default: all.
 	Names input.ObjectNames
-	// Ignore are the paths of fields that are not compared, as diff.Options has them.
+	// Ignore lists paths of fields that are not compared, as in diff.Options.
 	Ignore []string
-	// Counted is b, for who counts what is read of it. Default: b itself.
+	// Counted replaces b as the source of records, for a progress bar. Default: b itself.
 	Counted snapshot.Source
 }
 
-// SkipSealed leaves out of the comparison what is sealed in one of the sides and cannot be read: SealedOf names it.
+// SkipSealed excludes the resources that are sealed in one of the sides and cannot be read (see SealedOf).
 func SkipSealed(a, b *Side, asked snapshot.Filter) {
 	for _, c := range slices.Concat(a.SealedOf(asked), b.SealedOf(asked)) {
 		a.Skip(c.GVR())
@@ -31,8 +31,8 @@ func SkipSealed(a, b *Side, asked snapshot.Filter) {
 	}
 }
 
-// Run calls fn with each difference of b from a. What only one of them was told to take when it was saved is not
-// compared. An error of reading a side is a SideError.
+// Run calls fn with each difference of b from a. Objects that the filter of either snapshot excluded when it was saved
+// are not compared. An error of reading a side is a SideError.
 func Run(ctx context.Context, a, b *Side, o Options, fn func(diff.Change) error) (diff.Report, error) {
 	if o.Counted == nil {
 		o.Counted = b
@@ -51,7 +51,7 @@ func Run(ctx context.Context, a, b *Side, o Options, fn func(diff.Change) error)
 	return diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: o.Ignore}, fn)
 }
 
-// named has only the objects with the names.
+// named is a source limited to objects of the given names.
 type named struct {
 	snapshot.Source
 	names input.ObjectNames
@@ -67,7 +67,7 @@ func (n *named) Records(ctx context.Context, id entry.Identity, fn func(entry.En
 	})
 }
 
-// selectAll selects what all filters do.
+// selectAll applies all filters to src.
 func selectAll(src snapshot.Source, filters ...snapshot.Filter) (snapshot.Source, error) {
 	for _, f := range filters {
 		if f.Empty() {

@@ -17,19 +17,19 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// Side is one of the two files. It is a snapshot.Source, whose errors say which of them it is.
+// Side is one of the two files. It is a snapshot.Source whose errors name the file.
 type Side struct {
-	// Name is A or B.
+	// Name is "A" or "B".
 	Name, Path string
 	Source     source.Source
 	Status     source.Status
 
 	records snapshot.Source
-	// covers is what the snapshot was told to take of the objects when it was made; what is outside of it is not missing.
+	// covers is the filter with which the snapshot was saved. Objects outside of it are not missing.
 	covers snapshot.Filter
-	// sealed are those of the collections that have objects which cannot be read for want of a key.
+	// sealed holds the collections with objects that cannot be read without a key.
 	sealed []source.Collection
-	// skipped are the resources of which nothing is compared.
+	// skipped holds the resources excluded from the comparison.
 	skipped []schema.GroupVersionResource
 }
 
@@ -41,7 +41,7 @@ type SideError struct {
 
 func (e *SideError) Unwrap() error { return e.error }
 
-// NewSide returns an open file as a Side. withKey says that it was opened with the key of what is sealed.
+// NewSide returns an open file as a Side. withKey says that the file was opened with its sealing key.
 func NewSide(name, path string, src source.Source, st source.Status, withKey bool) *Side {
 	d := &Side{Name: name, Path: path, Source: src, records: source.Records(src), Status: st}
 	if _, ok := src.(*source.File); ok && !withKey {
@@ -59,7 +59,7 @@ func NewSide(name, path string, src source.Source, st source.Status, withKey boo
 	return d
 }
 
-// Skip leaves a resource out of the comparison.
+// Skip excludes a resource from the comparison.
 func (d *Side) Skip(gvr schema.GroupVersionResource) { d.skipped = append(d.skipped, gvr) }
 
 // Collections implements snapshot.Source.
@@ -73,12 +73,12 @@ func (d *Side) Collections(ctx context.Context) ([]snapshot.Collection, error) {
 	}), nil
 }
 
-// SealedOf are those of the sealed collections that are asked for.
+// SealedOf returns the sealed collections that asked selects.
 func (d *Side) SealedOf(asked snapshot.Filter) []source.Collection {
 	return slices.DeleteFunc(slices.Clone(d.sealed), func(c source.Collection) bool { return !asked.Takes(c.Saved()) })
 }
 
-// Records implements snapshot.Source. An error of fn is not the file's.
+// Records implements snapshot.Source. An error of fn is returned unchanged, not as a SideError.
 func (d *Side) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	var failed error
 	err := d.records.Records(ctx, id, func(r entry.Entry) error {
@@ -91,7 +91,8 @@ func (d *Side) Records(ctx context.Context, id entry.Identity, fn func(entry.Ent
 	return &SideError{d.Path, err}
 }
 
-// TellParts says of which resources no more was compared than what both files cover, unless that is what was asked for.
+// TellParts prints a note for each resource of which only the common part of both files was compared, unless asked
+// selects exactly that part.
 func TellParts(s command.IO, a, b *Side, r diff.Report, asked snapshot.Filter) {
 	for _, o := range r.Overlaps {
 		if input.ScopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
@@ -105,7 +106,8 @@ func TellParts(s command.IO, a, b *Side, r diff.Report, asked snapshot.Filter) {
 	b.tellPart(s, a, asked)
 }
 
-// tellPart says what the snapshot was saved with, where that limits what is compared, and what it does not have.
+// tellPart prints notes about the side's gaps: the filter it was saved with, left-out and redacted values, known
+// defects.
 func (d *Side) tellPart(s command.IO, other *Side, asked snapshot.Filter) {
 	if len(asked.Resources) == 0 {
 		input.NoteLeftOut(s, d.Path, d.Status)
@@ -123,7 +125,7 @@ func (d *Side) tellPart(s command.IO, other *Side, asked snapshot.Filter) {
 	}
 }
 
-// Gap is the file's name if it has an incomplete collection of the resource.
+// Gap returns the file's name if it has an incomplete collection of the resource, and nil otherwise.
 func (d *Side) Gap(id entry.Identity) []string {
 	for _, c := range d.Status.Collections {
 		if c.GVR() == id.GroupVersionResource && (id.Namespace == "" || c.Namespace == "" || c.Namespace == id.Namespace) &&
@@ -134,7 +136,7 @@ func (d *Side) Gap(id entry.Identity) []string {
 	return nil
 }
 
-// tellGaps says which collections are incomplete.
+// tellGaps prints a note for each incomplete collection.
 func (d *Side) tellGaps(s command.IO, asked snapshot.Filter) {
 	for _, c := range d.Status.Collections {
 		if input.MissesObjects(c) && asked.Takes(c.Saved()) {
@@ -144,7 +146,8 @@ func (d *Side) tellGaps(s command.IO, asked snapshot.Filter) {
 	}
 }
 
-// cutTwice: it is of another snapshot that had a part only, of which covers says nothing.
+// cutTwice reports whether the file was saved from a snapshot that was itself only a part. covers does not include that
+// first filter.
 func (d *Side) cutTwice() bool {
 	known := 0
 	for _, given := range []bool{len(d.covers.Namespaces) > 0, d.covers.Labels != "", d.covers.Fields != ""} {
@@ -155,7 +158,7 @@ func (d *Side) cutTwice() bool {
 	return slices.ContainsFunc(d.Status.Collections, func(c source.Collection) bool { return len(c.Filtered) > known })
 }
 
-// filterText is a filter as flags.
+// filterText returns a filter as flags.
 func filterText(f snapshot.Filter) string {
 	var parts []string
 	for _, ns := range f.Namespaces {

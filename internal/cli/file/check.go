@@ -18,15 +18,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// checkResult is what check -o json prints.
+// checkResult is the JSON of check -o json.
 type checkResult struct {
 	Store        string `json:"store"`
 	Collections  int    `json:"collections"`
 	Objects      int    `json:"objects"`
 	IndexEntries int    `json:"indexEntries"`
-	// Sealed is how many of the objects were not opened, for want of a key.
+	// Sealed is the number of objects that were not decrypted because no key was given.
 	Sealed int `json:"sealed,omitempty"`
-	// LeftOut is how many objects the programs that write the store refused, and LeftOutMore whether there may be others.
+	// LeftOut is the number of objects that a transform, an index function or a codec refused. LeftOutMore says that
+	// there may be more.
 	LeftOut     int      `json:"leftOut,omitempty"`
 	LeftOutMore bool     `json:"leftOutMore,omitempty"`
 	Problems    []string `json:"problems"`
@@ -76,7 +77,7 @@ func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format st
 	report, stored, isSnapshot, err := check(ctx, s, file)
 	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
 	switch {
-	case errors.Is(err, entry.ErrDamaged): // so badly that it cannot be opened
+	case errors.Is(err, entry.ErrDamaged): // too damaged to open
 		report.Problems = append(report.Problems, err.Error())
 		hint = "the next larder sync moves " + path + " aside and builds it anew"
 	case errors.Is(err, snapshot.ErrDamaged):
@@ -112,7 +113,7 @@ func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format st
 	return nil
 }
 
-// notePlainText says what of a store that is sealed is legible in the file.
+// notePlainText names the collections of a sealed store that still hold plain text from before there was a key.
 func notePlainText(s command.IO, path string, all []source.Collection) {
 	for _, c := range all {
 		if c.PlainText {
@@ -129,12 +130,12 @@ func check(
 	if err != nil {
 		return report, nil, false, err
 	}
-	defer func() { _ = src.Close() }() // it was only read
+	defer func() { _ = src.Close() }() // nothing was written
 	_, isSnapshot = src.(*source.Snapshot)
 	done := s.Busy("checking")
 	report, err = src.Check(ctx)
 	done()
-	if st, statusErr := src.Status(ctx); statusErr == nil { // else the report says what is wrong
+	if st, statusErr := src.Status(ctx); statusErr == nil { // otherwise the report has the problem
 		stored = st.Collections
 	}
 	return report, stored, isSnapshot, err
@@ -151,7 +152,7 @@ func printReport(s command.IO, path string, r store.Report) error {
 	}
 	fmt.Fprintf(&b, "%s: %s: %s, %s", path, verdict, command.Counted(r.Collections, "collection"),
 		command.Counted(r.Objects, "object"))
-	if !input.IsSnapshot(path) { // which has no indexes
+	if !input.IsSnapshot(path) { // a snapshot has no indexes
 		fmt.Fprintf(&b, ", %s", command.CountedAs(r.IndexEntries, "index entry", "index entries"))
 	}
 	fmt.Fprintln(&b)
@@ -159,7 +160,7 @@ func printReport(s command.IO, path string, r store.Report) error {
 	return err
 }
 
-// noteRefused says that objects were left out: the store is sound without them.
+// noteRefused reports the objects that were left out. They are not a problem of the store.
 func noteRefused(s command.IO, path string, r store.Report) {
 	if r.LeftOut == 0 && !r.LeftOutMore {
 		return

@@ -16,13 +16,13 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// serverResult is what check --against-server -o json prints.
+// serverResult is the JSON of check --against-server -o json.
 type serverResult struct {
 	Store       string           `json:"store"`
 	Collections []source.Audited `json:"collections"`
 }
 
-// runAgainstServer has the sync that holds the file compare every collection with the server.
+// runAgainstServer makes the sync that holds the file compare every collection with the server.
 func runAgainstServer(ctx context.Context, s command.IO, file *input.FromFlag, format string) error {
 	all, err := compareWithServer(ctx, s, file)
 	if err != nil {
@@ -57,7 +57,7 @@ func compareWithServer(ctx context.Context, s command.IO, file *input.FromFlag) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = src.Close() }() // nothing is left to say
+	defer func() { _ = src.Close() }() // nothing to report
 	sync, held := src.(*source.Client)
 	switch {
 	case status.Snapshot != nil:
@@ -94,7 +94,7 @@ func printAudits(s command.IO, all []source.Audited) error {
 	return err
 }
 
-// verdict says what came of comparing a collection.
+// verdict describes the result of an audit of one collection.
 func verdict(a source.Audited) string {
 	has := "the server has " + command.Counted(a.Objects, "object")
 	keys := strings.Join(a.Keys, ", ")

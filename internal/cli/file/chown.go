@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// NewChown is for the init container of the DaemonSet in deploy/: the image has no other program.
+// NewChown returns the hidden command for the init container of the DaemonSet in deploy/: the image has no other
+// program.
 func NewChown() *cobra.Command {
 	return &cobra.Command{
 		Use:    "chown UID:GID DIRECTORY",
@@ -28,7 +29,8 @@ func NewChown() *cobra.Command {
 	}
 }
 
-// chown gives a directory and what is in it away. Symbolic links are given away, and not followed.
+// chown changes the owner of a directory and everything in it. It changes symbolic links themselves and does not follow
+// them.
 func chown(dir string, uid, gid int) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

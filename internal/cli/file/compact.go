@@ -72,28 +72,28 @@ compact.`,
 	return cmd
 }
 
-// compaction is what is to be done.
+// compaction is the request of larder compact.
 type compaction struct {
 	path  string
-	rekey bool             // everything is sealed anew
-	keys  *seal.Encryption // to seal it with; nil if none are named
+	rekey bool             // seal everything again, under the current key
+	keys  *seal.Encryption // the keys for rekey; nil if none were given
 }
 
-// inFile compacts a file that nobody holds.
+// inFile compacts or rekeys a file that no process holds; it fails with store.ErrLocked otherwise.
 func (c compaction) inFile(ctx context.Context) (store.Compacted, error) {
 	switch {
 	case !c.rekey:
 		return store.Compact(ctx, c.path, store.Options{})
 	case c.keys != nil:
 		return store.Rekey(ctx, c.path, store.Options{Encryption: c.keys})
-	case held(c.path): // by a sync, perhaps, which has the keys
+	case held(c.path): // perhaps by a sync, which has the keys
 		return store.Compacted{}, store.ErrLocked
 	}
 	return store.Compacted{}, command.Usage(command.WithHint(fmt.Errorf("%s cannot be sealed without a key", c.path),
 		"name its file with --key-file; "+input.MakeKey))
 }
 
-// bySync has the sync that holds the file do it, with its own keys.
+// bySync makes the sync that holds the file compact or rekey it. The sync uses its own keys.
 func (c compaction) bySync(ctx context.Context, sync *source.Client) (store.Compacted, error) {
 	if !c.rekey {
 		return sync.Compact(ctx)
@@ -112,7 +112,7 @@ func (c compaction) bySync(ctx context.Context, sync *source.Client) (store.Comp
 func held(path string) bool {
 	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
 	if err == nil {
-		_ = st.Close() // it was only read
+		_ = st.Close() // nothing was written
 	}
 	return errors.Is(err, store.ErrLocked)
 }
@@ -131,7 +131,7 @@ func (c compaction) run(ctx context.Context, s command.IO) error {
 	return err
 }
 
-// do compacts the file, or has the sync that holds it do it.
+// do compacts the file itself, or lets the sync that holds it do so.
 func (c compaction) do(ctx context.Context) (store.Compacted, error) {
 	done, err := c.inFile(ctx)
 	if !errors.Is(err, store.ErrLocked) {
@@ -144,11 +144,11 @@ func (c compaction) do(ctx context.Context) (store.Compacted, error) {
 	case dialErr != nil:
 		return done, err
 	}
-	defer func() { _ = client.Close() }() // nothing is left to say
+	defer func() { _ = client.Close() }() // nothing to report
 	return c.bySync(ctx, client)
 }
 
-// noteDamagedCopies names the copies of a store that were moved aside when it was damaged: they are not sealed anew.
+// noteDamagedCopies names the damaged copies of a store that a sync has moved aside: rekey does not seal them.
 func noteDamagedCopies(s command.IO, path string) {
 	file, err := fileAt(path)
 	var entries []os.DirEntry
@@ -167,7 +167,8 @@ func noteDamagedCopies(s command.IO, path string) {
 	}
 }
 
-// fileAt returns path, or, if that is a symbolic link, where it leads to: what is beside a store is beside its file.
+// fileAt returns path, or its target if path is a symbolic link: the other files of a store are in the target's
+// directory.
 func fileAt(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
@@ -176,10 +177,10 @@ func fileAt(path string) (string, error) {
 	return realpath.Of(path)
 }
 
-// compactError adds what to do.
+// compactError adds a hint to an error of compact.
 func compactError(path string, err error) error {
 	switch {
-	case input.WrongPlace(path) != nil: // which pathError says
+	case input.WrongPlace(path) != nil: // input.PathError reports it
 	case errors.Is(err, fs.ErrNotExist) && !input.Exists(path):
 		return command.WithHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
 	case input.Missing(path):

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompactErrors: what cannot be brought about everywhere is said with what to do all the same.
+// TestCompactErrors checks the hints for errors that a test cannot provoke on every machine.
 func TestCompactErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {

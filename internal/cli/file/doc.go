@@ -1,3 +1,3 @@
-// Package file has the commands that are about a file as a whole: larder status, check and compact, and keygen and the
-// hidden chown, which prepare one.
+// Package file has the commands for a file as a whole: larder status, wait, check and compact, keygen, which makes its
+// keys, and the hidden chown, which prepares its directory.
 package file

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// keyBytes is how long a key is.
+// keyBytes is the length of a key in bytes.
 const keyBytes = 32
 
 // NewKeygen returns larder keygen.
@@ -40,7 +40,7 @@ FILE already, too.`,
 				return signingKey(s, args)
 			}
 			key := make([]byte, keyBytes)
-			_, _ = rand.Read(key) // which does not fail
+			_, _ = rand.Read(key) // never fails
 			line := base64.StdEncoding.EncodeToString(key) + "\n"
 			if len(args) == 0 {
 				_, err := fmt.Fprint(s.Out, line)
@@ -54,7 +54,7 @@ FILE already, too.`,
 	return cmd
 }
 
-// signingKey makes the file of a key that signs, unless there is one, and prints the public key.
+// signingKey creates the file of a signing key unless it exists, and prints the public key.
 func signingKey(s command.IO, args []string) error {
 	if len(args) == 0 {
 		return command.Usagef("keygen --signing needs the file to make: the public key is what it prints")
@@ -79,7 +79,7 @@ func signingKey(s command.IO, args []string) error {
 	return err
 }
 
-// writeKey makes the file of a key. One that is there may be the key of a store.
+// writeKey creates the file of a key. It never overwrites a file: that may be the key of a store.
 func writeKey(path, line string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -91,7 +91,7 @@ func writeKey(path, line string) (err error) {
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(path) // it is no whole key
+			_ = os.Remove(path) // the key is incomplete
 		}
 	}()
 	if _, err := f.WriteString(line); err != nil {

@@ -76,7 +76,7 @@ func runStatus(ctx context.Context, s command.IO, file *input.FromFlag, format s
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // it was only read
+	defer func() { _ = src.Close() }() // nothing was written
 	if format == "json" {
 		return command.PrintJSON(s, status)
 	}
@@ -111,7 +111,7 @@ func printStatus(s command.IO, status source.Status) error {
 	return nil
 }
 
-// printErrors prints the errors that collections have, each with the resources that have it.
+// printErrors prints the errors of collections, each with its resources.
 func printErrors(s command.IO, all []source.Collection) {
 	errs := input.Errors(all)
 	if len(errs) > 0 {
@@ -122,7 +122,7 @@ func printErrors(s command.IO, all []source.Collection) {
 	}
 }
 
-// hintForbidden says of the first collection that the server does not let a sync mirror which verbs that needs.
+// hintForbidden prints the missing verbs of the first forbidden collection.
 func hintForbidden(s command.IO, all []source.Collection) {
 	for _, c := range all {
 		if input.Forbidden(c) {
@@ -132,7 +132,7 @@ func hintForbidden(s command.IO, all []source.Collection) {
 	}
 }
 
-// hintPlainText says how what is legible in a file is sealed.
+// hintPlainText prints how to seal plain text that a store still holds.
 func hintPlainText(s command.IO, path string, all []source.Collection) {
 	if slices.ContainsFunc(all, func(c source.Collection) bool { return c.PlainText }) {
 		fmt.Fprintf(s.Err,
@@ -140,7 +140,7 @@ func hintPlainText(s command.IO, path string, all []source.Collection) {
 	}
 }
 
-// printWhat says what the file is.
+// printWhat prints the description of the file: a snapshot, or a store and its sync.
 func printWhat(s command.IO, status source.Status) {
 	if status.Snapshot != nil {
 		printSnapshot(s, status)
@@ -186,7 +186,7 @@ func printHandlers(s command.IO, collections []source.Collection) error {
 	return furtherTable(s, rows, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
 }
 
-// furtherTable prints a table below others, if it has rows.
+// furtherTable prints a further table after a blank line, unless it has no rows.
 func furtherTable(s command.IO, rows [][]string, headers ...string) error {
 	if len(rows) == 0 {
 		return nil
@@ -199,7 +199,7 @@ func furtherTable(s command.IO, rows [][]string, headers ...string) error {
 	return t.Flush()
 }
 
-// colourOfState is that of a state, or a source, as tables have it.
+// colourOfState returns the colour of a STATE or SOURCE cell.
 func colourOfState(state string) terminal.Colour {
 	word, more, _ := strings.Cut(state, ",")
 	first, _, _ := strings.Cut(word, " ")

@@ -22,7 +22,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// TestStatusOfHandlers: whoever has forgotten a durable handler finds the name that keeps tombstones.
+// TestStatusOfHandlers checks that status names a durable handler that keeps tombstones, so a forgotten one can be
+// found.
 func TestStatusOfHandlers(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})
@@ -69,7 +70,7 @@ mail      pods       all     1            1
 	}
 }
 
-// Issue 16, A2: status and check say what a program has left out.
+// TestStatusAndCheckOfLeftOut checks that status and check report objects that were left out (issue 16, A2).
 func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})
@@ -105,7 +106,7 @@ func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	}
 }
 
-// TestColours: states are coloured on a terminal, unless NO_COLOR or TERM says otherwise.
+// TestColours checks the colours of states, and that NO_COLOR and TERM=dumb turn them off.
 func TestColours(t *testing.T) {
 	for state, want := range map[string]terminal.Colour{
 		"live": terminal.Green, "offline 3m": terminal.Yellow, "waiting": terminal.Yellow, "stored": "", "snapshot": "",
@@ -138,7 +139,7 @@ func TestState(t *testing.T) {
 		"stored, must relist (damage)": func(c *source.Collection) {
 			c.Notes = entry.Info{MustRelist: "damage"}.Notes(clitest.Now, false)
 		},
-		"stored, redacted: values of data": func(c *source.Collection) { // as a transform, of which it says more
+		"stored, redacted: values of data": func(c *source.Collection) { // replaces the note of a transform
 			c.Notes = entry.Info{Attributes: entry.Attributes{Transform: "redacted"}}.Notes(clitest.Now, false)
 			c.Redacted = []string{"values of data"}
 		},

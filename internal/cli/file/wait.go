@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// States that wait waits for.
+// The states of --for.
 const (
 	waitSynced = "synced"
 	waitLive   = "live"
@@ -23,7 +23,7 @@ const (
 const (
 	// waitWithin is the default of --timeout.
 	waitWithin = time.Minute
-	// waitEvery is how often wait asks the sync.
+	// waitEvery is the interval at which wait requests the sync's status.
 	waitEvery = 100 * time.Millisecond
 )
 
@@ -68,8 +68,8 @@ Exits with 0 then, and with 1 after --timeout: the error names the resources tha
 	return cmd
 }
 
-// runWait asks the sync again and again until nothing is missing. It never opens the file: a sync that is about to
-// start needs it.
+// runWait polls the sync's status until no resource is missing. It never opens the file, because a sync that is
+// starting needs the file's lock.
 func runWait(ctx context.Context, path, state string, timeout, every time.Duration) error {
 	if input.IsSnapshot(path) && !input.Missing(path) {
 		return command.Usagef("%s is a snapshot, which does not change", path)
@@ -86,7 +86,7 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 		if failed == nil && len(now) == 0 || errors.Is(failed, source.ErrOtherVersion) {
 			return failed
 		}
-		if limited.Err() == nil || failed == nil { // the timeout says nothing about the sync
+		if limited.Err() == nil || failed == nil { // the error of a request that the timeout cancelled says nothing about the sync
 			missing, err = now, failed
 		}
 		select {
@@ -100,7 +100,7 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 	}
 }
 
-// waitError names the missing resources after the timeout.
+// waitError returns the error of a timeout, with the resources that are missing.
 func waitError(path, state string, timeout time.Duration, missing []string, err error) error {
 	if len(missing) > 0 {
 		return command.WithHint(fmt.Errorf("%s is not %s after %s: %s", path, state, timeout, input.Some(missing)),
@@ -110,7 +110,8 @@ func waitError(path, state string, timeout time.Duration, missing []string, err 
 		"start it: larder sync RESOURCE… --store %s", path)
 }
 
-// missingOf returns the labels of the resources that are not in the state. It fails if no sync holds the file.
+// missingOf returns the labels of the resources that have not reached the state. Optional resources that the server
+// forbids count only if there are no others. It fails if no sync holds the file.
 func missingOf(ctx context.Context, path, state string) (missing []string, err error) {
 	client, _, err := source.Dial(ctx, path)
 	if err != nil {
@@ -136,7 +137,7 @@ func missingOf(ctx context.Context, path, state string) (missing []string, err e
 			missing = append(missing, input.Label(c))
 		}
 	}
-	if reached == 0 { // nothing can be mirrored
+	if reached == 0 { // nothing is mirrored
 		missing = left
 	}
 	return missing, nil

@@ -10,14 +10,14 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// storeSecrets says what has Secrets stored.
+// storeSecrets is the hint that says how Secrets get into a store.
 const storeSecrets = "larder sync keeps secrets in memory only, " +
 	"unless it is given a key (--key-file FILE) or --persist-secrets"
 
-// SaveElsewhere is storeSecrets where a snapshot is to have them; it takes their name.
+// SaveElsewhere is the hint for a snapshot that lacks Secrets; its argument is their name.
 const SaveElsewhere = storeSecrets + "; larder snapshot save FILE %s, without --from, takes them from the server"
 
-// InMemory returns those of the collections that f takes and that a running sync has in memory only.
+// InMemory returns the collections selected by f that a running sync has in memory only.
 func InMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 	var memory []source.Collection
 	for _, c := range all {
@@ -28,7 +28,7 @@ func InMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 	return memory
 }
 
-// NoteLeftOut says which collections were there when a snapshot was taken, and are not in it.
+// NoteLeftOut prints the collections that were left out of a snapshot when it was saved.
 func NoteLeftOut(s command.IO, path string, status source.Status) {
 	if status.Snapshot == nil {
 		return
@@ -38,7 +38,7 @@ func NoteLeftOut(s command.IO, path string, status source.Status) {
 	}
 }
 
-// NotePart says of which of the collections that f takes a snapshot has a part only.
+// NotePart prints a note for each collection selected by f of which the snapshot has only a part.
 func NotePart(s command.IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if len(c.Filtered) > 0 && f.Takes(c.Saved()) {
@@ -47,8 +47,8 @@ func NotePart(s command.IO, path string, all []source.Collection, f snapshot.Fil
 	}
 }
 
-// NoteUnfinished says which of the collections that f takes are not all that the server had: what they do not have need
-// not be gone.
+// NoteUnfinished prints a note for each incomplete collection selected by f. An object missing there may exist on the
+// server.
 func NoteUnfinished(s command.IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
 		if why := unfinished(c); MissesObjects(c) && f.Takes(c.Saved()) {
@@ -57,14 +57,14 @@ func NoteUnfinished(s command.IO, path string, all []source.Collection, f snapsh
 	}
 }
 
-// partOf says what part of a collection was saved.
+// partOf describes the part of a collection that was saved.
 func partOf(path string, c source.Collection) string {
 	return fmt.Sprintf("%s does not have all %s: %s", path, c.Named(),
 		strings.Join(c.Filtered, "; "))
 }
 
-// NoteRedacted says of which of the collections that f takes values were redacted when they were saved. remark, if
-// there is one, says what that means for the command.
+// NoteRedacted prints a note for each collection selected by f with redacted values. remark, which may be empty, adds
+// the consequence for the command.
 func NoteRedacted(s command.IO, path string, all []source.Collection, f snapshot.Filter, remark string) {
 	for _, c := range all {
 		if RedactionOf(c) != "" && f.Takes(c.Saved()) {
@@ -73,16 +73,16 @@ func NoteRedacted(s command.IO, path string, all []source.Collection, f snapshot
 	}
 }
 
-// redactedOf says what was replaced in a collection.
+// redactedOf describes the redacted values of a collection.
 func redactedOf(path string, c source.Collection) string {
 	return fmt.Sprintf("%s has %s redacted: %s", path, c.Named(), RedactionOf(c))
 }
 
-// RelistRedacted is how the reason begins for which what was restored from a redacted snapshot has to be listed.
+// RelistRedacted is the prefix of MustRelist in a collection restored from a redacted snapshot.
 const RelistRedacted = "objects were redacted"
 
-// RedactionOf is what was replaced, or "". A store that a redacted snapshot was restored to says it in MustRelist,
-// until it has been listed.
+// RedactionOf describes the redacted values of a collection, or returns "". In a store restored from a redacted
+// snapshot the description is in MustRelist until the next list.
 func RedactionOf(c source.Collection) string {
 	if len(c.Redacted) > 0 {
 		return strings.Join(c.Redacted, "; ")
@@ -94,8 +94,8 @@ func RedactionOf(c source.Collection) string {
 	return what
 }
 
-// MissesObjects says whether a collection is incomplete. One that is to be listed for what was redacted alone has all
-// objects.
+// MissesObjects reports whether a collection may lack objects. One that must be relisted only because of redacted
+// values has all objects.
 func MissesObjects(c source.Collection) bool {
 	return !c.Complete && !strings.HasPrefix(c.MustRelist, RelistRedacted)
 }

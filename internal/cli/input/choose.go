@@ -11,34 +11,33 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Request is which objects are asked for.
+// Request selects the objects that a command reads.
 type Request struct {
-	// Resource as the user calls it.
+	// Resource is the resource as the user wrote it.
 	Resource string
-	// Namespace, unless all.
+	// Namespace is the requested namespace; ignored if All is set.
 	Namespace string
 	All       bool
-	// Selector in canonical form.
+	// Selector is a label selector in canonical form.
 	Selector string
 	// Fields is a field selector in canonical form.
 	Fields string
-	// Collection is the beginning of an id, if the user has chosen.
+	// Collection is the prefix of a collection ID, if the user has given one.
 	Collection string
 }
 
-// Choice is what answers a request.
+// Choice is the answer to a Request.
 type Choice struct {
 	Resource Resource
-	// Collections have different namespaces and are in the namespaces' order.
+	// Collections have different namespaces and are sorted by namespace.
 	Collections []source.Collection
-	// Notes say what the answer leaves out.
+	// Notes describe missing and incomplete data.
 	Notes []string
 }
 
-// Choose finds the collections that answer the request. One that covers it is
-// enough. Failing that, parts of it are put together if they are disjoint, and
-// a single part is taken, with a note; parts that overlap are refused with the choices.
-// A namespace that nobody has mirrored is an error, not an empty answer.
+// Choose finds the collections that answer the request. A collection that covers the request suffices. Otherwise it
+// combines disjoint collections, or takes the only one that holds a part of the answer, with a note. Overlapping parts
+// are an error that lists the choices. A namespace that was never mirrored is an error, not an empty answer.
 func Choose(storePath string, all []source.Collection, r Request) (Choice, error) {
 	res, err := chooseResource(storePath, all, r)
 	if err != nil {
@@ -87,8 +86,8 @@ func chooseResource(storePath string, all []source.Collection, r Request) (Resou
 	return Resource{}, notStored(storePath, all, r)
 }
 
-// sameName is the error for a name of stored resources that means another one, which the store does not have; nil if
-// no stored resource has the name.
+// sameName returns the error for a name that some stored resource also has but that means another resource, which is
+// not stored. It returns nil if no stored resource has the name.
 func sameName(storePath string, name string, known []Resource) error {
 	var called []Resource
 	for _, r := range known {
@@ -107,7 +106,7 @@ func sameName(storePath string, name string, known []Resource) error {
 		storePath, Names(called, Resource.String)), "write the name with its group: %s", called[0])
 }
 
-// notStored is the error for a resource that the store does not have.
+// notStored returns the error for a resource that is not stored.
 func notStored(storePath string, all []source.Collection, r Request) error {
 	if r.Collection != "" {
 		return command.WithHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.Collection, r.Resource),
@@ -135,7 +134,7 @@ func notStored(storePath string, all []source.Collection, r Request) error {
 	}
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.Resource, holds)
 	others := StoredResources(source.WellKnownNames())
-	name, _, _ := strings.Cut(r.Resource, ".") // what is spelled right may be of a group that is not known
+	name, _, _ := strings.Cut(r.Resource, ".") // a correctly spelled name may belong to an unknown group
 	if meant := nearest(r.Resource, others); len(meant) > 0 && !matches(name, others...) {
 		return command.WithHint(err, "did you mean %s? That is not stored either; larder sync stores it",
 			strings.Join(meant, " or "))
@@ -149,14 +148,14 @@ func notStored(storePath string, all []source.Collection, r Request) error {
 	return command.WithHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.Resource))
 }
 
-// matches reports whether a name means one of the resources.
+// matches reports whether name means one of the resources.
 func matches(name string, all ...Resource) bool {
 	_, ok := source.Match(name, all)
 	return ok
 }
 
-// exampleSync is the command that goes on with everything the store has and adds a resource to it; empty if
-// no single command does.
+// exampleSync returns the command that continues the store's sync and adds a resource. It is empty if one command line
+// cannot express that.
 func exampleSync(storePath string, all []source.Collection, added string) string {
 	for _, c := range all {
 		if Scope(c) != "all" {
@@ -166,7 +165,7 @@ func exampleSync(storePath string, all []source.Collection, added string) string
 	return ": " + SyncCommand(storePath, all, Names(StoredResources(all), Resource.String)+" "+added)
 }
 
-// outOfScope is the error for a namespace that was not mirrored.
+// outOfScope returns the error for a namespace that was not mirrored.
 func outOfScope(storePath string, res Resource, same []source.Collection, r Request) error {
 	hint := "ask for one of these with -n, or for all with -A"
 	return command.WithHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.Namespace, List(same)),
@@ -174,17 +173,17 @@ func outOfScope(storePath string, res Resource, same []source.Collection, r Requ
 		hint)
 }
 
-// reaches: c may hold some of what is asked for.
+// reaches reports whether c may hold some of the requested objects.
 func reaches(c source.Collection, r Request) bool {
 	return (c.Namespace == "" || r.All || c.Namespace == r.Namespace) && !savedWithout(c, r)
 }
 
-// savedWithout: c is of a snapshot that was told to take other namespaces than the one that is asked for.
+// savedWithout reports whether c is from a snapshot that was saved without the requested namespace.
 func savedWithout(c source.Collection, r Request) bool {
 	return !r.All && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, r.Namespace)
 }
 
-// covers: c holds all of what is asked for.
+// covers reports whether c holds all requested objects.
 func covers(c source.Collection, r Request) bool {
 	inNamespace := c.Namespace == "" || (!r.All && c.Namespace == r.Namespace)
 	byLabel := c.LabelSelector == "" || c.LabelSelector == r.Selector
@@ -192,7 +191,7 @@ func covers(c source.Collection, r Request) bool {
 	return inNamespace && byLabel && byField && c.ShardSelector == "" && !savedWithout(c, r)
 }
 
-// disjoint: no object can be in two of them.
+// disjoint reports whether no object can be in two of the collections.
 func disjoint(all []source.Collection) bool {
 	seen := map[string]bool{}
 	for _, c := range all {
@@ -204,7 +203,8 @@ func disjoint(all []source.Collection) bool {
 	return true
 }
 
-// alike says which was picked of collections of the same objects that are stored in different ways.
+// alike returns a note that says which collection was picked, if the same objects are stored in several
+// representations.
 func alike(picked source.Collection, all []source.Collection) []string {
 	ways := []string{picked.Representation}
 	for _, c := range all {
@@ -240,7 +240,7 @@ func incomplete(storePath string, c source.Collection) []string {
 	return notes
 }
 
-// unfinished is why a collection is not all that the server had; empty if it is, or is what was selected of it.
+// unfinished returns why a collection is incomplete; "" if it is complete.
 func unfinished(c source.Collection) string {
 	mustRelist := slices.IndexFunc(c.Notes, func(n entry.Note) bool { return n.Kind == entry.NoteMustRelist })
 	switch {
@@ -248,7 +248,7 @@ func unfinished(c source.Collection) string {
 		return ""
 	case !c.TakenAt.IsZero() && c.MustRelist != "" && MissesObjects(c):
 		return "objects are missing: " + c.MustRelist
-	case mustRelist >= 0: // restored from a part of a snapshot, or from a redacted one
+	case mustRelist >= 0: // restored from a partial or redacted snapshot
 		return c.Notes[mustRelist].Text
 	case Forbidden(c):
 		return "the API server forbids it to the running sync: objects are missing"
@@ -265,7 +265,7 @@ func partial(storePath string, res Resource, parts []source.Collection) []string
 	return notes
 }
 
-// Scope says what of a resource a collection holds.
+// Scope describes the objects of a resource that a collection selects.
 func Scope(c source.Collection) string {
 	var s []string
 	for _, part := range []struct{ name, value string }{
@@ -282,7 +282,7 @@ func Scope(c source.Collection) string {
 	return strings.Join(s, " ")
 }
 
-// List is a line for each collection, for an error.
+// List describes each collection on a line, for an error.
 func List(all []source.Collection) string {
 	var lines []string
 	for _, c := range all {

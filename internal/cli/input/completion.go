@@ -14,17 +14,17 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// ErrEnough ends a reading that has seen all it wants.
+// ErrEnough, returned by a callback, ends a read early.
 var ErrEnough = errors.New("enough")
 
 const (
-	// completeFor is how long a completion may take: a shell waits for it.
+	// completeFor limits the time of a completion, because the shell waits for it.
 	completeFor = 2 * time.Second
-	// mostNames is how many names are offered at most.
+	// mostNames limits the number of completions.
 	mostNames = 1000
 )
 
-// CompleteResources completes the last of several resources.
+// CompleteResources completes the last resource of a comma-separated list.
 func CompleteResources(stored []source.Collection, toComplete string) []cobra.Completion {
 	before := toComplete[:strings.LastIndex(toComplete, ",")+1]
 	var all []cobra.Completion
@@ -34,8 +34,8 @@ func CompleteResources(stored []source.Collection, toComplete string) []cobra.Co
 	return all
 }
 
-// Callable are the names by which what is stored can be asked for: the shortest of each resource that means it,
-// and categories.
+// Callable returns the names that select stored resources: for each resource the shortest unambiguous one, and the
+// categories.
 func Callable(stored []source.Collection) []string {
 	var all []string
 	known := StoredResources(stored)
@@ -58,8 +58,8 @@ func Callable(stored []source.Collection) []string {
 	return slices.Compact(all)
 }
 
-// FirstKeys are the keys of the first objects that a query selects, mostNames at most. It is for hints and completions:
-// what cannot be read is left out.
+// FirstKeys returns the keys of at most mostNames objects selected by a query. It serves hints and completions, so read
+// errors are ignored.
 func FirstKeys(ctx context.Context, src source.Source, q source.Query) (keys []string) {
 	q.KeysOnly = true
 	_ = src.Entries(ctx, q, func(e entry.Entry) error {
@@ -71,7 +71,7 @@ func FirstKeys(ctx context.Context, src source.Source, q source.Query) (keys []s
 	return keys
 }
 
-// NamespacesOf are those that the first objects are in that a query selects.
+// NamespacesOf returns the namespaces of the objects whose keys FirstKeys returns.
 func NamespacesOf(ctx context.Context, src source.Source, q source.Query) (all []string) {
 	for _, key := range FirstKeys(ctx, src, q) {
 		if ns, _ := SplitKey(key); len(all) == 0 || all[len(all)-1] != ns { // keys are in order
@@ -81,8 +81,8 @@ func NamespacesOf(ctx context.Context, src source.Source, q source.Query) (all [
 	return all
 }
 
-// CompleteFiles completes arguments of which the first so many are files, and the others resources of the file that
-// from returns: those that everybody knows if it is empty.
+// CompleteFiles completes arguments that begin with the given number of files. The others are resources of the file
+// that from returns; if that is empty, well-known resources.
 func CompleteFiles(files int, from func(args []string) FromFlag) command.Completer {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) < files {
@@ -100,14 +100,14 @@ func CompleteFiles(files int, from func(args []string) FromFlag) command.Complet
 	}
 }
 
-// CompleteKnown offers the resources that everybody knows, which need no server.
+// CompleteKnown completes well-known resources, without a server.
 func CompleteKnown(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	known := slices.DeleteFunc(source.WellKnown(), func(name string) bool { return slices.Contains(args, name) })
 	return command.Beginning(known, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// WithStore calls f with what --from names. A completion has nobody to tell of an error: there is nothing to offer
-// then.
+// WithStore calls fn with the opened file of --from and its collections. Errors are ignored: a completion cannot report
+// them, and completes nothing then.
 func (f *FromFlag) WithStore(ctx context.Context, fn func(context.Context, source.Source, []source.Collection)) {
 	if f.Path = command.OrVariable(f.Path); f.Path == "" {
 		return
@@ -117,14 +117,14 @@ func (f *FromFlag) WithStore(ctx context.Context, fn func(context.Context, sourc
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeFor)
 	defer cancel()
-	identities, _ := f.Identities(command.IO{}) // which asks nobody
-	encryption, _ := f.Key.Encryption()         // names can be read without
+	identities, _ := f.Identities(command.IO{}) // does not prompt
+	encryption, _ := f.Key.Encryption()         // names are readable without keys
 	src, err := source.Open(ctx, f.Path, source.Options{Wait: completeFor, Identities: identities,
 		Encryption: encryption})
 	if err != nil {
 		return
 	}
-	defer func() { _ = src.Close() }() // it was only read
+	defer func() { _ = src.Close() }() // nothing was written
 	if status, err := src.Status(ctx); err == nil {
 		fn(ctx, src, status.Collections)
 	}

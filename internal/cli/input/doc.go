@@ -1,8 +1,8 @@
-// Package input is what a command reads: the file that is named, what opens it, and what of it answers.
+// Package input finds and opens the file that a command reads, and chooses its collections.
 //
-// [FromFlag] is --from, with the keys and passphrases that open what is encrypted, and opens a source.Source; an error
-// says what is wrong with the file and what to do (PathError, ReadError, OpenError). [Choose] finds the collections
-// that answer one [Request], as get makes it; [SelectFlags] say what whole snapshots, exports and comparisons take. A
-// [Resource] is matched as kubectl does ([MatchResource]), and [DidYouMean] says what may have been meant. The Note
-// functions say what a file does not have.
+// [FromFlag] is --from, with the keys and passphrases for encrypted files; it opens a source.Source. Errors explain the
+// problem with the file and have a hint (PathError, ReadError, OpenError). [Choose] finds the collections that answer a
+// [Request] of larder get; [SelectFlags] selects objects for snapshots, exports and comparisons. A [Resource] is
+// matched like in kubectl (source.Match), and [DidYouMean] suggests corrections. The Note functions print the gaps of a
+// file.
 package input

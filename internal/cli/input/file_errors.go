@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// StoreError adds to an error of opening the store's file for reading what to do.
+// StoreError adds a hint to an error of opening a store for reading.
 func StoreError(path string, err error) error {
 	var held *source.HeldError
 	switch {
@@ -52,7 +52,7 @@ func StoreError(path string, err error) error {
 	return PathError(path, err)
 }
 
-// orTheSync names who holds a store on whose socket nobody answers.
+// orTheSync names the process that holds a store but does not answer on its socket.
 func orTheSync(holders []holder.Holder) string {
 	if len(holders) == 1 {
 		return holders[0].String()
@@ -60,16 +60,16 @@ func orTheSync(holders []holder.Holder) string {
 	return "the sync that holds it"
 }
 
-// snapshotSuffix is how snapshots are called by custom; stores may be called so too.
+// snapshotSuffix is the usual suffix of snapshots. A store may have it, too.
 const snapshotSuffix = ".larder"
 
-// MakeSnapshot says how to come by a snapshot.
+// MakeSnapshot is the hint that says how to make a snapshot.
 func MakeSnapshot(path string) string {
 	return fmt.Sprintf("larder snapshot save %s --from STORE makes one of a store, and of a live cluster without --from",
 		path)
 }
 
-// absentError is the error for a file to read that is not there.
+// absentError returns the error for a file that does not exist.
 func absentError(path string) error {
 	if strings.HasSuffix(path, snapshotSuffix) {
 		return command.WithHint(fmt.Errorf("no snapshot and no store at %s", path),
@@ -81,7 +81,7 @@ func absentError(path string) error {
 			"answers: if it has just been started, try again; larder snapshot save makes a snapshot", path)
 }
 
-// EmptyError is the error for a file to read that has nothing in it.
+// EmptyError returns the error for an empty file.
 func EmptyError(path string) error {
 	err := fmt.Errorf("%s is empty: it is no store and no snapshot", path)
 	if strings.HasSuffix(path, snapshotSuffix) {
@@ -90,12 +90,12 @@ func EmptyError(path string) error {
 	return command.WithHint(err, "fill it with: larder sync RESOURCE… --store %s", path)
 }
 
-// DirectoryError is the error for a directory where a file is to be read.
+// DirectoryError returns the error for a directory given instead of a file.
 func DirectoryError(path string) error {
 	err := fmt.Errorf("%s is a directory, not a store or snapshot", path)
 	var there []string
 	for _, pattern := range []string{"*.db", "*" + snapshotSuffix} {
-		found, _ := filepath.Glob(filepath.Join(path, pattern)) // the patterns are right
+		found, _ := filepath.Glob(filepath.Join(path, pattern)) // fails only for an invalid pattern
 		there = append(there, found...)
 	}
 	if len(there) == 0 {
@@ -110,8 +110,7 @@ func IsDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// PathError adds to an error of opening or making the store's file what is wrong with its path or content, and what to
-// do.
+// PathError explains an error of opening or creating a store by its path or content, and adds a hint.
 func PathError(path string, err error) error {
 	switch {
 	case err == nil:
@@ -147,7 +146,7 @@ func PathError(path string, err error) error {
 	return err
 }
 
-// WrongPlace is the error for a path at which there cannot be a store; nil if there may.
+// WrongPlace returns the error for a path that cannot be a store's, and nil otherwise.
 func WrongPlace(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -178,19 +177,19 @@ func IsSnapshot(path string) bool {
 	return err == nil && is
 }
 
-// IsOf reports whether an error is of the file at path.
+// IsOf reports whether an error is about the file at path.
 func IsOf(path string, err error) bool {
 	var of *fs.PathError
 	return errors.As(err, &of) && isSame(of.Path, path)
 }
 
-// isBeside reports whether an error is of another file than path.
+// isBeside reports whether an error is about a file other than path.
 func isBeside(path string, err error) bool {
 	var of *fs.PathError
 	return errors.As(err, &of) && !isSame(of.Path, path)
 }
 
-// isSame reports whether two paths lead to one name: errors have that with symbolic links followed.
+// isSame reports whether two paths are the same after following symbolic links, as the paths in errors are.
 func isSame(a, b string) bool {
 	real, err := realpath.Of(b)
 	return a == b || err == nil && a == real
@@ -202,7 +201,7 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// ReadError adds to an error of reading an open store or snapshot what to do.
+// ReadError adds a hint to an error of reading an open store or snapshot.
 func ReadError(path string, err error) error {
 	if errors.Is(err, seal.ErrSealed) || errors.Is(err, seal.ErrWrongKey) {
 		by := ByFlag
@@ -220,28 +219,28 @@ func ReadError(path string, err error) error {
 	return err
 }
 
-// DamagedHint says what to do about a snapshot that is damaged.
+// DamagedHint is the hint for a damaged snapshot.
 func DamagedHint(path string) string {
 	return fmt.Sprintf("use another copy of %s, or take a new snapshot", path)
 }
 
-// Missing reports whether there is no store at path, or an empty file in its place.
+// Missing reports whether path does not exist or is an empty file.
 func Missing(path string) bool {
 	info, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
-// Holding says who has a store that could not be opened for writing, and what for. It may be done by now.
+// Holding names the processes that hold a store which could not be opened for writing. They may have released it since.
 func Holding(path string) string {
-	// A reader's lock is shared: another reader gets it too.
+	// Readers share a lock, so this succeeds if the holder reads.
 	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
 	if err == nil {
-		_ = st.Close() // it was only read
+		_ = st.Close() // nothing was written
 	}
 	return HoldingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
 }
 
-// HoldingAs says who the holders of a store are, and whether they read or write it.
+// HoldingAs names the holders of a store and says whether they read or write it.
 func HoldingAs(reading bool, holders []holder.Holder) string {
 	verb := "write"
 	if reading {

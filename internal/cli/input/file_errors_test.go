@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestPathErrors: what cannot be brought about everywhere is said with what to do all the same.
+// TestPathErrors checks the hints for errors that a test cannot provoke on every machine.
 func TestPathErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.db")
@@ -46,7 +46,8 @@ func TestPathErrors(t *testing.T) {
 	}
 }
 
-// TestStoppedSyncHint: who is stopped or stuck is no other program, and can be let go on.
+// TestStoppedSyncHint checks the hint for a stopped or stuck sync: it is not called another program, and kill -CONT is
+// suggested.
 func TestStoppedSyncHint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	err := input.StoreError(path, &source.HeldError{Path: path, Socket: path + ".sock",

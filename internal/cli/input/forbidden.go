@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Forbidden reports whether the API server answers 403 to the running sync that asks for the collection.
+// Forbidden reports whether the API server answers 403 to the running sync for the collection.
 func Forbidden(c source.Collection) bool { return c.Live != nil && c.Live.Forbidden != "" }
 
 // ForbiddenNote names all forbidden collections in one line. all is the number of mirrored collections.
@@ -45,7 +45,7 @@ func Errors(all []source.Collection) (errs []Error) {
 	return errs
 }
 
-// addError adds a text that is of a resource.
+// addError adds a label to the error with the text, or adds the error.
 func addError(errs []Error, text, of string) []Error {
 	i := slices.IndexFunc(errs, func(e Error) bool { return e.Text == text })
 	if i < 0 {
@@ -55,10 +55,10 @@ func addError(errs []Error, text, of string) []Error {
 	return errs
 }
 
-// mostNamed is how many resources a line names.
+// mostNamed is the number of resources that a message lists by name.
 const mostNamed = 5
 
-// Some joins a few of the names, and says how many more there are.
+// Some joins the first names and counts the rest.
 func Some(names []string) string {
 	if len(names) > mostNamed+1 {
 		names = append(slices.Clone(names[:mostNamed]), fmt.Sprintf("%d more", len(names)-mostNamed))

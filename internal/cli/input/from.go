@@ -17,15 +17,15 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// FromFlag is --from, which every reading command needs, and what opens an encrypted snapshot.
+// FromFlag is --from of the reading commands, with the flags that decrypt.
 type FromFlag struct {
 	Path string
-	// SignedBy are public keys, of which one must have signed a snapshot that is read by Open. No flag sets it.
+	// SignedBy holds public keys; a snapshot read by Open must be signed by one of them. No flag sets it.
 	SignedBy []minisign.PublicKey
 	IdentityFlag
 }
 
-// Add adds the flag, and those of IdentityFlag.
+// Add adds --from and the flags of IdentityFlag.
 func (f *FromFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Path, "from", "",
 		"the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+command.StoreVariable+
@@ -33,7 +33,7 @@ func (f *FromFlag) Add(cmd *cobra.Command) {
 	f.IdentityFlag.Add(cmd)
 }
 
-// Check takes the variable for a flag that is not given, and fails without both.
+// Check uses LARDER_STORE if the flag is not given, and fails without both.
 func (f *FromFlag) Check() error {
 	if f.Path = command.OrVariable(f.Path); f.Path == "" {
 		return command.Required("from")
@@ -41,22 +41,22 @@ func (f *FromFlag) Check() error {
 	return nil
 }
 
-// Open opens what --from names for reading.
+// Open opens the file of --from for reading.
 func (f *FromFlag) Open(ctx context.Context, s command.IO) (source.Source, error) {
 	return f.openPath(ctx, s, f.Path, f.SignedBy)
 }
 
-// Described opens it, with its status.
+// Described opens the file of --from and reads its status.
 func (f *FromFlag) Described(ctx context.Context, s command.IO) (source.Source, source.Status, error) {
 	return f.DescribePath(ctx, s, f.Path)
 }
 
-// IdentityFlag is --identity, and with it --key-file: what opens what is encrypted. A passphrase is not a flag: others
-// would see it.
+// IdentityFlag is --identity and --key-file, which decrypt snapshots and open sealed stores. There is no flag for a
+// passphrase: other users of the machine could read it.
 type IdentityFlag struct {
 	files []string
 	Key   KeyFlag
-	// made are the identities, once they have been asked for: a passphrase is asked for once, also for two files.
+	// made caches the identities, so that a command prompts once for a passphrase even if it reads two files.
 	made []age.Identity
 }
 
@@ -67,17 +67,17 @@ func (f *IdentityFlag) Add(cmd *cobra.Command) {
 	f.AddIdentity(cmd)
 }
 
-// AddIdentity adds --identity alone, for commands that read snapshots only.
+// AddIdentity adds --identity alone, for commands that read only snapshots.
 func (f *IdentityFlag) AddIdentity(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
 		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is asked "+
 			"for, or taken from "+PassphraseVariable)
 }
 
-// Given reports whether there is anything that decrypts a snapshot, without asking for it.
+// Given reports whether a snapshot can be decrypted without a prompt.
 func (f *IdentityFlag) Given() bool { return len(f.files) > 0 || os.Getenv(PassphraseVariable) != "" }
 
-// Identities reads the files. A passphrase is asked for when a snapshot needs it, not before.
+// Identities reads the identity files. It does not prompt: the identity for passphrases does, when a snapshot needs it.
 func (f *IdentityFlag) Identities(s command.IO) ([]age.Identity, error) {
 	if f.made != nil {
 		return f.made, nil
@@ -95,7 +95,7 @@ func (f *IdentityFlag) Identities(s command.IO) ([]age.Identity, error) {
 	return f.made, nil
 }
 
-// openPath opens a store or snapshot for reading; its error says what to do. With signedBy a snapshot must be signed by
+// openPath opens a store or snapshot for reading; its errors have hints. With signedBy, a snapshot must be signed by
 // one of these keys.
 func (f *IdentityFlag) openPath(
 	ctx context.Context, s command.IO, path string, signedBy []minisign.PublicKey,
@@ -121,7 +121,7 @@ func (f *IdentityFlag) openPath(
 	return src, nil
 }
 
-// DescribePath opens a store or snapshot for reading, with its status.
+// DescribePath opens a store or snapshot for reading and reads its status.
 func (f *IdentityFlag) DescribePath(
 	ctx context.Context, s command.IO, path string,
 ) (source.Source, source.Status, error) {
@@ -136,7 +136,7 @@ func (f *IdentityFlag) DescribePath(
 	return src, status, nil
 }
 
-// OpenError adds to an error of opening a store or snapshot for reading what to do.
+// OpenError adds a hint to an error of opening a store or snapshot for reading.
 func (f *IdentityFlag) OpenError(path string, err error) error {
 	var passphrase passphraseError
 	switch {
@@ -150,32 +150,32 @@ func (f *IdentityFlag) OpenError(path string, err error) error {
 			"name the file of the secret key that it was encrypted to with --identity")
 	case errors.Is(err, snapshot.ErrDamaged):
 		return command.WithHint(err, "%s", DamagedHint(path))
-	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot): // which say it all
+	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot): // their texts are complete
 		return err
 	}
 	return StoreError(path, err)
 }
 
-// SnapshotOnly is the error for a snapshot where a store is needed.
+// SnapshotOnly returns the error for a snapshot given instead of a store.
 func SnapshotOnly(path, what string) error {
 	return command.WithHint(fmt.Errorf("%s is a snapshot, and %s", path, what),
 		"make a store of it with: larder snapshot restore %s --store NEW.db", path)
 }
 
-// LeadingFile takes a file that stands before the resources, and returns those. It is taken where --from names none and
-// the argument can be no resource: it is a path, or a file that is called as stores and snapshots are.
+// LeadingFile consumes a file name before the resources, and returns the other arguments. It does so if --from is not
+// given and the argument cannot be a resource (see LooksLikeFile).
 func (f *FromFlag) LeadingFile(args []string) []string {
 	if f.Path != "" || len(args) == 0 || !LooksLikeFile(args[0]) {
 		return args
 	}
 	if info, err := os.Stat(args[0]); os.Getenv(command.StoreVariable) != "" && (err != nil || !info.Mode().IsRegular()) {
-		return args // a resource of a group that is called so
+		return args // a resource whose group ends like a file name
 	}
 	f.Path = args[0]
 	return args[1:]
 }
 
-// LooksLikeFile reports whether an argument can be no resource: it is a path, or called as stores and snapshots are.
+// LooksLikeFile reports whether an argument is a path, or has the usual suffix of a store or snapshot.
 func LooksLikeFile(arg string) bool {
 	for _, prefix := range []string{"/", "./", "../"} {
 		if strings.HasPrefix(arg, prefix) {

@@ -11,17 +11,17 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// KeyVariable holds the keys of a store where no file is named.
+// KeyVariable is the environment variable with the keys of a store, for commands without --key-file.
 const KeyVariable = "LARDER_KEY"
 
-// MakeKey says how to come by a key.
+// MakeKey is the hint that says how to make a key.
 const MakeKey = "a key is 32 random bytes in base64: larder keygen FILE makes one"
 
-// SealUsage is what --key-file is for where a store is written.
+// SealUsage is the usage of --key-file in commands that write a store.
 const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is what " +
 	KeyVariable + " holds; without keys nothing is sealed"
 
-// KeyFlag is --key-file, which every command that opens a store has.
+// KeyFlag is --key-file of the commands that open a store.
 type KeyFlag struct{ File string }
 
 // Add adds the flag to a command that writes a store.
@@ -29,12 +29,12 @@ func (f *KeyFlag) Add(cmd *cobra.Command) {
 	f.AddAs(cmd, SealUsage)
 }
 
-// AddAs adds the flag with a usage of its own.
+// AddAs adds the flag with another usage.
 func (f *KeyFlag) AddAs(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&f.File, "key-file", "", usage)
 }
 
-// Encryption is what the keys seal; nil if there are none.
+// Encryption returns the encryption with the keys; nil without keys.
 func (f *KeyFlag) Encryption() (*seal.Encryption, error) {
 	keys, err := f.keys()
 	if keys == nil || err != nil {
@@ -56,8 +56,8 @@ func (f *KeyFlag) keys() (keys seal.KeyProvider, err error) {
 	return keys, nil
 }
 
-// noteUnused says of a key that was named on the command line that the sync which holds the store has opened it with
-// its own. The variable is not an answer to this command, and may always be set.
+// noteUnused prints that --key-file was not used, because the sync that holds the store has opened it with its own key.
+// A key from the environment is not mentioned: the variable may always be set.
 func (f *KeyFlag) noteUnused(s command.IO, path string) {
 	if f.File != "" {
 		fmt.Fprintf(s.Err, "note: the larder sync that holds %s has its own key; that of --key-file %s was not tried\n", path,
@@ -65,10 +65,10 @@ func (f *KeyFlag) noteUnused(s command.IO, path string) {
 	}
 }
 
-// ByFlag is where a key is named on the command line.
+// ByFlag names the places of a key on the command line.
 const ByFlag = "--key-file or " + KeyVariable
 
-// KeyError adds to an error of a sealed store what to do. by is where a key is named.
+// KeyError adds a hint to an error of a sealed store. by says where to name the key.
 func KeyError(path string, err error, by string) error {
 	switch {
 	case errors.Is(err, seal.ErrWrongKey):
@@ -81,8 +81,8 @@ func KeyError(path string, err error, by string) error {
 	return err
 }
 
-// misfit is what an error says of keys that do not fit, or are missing, without what it advises, which a hint does, and
-// without where it was met: it is so of all that is sealed.
+// misfit returns the innermost error that wraps ErrWrongKey or ErrSealed. That drops the advice of the outer errors,
+// which a hint repeats, and their location: the error concerns everything that is sealed.
 func misfit(err error) error {
 	for {
 		var next error
@@ -103,7 +103,7 @@ func misfit(err error) error {
 	}
 }
 
-// NameKey says how to name the key of a store.
+// NameKey is the hint to name the key of a store.
 func NameKey(path, by string) string {
 	return fmt.Sprintf("name the key that %s is sealed with by %s", path, by)
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// TestMatch checks that a name means what kubectl takes it for: of several resources in kubectl's order the first.
+// TestMatch checks that a name means the resource that kubectl chooses: the first of several, in the order of
+// discovery.
 func TestMatch(t *testing.T) {
 	nameless := source.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
 		Resource: "gadgets"}}
@@ -40,7 +41,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// A short name does not hide a resource that is really called so.
+// TestFullNamesBeforeShortNames checks that a resource's plural takes precedence over the short name of another.
 func TestFullNamesBeforeShortNames(t *testing.T) {
 	po := clitest.Resource("example.com", "v1", "po", "Po")
 	if got, _ := source.Match("po", []source.Resource{clitest.Pods, po}); got.Full() != po.Full() {
@@ -48,7 +49,7 @@ func TestFullNamesBeforeShortNames(t *testing.T) {
 	}
 }
 
-// TestMeanings checks what the names of stored resources mean, with and without the server's discovery.
+// TestMeanings checks the meaning of the names of stored resources, with and without the server's discovery.
 func TestMeanings(t *testing.T) {
 	stored := func(requestedAs string, group, version, plural, kind string) source.Collection {
 		r := clitest.Resource(group, version, plural, kind)

@@ -9,7 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Notes returns the notes of a collection. A redaction changes objects as a transform does, and has words of its own.
+// Notes returns the notes of a collection. It drops the note of a transform if values were redacted, which State
+// describes itself.
 func Notes(c source.Collection) []entry.Note {
 	redacted := RedactionOf(c) != ""
 	return slices.DeleteFunc(slices.Clone(c.Notes), func(n entry.Note) bool {
@@ -17,8 +18,8 @@ func Notes(c source.Collection) []entry.Note {
 	})
 }
 
-// KnownDefects returns the Notes of a collection that no other line of a command tells: what a snapshot leaves out or
-// has redacted, and a first list that has not ended, have lines of their own.
+// KnownDefects returns the Notes of a collection without the notes that commands print separately: parts left out of a
+// snapshot, redacted values, and an unfinished first list.
 func KnownDefects(c source.Collection) []entry.Note {
 	redacted := RedactionOf(c) != ""
 	return slices.DeleteFunc(Notes(c), func(n entry.Note) bool {
@@ -26,10 +27,10 @@ func KnownDefects(c source.Collection) []entry.Note {
 	})
 }
 
-// TellDefects prints the known defects of collections, each once with the resources that have it.
+// TellDefects prints each known defect once, with the resources that have it.
 func TellDefects(s command.IO, all []source.Collection) { tellNotes(s, all, KnownDefects) }
 
-// TellNotes prints the Notes of collections, each once with the resources that have it.
+// TellNotes prints each of the Notes once, with the resources that have it.
 func TellNotes(s command.IO, all []source.Collection) { tellNotes(s, all, Notes) }
 
 func tellNotes(s command.IO, all []source.Collection, of func(source.Collection) []entry.Note) {

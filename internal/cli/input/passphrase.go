@@ -14,21 +14,21 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// PassphraseVariable is where a passphrase is looked for before it is asked for.
+// PassphraseVariable is the environment variable with a passphrase; without it the command prompts.
 const PassphraseVariable = "LARDER_PASSPHRASE"
 
-// errPassphrase: there is none, or not the right one.
+// errPassphrase marks a missing or wrong passphrase.
 var errPassphrase = errors.New("the passphrase")
 
-// PassphraseIdentity decrypts a snapshot that was encrypted with a passphrase, which it asks for once it meets one.
+// PassphraseIdentity decrypts snapshots encrypted with a passphrase. It prompts when the first such snapshot is opened.
 type PassphraseIdentity struct {
 	Ask func(prompt string) (string, error)
 
 	mu sync.Mutex // guards the rest
-	// Fits is what has decrypted something: it is tried before another one is asked for.
+	// Fits is the last passphrase that decrypted a file. It is tried before the next prompt.
 	Fits string
-	// keys are the keys of files, by what wraps them: a passphrase takes a second of a processor's time for each try, and
-	// a command may open a file more than once.
+	// keys caches file keys by their stanza: each try of a passphrase takes a second of CPU time, and a command may
+	// open a file more than once.
 	keys map[string][]byte
 }
 
@@ -42,11 +42,11 @@ func (p *PassphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	return nil, age.ErrIncorrectIdentity
 }
 
-// unwrapOnce remembers what wraps which key.
+// unwrapOnce caches the unwrapped key of a stanza.
 func (p *PassphraseIdentity) unwrapOnce(wrapped string, stanzas []*age.Stanza) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if key, ok := p.keys[wrapped]; ok && len(stanzas) == 1 { // with others it is not valid, as age says
+	if key, ok := p.keys[wrapped]; ok && len(stanzas) == 1 { // age rejects a scrypt stanza beside others
 		return slices.Clone(key), nil
 	}
 	key, err := p.unwrapLocked(stanzas)
@@ -89,15 +89,15 @@ func unwrapWith(text string, stanzas []*age.Stanza) ([]byte, error) {
 	return id.Unwrap(stanzas)
 }
 
-// passphraseError is an error of which errPassphrase says what it is about.
+// passphraseError is an error about a passphrase (errPassphrase).
 type passphraseError struct{ error }
 
-// Unwrap makes age, and so package snapshot, take it for an identity that does not fit.
+// Unwrap makes age, and so package snapshot, treat the error as an identity that does not match.
 func (e passphraseError) Unwrap() []error {
 	return []error{e.error, errPassphrase, age.ErrIncorrectIdentity}
 }
 
-// Passphrase returns that of the environment, or asks for it.
+// Passphrase returns the passphrase of the environment, or prompts for it.
 func Passphrase(s command.IO, prompt string) (string, error) {
 	if text := os.Getenv(PassphraseVariable); text != "" {
 		return text, nil
@@ -108,7 +108,7 @@ func Passphrase(s command.IO, prompt string) (string, error) {
 				"set %s", PassphraseVariable)}
 	}
 	text, err := s.AskSecret(prompt)
-	if errors.Is(err, context.Canceled) { // it is not that there is none
+	if errors.Is(err, context.Canceled) { // interrupted, not missing
 		return "", err
 	}
 	if err != nil {
@@ -117,7 +117,7 @@ func Passphrase(s command.IO, prompt string) (string, error) {
 	return text, nil
 }
 
-// NewPassphrase asks for one twice.
+// NewPassphrase prompts twice for a new passphrase.
 func NewPassphrase(s command.IO) (string, error) {
 	text, err := Passphrase(s, "Passphrase: ")
 	if err != nil || os.Getenv(PassphraseVariable) != "" {

@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// A key is unwrapped once for each file: every try costs as much as a passphrase is to.
+// TestPassphraseIsTriedOnce checks that a key is unwrapped once for each file: every try is as slow as the work factor
+// demands.
 func TestPassphraseIsTriedOnce(t *testing.T) {
 	recipient, err := age.NewScryptRecipient("right")
 	if err != nil {

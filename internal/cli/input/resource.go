@@ -15,10 +15,10 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Resource is a resource, and the names that people call it by.
+// Resource is a resource with its names.
 type Resource = source.Resource
 
-// SplitKey returns the namespace, empty if there is none, and the name of an object by its key.
+// SplitKey splits an object's key into namespace, which may be empty, and name.
 func SplitKey(key string) (namespace, name string) {
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {
@@ -27,8 +27,7 @@ func SplitKey(key string) (namespace, name string) {
 	return namespace, name
 }
 
-// StoredResources returns each resource of the collections once, in their order, as the one describes it that knows
-// most.
+// StoredResources returns each resource of the collections once, in their order, with the most complete description.
 func StoredResources(collections []source.Collection) []Resource {
 	var all []Resource
 	for _, c := range collections {
@@ -37,7 +36,7 @@ func StoredResources(collections []source.Collection) []Resource {
 		switch {
 		case at < 0:
 			all = append(all, r)
-		case all[at].Kind == "" || c.Namespaced && !all[at].Namespaced: // what knows more of it
+		case all[at].Kind == "" || c.Namespaced && !all[at].Namespaced: // a more complete description
 			all[at] = r
 		}
 	}
@@ -55,12 +54,12 @@ func Names(all []Resource, name func(Resource) string) string {
 	return strings.Join(s, ", ")
 }
 
-// NameOf is what people call the resource of a collection.
+// NameOf returns the resource and group of a collection.
 func NameOf(c snapshot.Collection) string {
 	return c.Identity.GroupResource().String()
 }
 
-// ScopeOfID is the scope of a collection.
+// ScopeOfID returns the scope of a collection's identity.
 func ScopeOfID(id entry.Identity) string {
 	return Scope(source.Collection{
 		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
@@ -68,7 +67,7 @@ func ScopeOfID(id entry.Identity) string {
 	})
 }
 
-// Label is the resource, with its scope if it has one.
+// Label returns a collection's resource, with its scope unless that is "all".
 func Label(c source.Collection) string {
 	r := c.Named()
 	if sc := Scope(c); sc != "all" {
@@ -77,12 +76,12 @@ func Label(c source.Collection) string {
 	return r.String()
 }
 
-// Trouble is one line, whatever the error.
+// Trouble returns the error of a mirrored collection on one line; "" without one.
 func Trouble(l source.Live) string {
 	return strings.Join(strings.Fields(cmp.Or(l.Trouble, l.Error)), " ")
 }
 
-// SourceWord is what the tables call the source of what is mirrored now.
+// SourceWord returns the word of the tables for the source of a mirrored collection.
 func SourceWord(l source.Live) string {
 	switch {
 	case l.Forbidden != "":
@@ -90,7 +89,7 @@ func SourceWord(l source.Live) string {
 	case l.Uncommitted:
 		return "behind"
 	case l.Source == string(informer.FromDisk) && l.ListOnly:
-		return "listed" // the note says more
+		return "listed" // a note gives the details
 	case l.Source == string(informer.FromDisk) && Trouble(l) == "":
 		return "connecting"
 	case l.Source == string(informer.FromDisk):
@@ -101,7 +100,7 @@ func SourceWord(l source.Live) string {
 	return l.Source
 }
 
-// InCategory returns those of a category, such as all.
+// InCategory returns the resources of a category, such as all.
 func InCategory(name string, known []Resource) []Resource {
 	var members []Resource
 	for _, r := range known {
@@ -112,18 +111,18 @@ func InCategory(name string, known []Resource) []Resource {
 	return members
 }
 
-// Secrets is the resource that is not stored unless the user asks for it.
+// Secrets is the resource that is stored only on request.
 var Secrets = Resource{
 	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
 	ResourceInfo:         entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
 }
 
-// SplitArgs takes "pods,nodes" apart, as kubectl does.
+// SplitArgs splits comma-separated resources like kubectl.
 func SplitArgs(args []string) []string {
 	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
 }
 
-// OnlyResources refuses what names an object.
+// OnlyResources rejects arguments that name an object.
 func OnlyResources(args []string) error {
 	for _, arg := range SplitArgs(args) {
 		if r, name, ok := strings.Cut(arg, "/"); ok {
@@ -135,8 +134,8 @@ func OnlyResources(args []string) error {
 	return nil
 }
 
-// MembersOf returns the full names of the stored resources of a category, in the order in which a server lists its
-// groups; none if it is not one.
+// MembersOf returns the full names of the stored resources of a category, in the server's order of groups; none if a
+// stored resource has the name itself.
 func MembersOf(category string, stored []source.Collection) []string {
 	var members []Resource
 	known := StoredResources(stored)
@@ -159,7 +158,7 @@ func MembersOf(category string, stored []source.Collection) []string {
 	return all
 }
 
-// AbsentMembers are those of Kubernetes' own resources in a category that are not stored.
+// AbsentMembers returns the built-in resources of a category that are not stored.
 func AbsentMembers(category string, stored []source.Collection) string {
 	var absent []string
 	for _, gr := range source.Members(category) {

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// SelectFlags say which objects a command takes. The resources are its arguments.
+// SelectFlags select the objects that a command takes. Resources are its arguments.
 type SelectFlags struct {
 	Namespaces     []string
 	Labels, Fields string
@@ -48,8 +48,8 @@ func CanonicalSelectors(byLabel, byField string) (string, string, error) {
 	return l.String(), f.String(), nil
 }
 
-// Filter is what is taken of the collections of some files; args are resources and categories as the user calls them,
-// none are all.
+// Filter returns the filter for the flags and arguments, checked against the collections of the files. args are
+// resources and categories as the user wrote them; none means all.
 func (f *SelectFlags) Filter(path string, args []string, files ...[]source.Collection) (snapshot.Filter, error) {
 	out := snapshot.Filter{Namespaces: f.Namespaces, Labels: f.Labels, Fields: f.Fields}
 	stored := slices.Concat(files...)
@@ -71,7 +71,7 @@ func (f *SelectFlags) Filter(path string, args []string, files ...[]source.Colle
 	return out, nil
 }
 
-// ObjectNames are the names of the selected objects, by resource. A resource that is not in it has all objects
+// ObjectNames are the names of the selected objects, by resource. Of a resource without an entry all objects are
 // selected.
 type ObjectNames map[schema.GroupVersionResource][]string
 
@@ -82,7 +82,7 @@ func (n ObjectNames) Take(gvr schema.GroupVersionResource, key string) bool {
 	return !ok || slices.Contains(names, name)
 }
 
-// FilterObjects is Filter for arguments that may be RESOURCE/NAME too.
+// FilterObjects is Filter for arguments that may also be RESOURCE/NAME.
 func (f *SelectFlags) FilterObjects(
 	path string, args []string, files ...[]source.Collection,
 ) (snapshot.Filter, ObjectNames, error) {
@@ -110,7 +110,8 @@ func (f *SelectFlags) FilterObjects(
 	return out, names, err
 }
 
-// NamedBy returns the resources that an argument names in each of some files, each once: one, or those of a category.
+// NamedBy returns the resources that an argument, a resource or a category, names in each of the files; each resource
+// once.
 func NamedBy(arg string, files ...[]source.Collection) []Resource {
 	var found []Resource
 	for _, stored := range files {
@@ -126,8 +127,8 @@ func NamedBy(arg string, files ...[]source.Collection) []Resource {
 	return found
 }
 
-// filterName names one resource of those that are known: a plural alone would also name those of other groups, and a
-// group those of all versions. snapshot.Filter knows no order of groups.
+// filterName returns a name of r that no other known resource has: the plural alone may be in several groups, and with
+// the group in several versions. snapshot.Filter knows no order of groups.
 func filterName(r Resource, known []Resource) string {
 	same := 0
 	for _, k := range known {
@@ -141,7 +142,7 @@ func filterName(r Resource, known []Resource) string {
 	return r.Full()
 }
 
-// OutError is the error of an object that had to be looked into and cannot be.
+// OutError adds a hint to an error of decoding an object for a selector or a redaction.
 func OutError(path string, err error) error {
 	if errors.Is(err, snapshot.ErrUndecodable) {
 		return command.WithHint(err,

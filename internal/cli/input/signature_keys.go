@@ -11,22 +11,22 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// maxKey bounds what is read of a key's file.
+// maxKey is the largest accepted key file, in bytes.
 const maxKey = 4 << 10
 
 const keyHint = "larder keygen --signing FILE makes such keys, and so does minisign -G -W"
 
-// PublicKeys reads the values of a flag: public keys of minisign, or files of them.
+// PublicKeys parses the values of a flag: public keys of minisign, or files with one.
 func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err error) {
 	for _, value := range values {
 		var key minisign.PublicKey
 		if key.UnmarshalText([]byte(value)) != nil {
 			text, err := readKey(value)
 			switch {
-			case isSecret([]byte(value)) || err == nil && isSecret(text): // which is not repeated
+			case isSecret([]byte(value)) || err == nil && isSecret(text): // the error must not repeat it
 				err = errors.New("this is a secret key, which nobody who verifies may have: give the public one, which larder " +
 					"keygen --signing has printed")
-			case err != nil: // the value may be part of a key
+			case err != nil: // not quoted: the value may be part of a key
 				err = errors.New("this is neither a public key of minisign nor a file of one that can be read")
 			case key.UnmarshalText(text) != nil:
 				err = fmt.Errorf("%s is no public key of minisign", value)
@@ -40,13 +40,13 @@ func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err err
 	return all, nil
 }
 
-// isSecret reports whether a text is a secret key, or the line of one.
+// isSecret reports whether a text is a secret key or its encoded line.
 func isSecret(text []byte) bool {
 	var key minisign.PrivateKey
 	return minisign.IsEncrypted(text) || key.UnmarshalText(text) == nil
 }
 
-// SigningKey reads the value of a flag: the file of a secret key of minisign without password. It is nil for no file.
+// SigningKey reads a minisign secret key without password from the file of a flag. It returns nil for no file.
 func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
@@ -57,7 +57,7 @@ func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
 	case err != nil:
 	case minisign.IsEncrypted(text):
 		err = fmt.Errorf("%s has a password, which nobody could type here", file)
-	case key.UnmarshalText(text) != nil: // which may quote it
+	case key.UnmarshalText(text) != nil: // the cause may quote the key
 		err = fmt.Errorf("%s is no secret key of minisign", file)
 	default:
 		return &key, nil
@@ -65,7 +65,7 @@ func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
 	return nil, command.Usage(command.WithHint(fmt.Errorf("--%s: %w", flag, err), keyHint))
 }
 
-// readKey reads the file of a key.
+// readKey reads a key file, up to maxKey.
 func readKey(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// State says in a few words what a collection's data is worth.
+// State returns the state of a collection for people: its source and the short form of its notes.
 func State(now time.Time, c source.Collection) string {
 	var briefs []string
 	for _, n := range Notes(c) {
@@ -20,7 +20,7 @@ func State(now time.Time, c source.Collection) string {
 	return stateWith(now, c, briefs)
 }
 
-// StateBesideNotes is State without what Notes says.
+// StateBesideNotes is State without the notes.
 func StateBesideNotes(now time.Time, c source.Collection) string { return stateWith(now, c, nil) }
 
 func stateWith(now time.Time, c source.Collection, briefs []string) string {
@@ -56,7 +56,7 @@ func stateWith(now time.Time, c source.Collection, briefs []string) string {
 		st += ", sealed, but what was stored before there was a key is legible in the file"
 	}
 	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, RelistRedacted+" ("+RedactionOf(c)+")") {
-		// else that has said it
+		// otherwise the note of MustRelist says so
 		st += ", redacted: " + strings.Join(c.Redacted, ", ")
 	}
 	if c.Live != nil && strings.HasPrefix(c.Live.Encoding, "JSON: ") {

@@ -7,11 +7,10 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// mostSuggested is how many resources are suggested for one that is not known.
+// mostSuggested limits the number of suggestions for an unknown resource.
 const mostSuggested = 3
 
-// DidYouMean asks whether one of the resources was meant that are called nearly so: "did you mean pods?"; it is empty
-// if none is.
+// DidYouMean returns "did you mean pods?" with the resources whose names resemble arg; "" without any.
 func DidYouMean(arg string, known []Resource) string {
 	near := nearest(arg, known)
 	if len(near) == 0 {
@@ -20,11 +19,10 @@ func DidYouMean(arg string, known []Resource) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearest returns the resources of which a name, a short name or the kind begins with what was written, or is spelled
-// nearly so.
+// nearest returns the resources with a name, short name or kind that begins with arg or is spelled nearly like it.
 func nearest(arg string, known []Resource) (near []string) {
 	name, _, _ := strings.Cut(strings.ToLower(arg), ".")
-	if len(name) < 3 { // everything short is near
+	if len(name) < 3 { // short words are near to everything
 		return nil
 	}
 	for _, r := range known {

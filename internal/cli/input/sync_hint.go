@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// SyncCommand is a larder sync for a hint, of resources into a store that has these collections. If changes are kept of
-// one, it goes on keeping them: a sync that is not told to frees what was kept.
+// SyncCommand returns a larder sync command line for a hint: resources mirrored into a store with these collections. It
+// keeps changes if one of the collections does, because a sync without the flag deletes the changelog.
 func SyncCommand(storePath string, stored []source.Collection, resources string) string {
 	line := "larder sync " + strings.ReplaceAll(resources, ",", "") + " --store " + storePath
 	var keep time.Duration

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Unlisted reports whether a collection has had no list yet and none can be expected soon: its objects, or that there
-// are none, say nothing of the server's.
+// Unlisted reports whether a collection has not been listed and is not about to be, so that neither its objects nor
+// their absence say anything about the server.
 func Unlisted(c source.Collection) bool {
 	if c.Complete || c.MustRelist != "" || len(c.Filtered) > 0 {
 		return false
@@ -18,7 +18,8 @@ func Unlisted(c source.Collection) bool {
 	return c.Objects == 0 || c.Live != nil && Trouble(*c.Live) != ""
 }
 
-// UnlistedError is the error of a command that reads such collections of the file at path; nil if none is.
+// UnlistedError returns the error for a command that reads unlisted collections of the file at path; nil if none is
+// unlisted.
 func UnlistedError(path string, all []source.Collection) error {
 	var errs []error
 	for _, c := range all {

@@ -17,19 +17,18 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// askedOthers is how long the server may take for its next answer after it has given one: a resource that hangs must
-// not keep the others from being mirrored.
+// askedOthers limits the wait for the next response after one has arrived. A resource whose list hangs must not delay
+// the others.
 const askedOthers = time.Second
 
-// answered is the answer about a resource of a plan.
+// answered is the server's answer about one resource of a plan, by its index.
 type answered struct {
 	n   int
 	err error
 }
 
-// askAll asks the server about the resources of a plan that are not accepted yet, several at a time, and returns an
-// error for each that it refuses. It waits for cluster.AskFor if there is no answer at all, and for askedOthers after
-// the last answer.
+// askAll checks the resources of a plan that are not accepted yet, several at a time, and returns an error for each
+// that the server refuses to list. It waits cluster.AskFor for the first response, and askedOthers after each response.
 func askAll(ctx context.Context, plan []planned, accepted func(planned) bool) []error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -70,8 +69,8 @@ func askAll(ctx context.Context, plan []planned, accepted func(planned) bool) []
 	return errs
 }
 
-// ask lists one object. It fails if the answer will be the same the next time: the informer would ask for ever. For
-// others, such as no answer, the informer waits for better times.
+// ask lists one object. It fails if the error is permanent, because the informer would retry for ever. On other errors,
+// such as a timeout, it succeeds, and the informer retries.
 func (p planned) ask(ctx context.Context) error {
 	_, err := p.conn.ListWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 	what := p.resource.String()

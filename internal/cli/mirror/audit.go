@@ -12,10 +12,11 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// auditWait is how long an informer may take until it is in contact with the server, and has caught up.
+// auditWait limits how long audit waits until the informer is live.
 const auditWait = 2 * time.Minute
 
-// auditPatience is how long it may be without: nobody wants to watch a sync that is offline.
+// auditPatience limits how long the informer may have an error meanwhile: an offline sync must not keep the user
+// waiting.
 const auditPatience = 10 * time.Second
 
 // Audit implements source.Holder.
@@ -40,7 +41,7 @@ func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 	return all, nil
 }
 
-// audit waits until the informer is live, and audits.
+// audit waits until the informer is live, and audits its collection.
 func (mb *member) audit(ctx context.Context) (audit.Report, error) {
 	limited, cancel := context.WithTimeout(ctx, auditWait)
 	defer cancel()

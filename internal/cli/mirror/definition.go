@@ -10,9 +10,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// describe keeps stored, until ctx ends, the names and columns of a custom resource, from its definition at the server.
-// It is read when the informer has listed: a change cannot be missed, since kube-apiserver then ends the watches of the
-// resource and answers them with 410. If there is no definition, or no right to read it, nothing is stored.
+// describe keeps the stored names and columns of a custom resource up to date with its CustomResourceDefinition, until
+// ctx ends. It reads the definition after each list. That misses no change: when a definition changes, kube-apiserver
+// ends the watches of the resource and answers them with 410, which forces a list. Without a definition, or permission
+// to read it, nothing is stored.
 func (mb *member) describe(ctx context.Context, st *store.Store) {
 	if !cluster.IsCustom(mb.resource.GroupVersionResource) {
 		return
@@ -25,7 +26,7 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 	if !mb.informer.Status().Persistent {
 		return
 	}
-	stored, lists := "", -1 // the state of the definition that is stored, and the lists when it was read
+	stored, lists := "", -1 // the stored state of the definition, and the number of lists at its last read
 	if info, err := mb.informer.Reader().Info(ctx); err == nil && info.Resource.Definition != "" {
 		stored, lists = info.Resource.Definition, 0
 	}
@@ -46,8 +47,7 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 	}
 }
 
-// describeNow stores what the definition says if its state is another one than stored. It returns the state that is
-// stored then.
+// describeNow stores the definition if its state differs from stored. It returns the state that is stored afterwards.
 func (mb *member) describeNow(ctx context.Context, st *store.Store, stored string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, cluster.DefinitionWait)
 	defer cancel()

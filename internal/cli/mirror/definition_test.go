@@ -17,7 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// runWidgets mirrors widgets until done returns true, or for half a minute, and checks what the file says of them.
+// runWidgets mirrors widgets until done returns true, or for half a minute, and compares the stored description with
+// want.
 func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.ResourceInfo, done func(*member) bool) {
 	t.Helper()
 	st, err := store.Open(path, store.Options{})
@@ -67,8 +68,8 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 	}
 }
 
-// TestDefinition: names and columns of a custom resource are those of its definition, in the version that is mirrored.
-// Without one, or without the right to read it, the stored ones stay.
+// TestDefinition checks that the stored names and columns of a custom resource come from the mirrored version in its
+// definition. Without a definition, or permission to read it, the stored ones stay.
 func TestDefinition(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	path := filepath.Join(t.TempDir(), "s.db")
@@ -82,8 +83,8 @@ func TestDefinition(t *testing.T) {
 	runWidgets(t, server, path, plain, asked)
 }
 
-// TestDefinitionIsReadOnce: a restart that lists nothing does not read the definition again, since kube-apiserver ends
-// the resource's watches when it changes. A restart that lists does.
+// TestDefinitionIsReadOnce checks that a restart that resumes does not read the definition again, and that a restart
+// that lists does. kube-apiserver ends a resource's watches when its definition changes.
 func TestDefinitionIsReadOnce(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	path := filepath.Join(t.TempDir(), "s.db")

@@ -1,15 +1,18 @@
-// Package mirror is larder sync: informers that keep resources of a cluster in one file, and answer for it.
+// Package mirror has larder sync: informers that keep resources of a cluster in one file, and the servers that answer
+// requests about it.
 //
-// A sync plans first (planner: names are resolved, and the server is asked whether it lists what is not stored yet) and
-// opens the store after that (openMirror), so that one that cannot begin leaves nothing behind. While the server is out
-// of reach, what is stored needs no plan. It is a service then: the mirror, its lines of log (plainLog), the socket,
-// the health and metrics endpoints (package endpoint), and what systemd is told (notifier).
+// A sync plans first (planner): it resolves names, and checks whether the server lists the resources that are not
+// stored yet. Then it opens the store (openMirror), so that a sync that cannot start leaves no file behind. If the
+// server cannot be reached, a sync of stored resources starts without that check. A running sync is a service: the
+// mirror, its log lines (plainLog), the socket, the health and metrics endpoints (package endpoint), and notifications
+// to systemd (notifier).
 //
-// A follower keeps the members in step with the server: it adds those of an aggregated API that was away and of a new
-// version, and ends those of a version that the server has replaced.
+// A follower adjusts the members to the server's resources: it adds members when an unavailable aggregated API returns
+// or a new version appears, and ends members of versions that the server has replaced.
 //
-// A learner has the store keep what the server says of itself (its version, groups, schemas and keys), in the
-// background and after the lists.
+// A learner stores facts about the server (version, groups, schemas, keys), in the background and after the first
+// lists.
 //
-// mirror.run owns the informers' goroutines, service.run all others: each cancels its own and waits for them.
+// mirror.run owns the informers' goroutines, and service.run all others. Each cancels its goroutines and waits for
+// them.
 package mirror

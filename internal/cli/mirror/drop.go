@@ -13,40 +13,40 @@ import (
 )
 
 const (
-	// lackedFor is how long the API server must have lacked a resource before a sync of everything drops what is stored
-	// of it. Meanwhile the server is asked every lackedEvery.
+	// lackedFor is how long the API server must lack a resource before a sync of everything drops its collections. The
+	// server is asked every lackedEvery meanwhile.
 	lackedFor, lackedEvery = 24 * time.Hour, time.Hour
-	// lackedDocument is the name of the document that has how long the server has lacked resources: JSON of durations by
-	// resource.group. Only time counts in which a sync ran and the server described the group: the store's clock would
-	// count up to a day in which neither was so.
+	// lackedDocument is the store's document with the time for which the server has lacked resources: JSON of durations
+	// by resource.group. Only time during which a sync ran and the server described the group counts. A stored
+	// timestamp would count other time, too.
 	lackedDocument = "lacked"
 )
 
-// dropper drops collections that a sync mirrors no more.
+// dropper is the state of dropping collections that a sync no longer mirrors.
 type dropper struct {
-	// keep keeps them.
+	// keep disables dropping.
 	keep bool
-	// asked is when the server last described its resources; zero if it has not since it was last asked.
+	// asked is when the server last described its resources; zero if its last response failed.
 	asked time.Time
-	// waiting: the server lacks a resource of which something is stored, or a collection could not be dropped yet.
+	// waiting says that the server lacks a stored resource, or that a collection could not be dropped yet.
 	waiting bool
 }
 
-// dropIsDue reports whether the server is to be asked whether it still lacks a resource.
+// dropIsDue reports whether to ask the server again whether it still lacks a resource.
 func (f *follower) dropIsDue() bool {
 	return f.drop.waiting && f.now().Sub(f.drop.asked) >= lackedEvery
 }
 
-// dropUnnamed drops the collections that the arguments or the configuration named before and do not name now, and in a
-// sync of everything those of resources that the server has lacked for lackedFor. It goes by f.offers, the answer of
-// the server that was asked at the given time. A collection that is open is dropped later.
+// dropUnnamed drops the collections that earlier arguments or configuration named and the current ones do not. In a
+// sync of everything it also drops collections of resources that the server has lacked for lackedFor. It uses f.offers,
+// which the server returned at the time asked. An open collection is dropped later.
 func (m *mirror) dropUnnamed(ctx context.Context, f *follower, asked time.Time) {
 	if f.drop.keep || f.offers == nil {
 		return
 	}
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
-		return // the members tell of it
+		return // the members report it
 	}
 	r := cluster.NewResolver(f.storePath, infos, f.offers.Discovery,
 		func(context.Context) (cluster.Offers, error) { return *f.offers, nil })
@@ -75,13 +75,13 @@ func (m *mirror) dropUnnamed(ctx context.Context, f *follower, asked time.Time) 
 	}
 }
 
-// drop drops a collection. If a member mirrors it, drop ends the member, and the collection is dropped once it is
-// closed.
+// drop drops a collection. If a member mirrors it, drop ends the member; the collection is dropped by a later call,
+// once the member has closed it.
 func (m *mirror) drop(ctx context.Context, f *follower, info entry.Info, why string) {
 	for _, mb := range m.all() {
 		if mb.identity == info.Identity {
 			m.end(mb)
-			f.drop.waiting, f.drop.asked = true, time.Time{} // so that it is soon tried again
+			f.drop.waiting, f.drop.asked = true, time.Time{} // retries soon
 			return
 		}
 	}
@@ -95,15 +95,15 @@ func (m *mirror) drop(ctx context.Context, f *follower, info entry.Info, why str
 	}
 }
 
-// countLacked returns for how long the server has lacked the resources of collections, by resource.group, and stores
-// that. Between two answers of the server a resource counts as lacking if both lack it.
+// countLacked updates the stored durations for which the server has lacked the resources of collections, and returns
+// them by resource.group. The time between two responses counts if both lack the resource.
 func (m *mirror) countLacked(
 	ctx context.Context, f *follower, asked time.Time, infos []entry.Info,
 ) map[string]time.Duration {
 	var before map[string]time.Duration
 	data, err := m.store.Document(ctx, lackedDocument)
 	if err == nil {
-		_ = json.Unmarshal(data, &before) // what cannot be read is counted anew
+		_ = json.Unmarshal(data, &before) // an unreadable document counts from zero
 	}
 	passed := time.Duration(0)
 	if !f.drop.asked.IsZero() {
@@ -128,7 +128,7 @@ func (m *mirror) countLacked(
 	} else if data, err = json.Marshal(lacked); err == nil {
 		err = m.store.PutDocument(ctx, lackedDocument, data)
 	}
-	if err != nil { // of a full disk, for example: it is counted anew after a restart
+	if err != nil { // such as a full disk: the durations start again after a restart
 		klog.FromContext(ctx).V(2).Info("How long the API server has lacked resources is not stored", "err", err)
 	}
 	return lacked

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// explained adds to an error of a watch what a user can do: about a resource that is not found, perhaps since the
-// server has dropped its version, and about one that is forbidden.
+// explained adds advice to a watch error: for a resource that is not found, perhaps because the server has dropped its
+// version, and for a forbidden one.
 func (mb *member) explained(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -21,7 +21,7 @@ func (mb *member) explained(err error) error {
 	return err
 }
 
-// canI is the commands that tell whether a user may do what a sync of a collection does: it lists, and watches.
+// canI returns the commands that show whether a user may list and watch a collection.
 func canI(id entry.Identity) string {
 	where := "-A"
 	if id.Namespace != "" {

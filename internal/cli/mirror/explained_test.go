@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/clitest"
 )
 
-// Of what the server does not find, or allow, a sync says what to do.
+// TestExplained checks the advice for resources that are not found or forbidden.
 func TestExplained(t *testing.T) {
 	mb := &member{identity: entry.Identity{GroupVersionResource: clitest.Widgets.GroupVersionResource}}
 	r := clitest.Widgets.GroupResource()

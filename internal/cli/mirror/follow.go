@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// lookEvery is how often a sync looks whether its resources are out of step with the server's. It asks the server
-	// only then: after followFirst, and twice as late after each time, but after followMost.
+	// lookEvery is the interval at which a sync checks whether its resources are out of step with the server's. Only
+	// then it asks the server: after followFirst, and then with doubled pauses up to followMost.
 	lookEvery, followFirst, followMost = time.Second, 2 * time.Second, time.Minute
 )
 
-// follower keeps the members in step with the resources that the server has.
+// follower adjusts the members to the resources of the server.
 type follower struct {
 	server    *cluster.Server
 	storePath string
 	wanted    []cluster.Wanted
 	options   memberOptions
-	// offers is the server's last answer; nil if there was none in this run.
+	// offers is the server's last discovery; nil if there was none in this run.
 	offers *cluster.Offers
-	// missing is the last line about group-versions that are missing.
+	// missing is the last log line about unavailable group versions.
 	missing string
 	// now returns the time, with a monotonic reading.
 	now  func() time.Time
 	drop dropper
 }
 
-// follow keeps the members in step until ctx ends: it adds members for resources that the server could not describe
-// before, or has in another version now, and ends those of versions that it has replaced. It drops collections that are
-// mirrored no more. start runs a member.
+// follow adjusts the members until ctx ends. It adds members for resources that the server could not describe before or
+// now serves in another version, and ends members of replaced versions. It drops collections that are no longer
+// mirrored. start runs a member.
 func (m *mirror) follow(ctx context.Context, f *follower, start func(*member)) {
 	m.noteMissing(f)
 	m.dropUnnamed(ctx, f, f.now())
@@ -65,14 +65,15 @@ func (m *mirror) follow(ctx context.Context, f *follower, start func(*member)) {
 	}
 }
 
-// outOfStep reports whether the server has not described all of its resources in this run, or does not find a member's.
+// outOfStep reports whether the server has not yet described all of its resources in this run, or answers 404 to a
+// member.
 func (m *mirror) outOfStep(f *follower) bool {
 	return f.offers == nil || f.offers.Failed != nil || slices.ContainsFunc(m.all(), func(mb *member) bool {
 		return apierrors.IsNotFound(mb.informer.Status().Err)
 	})
 }
 
-// catchUp asks the server for its resources and brings the members into step.
+// catchUp requests discovery and adds and ends members accordingly.
 func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) error {
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
@@ -110,7 +111,7 @@ func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) 
 	return nil
 }
 
-// lacking returns what w wants and no member mirrors, and the server lists.
+// lacking returns the collections that w requests, the server lists and no member mirrors.
 func (m *mirror) lacking(ctx context.Context, f *follower, r *cluster.Resolver, w cluster.Wanted) (all []planned) {
 	served := func(p *member) bool {
 		return slices.ContainsFunc(f.offers.All, func(r input.Resource) bool {
@@ -119,7 +120,7 @@ func (m *mirror) lacking(ctx context.Context, f *follower, r *cluster.Resolver, 
 	}
 	named := func(mb *member) bool { return mb.wanted.Name == w.Name && served(mb) }
 	if !w.Everything && slices.ContainsFunc(m.all(), named) {
-		return nil // its name goes on to mean what it meant at the start
+		return nil // a name keeps the meaning it had at the start
 	}
 	plan, err := resolve(ctx, f.server, r, []cluster.Wanted{w})
 	if err != nil {
@@ -143,8 +144,8 @@ func (m *mirror) lacking(ctx context.Context, f *follower, r *cluster.Resolver, 
 	return all
 }
 
-// retire ends the members of versions that the server has replaced, once the new version is mirrored. What is stored of
-// them stays.
+// retire ends the members of versions that the server has replaced, once the new version is mirrored. Their stored
+// objects stay.
 func (m *mirror) retire(ctx context.Context, offers *cluster.Offers) {
 	for _, mb := range m.all() {
 		gvr := mb.identity.GroupVersionResource
@@ -162,7 +163,7 @@ func (m *mirror) retire(ctx context.Context, offers *cluster.Offers) {
 	}
 }
 
-// end ends a member.
+// end removes a member and stops it.
 func (m *mirror) end(mb *member) {
 	m.mu.Lock()
 	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
@@ -170,7 +171,8 @@ func (m *mirror) end(mb *member) {
 	mb.stop()
 }
 
-// noteMissing says in one line which group-versions the server cannot describe, if that is news, or that it can.
+// noteMissing logs the group versions that the server cannot describe, in one line, when they change, and when all are
+// available again.
 func (m *mirror) noteMissing(f *follower) {
 	line := ""
 	if f.offers != nil && f.offers.Failed != nil {

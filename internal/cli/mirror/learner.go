@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	// learnEvery is how often the server is asked what it says of itself: its keys may be replaced, and old ones go on to
-	// be valid for a day or more. learnAgain is how soon it is asked after a failure, twice as late after each.
+	// learnEvery is the interval of requests for facts about the server: it may rotate its keys, and old ones stay
+	// valid for a day or more. learnAgain is the first pause after a failure; it doubles with each.
 	learnEvery, learnAgain = 6 * time.Hour, 10 * time.Minute
-	// learnSpread is the time over which many mirrors read a schema that has changed for all of them.
+	// learnSpread is the time over which many mirrors spread their requests for a schema that changed for all of them.
 	learnSpread = 10 * time.Minute
-	// learnPatience is how long the lists of the others are waited for after the first one.
+	// learnPatience limits how long the learner waits for the other lists after the first.
 	learnPatience = 10 * time.Minute
 )
 
-// learner has the store keep what the server says of itself: for discovery, kubectl explain and tokens, without the
-// server. It begins when everything has been listed. Nothing fails because of it.
+// learner stores facts about the server that discovery, kubectl explain and the verification of tokens need offline. It
+// starts after the first lists. Its failures do not affect the mirror.
 type learner struct {
 	store  *store.Store
 	server *cluster.Server
-	// schemas are kept, too. They are the larger part by far.
+	// schemas enables the schemas, by far the largest of the facts.
 	schemas bool
 
 	every, again, spread, patience time.Duration
-	// unstored are schemas that cannot be stored; run's.
+	// unstored has the hashes of schemas that cannot be stored; only run uses it.
 	unstored map[schema.GroupVersion]string
 
 	mu sync.Mutex
-	// heard are the server's last hashes; guarded by mu.
+	// heard holds the server's last hashes; guarded by mu.
 	heard map[schema.GroupVersion]string
-	// changed holds a token if one of them is another than before.
+	// changed holds a token if a hash has changed.
 	changed chan struct{}
 }
 
@@ -50,7 +50,7 @@ func newLearner(st *store.Store, server *cluster.Server, schemas bool) *learner 
 		changed: make(chan struct{}, 1)}
 }
 
-// hash returns a function for Options.OpenAPIHash. All informers share what it reads.
+// hash returns a function for Options.OpenAPIHash. The informers share its requests.
 func (l *learner) hash(gv schema.GroupVersion) func(ctx context.Context) (string, error) {
 	read := l.server.Schemas.Hash(gv)
 	return func(ctx context.Context) (string, error) {
@@ -62,7 +62,7 @@ func (l *learner) hash(gv schema.GroupVersion) func(ctx context.Context) (string
 	}
 }
 
-// hear notes a hash.
+// hear records a hash, and signals changed if it differs from the previous one.
 func (l *learner) hear(gv schema.GroupVersion, hash string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,11 +73,11 @@ func (l *learner) hear(gv schema.GroupVersion, hash string) {
 	}
 	select {
 	case l.changed <- struct{}{}:
-	default: // changed has a token already
+	default: // a token is there already
 	}
 }
 
-// run learns until ctx ends: of the members' group-versions, and of all that the store has.
+// run learns until ctx ends: about the group versions of the members and of the stored collections.
 func (l *learner) run(ctx context.Context, members []*member) {
 	defer l.server.Close()
 	var of []schema.GroupVersion
@@ -115,7 +115,7 @@ func (l *learner) run(ctx context.Context, members []*member) {
 	}
 }
 
-// waitFor waits until all are listed, or the patience is over since the first one was. It returns false if ctx has
+// waitFor waits until all are listed, or until the patience has passed since the first. It returns false if ctx has
 // ended.
 func (l *learner) waitFor(ctx context.Context, listed []<-chan struct{}) bool {
 	var wg sync.WaitGroup
@@ -152,7 +152,7 @@ func (l *learner) waitFor(ctx context.Context, listed []<-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// learn stores what has changed.
+// learn stores the facts that have changed.
 func (l *learner) learn(ctx context.Context, of []schema.GroupVersion) error {
 	infos, err := l.store.Collections(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func (l *learner) learn(ctx context.Context, of []schema.GroupVersion) error {
 		Hash: func(ctx context.Context, gv schema.GroupVersion) (string, error) {
 			return l.server.Schemas.Hash(gv)(ctx)
 		}}
-	ask.Cluster, _ = l.server.ClusterID(ctx) // which is unknown if it may not be read
+	ask.Cluster, _ = l.server.ClusterID(ctx) // empty if it is forbidden
 	for _, info := range infos {
 		if gv := info.Identity.GroupVersion(); !slices.Contains(ask.Of, gv) {
 			ask.Of = append(ask.Of, gv)

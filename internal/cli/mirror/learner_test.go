@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// learning mirrors resources with a learner while look runs. Nothing of the mirror fails.
+// learning mirrors resources with a learner while look runs. It fails the test if the mirror fails.
 func learning(t *testing.T, server *fakeapi.Server, schemas bool, look func(l *learner, st *store.Store),
 	resources ...input.Resource) {
 	t.Helper()
@@ -57,7 +57,7 @@ func learning(t *testing.T, server *fakeapi.Server, schemas bool, look func(l *l
 	}
 }
 
-// until fails the test unless what is known becomes as wanted.
+// until waits until the stored facts satisfy wanted, and fails the test otherwise.
 func until(t *testing.T, st *store.Store, wanted func(facts.Server) bool) {
 	t.Helper()
 	var known facts.Server
@@ -78,16 +78,17 @@ var (
 	appsV1 = schema.GroupVersion{Group: "apps", Version: "v1"}
 )
 
-// TestLearn: what the server says of itself is stored, and a schema again when an informer hears of another hash.
+// TestLearn checks that facts about the server are stored, and that a schema is stored again when an informer reads a
+// new hash.
 func TestLearn(t *testing.T) {
 	server := clitest.StartServer(t)
 	learning(t, server, true, func(l *learner, st *store.Store) {
 		until(t, st, func(s facts.Server) bool {
 			return s.Version != nil && s.Discovery.Has(coreV1) && s.Schemas[coreV1] != "" && s.Schemas[appsV1] != "" &&
-				len(s.Schemas) == 2 && s.Keys == nil // which are refused
+				len(s.Schemas) == 2 && s.Keys == nil // requests for keys are refused
 		})
 		server.SetOpenAPIHash(appsV1, "CHANGED")
-		l.server.Schemas = requests.NewSchemas(l.server.Raw) // five minutes have passed
+		l.server.Schemas = requests.NewSchemas(l.server.Raw) // as after the five minutes for which hashes are cached
 		if hash, err := l.hash(appsV1)(t.Context()); err != nil || hash != "CHANGED" {
 			t.Errorf("%q, %v", hash, err)
 		}
@@ -99,7 +100,7 @@ func TestLearn(t *testing.T) {
 	}, clitest.Pods, clitest.Deployments)
 }
 
-// TestLearnNoSchemas: those are switched off, and the rest is stored all the same.
+// TestLearnNoSchemas checks that all other facts are stored if schemas are disabled.
 func TestLearnNoSchemas(t *testing.T) {
 	server := clitest.StartServer(t)
 	learning(t, server, false, func(l *learner, st *store.Store) {
@@ -117,8 +118,8 @@ func TestLearnNoSchemas(t *testing.T) {
 	}, clitest.Pods)
 }
 
-// TestLearnBesideFailures: a resource that the server does not list does not hold it up for ever, and what the server
-// fails to answer is asked for again.
+// TestLearnBesideFailures checks that a resource that the server does not list does not block the learner, and that
+// failed requests are retried.
 func TestLearnBesideFailures(t *testing.T) {
 	server := clitest.StartServer(t)
 	for _, verb := range []string{"list", "probe", "compare", "watch"} {
@@ -131,13 +132,14 @@ func TestLearnBesideFailures(t *testing.T) {
 	}, clitest.Deployments, clitest.Pods)
 }
 
-// TestLearnNothing: of a mirror that ends before anything is listed.
+// TestLearnNothing checks that nothing is learned if the mirror ends before the first list.
 func TestLearnNothing(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Verb: "list", Resource: "pods", Status: http.StatusForbidden, Reason: "Forbidden",
 		Times: 1000})
 	learning(t, server, true, func(_ *learner, st *store.Store) {
-		for server.Counts(clitest.Pods.GroupVersionResource).Lists < 2 { // a second, in which the rest would have been read
+		// takes a second, in which the facts would have been read
+		for server.Counts(clitest.Pods.GroupVersionResource).Lists < 2 {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if names, err := st.Documents(t.Context()); err != nil || len(names) > 0 {

@@ -18,53 +18,53 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// quietFor is how often the summary, and each error that lasts, is written.
+// quietFor is the interval of the summary, and of the repetition of a lasting error.
 const quietFor = time.Minute
 
-// atOnce is how many collections may change in one look and still have a line each. For more, a summary is written.
+// atOnce is the largest number of simultaneous changes that get a line each. More are covered by a summary.
 const atOnce = 5
 
-// plainLog writes a line when the state of a resource changes, and a summary when many change at once. Once a minute it
-// writes a summary of all resources, and the errors that last: one line for each error and all resources that have it.
+// plainLog writes a line when a resource's state changes, or a summary if many change at once. Every minute it writes a
+// summary of all resources, and a line for each lasting error with the resources that have it.
 type plainLog struct {
 	lines
 
 	mu sync.Mutex
-	// said is the last line of each collection; guarded by mu.
+	// said is the last line of each collection, by ID; guarded by mu.
 	said map[string]saying
-	// summed is when the summary was last written; guarded by mu.
+	// summed is the time of the last summary; guarded by mu.
 	summed time.Time
-	// errors is when each error was last written; guarded by mu.
+	// errors is the time at which each error was last written; guarded by mu.
 	errors map[string]time.Time
-	// forbidden are the ids of the forbidden collections at the last update, and noted those that a note has named;
+	// forbidden holds the IDs of the forbidden collections at the last update, and noted the IDs in the last note;
 	// guarded by mu.
 	forbidden, noted []string
-	// unguarded are the labels of the collections of which a change would not be noticed, by the change, at the last
-	// update, and unguardedNoted those that a note has named; guarded by mu.
+	// unguarded holds, for each server change that would not be detected, the labels of the affected collections at the
+	// last update. unguardedNoted holds the labels in the last note; guarded by mu.
 	unguarded, unguardedNoted map[string][]string
 }
 
-// lines writes the lines of a plainLog.
+// lines formats and writes the lines of a plainLog.
 type lines interface {
 	// one writes the state of a collection.
 	one(now time.Time, c source.Collection)
 	// all writes a summary.
 	all(now time.Time, sum summary)
-	// failed writes an error of the resources that are named.
+	// failed writes an error and the resources that have it.
 	failed(now time.Time, text string, resources []string)
-	// note writes a remark for people that is no error.
+	// note writes a remark that is not an error.
 	note(text string)
 }
 
 // saying is the last line of a collection, without the figures that always change.
 type saying struct {
 	what string
-	seed string // what was noted of the seed
+	seed string // the last note about the seed
 }
 
-// update writes the changes of state, and the summary if it is due. No single lines are written for the first state of
-// several collections and for more than atOnce changes, which the summary covers, and for forbidden collections, which
-// are in one note.
+// update writes changes of state, and the summary if it is due. It writes no single lines in three cases: the first
+// state of several collections and more than atOnce changes, which the summary covers, and forbidden collections, which
+// share a note.
 func (p *plainLog) update(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,8 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 	for _, c := range all {
 		what, last := gist(c), p.said[c.ID]
 		p.said[c.ID] = saying{what, c.Live.Seed}
-		if strings.HasPrefix(c.Live.Seed, begunWith) && c.Live.Seed != last.seed { // why not is an error in the log
+		// a failed seed is logged as an error
+		if strings.HasPrefix(c.Live.Seed, begunWith) && c.Live.Seed != last.seed {
 			p.lines.note(input.Label(c) + ": " + c.Live.Seed)
 		}
 		if !first && last.what != what && !input.Forbidden(c) {
@@ -101,8 +102,8 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 	}
 }
 
-// noteForbidden writes a note if the API server forbids further resources. It waits until no more are found, so that
-// one note has all of them.
+// noteForbidden writes a note if the API server forbids further resources. It waits until no more are added, so that
+// one note names all.
 func (p *plainLog) noteForbidden(all []source.Collection) {
 	ids, of := forbiddenOf(all)
 	steady := slices.Equal(ids, p.forbidden)
@@ -113,8 +114,8 @@ func (p *plainLog) noteForbidden(all []source.Collection) {
 	}
 }
 
-// noteUnguarded writes a note for each change of the server that would not be noticed, as noteForbidden does: one for
-// all collections, with the first one's reason.
+// noteUnguarded writes a note for each server change that would not be detected, naming all affected collections and
+// the first one's reason. Like noteForbidden it waits until no more are added.
 func (p *plainLog) noteUnguarded(all []source.Collection) {
 	unguarded, why := map[string][]string{}, map[string]string{}
 	for _, c := range all {
@@ -148,7 +149,7 @@ func forbiddenOf(all []source.Collection) (ids []string, of []source.Collection)
 	return ids, of
 }
 
-// tellErrors writes each error that is new or was last written a minute ago, with all resources that have it.
+// tellErrors writes each error that is new, or was last written quietFor ago, with the resources that have it.
 func (p *plainLog) tellErrors(now time.Time, all []source.Collection) {
 	for _, t := range input.Errors(all) {
 		if at, ok := p.errors[t.Text]; !ok || now.Sub(at) >= quietFor {
@@ -159,14 +160,14 @@ func (p *plainLog) tellErrors(now time.Time, all []source.Collection) {
 	maps.DeleteFunc(p.errors, func(_ string, at time.Time) bool { return now.Sub(at) > quietFor })
 }
 
-// finish writes the last state of all collections.
+// finish writes the final state of all collections.
 func (p *plainLog) finish(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	for id, last := range p.said {
 		p.said[id] = saying{seed: last.seed}
 	}
 	p.errors, p.summed = map[string]time.Time{}, now
-	p.forbidden, _ = forbiddenOf(all) // no further update follows
+	p.forbidden, _ = forbiddenOf(all) // no update follows, so do not wait
 	p.mu.Unlock()
 	p.update(now, all)
 }
@@ -175,12 +176,12 @@ func gist(c source.Collection) string {
 	return fmt.Sprint(input.SourceWord(*c.Live), c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Seed)
 }
 
-// summary is the state of all collections.
+// summary counts the states of all collections.
 type summary struct {
 	collections, objects int
 	// states counts collections by state; see input.SourceWord.
 	states map[string]int
-	// oldest is the oldest contact with the server of a collection that is not forbidden; zero if one has had none.
+	// oldest is the oldest last contact of the collections that are not forbidden; zero if one has had no contact.
 	oldest   time.Time
 	resumes  int
 	relists  map[string]int
@@ -205,7 +206,7 @@ func sumOf(all []source.Collection) summary {
 	return sum
 }
 
-// stateText is the number of collections in each state, the most frequent state first.
+// stateText returns the number of collections in each state, most frequent first.
 func (s summary) stateText() string {
 	words := slices.SortedFunc(maps.Keys(s.states), func(a, b string) int {
 		return cmp.Or(s.states[b]-s.states[a], strings.Compare(a, b))
@@ -242,7 +243,7 @@ func (t textLines) failed(now time.Time, text string, resources []string) {
 
 func (t textLines) note(text string) { fmt.Fprintln(t.w, "note:", terminal.OneLine(text)) }
 
-// jsonLines writes records of the log.
+// jsonLines writes the lines as log records.
 type jsonLines struct{ logger *slog.Logger }
 
 func (j jsonLines) one(_ time.Time, c source.Collection) {
@@ -275,10 +276,10 @@ func (noLines) all(time.Time, summary)             {}
 func (noLines) failed(time.Time, string, []string) {}
 func (noLines) note(string)                        {}
 
-// liveEvery is how often the state is looked at.
+// liveEvery is the interval of updates.
 const liveEvery = time.Second
 
-// show has l tell the state until ctx ends.
+// show updates l until ctx ends.
 func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.Collection) {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
@@ -292,7 +293,7 @@ func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.
 	}
 }
 
-// relists is the number of relists, and their reasons.
+// relists returns the number of relists with their reasons.
 func relists(by map[string]int) string {
 	n := source.Live{Relists: by}.RelistCount()
 	if n == 0 {

@@ -44,10 +44,10 @@ func TestPlainLogSaysWhatChanges(t *testing.T) {
 	}{
 		{0, nil, 1},
 		{time.Second, nil, 0},
-		{2 * time.Second, grown, 0},   // figures alone are not news
-		{3 * time.Second, broken, 2},  // the state, and the error
-		{4 * time.Second, broken, 0},  // which have been told
-		{64 * time.Second, broken, 2}, // and are told again a minute later
+		{2 * time.Second, grown, 0},   // changed figures are not written
+		{3 * time.Second, broken, 2},  // the new state, and the error
+		{4 * time.Second, broken, 0},  // both have been written
+		{64 * time.Second, broken, 2}, // repeated after a minute
 		{65 * time.Second, nil, 1},
 	} {
 		if got := lines(step.after, step.change); got != step.want {
@@ -56,7 +56,7 @@ func TestPlainLogSaysWhatChanges(t *testing.T) {
 	}
 }
 
-// TestPlainLogNotesUnguarded checks that a change that would not be noticed is told once, in one line for all of them.
+// TestPlainLogNotesUnguarded checks that an undetectable server change is noted once, in one line for all collections.
 func TestPlainLogNotesUnguarded(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
@@ -65,7 +65,7 @@ func TestPlainLogNotesUnguarded(t *testing.T) {
 		for n := range 59 {
 			all = append(all, mirrored(func(c *source.Collection) {
 				c.Resource = fmt.Sprint("r", n)
-				if i > 0 && n > i { // at one time or another each is found
+				if i > 0 && n > i { // the collections are affected one by one
 					c.Live.Unguarded = []string{"another cluster on the same address: Forbidden: unknown"}
 				}
 			})...)
@@ -80,8 +80,7 @@ func TestPlainLogNotesUnguarded(t *testing.T) {
 	}
 }
 
-// TestPlainLogSaysOffline: the line of the state is written when the first error arrives, and does not wait for the
-// summary of the minute.
+// TestPlainLogSaysOffline checks that the first error writes the state at once, before the next summary.
 func TestPlainLogSaysOffline(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
@@ -110,8 +109,7 @@ func TestPlainLine(t *testing.T) {
 	}
 }
 
-// TestTroubleIsStable: of several resources without a server one tries, and the others wait for it, in turns. No line
-// is written for that.
+// TestTroubleIsStable checks that no lines are written while resources without a server take turns at retrying it.
 func TestTroubleIsStable(t *testing.T) {
 	refused := func(port int) error {
 		return &url.Error{Op: "Get", URL: "https://127.0.0.1:6443/api/v1/namespaces/kube-system", Err: &net.OpError{
@@ -157,7 +155,7 @@ func many() (all []source.Collection) {
 	return all
 }
 
-// away returns the collections of many after the API server went away.
+// away returns the collections of many without a connection to the API server.
 func away() []source.Collection {
 	all := many()
 	for _, c := range all[2:10] {
@@ -166,8 +164,8 @@ func away() []source.Collection {
 	return all
 }
 
-// TestLogOfManyCollections is of issue 37: many collections at rest are one line a minute, an error that several have
-// is one line, and the forbidden ones are one note.
+// TestLogOfManyCollections checks the log of many collections (issue 37): one line a minute while nothing changes, one
+// line for an error that several have, and one note for the forbidden ones.
 func TestLogOfManyCollections(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
@@ -196,7 +194,7 @@ func TestLogOfManyCollections(t *testing.T) {
 		{2 * time.Second, many(), ""},
 		{3 * time.Second, allowed, "pods (namespace n59): live, 3 objects, RV 7, age 3s, resumes 0, relists 0, received 0 B\n"},
 		{4 * time.Second, allowed, ""},
-		{5 * time.Second, many(), ""}, // it is forbidden again
+		{5 * time.Second, many(), ""}, // forbidden again
 		{60 * time.Second, many(), failed + strings.Replace(summary, "age 0s", "age 60s", 1)},
 		{61 * time.Second, away(), "60 resources: 50 forbidden, 10 offline, 180 objects, age 61s, resumes 0, relists 0, received 0 B\n"},
 	} {

@@ -17,8 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/symptom"
 )
 
-// mostVerbose is the most talkative level that the log has: from 8 on client-go writes what the server answers, Secrets
-// too.
+// mostVerbose is the highest accepted log level: from 8 on client-go logs response bodies, including Secrets.
 const mostVerbose = 7
 
 // Formats of the log.
@@ -27,7 +26,7 @@ const (
 	logJSON = "json"
 )
 
-// logFlags say what sync tells on standard error of what it does.
+// logFlags are the flags of the log of sync on standard error.
 type logFlags struct {
 	format    string
 	quiet     bool
@@ -50,7 +49,7 @@ func (f *logFlags) check() error {
 	return nil
 }
 
-// level is the least that is logged.
+// level returns the lowest level that is logged.
 func (f *logFlags) level() slog.Level {
 	if f.quiet {
 		return slog.LevelError
@@ -58,15 +57,15 @@ func (f *logFlags) level() slog.Level {
 	return slog.Level(-min(f.verbosity, mostVerbose))
 }
 
-// log returns what tells of the collections, and the logger that goes with it.
+// log returns the plainLog and the matching logger.
 func (f *logFlags) log(s command.IO) (*plainLog, logr.Logger) {
 	l, logger := f.choose(s)
 	if f.quiet {
 		l = &plainLog{lines: noLines{}}
 	}
-	logger = command.WithoutGivenUp(logger, informer.UnguardedMessage) // plainLog.noteUnguarded has one for all
+	logger = command.WithoutGivenUp(logger, informer.UnguardedMessage) // plainLog.noteUnguarded combines them
 	if s.SetLogger != nil {
-		s.SetLogger(logger) // what libraries log by themselves
+		s.SetLogger(logger) // for logs of libraries
 	}
 	return l, logger
 }
@@ -88,8 +87,8 @@ func (f *logFlags) json(w io.Writer) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: f.level()})
 }
 
-// told returns the error that a command ends with. In a log in JSON it is the last record, with its hint, and not
-// printed again.
+// told returns the error with which a command ends. In a JSON log the error is written as the last record, with its
+// hint, and not printed again.
 func (f *logFlags) told(s command.IO, err error) error {
 	if f.format != logJSON || err == nil || errors.Is(err, command.ErrSilent) {
 		return err
@@ -98,7 +97,7 @@ func (f *logFlags) told(s command.IO, err error) error {
 	return command.Coded(command.ErrSilent, command.ExitCode(err))
 }
 
-// sentences is a slog.Handler for people who look at a terminal: what has happened, and to what, on a line.
+// sentences is a slog.Handler for a terminal: the message and its attributes on one line.
 type sentences struct {
 	w     io.Writer
 	level slog.Leveler
@@ -145,10 +144,10 @@ func (h *sentences) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &sentences{w: h.w, level: h.level, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
-// WithGroup implements slog.Handler: groups are not told apart.
+// WithGroup implements slog.Handler; it ignores groups.
 func (h *sentences) WithGroup(string) slog.Handler { return h }
 
-// hintFor is the hint of an error for a log.
+// hintFor returns the hint of an error as log attributes.
 func hintFor(err error) (all []any) {
 	if hint := command.HintOf(err); hint != "" {
 		all = append(all, "hint", hint)

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// onTerminal is an IO whose streams are terminals.
+// onTerminal returns an IO whose streams are terminals.
 func onTerminal(out, errs *bytes.Buffer, colours bool) command.IO {
 	s := clitest.IO(out)
 	s.Err = terminal.NewVisibleWriter(errs)
@@ -24,7 +24,7 @@ func onTerminal(out, errs *bytes.Buffer, colours bool) command.IO {
 	return s
 }
 
-// TestLogOnATerminal: what is logged is told in words, with nothing of klog's.
+// TestLogOnATerminal checks that the log on a terminal is plain text, without klog's prefixes.
 func TestLogOnATerminal(t *testing.T) {
 	var out, errs bytes.Buffer
 	var libraries logr.Logger
@@ -47,7 +47,8 @@ func TestLogOnATerminal(t *testing.T) {
 	}
 }
 
-// TestLogIsJSON: every line is a record, on standard error, and nothing else.
+// TestLogIsJSON checks that every line on standard error is a JSON record, and that nothing is printed to standard
+// output.
 func TestLogIsJSON(t *testing.T) {
 	var out, errs bytes.Buffer
 	s := onTerminal(&out, &errs, true)
@@ -73,7 +74,7 @@ func TestLogIsJSON(t *testing.T) {
 	}
 }
 
-// TestQuiet: nothing but what goes wrong.
+// TestQuiet checks that --quiet logs only errors.
 func TestQuiet(t *testing.T) {
 	for _, format := range []string{logText, logJSON} {
 		var out, errs bytes.Buffer

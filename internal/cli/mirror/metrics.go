@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/serve"
 )
 
-// newMetrics returns what answers /metrics.
+// newMetrics returns the handler of /metrics.
 func (sv *service) newMetrics() http.Handler {
 	all := []prometheus.Collector{sv.metrics}
 	if sv.maker != nil {
@@ -22,7 +22,7 @@ func (sv *service) newMetrics() http.Handler {
 	return endpoint.Metrics(all...)
 }
 
-// memoryMetrics are the metrics of the budget for answers.
+// memoryMetrics returns the metrics of the response budget.
 func memoryMetrics(m *serve.Memory) []prometheus.Collector {
 	gauge := func(name, help string, value func(serve.MemoryUsage) int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
@@ -39,8 +39,8 @@ func memoryMetrics(m *serve.Memory) []prometheus.Collector {
 	}
 }
 
-// plainMetrics returns what answers /metrics where health is served. Whoever can connect may ask there: so if objects
-// are served, where it is known who asks, others than this machine are sent there.
+// plainMetrics returns the handler of /metrics on the health listener, which does not authenticate. If objects are
+// served, clients of other machines are referred to the authenticated port.
 func (sv *service) plainMetrics() http.Handler {
 	if sv.metricsURL() == "" {
 		return sv.scraped()
@@ -50,7 +50,7 @@ func (sv *service) plainMetrics() http.Handler {
 	})
 }
 
-// metricsURL is where metrics are if they are not where health is.
+// metricsURL returns the URL of metrics if the health listener does not serve them, and "" otherwise.
 func (sv *service) metricsURL() string {
 	if sv.port == nil || sv.listener == nil {
 		return ""

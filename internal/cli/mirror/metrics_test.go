@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/serve"
 )
 
-// at is a listener at an address where a test must not listen.
+// at is a listener with an address at which a test must not listen.
 type at struct {
 	net.Listener
 	ip net.IP
@@ -20,8 +20,8 @@ type at struct {
 
 func (a at) Addr() net.Addr { return &net.TCPAddr{IP: a.ip, Port: 9470} }
 
-// TestWhereMetricsAre: whoever can connect gets metrics where only health is served, or on loopback. Where objects are
-// served, others are sent to those who know who asks.
+// TestWhereMetricsAre checks that the health listener serves metrics on loopback, and on other addresses only if no
+// objects are served. Otherwise it refers to the authenticated port.
 func TestWhereMetricsAre(t *testing.T) {
 	const served = "https://10.0.0.1:6444/metrics"
 	port := &serving.Port{URL: "https://10.0.0.1:6444", Memory: serve.NewMemory(0)}

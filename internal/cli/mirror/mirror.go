@@ -29,21 +29,21 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mirror is the informers of a sync, over one file. It is what answers the
-// other commands while the sync holds the file. Close of the embedded File closes the store.
+// mirror is the informers of a sync over one file. It answers the other commands while the sync holds the file. Close
+// of the embedded File closes the store.
 type mirror struct {
 	*source.File
 	store    *store.Store
-	learner  *learner      // nil: nothing is learned
-	follower *follower     // nil: the members stay as they are
-	memory   *serve.Memory // for answers; nil if nothing is served
-	// note writes a remark into the log.
+	learner  *learner      // nil disables learning
+	follower *follower     // nil keeps the members as they are
+	memory   *serve.Memory // the response budget; nil if nothing is served
+	// note logs a remark.
 	note func(text string)
 
 	mu      sync.Mutex
 	members []*member // guarded by mu; the slice is replaced, not modified, once run has been called
-	failed  []error   // why members ended before they were told to; guarded by mu
-	// missing are the namespaces that the API server does not have; guarded by mu.
+	failed  []error   // errors of members that ended early; guarded by mu
+	// missing holds the namespaces that do not exist on the API server; guarded by mu.
 	missing map[string]bool
 }
 
@@ -54,40 +54,40 @@ func (m *mirror) all() []*member {
 	return m.members
 }
 
-// member is one resource that is mirrored.
+// member is one mirrored collection.
 type member struct {
 	resource input.Resource
 	identity entry.Identity
 	informer *informer.Informer
 	conn     *cluster.Connection
-	// watchable ends, with why, before the informer does, which waits for the watches' handlers.
+	// watchable ends, with a cause, before the informer, which waits for the handlers of the watches.
 	watchable  context.Context
 	endWatches context.CancelCauseFunc
-	// stop ends the informer before the others; set by run.
+	// stop ends this member alone; set by run.
 	stop     context.CancelFunc
 	wanted   cluster.Wanted
-	keeps    bool // the file keeps what changes
+	keeps    bool // the file keeps a changelog
 	optional bool // see source.Live
 }
 
-// memberOptions are the same for all members.
+// memberOptions are the options shared by all members.
 type memberOptions struct {
 	persistSecrets bool
-	// keepChanges is how long the file keeps what changes; 0 is not at all.
+	// keepChanges is how long the file keeps changes; 0 keeps none.
 	keepChanges time.Duration
-	// configured: they come from a file.
+	// configured says that the options come from a configuration file.
 	configured bool
-	// servesSecrets: clients are to read Secrets.
+	// servesSecrets says that clients may read Secrets.
 	servesSecrets bool
-	// observer counts for the metrics. Default: nobody does.
+	// observer counts events for metrics. Default: none.
 	observer informer.Observer
-	// history is how many bytes of changes are kept in memory; see informer.Options.
+	// history is the size of the history of changes in memory, in bytes; see informer.Options.
 	history int
-	// schemas has the server's schemas stored.
+	// schemas enables storing the server's schemas.
 	schemas bool
-	// learner is told the hashes of schemas; nil if there is none.
+	// learner receives the hashes of schemas; nil without one.
 	learner *learner
-	// seed is what to begin with, of the cluster seedCluster; see informer.Options. May be nil.
+	// seed is the initial state, from the cluster seedCluster; see informer.Options. May be nil.
 	seed        snapshot.Seed
 	seedCluster string
 }
@@ -102,7 +102,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if mo.seed != nil {
 		o.Seed, o.SeedCluster = mo.seed, mo.seedCluster
 	}
-	if id.Representation != entry.Metadata { // which do not depend on it
+	if id.Representation != entry.Metadata { // metadata does not depend on the schema
 		o.OpenAPIHash = conn.Schemas.Hash(r.GroupVersion())
 		if mo.learner != nil {
 			o.OpenAPIHash = mo.learner.hash(r.GroupVersion())
@@ -128,7 +128,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	return mb, nil
 }
 
-// exampleOf is an object of the kind and in the form of what is mirrored.
+// exampleOf returns an object with the Go type and kind of the mirrored objects.
 func exampleOf(p planned) runtime.Object {
 	if p.identity.Representation == entry.Metadata {
 		return &metav1.PartialObjectMetadata{}
@@ -138,14 +138,14 @@ func exampleOf(p planned) runtime.Object {
 	return example
 }
 
-// logQuietly logs what the watch error handler is told. What it hears is in the status, and so in the display;
-// client-go's own handler would log it at each attempt.
+// logQuietly is the watch error handler. It logs at a low level: the status, and so the display, has the error, and
+// client-go's default handler would log every attempt.
 func logQuietly(ctx context.Context, _ *cache.Reflector, err error) {
 	klog.FromContext(ctx).V(2).Info("The connection ended", "err", err)
 }
 
-// run mirrors until ctx ends or an informer gives up, which is the error. When it returns
-// everything has been stored and nothing is running.
+// run mirrors until ctx ends or an informer gives up; then it returns the informer's error. When it returns, everything
+// is stored and no goroutine is running.
 func (m *mirror) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,9 +173,9 @@ func (m *mirror) run(ctx context.Context) error {
 	return errors.Join(m.failed...)
 }
 
-// runMember runs a member until ctx ends. If its informer gives up before that, it ends the others with cancel.
+// runMember runs a member until ctx ends. If its informer gives up before that, it ends the other members with cancel.
 func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *member) {
-	// The watches end first: to a watch whose informer has ended the collection is one that nobody mirrors.
+	// End the watches first: after the informer has ended, a watch would report that no sync mirrors the collection.
 	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var ending sync.WaitGroup
 	ending.Go(func() {
@@ -194,8 +194,7 @@ func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *m
 	}
 }
 
-// scrub looks for damage that nobody else would meet: a mirror reads little of what it has stored. The informers repair
-// it.
+// scrub verifies stored data that is rarely read, because a mirror reads little of it. The informers repair damage.
 func (m *mirror) scrub(ctx context.Context) {
 	if err := m.Scrub(ctx); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "The store is damaged, and is being repaired")
@@ -204,18 +203,18 @@ func (m *mirror) scrub(ctx context.Context) {
 
 var errStopped = errors.New("its informer ended before it was told to")
 
-// statusWait is how long Status waits for a commit: a disk may hang.
+// statusWait limits how long Status waits for a commit: the disk may hang.
 const statusWait = 2 * time.Second
 
-// Status implements source.Source. It commits dirty changes first, as Entries does, so that the resourceVersion that a
-// command prints is that of the objects that it prints.
+// Status implements source.Source. Like Entries it commits dirty changes first, so that a command prints the
+// resourceVersion of the objects that it prints.
 func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	if m.store.Pending() > 0 && m.store.CommitErr() == nil {
 		limited, cancel := context.WithTimeout(ctx, statusWait)
 		defer cancel()
-		_ = m.store.Flush(limited) // the status below has its error
+		_ = m.store.Flush(limited) // the status has its error
 	}
-	mirrored := m.mirrored() // before the file is read, so that it has what they say to have synced
+	mirrored := m.mirrored() // before the file, so that the file has every list reported as synced
 	status, err := m.File.Status(ctx)
 	if err != nil {
 		return status, err
@@ -235,7 +234,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 			if c.Live.Uncommitted = status.Error != "" && stored.ResourceVersion != c.ResourceVersion; !c.Live.Uncommitted {
 				stored.LastContact, stored.Notes = c.LastContact, c.Notes
 			}
-		default: // what an earlier sync has persisted is older than what is in memory
+		default: // the stored objects of an earlier sync are older than those in memory
 			status.Collections[at] = c
 		}
 	}
@@ -254,7 +253,7 @@ func (m *mirror) notes(info entry.Info) []entry.Note {
 	return info.Notes(time.Now(), false)
 }
 
-// mirrored is Status for what this sync mirrors only, in the order of the arguments.
+// mirrored returns the status of the collections that this sync mirrors, in the order of the arguments.
 func (m *mirror) mirrored() []source.Collection {
 	var all []source.Collection
 	for _, mb := range m.all() {
@@ -277,7 +276,7 @@ func (m *mirror) Entries(ctx context.Context, q source.Query, fn func(entry.Entr
 	return m.File.Entries(ctx, q, fn)
 }
 
-// Save implements source.Holder: what is in memory only is named as left out.
+// Save implements source.Holder. Collections that are in memory only are listed as left out.
 func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) error {
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
@@ -293,7 +292,7 @@ func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) er
 	return m.File.Save(ctx, w, r)
 }
 
-// collection describes the member as its informer sees it.
+// collection describes a member from its informer's status.
 func (mb *member) collection() source.Collection {
 	st := mb.informer.Status()
 	c := source.NewCollection(entry.Info{

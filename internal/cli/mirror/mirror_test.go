@@ -30,7 +30,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mirrorUntil runs a mirror of pods over the file until it is live, hands it to look, and stops it.
+// mirrorUntil mirrors pods into the file, calls look once the mirror is live, and stops it.
 func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*mirror, *store.Store)) {
 	t.Helper()
 	mirrorWith(t, server, path, store.Options{}, look)
@@ -66,8 +66,8 @@ func mirrorWith(
 	}
 }
 
-// What tells clusters and schemas apart is stored, and the guard against a rewound server reads identities by metadata:
-// a page of all, or, if that is refused, those of the newest.
+// TestMirrorIsGuarded checks that the attributes that identify the cluster and the schema are stored. The check for a
+// rewound server reads metadata: a page of all objects, or, if that is refused, the newest objects.
 func TestMirrorIsGuarded(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
@@ -88,7 +88,7 @@ func TestMirrorIsGuarded(t *testing.T) {
 			t.Errorf("attributes %+v, kube-system is %q", attributes, uid)
 		}
 	})
-	for want := range 2 { // look-ups; one by list counts as a probe, too
+	for want := range 2 { // look-ups; a look-up by list counts as a probe, too
 		server.ResetCounts()
 		if want > 0 {
 			server.InjectFault(fakeapi.Fault{Verb: "compare", Status: http.StatusForbidden})
@@ -102,7 +102,7 @@ func TestMirrorIsGuarded(t *testing.T) {
 	}
 }
 
-// A sync whose store has gone away must end with an error, not stay up with nothing to do.
+// TestMirrorEndsWithItsInformers checks that a sync whose store was closed ends with an error instead of running on.
 func TestMirrorEndsWithItsInformers(t *testing.T) {
 	server := clitest.StartServer(t)
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
@@ -219,8 +219,8 @@ func mustServer(t *testing.T, config *rest.Config) *cluster.Server {
 	return s
 }
 
-// TestStatusIsOfWhatIsRead checks that the status has the resourceVersion of the objects that are read after it, also
-// before the commit of a change is due.
+// TestStatusIsOfWhatIsRead checks that a status has the resourceVersion of the objects read after it, even before a
+// commit is due.
 func TestStatusIsOfWhatIsRead(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
@@ -241,7 +241,7 @@ func TestStatusIsOfWhatIsRead(t *testing.T) {
 }
 
 // TestUnwatchedIsNoted checks that status and serve have the note of a resource that the server refuses to watch, and
-// that collections which this sync does not mirror have the notes of the file (issue 37).
+// that collections that this sync does not mirror have the notes in the file (issue 37).
 func TestUnwatchedIsNoted(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
@@ -287,7 +287,7 @@ func TestUnwatchedIsNoted(t *testing.T) {
 	}
 }
 
-// TestMirrorOnAFullDisk checks that status and readiness say so while the file is behind the mirror (issue 37).
+// TestMirrorOnAFullDisk checks that status and readiness report a file that is behind the mirror (issue 37).
 func TestMirrorOnAFullDisk(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
@@ -309,7 +309,7 @@ func TestMirrorOnAFullDisk(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.run(ctx) }()
-	// pods returns the status of the pods once what returns true.
+	// pods returns the status of the pods once is returns true for it.
 	pods := func(is func(c source.Collection) bool) source.Collection {
 		t.Helper()
 		for {
@@ -359,8 +359,8 @@ func TestMirrorOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestMirrorOfAnOverwrittenFile checks that a sync ends with the error once another file has been copied over its
-// file, and is not ready until it has ended (issue 37).
+// TestMirrorOfAnOverwrittenFile checks that a sync ends with an error once another file has been copied over its own,
+// and that it is not ready until then (issue 37).
 func TestMirrorOfAnOverwrittenFile(t *testing.T) {
 	server := clitest.StartServer(t)
 	path := filepath.Join(t.TempDir(), "s")

@@ -10,19 +10,19 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// namespace is what is known of a namespace of which members have no objects.
+// namespace is the state of a namespace in which some member has no objects.
 type namespace struct {
-	// missing: the API server does not have it.
+	// missing says that the API server does not have it.
 	missing bool
-	// asked: the API server has answered. One that is missing is asked for again after pause, at next.
+	// asked says that the API server has answered. A missing namespace is requested again at next, and then after
+	// pause.
 	asked bool
 	next  time.Time
 	pause time.Duration
 }
 
-// watchNamespaces finds out, until ctx ends, whether the namespaces exist of which nothing is mirrored though the
-// members are live, and says of one that does not, and that it does. That is no failure: the namespace may be created
-// later.
+// watchNamespaces checks, until ctx ends, whether the namespaces of live members without objects exist. It logs a
+// missing namespace, and its creation. A missing namespace is not an error: it may be created later.
 func (m *mirror) watchNamespaces(ctx context.Context) {
 	known := map[string]*namespace{}
 	for {
@@ -37,7 +37,7 @@ func (m *mirror) watchNamespaces(ctx context.Context) {
 			case ns == nil:
 				ns = &namespace{pause: followFirst}
 				known[name] = ns
-			case !empty: // once it is empty again it may have been deleted
+			case !empty: // if it becomes empty again, it may have been deleted
 				ns.asked = false
 			}
 			was := ns.missing
@@ -54,7 +54,7 @@ func (m *mirror) watchNamespaces(ctx context.Context) {
 	}
 }
 
-// emptyNamespaces returns the namespaces of members that are live, and whether all of them have no objects.
+// emptyNamespaces returns the namespaces of live members, and whether all members of each have no objects.
 func (m *mirror) emptyNamespaces() map[string]bool {
 	all := map[string]bool{}
 	for _, mb := range m.all() {
@@ -67,7 +67,7 @@ func (m *mirror) emptyNamespaces() map[string]bool {
 	return all
 }
 
-// ask asks the server for a namespace. One that may not be read is taken to exist.
+// ask requests a namespace. A forbidden one is assumed to exist.
 func (m *mirror) ask(ctx context.Context, name string, ns *namespace) {
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -78,7 +78,7 @@ func (m *mirror) ask(ctx context.Context, name string, ns *namespace) {
 	ns.next, ns.pause = time.Now().Add(ns.pause), min(2*ns.pause, followMost)
 }
 
-// tellNamespace says that a namespace is missing, or is there, and has the status of its members say so.
+// tellNamespace logs that a namespace is missing or exists, and records it for the status of its members.
 func (m *mirror) tellNamespace(name string, missing bool) {
 	m.mu.Lock()
 	if m.missing == nil {

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notifier tells systemd how far the service is (Type=notify): a datagram to the socket that $NOTIFY_SOCKET names, see
-// sd_notify(3). Without one it does nothing.
+// notifier reports the service's state to systemd (Type=notify): it sends datagrams to the socket named by
+// $NOTIFY_SOCKET, see sd_notify(3). Without the variable it does nothing.
 type notifier struct{ socket string }
 
 func newNotifier() *notifier { return &notifier{os.Getenv("NOTIFY_SOCKET")} }
@@ -14,7 +14,7 @@ func newNotifier() *notifier { return &notifier{os.Getenv("NOTIFY_SOCKET")} }
 func (n *notifier) ready()    { n.send("READY=1") }
 func (n *notifier) stopping() { n.send("STOPPING=1") }
 
-// send says it, if somebody listens: a service that cannot be heard is still a service.
+// send sends a state. It ignores errors: the service works without the notification.
 func (n *notifier) send(state string) {
 	if n.socket == "" {
 		return

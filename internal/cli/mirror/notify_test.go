@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNotify: systemd is told by a datagram; without its socket nobody is.
+// TestNotify checks that systemd gets a datagram, and that nothing is sent without its socket.
 func TestNotify(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Log("there is no systemd")

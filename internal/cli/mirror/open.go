@@ -21,11 +21,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// lockWait is how long sync waits for a reading command to let go of the file.
+// lockWait limits how long sync waits for a reading command to release the file.
 const lockWait = 10 * time.Second
 
-// openMirror opens the store and an informer for each resource. The file is made last: a sync that cannot
-// begin leaves nothing behind.
+// openMirror opens the store and an informer for each resource. It creates a missing file last: a sync that cannot
+// start leaves nothing behind.
 func openMirror(
 	ctx context.Context, pl planner, set settings, mo memberOptions, logger logr.Logger,
 ) (_ *mirror, err error) {
@@ -46,7 +46,7 @@ func openMirror(
 		if infos, err = st.Collections(ctx); err != nil {
 			return nil, err
 		}
-		if known, err = facts.ReadDiscovery(ctx, st); err != nil { // it is asked for again
+		if known, err = facts.ReadDiscovery(ctx, st); err != nil { // it is requested again
 			logger.V(2).Info("What the server said of its resources cannot be read", "err", err)
 		}
 	}
@@ -86,7 +86,7 @@ func openMirror(
 	return m, nil
 }
 
-// keepDiscovery stores what the server has said of its resources, if that is news: names mean the same without it.
+// keepDiscovery stores the server's discovery if it has changed, so that names mean the same offline.
 func keepDiscovery(ctx context.Context, st *store.Store, known *facts.Discovery, offers *cluster.Offers) {
 	if offers == nil || offers.Discovery == nil {
 		return
@@ -96,7 +96,7 @@ func keepDiscovery(ctx context.Context, st *store.Store, known *facts.Discovery,
 		maps.Equal(known.ETags, now.ETags) {
 		return
 	}
-	if err := now.Put(ctx, st); err != nil { // of a full disk, for example, which the informers withstand
+	if err := now.Put(ctx, st); err != nil { // such as a full disk, which the informers survive
 		klog.FromContext(ctx).Info("What the server said of its resources is not stored", "err", err)
 	}
 }
@@ -105,8 +105,8 @@ func newMirror(st *store.Store) *mirror {
 	return &mirror{File: source.NewFile(st), store: st, note: func(string) {}}
 }
 
-// openForSync opens the file for writing. It waits for a reader, and for a program that may be about to stop, but not
-// for another sync.
+// openForSync opens the file for writing. It waits for a reader, and for a program that may be stopping, but not for
+// another sync.
 func openForSync(ctx context.Context, path string, wait time.Duration, options store.Options) (*store.Store, error) {
 	st, err := store.OpenContext(ctx, path, options)
 	if !errors.Is(err, store.ErrLocked) {
@@ -132,12 +132,12 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	return st, input.PathError(path, err)
 }
 
-// fewCollections is how many collections are mirrored over a network connection each, if the server is a mirror that
-// prefers it: a delivery then takes it half the processor time.
+// fewCollections is the largest number of collections that get a network connection each from a server that is itself a
+// mirror and prefers that: its deliveries then take half the CPU time.
 const fewCollections = 8
 
-// multiplexed returns the configuration of clients for what is wanted. If these are many collections, the watches share
-// a connection also where the server is a mirror.
+// multiplexed returns the client configuration for the requested resources. With many collections, watches share a
+// connection even if the server is a mirror.
 func multiplexed(config *rest.Config, all []cluster.Wanted) *rest.Config {
 	n := 0
 	for _, w := range all {

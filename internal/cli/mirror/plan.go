@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// planned is one resource that is about to be mirrored. Nothing has been stored for it yet.
+// planned is a collection that is about to be mirrored. Nothing has been stored for it yet.
 type planned struct {
 	resource input.Resource
 	identity entry.Identity
@@ -25,22 +25,23 @@ type planned struct {
 	wanted   cluster.Wanted
 }
 
-// optional reports whether --all or a category has brought the resource, not its own name.
+// optional reports whether the resource was requested by --all or a category, and not by its own name.
 func (p planned) optional() bool {
 	_, named := source.Match(p.wanted.Name, []input.Resource{p.resource})
 	return p.wanted.Everything || !named
 }
 
-// planner finds out what is to be mirrored.
+// planner determines the collections to mirror.
 type planner struct {
 	storePath string
 	config    *rest.Config
-	// patience is how long the server may take to tell its resources, if something is stored. 0 is askFor.
+	// patience limits the discovery request if something is stored. 0 means cluster.AskFor, or AskHeld if everything is
+	// stored.
 	patience time.Duration
 }
 
-// plan resolves what is wanted, and asks the server about what is not stored yet, so that what it refuses
-// leaves nothing behind.
+// plan resolves the requested resources. It checks with the server whether it lists the resources that are not stored
+// yet, so that a refused resource leaves nothing behind.
 func (pl planner) plan(
 	ctx context.Context, server *cluster.Server, infos []entry.Info, known *facts.Discovery, all []cluster.Wanted,
 ) (plan []planned, offers *cluster.Offers, err error) {
@@ -49,10 +50,11 @@ func (pl planner) plan(
 	if r.Patience = pl.patience; r.Patience == 0 && r.Holds(all) {
 		r.Patience = cluster.AskHeld
 	}
-	if plan, err = resolve(ctx, server, r, all); err != nil || r.Unreached() { // the informers wait for the server
+	// the server is unreachable: the informers wait for it
+	if plan, err = resolve(ctx, server, r, all); err != nil || r.Unreached() {
 		return plan, r.Offers(), err
 	}
-	answers := askAll(ctx, plan, func(p planned) bool { // the server has accepted it once
+	answers := askAll(ctx, plan, func(p planned) bool { // accepted by an earlier sync
 		return slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == p.identity && i.Complete })
 	})
 	var agreed []planned
@@ -70,8 +72,8 @@ func (pl planner) plan(
 	return agreed, r.Offers(), nil
 }
 
-// resolve finds out which collections are wanted, each once, and makes the clients for each. Its error has all
-// that the server does not know.
+// resolve returns the requested collections, each once, with their clients. Its error lists all names that the server
+// does not know.
 func resolve(
 	ctx context.Context, server *cluster.Server, r *cluster.Resolver, all []cluster.Wanted,
 ) (plan []planned, err error) {
@@ -81,7 +83,7 @@ func resolve(
 		if err != nil {
 			unknown = append(unknown, w.At(err))
 			if r.Offers() != nil {
-				continue // the others may be wrong, too
+				continue // report all errors
 			}
 			break
 		}

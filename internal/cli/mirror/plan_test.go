@@ -13,12 +13,13 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// A server that says nothing is asked once, for as long as is said, and no more: what is stored waits to be served.
+// TestPlanOfASilentServer checks that a server that does not respond is asked once and only within the time limit,
+// because the stored objects wait to be served.
 func TestPlanOfASilentServer(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Break: fakeapi.BreakHang})
 	infos := []entry.Info{{Identity: clitest.PodsOf("", "", ""), Resource: clitest.Pods.ResourceInfo, Complete: true}}
-	for _, name := range []string{"configmaps", "services"} { // of which nobody has told the scope: the server is asked
+	for _, name := range []string{"configmaps", "services"} { // their scope is not stored, so the server is asked
 		id := clitest.PodsOf("", "", "")
 		id.GroupVersionResource = schema.GroupVersionResource{Version: "v1", Resource: name}
 		infos = append(infos, entry.Info{Identity: id, Complete: true})
@@ -37,9 +38,9 @@ func TestPlanOfASilentServer(t *testing.T) {
 	}
 }
 
-// TestPlanBesideAHangingResource checks that a resource that does not answer, such as one with a conversion webhook
-// that hangs, keeps the server from being asked about no other. Before, the start waited ten seconds for it, and all
-// resources after it were taken for served. kubernetes#101078, issue 38.
+// TestPlanBesideAHangingResource checks that a resource that does not respond, such as one with a hanging conversion
+// webhook, does not prevent the check of the others. Before the fix, the start waited ten seconds for it and assumed
+// that all later resources were served (kubernetes#101078, issue 38).
 func TestPlanBesideAHangingResource(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Resource: "configmaps", Break: fakeapi.BreakHang})

@@ -14,12 +14,12 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// toSeal is a name of encryption.resources.
+// toSeal is a name in encryption.resources and its position in the configuration.
 type toSeal struct {
 	name, place string
 }
 
-// sealsOf are the names that the configuration gives; not the default.
+// sealsOf returns the names in the configuration, without the default.
 func sealsOf(c *config.Config) []toSeal {
 	if c.Encryption == nil || !c.Encryption.Named {
 		return nil
@@ -31,9 +31,9 @@ func sealsOf(c *config.Config) []toSeal {
 	return all
 }
 
-// checkSeals fails if a name fits nothing of the plan, as the store compares them: what was meant would be stored as it
-// is. It says all of them. Secrets, by
-// their full name, need not be mirrored: they are the default.
+// checkSeals fails if a name matches no resource of the plan, because that resource would be stored in plain text.
+// Names are compared like in the store, and the error lists all that do not match. Secrets, by their full name, are the
+// default and need not be mirrored.
 func checkSeals(all []toSeal, plan []planned) error {
 	var mirrored []input.Resource
 	for _, p := range plan {
@@ -56,7 +56,7 @@ func checkSeals(all []toSeal, plan []planned) error {
 	return command.Usage(errors.Join(wrong...))
 }
 
-// checkServed fails if Secrets are to be served that are in memory only: nobody could list them.
+// checkServed fails if Secrets are to be served but would be in memory only: they could not be listed.
 func checkServed(plan []planned, set settings, mo memberOptions) error {
 	isSecrets := func(p planned) bool { return p.identity.GroupVersionResource == input.Secrets.GroupVersionResource }
 	stored := set.persistSecrets || set.storeOptions().Encryption.Seals(input.Secrets.GroupResource())
@@ -67,7 +67,7 @@ func checkServed(plan []planned, set settings, mo memberOptions) error {
 		"%s; or leave out --serve-secrets", mo.howStored())
 }
 
-// howStored says how Secrets are stored.
+// howStored returns the hint that says how to store Secrets.
 func (mo *memberOptions) howStored() string {
 	if mo.configured {
 		return "encryption.keyFile in the configuration stores them sealed, persistSecrets as they are"
@@ -75,7 +75,7 @@ func (mo *memberOptions) howStored() string {
 	return "--key-file FILE stores them sealed, --persist-secrets as they are"
 }
 
-// meant says what would fit.
+// meant returns a hint with the names that would match.
 func (s toSeal) meant(mirrored []input.Resource) string {
 	if like, ok := source.Match(s.name, mirrored); ok {
 		return "write " + like.String()

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// seedFlags say what to begin with where nothing is mirrored yet.
+// seedFlags are the flags of the initial state of a new store.
 type seedFlags struct {
 	from, cluster string
 	kubeconfig    string
@@ -47,7 +47,7 @@ func (s *seedFlags) add(f *pflag.FlagSet) {
 			"be given again, for another key that will do")
 }
 
-// unsigned is a note about a seed that no signature protects; "" if there is none.
+// unsigned returns a note about a seed without a required signature; "" otherwise.
 func (s *seedFlags) unsigned() string {
 	if s.from == "" || len(s.keys) > 0 {
 		return ""
@@ -56,7 +56,7 @@ func (s *seedFlags) unsigned() string {
 		"the API server is reached; --seed-key KEY asks for a signature"
 }
 
-// check refuses flags that have no effect.
+// check rejects flags that have no effect.
 func (s *seedFlags) check(f *pflag.FlagSet) error {
 	if s.from != "" {
 		return nil
@@ -72,7 +72,7 @@ func (s *seedFlags) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// open returns the seed; nil if none is asked for.
+// open returns the seed; nil without --seed.
 func (s *seedFlags) open() (snapshot.Seed, error) {
 	if s.from == "" {
 		return nil, nil
@@ -105,8 +105,8 @@ func (s *seedFlags) open() (snapshot.Seed, error) {
 	return remote.Seed(s.from, o), nil
 }
 
-// clientOf makes requests to the server of a kubeconfig, with what that has of certificates and credentials, and to no
-// other, which would get them.
+// clientOf returns a client with the certificates and credentials of a kubeconfig. It fails if the URL from is not on
+// that kubeconfig's server, because another server would receive the credentials.
 func clientOf(path, from string) (*http.Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
@@ -129,7 +129,7 @@ func clientOf(path, from string) (*http.Client, error) {
 
 const begunWith = "begun with"
 
-// seeded says to people what a seed has come to; "" if there is nothing to say.
+// seeded describes the use of a seed; "" without one.
 func seeded(st *informer.SeedStatus) string {
 	switch {
 	case st == nil:

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSeedCredentials: what a kubeconfig has of credentials goes to its own server, and nowhere else.
+// TestSeedCredentials checks that the credentials of a kubeconfig are sent to its own server only.
 func TestSeedCredentials(t *testing.T) {
 	var told []string
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -29,28 +29,28 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// service is a sync that runs: the mirror, what shows it, and what answers questions about it.
+// service is a running sync: the mirror, its display, and the servers that answer requests about it.
 type service struct {
 	io       command.IO
 	log      *plainLog
 	planner  planner
 	settings settings
-	// configured: they come from a file.
+	// configured says that the settings come from a configuration file.
 	configured bool
-	// keepUnnamed keeps collections that are mirrored no more.
+	// keepUnnamed keeps collections that are no longer mirrored.
 	keepUnnamed bool
-	// serving says where and to whom what is mirrored is served as a Kubernetes API.
+	// serving says where and to whom the mirror is served as a Kubernetes API.
 	serving serving.Flags
 
 	metrics  *metrics.Metrics
-	scraped  func() http.Handler // answers /metrics; made once, when the maker is known
-	endpoint *endpoint.Server    // nil if it does not listen
-	listener net.Listener        // nil, too
-	port     *serving.Port       // nil if it does not serve objects
-	seed     snapshot.Seed       // nil if it begins with a list
-	// seedCluster is the cluster that the seed has to be of; "" is the API server's.
+	scraped  func() http.Handler // returns the handler of /metrics; created once, after maker is set
+	endpoint *endpoint.Server    // nil without --listen
+	listener net.Listener        // nil without --listen
+	port     *serving.Port       // nil if no objects are served
+	seed     snapshot.Seed       // nil without --seed
+	// seedCluster is the required cluster of the seed; "" is the API server's.
 	seedCluster string
-	maker       *maker // nil if it makes no snapshots
+	maker       *maker // nil if no snapshots are made
 	notify      *notifier
 
 	mirror atomic.Pointer[mirror] // nil until the store is open
@@ -64,7 +64,7 @@ func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
 	return sv
 }
 
-// listen takes the ports: a sync whose port is taken does not begin.
+// listen binds the ports: a sync whose port is in use does not start.
 func (sv *service) listen(ctx context.Context) error {
 	if sv.serving.Address != "" {
 		o := serving.Options{Flags: sv.serving, Upstream: sv.planner.config, Directory: sv.settings.store + ".tls"}
@@ -96,7 +96,7 @@ func (sv *service) listen(ctx context.Context) error {
 	return nil
 }
 
-// open opens the store and makes the mirror.
+// open opens the store and creates the mirror.
 func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	mo := memberOptions{
 		persistSecrets: sv.settings.persistSecrets, keepChanges: keepFor(sv.settings.keepChanges, sv.serving),
@@ -118,7 +118,7 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	return nil
 }
 
-// run mirrors, shows it and answers until ctx ends.
+// run mirrors, displays the state and answers requests until ctx ends.
 func (sv *service) run(ctx context.Context) (err error) {
 	closeServer := sv.serve(klog.FromContext(ctx))
 	defer func() { err = errors.Join(err, closeServer()) }()
@@ -144,7 +144,7 @@ func (sv *service) run(ctx context.Context) (err error) {
 	return err
 }
 
-// noteUnlisted says of which resources the first list had not ended, and what the next start makes of it.
+// noteUnlisted logs the resources whose first list was interrupted.
 func (sv *service) noteUnlisted(left []source.Collection) {
 	var unlisted []string
 	objects := 0
@@ -161,7 +161,7 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 		input.Some(unlisted), sv.settings.store, command.CountedObjects(objects)))
 }
 
-// noteNothingMirrored says what a sync that was stopped before it could begin leaves.
+// noteNothingMirrored logs that the sync was stopped before it started, and whether it leaves a store.
 func (sv *service) noteNothingMirrored() {
 	left := sv.settings.store + " holds what it held"
 	if input.Missing(sv.settings.store) {
@@ -170,7 +170,7 @@ func (sv *service) noteNothingMirrored() {
 	sv.log.note("stopped before anything was mirrored: " + left)
 }
 
-// serve answers the reading commands. A sync that cannot is still a sync.
+// serve answers the reading commands on the socket. If it cannot, the sync runs without.
 func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	path := sv.settings.store
 	l, err := source.Listen(path)
@@ -186,7 +186,7 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	server := source.NewServer(sv.mirror.Load(), who)
 	server.Start(l)
 	return func() error {
-		if err := server.Close(); err != nil { // what has been mirrored is in the file all the same
+		if err := server.Close(); err != nil { // all mirrored objects are in the file
 			logger.Error(err, "The socket could not be removed, or did not end in order; the next sync replaces it", "store",
 				path)
 		}
@@ -194,11 +194,11 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	}
 }
 
-// historyBytes is how much of the latest changes of each resource is kept in memory for those who watch it.
+// historyBytes is the size of the in-memory history of each resource, for watches of the served API.
 const historyBytes = 8 << 20
 
-// servedChanges is how long changes are kept in the file for watches that go on after a restart: longer than any API
-// server keeps them.
+// servedChanges is how long the file keeps changes for watches that resume after a restart: longer than any API server
+// keeps them.
 const servedChanges = time.Hour
 
 // keepFor returns how long the file keeps changes.
@@ -216,7 +216,7 @@ func historyOf(f serving.Flags) int {
 	return historyBytes
 }
 
-// serveObjects serves what is mirrored as a Kubernetes API, if that is asked for.
+// serveObjects serves the mirror as a Kubernetes API, if --serve is given.
 func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	if sv.port == nil {
 		return nil
@@ -243,7 +243,7 @@ func (sv *service) serveObjects(ctx context.Context, m *mirror) error {
 	return nil
 }
 
-// close ends what listens, and closes the store.
+// close closes the listeners and the store.
 func (sv *service) close() (err error) {
 	if sv.endpoint != nil {
 		err = sv.endpoint.Close()
@@ -257,7 +257,8 @@ func (sv *service) close() (err error) {
 	return err
 }
 
-// warnOfSecrets says which resources are in memory only, and what is in the file all the same.
+// warnOfSecrets logs the resources that are in memory only, and objects of them that an earlier sync has left in the
+// file.
 func (sv *service) warnOfSecrets(ctx context.Context, m *mirror, mo memberOptions) {
 	what := "stored"
 	if sv.port != nil {
@@ -282,8 +283,8 @@ func (sv *service) warnOfSecrets(ctx context.Context, m *mirror, mo memberOption
 	}
 }
 
-// readiness says of each collection whether it is what the configuration calls ready. Forbidden resources count only if
-// they were named.
+// readiness returns a check of each collection against the configured meaning of ready. Forbidden resources count only
+// if they were requested by name.
 func (sv *service) readiness() []endpoint.Check {
 	m := sv.mirror.Load()
 	if m == nil {
@@ -305,7 +306,7 @@ func (sv *service) readiness() []endpoint.Check {
 	return all
 }
 
-// notReady is why a collection is not ready; empty if it is.
+// notReady returns why a collection is not ready; "" if it is.
 func notReady(c source.Collection, ready config.Ready) string {
 	switch {
 	case !c.Complete && input.Forbidden(c):

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// settings are what a sync is told, by its arguments or by a configuration file.
+// settings are the settings of a sync, from its arguments or a configuration file.
 type settings struct {
 	store          string
 	wanted         []cluster.Wanted
@@ -23,15 +23,15 @@ type settings struct {
 	maxSize        int64
 	keepChanges    time.Duration
 	encryption     *seal.Encryption
-	seals          []toSeal // names in the configuration, which must be of what is mirrored
-	keyBy          string   // where its key is named, for hints
+	seals          []toSeal // names in the configuration, each of which must match a mirrored resource
+	keyBy          string   // where the key is named, for hints
 	listen         string
 	ready          config.Ready
-	// schemas has the server's OpenAPI schemas stored.
+	// schemas enables storing the server's OpenAPI schemas.
 	schemas bool
 }
 
-// fromArgs are the settings of the command line.
+// fromArgs returns the settings of the command line.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	s := settings{store: o.store.Path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges),
 		maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: input.ByFlag, schemas: o.schemas}
@@ -60,7 +60,7 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	return s, nil
 }
 
-// fromConfig are those of a file. What the command line says of the store counts more.
+// fromConfig returns the settings of a file. Flags about the store take precedence.
 func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	s := settings{
 		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, keepChanges: c.Changes,
@@ -84,7 +84,7 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	return s, nil
 }
 
-// connection lets the configuration say what the connection flags do not.
+// connection adds the configuration's settings to connection flags that are not given.
 func (o *syncOptions) connection(c *config.Config) *cluster.Flags {
 	if c == nil {
 		return o.cluster
@@ -98,12 +98,12 @@ func (o *syncOptions) connection(c *config.Config) *cluster.Flags {
 	return o.cluster
 }
 
-// storeOptions are those of the store.
+// storeOptions returns the options for opening the store.
 func (s settings) storeOptions() store.Options {
 	return store.Options{MaxSize: s.maxSize, Encryption: s.encryption}
 }
 
-// sealing is the encryption that a configuration asks for; nil if it asks for none, whatever the variable holds.
+// sealing returns the encryption of a configuration; nil if it configures none, even if LARDER_KEY is set.
 func sealing(c *config.Encryption) (*seal.Encryption, error) {
 	if c == nil {
 		return nil, nil

@@ -30,7 +30,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// snapshotFlags say where a sync puts snapshots of its store.
+// snapshotFlags are the flags of the snapshots that a sync makes.
 type snapshotFlags struct {
 	to             string
 	every          command.AgeValue
@@ -40,8 +40,8 @@ type snapshotFlags struct {
 	lease          string
 }
 
-// Defaults. On a busy resource kube-apiserver resumes a watch after two minutes and not after three. Thirty snapshots
-// are an hour, in which the slowest reader should be done.
+// Defaults. On a busy resource kube-apiserver can resume a watch after two minutes, but not after three. Thirty
+// snapshots cover an hour, enough for the slowest reader.
 const (
 	snapshotEvery    = 2 * time.Minute
 	snapshotKeepLast = 30
@@ -67,7 +67,7 @@ func (s *snapshotFlags) add(f *pflag.FlagSet) {
 		"with --snapshot-to, of several syncs only the one that holds this Lease, `NAMESPACE/NAME`, makes snapshots")
 }
 
-// check refuses flags that have no effect, or make no sense.
+// check rejects flags that have no effect or make no sense.
 func (s *snapshotFlags) check(f *pflag.FlagSet) error {
 	if s.to == "" {
 		for _, name := range []string{"to", "every", "keep-last", "keep-daily", "recipients-file", "sign-key", "lease"} {
@@ -91,7 +91,7 @@ func (s *snapshotFlags) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// maker makes snapshots of a mirror.
+// maker makes snapshots of a mirror and pushes them to a repository.
 type maker struct {
 	flags      snapshotFlags
 	repository *remote.Repository
@@ -100,13 +100,13 @@ type maker struct {
 	leases     coordination.LeasesGetter // nil without a lease
 	metrics    makerMetrics
 
-	// Of the last ones:
-	contact     time.Time // when the server was last heard
+	// State after the last snapshot:
+	contact     time.Time // the mirror's last contact at that time
 	leftOut     []string
 	cannotPrune bool
 }
 
-// open returns the maker; nil if none is asked for.
+// open returns the maker; nil without --snapshot-to.
 func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	if s.to == "" {
 		return nil, nil
@@ -137,20 +137,20 @@ func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	return mk, nil
 }
 
-// Of a Lease, as client-go's own controllers have them.
+// Timing of the Lease, as in client-go's controllers.
 const (
 	leaseFor   = 15 * time.Second
 	leaseRenew = 10 * time.Second
 	leaseRetry = 2 * time.Second
 )
 
-// run makes snapshots until ctx ends; with a lease, while it has that.
+// run makes snapshots until ctx ends; with a lease, only while it holds that.
 func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 	leads := func() bool { return true }
 	var electing sync.WaitGroup
 	if mk.leases != nil {
 		elector, err := mk.elector()
-		if err != nil { // of the constants above
+		if err != nil { // invalid constants above
 			klog.FromContext(ctx).Error(err, "No snapshots are made")
 			return
 		}
@@ -161,7 +161,7 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 			}
 		})
 	}
-	mk.contact = m.heard() // in an earlier process: what is stored may be old
+	mk.contact = m.heard() // contacts before this process do not count: the store may be old
 	wait := time.Second
 	for sleep(ctx, wait) {
 		wait = time.Second
@@ -183,8 +183,8 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 	electing.Wait()
 }
 
-// elector takes part in the election of the sync that makes snapshots. If one does for a moment longer than it has the
-// lease, the two snapshots do no harm.
+// elector takes part in the election of the sync that makes snapshots. If a leader works slightly longer than its
+// lease, the additional snapshot is harmless.
 func (mk *maker) elector() (*leaderelection.LeaderElector, error) {
 	ns, name, _ := strings.Cut(mk.flags.lease, "/")
 	return leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -199,13 +199,13 @@ func (mk *maker) elector() (*leaderelection.LeaderElector, error) {
 	})
 }
 
-// identity tells this sync from others that want the lease.
+// identity returns a name that distinguishes this sync from other candidates for the lease.
 func identity() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano())
 }
 
-// sleep reports false if ctx ends first.
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -217,7 +217,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// whole reports whether all that is mirrored is there, but for what cannot be listed.
+// whole reports whether every mirrored collection is complete or has a failing list.
 func (m *mirror) whole() bool {
 	for _, c := range m.mirrored() {
 		if !c.Complete && c.Live.Error == "" {
@@ -227,7 +227,7 @@ func (m *mirror) whole() bool {
 	return true
 }
 
-// heard is when the server was last heard.
+// heard returns the latest contact of any collection with the server.
 func (m *mirror) heard() (at time.Time) {
 	for _, c := range m.mirrored() {
 		if c.LastContact.After(at) {
@@ -237,7 +237,7 @@ func (m *mirror) heard() (at time.Time) {
 	return at
 }
 
-// one makes one snapshot, unless the server has not been heard since the last one.
+// one makes one snapshot, unless there was no contact with the server since the last one.
 func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, err error) {
 	contact := m.heard()
 	if !contact.After(mk.contact) {
@@ -247,9 +247,9 @@ func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, er
 	if err != nil {
 		return false, err
 	}
-	_ = os.Remove(f.Name()) // where an open file cannot be removed it is removed below
+	_ = os.Remove(f.Name()) // if the system cannot remove an open file, it is removed below
 	defer func() {
-		_ = f.Close() // it was only for Push
+		_ = f.Close() // it was only read by Push
 		_ = os.Remove(f.Name())
 	}()
 	saved, err := snapshot.SaveStoreTo(ctx, m.store, f, snapshot.SaveOptions{
@@ -276,7 +276,7 @@ func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, er
 	return true, nil
 }
 
-// prune removes old snapshots. It says once why it cannot.
+// prune removes old snapshots. It logs the first of successive failures.
 func (mk *maker) prune(ctx context.Context) {
 	if mk.flags.keep.Last == 0 {
 		return
@@ -293,7 +293,7 @@ func (mk *maker) prune(ctx context.Context) {
 	mk.cannotPrune = err != nil
 }
 
-// makerMetrics are the metrics of snapshots.
+// makerMetrics are the metrics about snapshots.
 type makerMetrics struct {
 	interval, latest, size, kept prometheus.Gauge
 	failures                     prometheus.Counter
@@ -315,7 +315,8 @@ func newMakerMetrics() makerMetrics {
 	}
 }
 
-// lead says whether this process makes snapshots. What one that does not says of them is out of date.
+// lead records whether this process makes snapshots. It resets the metrics of one that does not, because they would be
+// outdated.
 func (m makerMetrics) lead(leading bool, every time.Duration) {
 	if leading {
 		m.interval.Set(every.Seconds())

@@ -39,7 +39,7 @@ type syncOptions struct {
 	seed           seedFlags
 	snapshots      snapshotFlags
 	logs           logFlags
-	// all mirrors everything but what exclude names.
+	// all mirrors every resource except the names in exclude.
 	all     bool
 	exclude []string
 }
@@ -130,11 +130,11 @@ The log, on standard error, has a line for a resource when its state changes, an
 	return cmd
 }
 
-// configRefuses are the flags that say what a configuration says.
+// configRefuses are the flags that a configuration file replaces.
 var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "selector", "field-selector",
 	"persist-secrets", "max-size", "keep-changes", "schemas", "listen", "key-file"}
 
-// check finds what is wrong with the command line before anything is opened.
+// check validates the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(o.logs.check(), o.serving.Check(), o.serving.CheckUnused(cmd.Flags()),
 		o.seed.check(cmd.Flags()), o.snapshots.check(cmd.Flags())); err != nil {
@@ -187,7 +187,8 @@ func (o *syncOptions) checkConfig(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// settings reads the configuration, if there is one, or the arguments. The configuration is nil otherwise.
+// settings returns the settings of the configuration file, if one is given, or of the arguments. The configuration is
+// nil without a file.
 func (o *syncOptions) settings(args []string) (settings, *config.Config, error) {
 	if o.config == "" {
 		set, err := o.fromArgs(args)
@@ -238,7 +239,7 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 		return err
 	}
 	err = sv.open(ctx, logger)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was asked to end, as it is later on, and nothing is wrong
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // interrupted, which is not an error
 		sv.noteNothingMirrored()
 		return nil
 	}
@@ -248,8 +249,8 @@ func runSync(ctx context.Context, s command.IO, o *syncOptions, args []string) (
 	return sv.run(ctx)
 }
 
-// endAtHangup has SIGHUP end the context, as SIGTERM does: the terminal has been closed. If it is ignored (nohup), it
-// stays so. A second one does no more: a shell and the kernel may both send it.
+// endAtHangup makes SIGHUP, sent when the terminal is closed, end the context like SIGTERM does. If SIGHUP is ignored
+// (nohup), it stays ignored. A second SIGHUP has no effect: a shell and the kernel may both send it.
 func endAtHangup(ctx context.Context) (_ context.Context, release func()) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return ctx, func() {}
@@ -257,7 +258,7 @@ func endAtHangup(ctx context.Context) (_ context.Context, release func()) {
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
-// stopped is the collections as they are left: neither live nor out of contact.
+// stopped marks the collections as stopped, for the final state of the log.
 func stopped(all []source.Collection) []source.Collection {
 	for _, c := range all {
 		c.Live.Source = "stopped"

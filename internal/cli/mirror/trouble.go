@@ -7,8 +7,8 @@ import (
 	"net/url"
 )
 
-// troubleOf says of a server that does not answer no more than that, and why. While it is away one resource tries and
-// the others wait for that, in turns: what they say of it would never stay the same. It is empty for other errors.
+// troubleOf returns one stable text for all errors of a server that does not respond; "" for other errors. While the
+// server is away, resources take turns at retrying it, so their own errors would keep changing.
 func troubleOf(err error) string {
 	var request *url.Error
 	if !errors.As(err, &request) {
@@ -16,7 +16,7 @@ func troubleOf(err error) string {
 	}
 	cause := request.Err
 	var op *net.OpError
-	if errors.As(cause, &op) { // without our own port, another one at each try
+	if errors.As(cause, &op) { // without the local port, which differs at each try
 		there := *op
 		there.Source = nil
 		cause = &there

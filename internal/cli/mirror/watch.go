@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Watch implements source.Watcher: from what the file keeps, or, where it keeps no changes, from the informer.
+// Watch implements source.Watcher. It reads the file's changelog, or, without one, the informer's events.
 func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.Event) error) error {
 	for _, mb := range m.all() {
 		if mb.identity.ID() != q.Collection {
@@ -32,7 +32,7 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 			return source.WatchInformer(ctx, mb.informer, q, fn)
 		}
 		err := m.File.Watch(ctx, q, fn)
-		if mb.watchable.Err() != nil { // what the informer's end does to the file may be noticed first
+		if mb.watchable.Err() != nil { // the end of the informer may appear as an error of the file first
 			return context.Cause(mb.watchable)
 		}
 		return err
@@ -40,7 +40,7 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 	return m.File.Watch(ctx, q, fn)
 }
 
-// Log implements source.Logger. Collections that are in memory only, or not stored yet, keep no changes.
+// Log implements source.Logger. Collections that are in memory only, or not stored yet, have no changelog.
 func (m *mirror) Log(ctx context.Context, q source.LogQuery, fn func(source.Logged) error) (time.Time, error) {
 	for _, mb := range m.all() {
 		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
@@ -54,7 +54,8 @@ func (m *mirror) Log(ctx context.Context, q source.LogQuery, fn func(source.Logg
 	return from, err
 }
 
-// keepChanges has the file keep what changes for so long; 0 is not at all. A sync that cannot is still a sync.
+// keepChanges makes the file keep the collection's changes for that long; 0 keeps none. If that fails, the sync runs
+// without a changelog.
 func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 	err := mb.informer.Durable().RetainChanges(ctx, keep)
 	if err != nil && !errors.Is(err, durable.ErrInMemory) {
@@ -63,7 +64,7 @@ func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 	mb.keeps = err == nil && keep > 0
 }
 
-// keptBefore is what an earlier sync has kept of the changes of a collection; nothing if there is none yet.
+// keptBefore returns the state of a collection's changelog; the zero value if there is none yet.
 func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) consumer.Kept {
 	kept, err := st.Kept(ctx, id)
 	if err != nil {
@@ -72,7 +73,8 @@ func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) consume
 	return kept
 }
 
-// sayFreed says that what an earlier sync has kept is gone, if it is: who started this one may not have meant it.
+// sayFreed logs that the changelog of an earlier sync was deleted because this sync does not keep changes, which may be
+// unintended.
 func (mb *member) sayFreed(ctx context.Context, st *store.Store, was consumer.Kept, configured bool) {
 	if was.For == 0 || keptBefore(ctx, st, mb.identity).For > 0 {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Over a running sync the list and the events that follow it are what the server has, while it is written, whether
-// changes are kept or not.
+// TestMirrorWatch checks that a watch through a running sync returns the server's state and events during writes, with
+// and without a changelog.
 func TestMirrorWatch(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		for _, selector := range []string{"", "n=1"} {
@@ -76,8 +76,8 @@ func TestMirrorWatch(t *testing.T) {
 	}
 }
 
-// The watches of a mirror end when it does, before the informer waits for their handlers. Each says so, whether it
-// reads from the informer or, while changes are kept, from the file.
+// TestMirrorEndsItsWatches checks that the watches of a mirror end with it, before the informer waits for their
+// handlers, and report that. It checks watches of the informer and of the changelog.
 func TestMirrorEndsItsWatches(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		t.Run(fmt.Sprint("keep=", keep), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestMirrorEndsItsWatches(t *testing.T) {
 	}
 }
 
-// watchOf begins a watch, waits until it has been told the list, and returns where its end comes.
+// watchOf starts a watch, waits for the end of its list, and returns the channel that receives its error.
 func watchOf(m *mirror, q source.WatchQuery) <-chan error {
 	ended, listed := make(chan error, 1), make(chan struct{})
 	go func() {

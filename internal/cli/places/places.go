@@ -1,4 +1,4 @@
-// Package places has the schemes of the URLs at which commands read and write snapshots.
+// Package places has the URL schemes at which commands read and write snapshots.
 package places
 
 import (
@@ -7,10 +7,10 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote/s3"
 )
 
-// Options are those with which the command reaches s3 and oci, too.
+// Options returns options that add the s3 and oci schemes.
 func Options() remote.Options {
 	return remote.Options{Schemes: map[string]remote.Scheme{"s3": s3.Scheme, "oci": oci.Scheme}}
 }
 
-// URLs says in a usage text what URLs there are.
+// URLs lists the supported URLs, for usage texts.
 const URLs = "DIR/, s3://BUCKET/PREFIX/ or oci://REGISTRY/REPOSITORY"

@@ -10,23 +10,22 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// target is a resource or a category as the user calls it, and the names of the objects that are wanted; none is all of
-// them.
+// target is a resource or category as the user wrote it, and the names of the requested objects; no names means all.
 type target struct {
 	resource string
 	names    []string
-	// several says that the user has named more than this target.
+	// several says that the command line has other targets.
 	several bool
 }
 
-// answer is what answers a target, or a part of it if that is a category.
+// answer is the collections chosen for a target, or for one resource of a target that is a category.
 type answer struct {
 	input.Choice
 	names []string
 }
 
-// parse checks the flags and takes the arguments apart, as kubectl does: resources, separated by commas, and names of
-// objects of each of them; or RESOURCE/NAME, any number of them.
+// parse checks the flags and parses the arguments like kubectl: comma-separated resources and names of objects that
+// apply to each, or any number of RESOURCE/NAME.
 func (o *getOptions) parse(args []string) ([]target, error) {
 	args = o.from.LeadingFile(args)
 	if err := errors.Join(o.from.Check(), o.print.check()); err != nil {
@@ -36,7 +35,7 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 		return nil, command.Usagef("%s is a file: name what is to be read of it, too, as in: larder get %[1]s pods -A",
 			o.from.Path)
 	}
-	if o.namespace == "" { // as with kubectl, that is none given
+	if o.namespace == "" { // like kubectl: an empty namespace is the default
 		o.namespace = defaultNamespace
 	}
 	targets, err := targetsOf(args)
@@ -58,7 +57,7 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 	return targets, nil
 }
 
-// targetsOf returns at least one target, and names in all of them or in none.
+// targetsOf returns at least one target. Either all targets have names, or none has.
 func targetsOf(args []string) ([]target, error) {
 	if strings.Contains(args[0], "/") {
 		return namedTargets(args)
@@ -78,7 +77,7 @@ func targetsOf(args []string) ([]target, error) {
 	return mark(all), nil
 }
 
-// namedTargets puts neighbours of the same resource together.
+// namedTargets merges adjacent arguments of the same resource.
 func namedTargets(args []string) ([]target, error) {
 	var all []target
 	for _, arg := range args {
@@ -102,7 +101,7 @@ func mark(all []target) []target {
 	return all
 }
 
-// choose finds what answers each target. With several of them, an error does not keep the others from being answered.
+// choose finds the collections that answer each target. An error of one target does not prevent the answers to others.
 func (o *getOptions) choose(stored []source.Collection, targets []target) ([]answer, error) {
 	var all []answer
 	var failed []error

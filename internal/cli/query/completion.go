@@ -21,8 +21,8 @@ func (o *getOptions) completeFormats(
 	return command.Beginning(offered, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// complete offers resources and categories for the first argument, and names of objects after that: by themselves after
-// a resource, and behind RESOURCE/. With no store it offers the resources that everybody knows.
+// complete offers resources and categories for the first argument, and object names after that: names alone after a
+// resource, or completed RESOURCE/NAME arguments. Without a store it offers well-known resources.
 func (o *getOptions) complete(
 	cmd *cobra.Command, args []string, toComplete string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -55,8 +55,7 @@ func (o *getOptions) complete(
 	return command.Beginning(all, toComplete), directive
 }
 
-// names are those of the stored objects of a resource, in the namespace that -n names, but for those that are named
-// already.
+// names returns the names of stored objects of a resource in the namespace of -n, except those in but.
 func (o *getOptions) names(
 	ctx context.Context, src source.Source, stored []source.Collection, resource string, but []string,
 ) []string {

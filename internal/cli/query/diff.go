@@ -86,7 +86,7 @@ func (o *diffOptions) open(ctx context.Context, s command.IO, name, path string)
 	return compare.NewSide(name, path, src, st, key != nil), nil
 }
 
-// diffError has an error that is not of the command line exit with more than 1.
+// diffError gives every error but wrong usage the exit code 3: 1 means a difference.
 func diffError(err error) error {
 	if err == nil || errors.Is(err, errDiffer) || command.ExitCode(err) == command.UsedWrongly {
 		return err
@@ -94,7 +94,7 @@ func diffError(err error) error {
 	return command.Coded(err, command.NotCompared)
 }
 
-// errDiffer: there is a difference, which has been told.
+// errDiffer is the error of a diff that has printed differences.
 var errDiffer = command.Coded(command.ErrSilent, command.Failed)
 
 func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) error {
@@ -105,12 +105,12 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.Source.Close() }() // it was only read
+	defer func() { _ = a.Source.Close() }() // nothing was written
 	b, err := o.open(ctx, s, "B", args[1])
 	if err != nil {
 		return err
 	}
-	defer func() { _ = b.Source.Close() }() // it was only read
+	defer func() { _ = b.Source.Close() }() // nothing was written
 	filter, names, err := o.filter(a, b, args[2:])
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func runDiff(ctx context.Context, s command.IO, o *diffOptions, args []string) e
 	return nil
 }
 
-// unlistedError is that of resources that were named and that one of the files has no list of.
+// unlistedError returns the error for named resources of which one file has no complete list.
 func unlistedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	var errs []error
 	for _, side := range sides {
@@ -143,8 +143,8 @@ func unlistedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	return errors.Join(errs...)
 }
 
-// sealedError is that of what was asked for and not compared, since it is sealed in one of the files and no key was
-// given.
+// sealedError returns the error for requested resources that were not compared because a file has them sealed and no
+// key was given.
 func sealedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	for _, side := range sides {
 		if sealed := side.SealedOf(asked); len(sealed) > 0 {
@@ -157,12 +157,12 @@ func sealedError(asked snapshot.Filter, sides ...*compare.Side) error {
 	return nil
 }
 
-// checkPaths finds what is wrong with the paths of --ignore, by comparing nothing.
+// checkPaths validates the paths of --ignore.
 func checkPaths(paths []string) error {
 	return diff.Options{Ignore: paths}.Validate()
 }
 
-// filter is what the command line selects. A resource need not be in both.
+// filter returns the selection of the command line. A resource may be in one file only.
 func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter, input.ObjectNames, error) {
 	stored := slices.Concat(a.Status.Collections, b.Status.Collections)
 	for _, arg := range input.SplitArgs(args) {
@@ -179,7 +179,7 @@ func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter
 	return o.selects.FilterObjects(a.Path, args, a.Status.Collections, b.Status.Collections)
 }
 
-// compareError adds what to do, of the file that it is about.
+// compareError adds a hint about the file that the error concerns.
 func compareError(err error) error {
 	var of *compare.SideError
 	if errors.As(err, &of) {
@@ -222,7 +222,7 @@ func (o *diffOptions) compare(
 	return report, err
 }
 
-// tellNothing says that nothing was compared, if something was asked for. What is sealed is an error.
+// tellNothing prints a note if the selection matched no objects. Sealed resources are reported as an error instead.
 func (o *diffOptions) tellNothing(s command.IO, r diff.Report, asked snapshot.Filter, sealed bool) {
 	if !asked.Empty() && r.Equal() && r.Same == 0 && !sealed {
 		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")

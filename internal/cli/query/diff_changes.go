@@ -8,13 +8,13 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// diffChanges names each object that is different, and below it the fields that are, with what they were and are.
+// diffChanges prints each object that differs, and below it the differing fields with old and new values.
 type diffChanges struct {
 	diffLines
 	colours bool
 }
 
-// colourOfChange is that of what became of an object.
+// colourOfChange maps each kind of change to its colour.
 var colourOfChange = map[diff.Kind]terminal.Colour{
 	diff.Added: terminal.Green, diff.Removed: terminal.Red,
 	diff.Changed: terminal.Yellow, diff.Replaced: terminal.Yellow,
@@ -33,7 +33,8 @@ func (p *diffChanges) change(c diff.Change) error {
 	return p.fields(compare.ChangedFields(c))
 }
 
-// fields prints what has changed, under the path where it is. Neighbours at one path share it.
+// fields prints each field's path with the old and new lines below it. Adjacent fields with the same path share its
+// line.
 func (p *diffChanges) fields(all []compare.Field) error {
 	for i, f := range all {
 		indent := "  "

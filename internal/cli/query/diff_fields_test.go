@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// TestDiffSaysWhichFieldsChanged: paths, and what was and is there.
+// TestDiffSaysWhichFieldsChanged checks the paths of changed fields and their old and new values.
 func TestDiffSaysWhichFieldsChanged(t *testing.T) {
 	for name, tc := range map[string]struct{ before, after, want string }{
 		"a field of a named item": {
@@ -68,7 +68,7 @@ func TestDiffSaysWhichFieldsChanged(t *testing.T) {
 	}
 }
 
-// TestDiffInColour: what was is red, what is is green.
+// TestDiffInColour checks that old values are red and new values green.
 func TestDiffInColour(t *testing.T) {
 	want := "\x1b[33mchanged pods a/x\x1b[0m\n  \x1b[31m- a: 1\x1b[0m\n  \x1b[32m+ a: 2\x1b[0m\n"
 	if got := changesOf(t, clitest.Pods, "a: 1", "a: 2", true); got != want {
@@ -76,7 +76,7 @@ func TestDiffInColour(t *testing.T) {
 	}
 }
 
-// TestDiffConcealsSecrets: that a value has changed is said, and which, but not what it was or is.
+// TestDiffConcealsSecrets checks that changed fields of a Secret are named while their values are concealed.
 func TestDiffConcealsSecrets(t *testing.T) {
 	got := changesOf(t, input.Secrets,
 		"{data: {password: b2xk, same: eA==}, metadata: {annotations: {last: old}, labels: {l: a}}}",
@@ -90,7 +90,7 @@ func TestDiffConcealsSecrets(t *testing.T) {
 	}
 }
 
-// TestDiffConcealsWhatIsSealed: the fields are named, and nothing of what they hold is shown.
+// TestDiffConcealsWhatIsSealed checks that fields of sealed objects are named while their values are concealed.
 func TestDiffConcealsWhatIsSealed(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		conceals := compare.Concealed(snapshot.Collection{
@@ -110,7 +110,7 @@ func TestDiffConcealsWhatIsSealed(t *testing.T) {
 	}
 }
 
-// changesOf prints the change of an object.
+// changesOf returns the output of diff for one changed object.
 func changesOf(t *testing.T, r input.Resource, before, after string, colours bool) string {
 	t.Helper()
 	parse := func(text string) *unstructured.Unstructured {
@@ -132,7 +132,7 @@ func changesOf(t *testing.T, r input.Resource, before, after string, colours boo
 	return out.String()
 }
 
-// What is secret in the patch of a Secret is not printed.
+// TestPatchOfASecret checks that the patch of a Secret contains no secret value.
 func TestPatchOfASecret(t *testing.T) {
 	c := diff.Change{
 		Kind:       diff.Changed,

@@ -15,14 +15,14 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// diffPrinter prints differences as they are found, and the report at the end.
+// diffPrinter prints differences as they are found, and a report at the end.
 type diffPrinter interface {
 	change(c diff.Change) error
 	finish(r diff.Report) error
 }
 
-// gaps returns which of A and B have an incomplete collection of a resource: what they do not have of it may be missing
-// for that alone.
+// gaps returns which of A and B have an incomplete collection of a resource. Objects missing from these sides may still
+// exist.
 type gaps func(entry.Identity) []string
 
 func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPrinter {
@@ -39,11 +39,11 @@ func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPri
 // diffLines prints a line for each difference.
 type diffLines struct {
 	w io.Writer
-	// lead is what each line begins with; a and b are the names of the files.
+	// lead is the prefix of each line; a and b are the names of the files.
 	lead, a, b string
 }
 
-// headline names an object that is different.
+// headline returns the line that names a changed object.
 func (p *diffLines) headline(c diff.Change) string {
 	return fmt.Sprintf("%s%s %s %s", p.lead, c.Kind, terminal.OneLine(input.NameOf(c.Collection)), terminal.OneLine(c.Key))
 }
@@ -53,7 +53,7 @@ func (p *diffLines) change(c diff.Change) error {
 	return err
 }
 
-// finish names the collections that one file has alone.
+// finish prints the collections that only one file has.
 func (p *diffLines) finish(r diff.Report) error {
 	for _, only := range []struct {
 		kind diff.Kind
@@ -71,8 +71,8 @@ func (p *diffLines) finish(r diff.Report) error {
 	return nil
 }
 
-// patchOf is the patch of a change; nil if there is none. Values of Secrets, and of whatever else a store seals, are
-// left out.
+// patchOf returns the patch of a change, or nil if the change has none. Values of Secrets and of sealed resources are
+// replaced.
 func patchOf(c diff.Change) (any, error) {
 	if c.Patch == nil {
 		return nil, nil
@@ -91,8 +91,8 @@ func patchOf(c diff.Change) (any, error) {
 	return patch, nil
 }
 
-// hide replaces what of a Secret's patch may be secret: data, and annotations, of which one may hold the data once
-// more.
+// hide replaces the values in a Secret's patch that may be secret: data, stringData, and annotations, because
+// last-applied-configuration repeats the data.
 func hide(patch map[string]any) {
 	for _, field := range []string{"data", "stringData"} {
 		hideValues(patch, field)
@@ -102,7 +102,7 @@ func hide(patch map[string]any) {
 	}
 }
 
-// hideAll replaces every value of a patch, at whatever depth, but for what was removed.
+// hideAll replaces every value of a patch, at any depth, except the nulls of removed fields.
 func hideAll(patch map[string]any) {
 	for name, v := range patch {
 		if m, ok := v.(map[string]any); ok {
@@ -128,14 +128,14 @@ func hideValues(object map[string]any, field string) {
 	}
 }
 
-// diffJSON prints one document, a change at a time.
+// diffJSON prints one JSON document, one change after the other.
 type diffJSON struct {
 	w    io.Writer
 	gaps gaps
 	n    int
 }
 
-// objectJSON is what has become of which object, in the JSON of diff and log.
+// objectJSON names a changed object in the JSON of diff and log.
 type objectJSON struct {
 	Change    diff.Kind `json:"change"`
 	Group     string    `json:"group"`
@@ -154,7 +154,7 @@ func newObjectJSON(change diff.Kind, r schema.GroupVersionResource, key string) 
 // diffChange is a change in diff -o json.
 type diffChange struct {
 	objectJSON
-	// Incomplete are A and B, those of them that have an incomplete collection of the resource: what was added or removed
+	// Incomplete lists the sides, A and B, with an incomplete collection of the resource. An added or removed object
 	// may only be missing there.
 	Incomplete []string `json:"incomplete,omitempty"`
 	Patch      any      `json:"patch,omitempty"`
@@ -169,7 +169,7 @@ type diffSummary struct {
 	Same     int      `json:"same"`
 	OnlyInA  []string `json:"onlyInA"`
 	OnlyInB  []string `json:"onlyInB"`
-	// Overlaps are the parts of collections that were compared, where the files do not cover the same.
+	// Overlaps lists the compared parts of collections whose scopes differ between the files.
 	Overlaps []string `json:"overlaps,omitempty"`
 }
 

@@ -1,10 +1,11 @@
-// Package query prints what is in a file: larder get, watch and diff.
+// Package query has the commands that print stored objects and their changes: larder get, watch, log and diff.
 //
-// get prints as kubectl does: args.go takes the arguments apart, first_list.go waits for a sync that has just been
-// started, printer.go chooses among cli-runtime's printers and the ones here, which are those that stream (list.go,
-// table_printer.go, with the columns of package columns) and those that kubectl keeps to itself (custom_columns.go,
-// sort.go). What differs from kubectl is in docs/kubectl.md, and a test in test/e2e/kubectl reads it there.
+// get prints like kubectl. args.go parses the arguments; first_list.go waits for a sync that has just been started;
+// printer.go chooses the printer. Some printers are cli-runtime's. The streaming ones are here (list.go,
+// table_printer.go with package columns), and the printers that kubectl does not export (custom_columns.go, sort.go).
+// docs/kubectl.md lists the differences from kubectl, and a test in test/e2e/kubectl reads that list.
 //
-// watch prints each event by the same printers (events.go), or says which fields have changed (watch_changes.go), as
-// diff does of two files (diff_changes.go, package compare).
+// watch prints events with the same printers (events.go), or the fields that changed (watch_changes.go), in the format
+// of diff (diff_changes.go, package compare). log reads a changelog (log_store.go) or compares a series of files
+// (log_series.go).
 package query

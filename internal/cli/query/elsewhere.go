@@ -12,8 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// elsewhere returns the namespaces, other than the one that was asked for, in which an answer has objects; with a name,
-// objects of that name.
+// elsewhere returns the other namespaces that contain objects of the answer; with a name, objects of that name.
 func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer, name string) []string {
 	if !a.Resource.Namespaced || o.all {
 		return nil
@@ -24,7 +23,7 @@ func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer,
 		if name != "" {
 			q.Fields = "metadata.name=" + name
 		}
-		_ = src.Entries(ctx, q, func(e entry.Entry) error { // what cannot be read is left out of a hint
+		_ = src.Entries(ctx, q, func(e entry.Entry) error { // a hint leaves out unreadable objects
 			if ns, _ := input.SplitKey(e.Key); len(found) == 0 || found[len(found)-1] != ns {
 				found = append(found, ns)
 			}
@@ -35,7 +34,7 @@ func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer,
 	return slices.Compact(found)
 }
 
-// missing is the error for an object that was asked for by name, with where else there is one of that name.
+// missing returns the not-found error for a named object. Its hint names other namespaces with an object of that name.
 func (o *getOptions) missing(ctx context.Context, src source.Source, a answer, name string) error {
 	err := fmt.Errorf("%s %q not found", a.Resource, name)
 	if found := o.elsewhere(ctx, src, a, name); len(found) > 0 {
@@ -44,12 +43,12 @@ func (o *getOptions) missing(ctx context.Context, src source.Source, a answer, n
 	return err
 }
 
-// inOneNamespace reports whether all that the answers can have is in the namespace that was asked for.
+// inOneNamespace reports whether the answers are limited to the requested namespace.
 func (o *getOptions) inOneNamespace(answers []answer) bool {
 	return !o.all && !slices.ContainsFunc(answers, func(a answer) bool { return !a.Resource.Namespaced })
 }
 
-// hintElsewhere says how to ask for what other namespaces have of the answers; it is empty if they have nothing.
+// hintElsewhere returns a hint that names other namespaces with objects of the answers, or "" without any.
 func (o *getOptions) hintElsewhere(ctx context.Context, src source.Source, answers []answer) string {
 	var found []string
 	hint := inNamespaces
@@ -67,12 +66,13 @@ func (o *getOptions) hintElsewhere(ctx context.Context, src source.Source, answe
 	return ""
 }
 
-// nothingIn is said where there are no objects in the namespace that was asked for.
+// nothingIn returns kubectl's message for a namespace without objects.
 func (o *getOptions) nothingIn() string {
 	return fmt.Sprintf("No resources found in %s namespace.\n", o.namespace)
 }
 
-// noteElsewhere says where there are objects, if there are none where a watch looks: it might be silent for ever.
+// noteElsewhere prints a hint if the watched namespace has no objects and others have: the watch might stay silent for
+// ever.
 func (o *watchOptions) noteElsewhere(ctx context.Context, s command.IO, src source.Source, answers []answer) {
 	there := func(a answer) bool { return o.there(ctx, src, a) }
 	if !o.print.table() || o.ignoreNotFound || !o.inOneNamespace(answers) || slices.ContainsFunc(answers, there) {
@@ -83,7 +83,7 @@ func (o *watchOptions) noteElsewhere(ctx context.Context, s command.IO, src sour
 	}
 }
 
-// there reports whether an answer has an object, or one that cannot be read.
+// there reports whether an answer has an object, readable or not.
 func (o *getOptions) there(ctx context.Context, src source.Source, a answer) bool {
 	return slices.ContainsFunc(o.queries(a), func(q collectionQuery) bool {
 		q.KeysOnly = true
@@ -91,7 +91,7 @@ func (o *getOptions) there(ctx context.Context, src source.Source, a answer) boo
 	})
 }
 
-// namedIn says how to ask for an object that is in other namespaces.
+// namedIn returns a hint about an object that is in other namespaces.
 func namedIn(found []string) string {
 	if len(found) == 1 {
 		return fmt.Sprintf("there is one in the namespace %s: -n %[1]s", found[0])
@@ -99,7 +99,7 @@ func namedIn(found []string) string {
 	return fmt.Sprintf("there are some in the namespaces %s: name one with -n", strings.Join(found, ", "))
 }
 
-// inNamespaces says how to ask for what is in other namespaces.
+// inNamespaces returns a hint about objects in other namespaces.
 func inNamespaces(found []string) string {
 	if len(found) == 1 {
 		return fmt.Sprintf("there are some in the namespace %s: -n %[1]s; -A asks for all namespaces", found[0])

@@ -14,18 +14,18 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// eventPrinter prints objects one after the other as they come, and what has become of them if events is set: in
-// tables, after -o name, and around the objects of JSON and YAML. Templates and columns of the user's get the objects
-// alone, unless events were asked for.
+// eventPrinter prints objects as they arrive. If events is set it also prints the event type: as a column of tables,
+// after -o name, and around the objects of JSON and YAML. Templates and custom columns get the bare objects unless
+// events were requested.
 type eventPrinter struct {
 	w       io.Writer
 	to      printer
 	format  string
 	events  bool
 	asked   bool
-	managed bool // print managedFields
+	managed bool // keep managedFields
 	printed bool
-	// current is what was last printed of; several resources have a table each.
+	// current is the resource last printed; each resource has its own table.
 	current input.Resource
 	several bool
 }
@@ -42,7 +42,7 @@ func newEventPrinter(w io.Writer, s command.IO, o *getOptions, answers []answer)
 	return p, to.begin(answers[0].Choice, p.several)
 }
 
-// event is one as JSON and YAML have it: what kubectl prints, and the seq.
+// event is the JSON and YAML of an event: kubectl's fields and the seq.
 type event struct {
 	Object map[string]any   `json:"object"`
 	Seq    uint64           `json:"seq,omitempty"`
@@ -79,7 +79,7 @@ func (p *eventPrinter) print(of watched, t source.EventType, seq uint64, u *unst
 	return p.to.object(u)
 }
 
-// document prints an event: JSON on one line, as kubectl does.
+// document prints an event, in JSON on one line like kubectl.
 func (p *eventPrinter) document(e event) error {
 	if !p.managed {
 		unstructured.RemoveNestedField(e.Object, "metadata", "managedFields")
@@ -104,7 +104,7 @@ func (p *eventPrinter) document(e event) error {
 	return err
 }
 
-// flush prints what is held back.
+// flush prints buffered rows.
 func (p *eventPrinter) flush() error {
 	err := p.to.finish()
 	if table, ok := p.to.(*tablePrinter); ok && err == nil {

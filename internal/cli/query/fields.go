@@ -15,8 +15,9 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// fieldsIn is what is left to select by fields in c. What the server has selected stays selected: it knows of defaults
-// that are not in the objects, as spec.unschedulable=false of nodes.
+// fieldsIn returns the field selector still to be applied to c: none if the server has applied it to the whole
+// collection. The server's result is kept, because its defaults are not in the objects, such as
+// spec.unschedulable=false of nodes.
 func (o *getOptions) fieldsIn(c source.Collection) string {
 	if c.FieldSelector == o.fields {
 		return ""
@@ -24,8 +25,8 @@ func (o *getOptions) fieldsIn(c source.Collection) string {
 	return discovery.StoredSelector(c.Identity().GroupResource(), o.fields)
 }
 
-// noteFields says which fields none of the stored objects has. A store knows no schema, so a misspelled field cannot
-// be refused as a server does: it is empty everywhere, and selects nothing, or with != everything.
+// noteFields prints the selected fields that no stored object has. A store has no schema to reject a misspelled field,
+// which is therefore empty in every object: it matches nothing, or with != everything.
 func (o *getOptions) noteFields(
 	ctx context.Context, s command.IO, src source.Source, chosen input.Choice, found bool,
 ) error {
@@ -34,10 +35,11 @@ func (o *getOptions) noteFields(
 		return err
 	}
 	for _, r := range selector.Requirements() {
-		if found && r.Operator != selection.NotEquals && r.Value != "" { // an object that was found has it
+		if found && r.Operator != selection.NotEquals && r.Value != "" { // the found objects have the field
 			continue
 		}
-		if discovery.IsSelectableField(chosen.Collections[0].Identity().GroupResource(), r.Field) { // the kind has it
+		// The kind defines the field.
+		if discovery.IsSelectableField(chosen.Collections[0].Identity().GroupResource(), r.Field) {
 			continue
 		}
 		absent, err := o.absent(ctx, src, chosen.Collections, r.Field)
@@ -52,7 +54,7 @@ func (o *getOptions) noteFields(
 	return nil
 }
 
-// absent reports whether there are objects, and none of them has the field.
+// absent reports whether there are objects but none has the field.
 func (o *getOptions) absent(
 	ctx context.Context, src source.Source, all []source.Collection, field string,
 ) (bool, error) {
@@ -65,7 +67,7 @@ func (o *getOptions) absent(
 		q := source.Query{Collection: c.ID, Fields: with, KeysOnly: true}
 		var unreadable *source.UnreadableError
 		switch err := src.Entries(ctx, q, func(entry.Entry) error { return input.ErrEnough }); {
-		case errors.Is(err, input.ErrEnough), errors.As(err, &unreadable): // which may have it
+		case errors.Is(err, input.ErrEnough), errors.As(err, &unreadable): // an unreadable object may have the field
 			return false, nil
 		case err != nil:
 			return false, err

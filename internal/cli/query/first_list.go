@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// firstListWithin is how long a reading command waits for the first list of a sync that has just been started.
+	// firstListWithin limits how long a reading command waits for the first list of a new sync.
 	firstListWithin = time.Minute
-	// firstListEvery is how often it looks.
+	// firstListEvery is the interval at which it polls.
 	firstListEvery = 100 * time.Millisecond
 )
 
-// afterFirstList returns the status of a store, of which a resource that is asked for may be in its first list: a sync
-// that has just been started is waited for, as long as it is getting on.
+// afterFirstList returns the status of a store. If a sync is still listing a requested resource for the first time, it
+// waits for that list for up to firstListWithin, unless the list fails.
 func afterFirstList(ctx context.Context, s command.IO, src source.Source, targets []target) (source.Status, error) {
 	status, err := src.Status(ctx)
 	if _, running := src.(*source.Client); !running || err != nil {
@@ -38,7 +38,7 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 		select {
 		case <-ctx.Done():
 			return status, ctx.Err()
-		case <-enough: // what there is, is said to be incomplete
+		case <-enough: // an incomplete answer is reported as such
 			return status, nil
 		case <-time.After(firstListEvery):
 		}
@@ -46,7 +46,7 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 	return status, err
 }
 
-// firstLists are the resources that are asked for and are being listed for the first time, with nothing in the way.
+// firstLists returns the requested resources that are in their first list and have no error.
 func firstLists(stored []source.Collection, targets []target) []input.Resource {
 	var waiting []source.Collection
 	for _, c := range stored {

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// listing is a sync whose first list has come when its status has been asked for a few times.
+// listing is a sync whose first list is complete after a few status requests.
 type listing struct {
 	source.Holder
 	calls, until int
@@ -31,7 +31,7 @@ func (l *listing) Status(context.Context) (source.Status, error) {
 	}}, nil
 }
 
-// TestWaitsForTheFirstList: of what is asked for, and as long as nothing is in its way.
+// TestWaitsForTheFirstList checks that get waits for the first list of the requested resources, unless it has an error.
 func TestWaitsForTheFirstList(t *testing.T) {
 	for name, tc := range map[string]struct {
 		sync    *listing

@@ -31,7 +31,7 @@ type getOptions struct {
 	ignoreNotFound bool
 	watch          bool
 	events         bool
-	eventsAsked    bool // templates and columns get events too
+	eventsAsked    bool // set explicitly, so templates and columns get events too
 }
 
 // NewGet returns larder get.
@@ -68,13 +68,13 @@ Nothing is coloured, so NO_COLOR changes nothing.`,
 	return cmd
 }
 
-// eventsFlag is the flag of get -w and watch that has events printed.
+// eventsFlag is the flag of get -w and watch that prints events.
 const eventsFlag = "output-watch-events"
 
-// defaultNamespace is that of get and watch.
+// defaultNamespace is the default of -n in get and watch.
 const defaultNamespace = "default"
 
-// addFlags adds those that watch has too.
+// addFlags adds the flags that get and watch share.
 func (o *getOptions) addFlags(cmd *cobra.Command) {
 	o.from.Add(cmd)
 	o.print.add(cmd)
@@ -110,7 +110,7 @@ func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) err
 	if src == nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // it was only read
+	defer func() { _ = src.Close() }() // nothing was written
 	answers, unlisted := o.listed(answers)
 	if err = errors.Join(err, unlisted); len(answers) == 0 {
 		return err
@@ -120,8 +120,8 @@ func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) err
 	return errors.Join(err, g.run(ctx, answers))
 }
 
-// open opens what is to be read, and finds out what of it is asked for. With an error there may be answers to some
-// of the targets; the source is nil if there are none.
+// open opens the file and chooses the collections that answer the targets. An error may come with answers to some
+// targets; without any the source is nil.
 func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (source.Source, []answer, error) {
 	src, err := o.from.Open(ctx, s)
 	if err != nil {
@@ -129,7 +129,7 @@ func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (
 	}
 	status, err := afterFirstList(ctx, s, src, targets)
 	if err != nil {
-		_ = src.Close() // it was only read
+		_ = src.Close() // nothing was written
 		return nil, nil, input.ReadError(o.from.Path, err)
 	}
 	answers, err := o.choose(status.Collections, targets)
@@ -143,7 +143,7 @@ func (o *getOptions) open(ctx context.Context, s command.IO, targets []target) (
 	return src, answers, err
 }
 
-// listed returns the answers that can be given, and the error of those that cannot: nothing was listed yet.
+// listed returns the answers that have data, and the error for answers that have never been listed.
 func (o *getOptions) listed(answers []answer) ([]answer, error) {
 	var errs []error
 	rest := slices.DeleteFunc(slices.Clone(answers), func(a answer) bool {
@@ -154,7 +154,7 @@ func (o *getOptions) listed(answers []answer) ([]answer, error) {
 	return rest, errors.Join(errs...)
 }
 
-// tellAll says how old the answers are, and what they leave out: of a table, columns that are not known.
+// tellAll prints the freshness and the notes of the answers, and for tables a note about unknown columns.
 func (o *getOptions) tellAll(s command.IO, answers []answer) {
 	for _, a := range answers {
 		a.tell(s)
@@ -165,12 +165,12 @@ func (o *getOptions) tellAll(s command.IO, answers []answer) {
 	}
 }
 
-// one reports whether one object is asked for, by name.
+// one reports whether a single object is requested by name.
 func one(targets []target) bool {
 	return len(targets) == 1 && len(targets[0].names) == 1 && !targets[0].several
 }
 
-// tell says on standard error how old the answer is, and what it leaves out.
+// tell prints an answer's freshness and notes to standard error.
 func (a answer) tell(s command.IO) {
 	for _, c := range a.Collections {
 		fmt.Fprintln(s.Err, freshness(s, a.Resource, c, len(a.Collections) > 1))
@@ -180,7 +180,7 @@ func (a answer) tell(s command.IO) {
 	}
 }
 
-// getting prints the answers to a command line.
+// getting prints the answers of one command line.
 type getting struct {
 	o       *getOptions
 	s       command.IO
@@ -188,13 +188,13 @@ type getting struct {
 	printer printer
 	flush   func() error
 
-	// found counts objects, missing those that were asked for by name and are not there.
+	// found counts printed objects. missing has the errors of named objects that were not found.
 	found   int
 	missing []error
 	damaged source.UnreadableError
 }
 
-// run prints all objects, and fails if one that was named is not there.
+// run prints all objects, and fails if a named one was not found.
 func (g *getting) run(ctx context.Context, answers []answer) error {
 	kinds := map[schema.GroupVersionResource]bool{}
 	for _, a := range answers {
@@ -210,7 +210,7 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 		}
 	}
 	var err error
-	if !g.o.ignoreNotFound || g.found > 0 { // as with kubectl, not even an empty list
+	if !g.o.ignoreNotFound || g.found > 0 { // like kubectl, which prints no empty list then
 		err = g.printer.finish()
 	}
 	if err := errors.Join(err, g.flush()); err != nil {
@@ -225,8 +225,8 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 	return errors.Join(g.missing...)
 }
 
-// broken ends the output after an error. A JSON or YAML list that is not whole must not look so; the rows of a table
-// are what they are.
+// broken ends the output after an error. It completes a table, but not a JSON or YAML list: a partial one must not look
+// complete.
 func (g *getting) broken(err error) error {
 	if g.o.print.table() {
 		err = errors.Join(err, g.printer.finish())
@@ -234,12 +234,13 @@ func (g *getting) broken(err error) error {
 	return errors.Join(input.ReadError(g.o.from.Path, err), g.flush())
 }
 
-// objects prints those of one answer. What is damaged and what is missing is remembered: all the others are to come.
+// objects prints the objects of one answer. Damaged and missing objects are recorded for the end, and the rest is
+// printed.
 func (g *getting) objects(ctx context.Context, a answer) error {
 	for _, q := range g.o.queries(a) {
 		before := g.found
 		_, names := g.printer.(*namePrinter)
-		q.KeysOnly = names && q.collection.Kind != "" // else the objects tell it
+		q.KeysOnly = names && q.collection.Kind != "" // the objects state their kind otherwise
 		q.OmitManagedFields = !g.o.print.showsManagedFields()
 		err := source.Objects(ctx, g.src, q.collection, q.Query, func(u *unstructured.Unstructured) error {
 			g.found++
@@ -258,7 +259,7 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 	return nil
 }
 
-// nothing says that there is nothing, where a table would be expected, and where else there is something.
+// nothing prints that there are no objects, and a hint about other namespaces.
 func (g *getting) nothing(ctx context.Context, answers []answer) {
 	if g.o.inOneNamespace(answers) {
 		fmt.Fprint(g.s.Err, g.o.nothingIn(), g.o.hintElsewhere(ctx, g.src, answers))
@@ -267,7 +268,7 @@ func (g *getting) nothing(ctx context.Context, answers []answer) {
 	fmt.Fprintln(g.s.Err, "No resources found")
 }
 
-// collectionQuery is a query and the collection it goes to.
+// collectionQuery is a query of one collection.
 type collectionQuery struct {
 	source.Query
 	collection source.Collection
@@ -291,11 +292,11 @@ func (o *getOptions) queries(a answer) []collectionQuery {
 	return all
 }
 
-// contactEvery is within what a sync that is in contact hears the server, also if nothing changes: bookmarks come once
-// a minute.
+// contactEvery bounds the time between two messages from the server to a live sync: even without changes, a bookmark
+// arrives every minute.
 const contactEvery = 2 * time.Minute
 
-// freshness is the line that says how old the data is.
+// freshness returns the line that says how old the data of c is.
 func freshness(s command.IO, r input.Resource, c source.Collection, withScope bool) string {
 	what := r.String()
 	if withScope {
@@ -319,7 +320,7 @@ func freshness(s command.IO, r input.Resource, c source.Collection, withScope bo
 	case c.Live == nil:
 	case c.Live.Uncommitted:
 		from = "from disk; the running sync cannot write to it"
-	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero(): // nothing has changed since
+	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero(): // unchanged since that contact
 		from, heard = "live from the running sync",
 			"which last heard the server "+command.AgeOf(s.Now(), c.LastContact)+" ago"
 	case c.Live.Source == string(informer.Live):

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// TestNoteOfColumns checks that a table of a resource whose columns are not known says so (issue 38, E.15).
+// TestNoteOfColumns checks the note about a table of a resource with unknown columns (issue 38, E.15).
 func TestNoteOfColumns(t *testing.T) {
 	for _, tc := range []struct {
 		format   string

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// eachPrinter prints each object by itself.
+// eachPrinter prints each object separately.
 type eachPrinter struct {
 	w  io.Writer
 	to printers.ResourcePrinter
@@ -25,10 +25,10 @@ func (p *eachPrinter) object(u *unstructured.Unstructured) error {
 
 func (*eachPrinter) finish() error { return nil }
 
-// namePrinter prints names.
+// namePrinter prints the names of objects.
 type namePrinter struct{ eachPrinter }
 
-// wholePrinter prints a List, as kubectl makes it, of all objects at once: a template may refer to any of them.
+// wholePrinter prints all objects in one List like kubectl's, because a template may refer to any of them.
 type wholePrinter struct {
 	w    io.Writer
 	to   printers.ResourcePrinter
@@ -47,7 +47,7 @@ func (p *wholePrinter) finish() error {
 	return p.to.PrintObj(&p.list, p.w)
 }
 
-// listPrinter prints a v1 List with one item in memory at a time, byte for byte what kubectl prints.
+// listPrinter streams a v1 List, byte for byte like kubectl, with one item in memory at a time.
 type listPrinter struct {
 	w                         io.Writer
 	keepManagedFields         bool

@@ -72,7 +72,7 @@ func kubectlPrinter(format string) printers.ResourcePrinter {
 	return &printers.YAMLPrinter{}
 }
 
-// The streamed lists are what kubectl's own printers make of the whole.
+// TestListsAreKubectls checks that streamed lists equal the output of kubectl's printers for the whole list.
 func TestListsAreKubectls(t *testing.T) {
 	for _, format := range []string{"json", "yaml"} {
 		for n := range 4 {
@@ -118,7 +118,7 @@ func TestManagedFields(t *testing.T) {
 		for _, single := range []bool{true, false} {
 			u := widget("ns", "w", time.Hour)
 			u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
-			// As with kubectl, templates and custom columns see everything.
+			// Like kubectl: templates and custom columns see everything.
 			want := strings.Contains(format, "=")
 			text := printAll(t, withOutput(format), single, false, clitest.Widgets, u.DeepCopy())
 			if got := strings.Contains(text, "somebody"); got != want {
@@ -193,8 +193,8 @@ func TestNamesAndTables(t *testing.T) {
 	}
 }
 
-// TestOrderOfFlowSchemas checks that FlowSchemas are in the order of precedence, as kubectl prints them, unless
-// --sort-by asks for another one; the next resource of the same command is in the order of names.
+// TestOrderOfFlowSchemas checks that FlowSchemas are printed by precedence, like kubectl, unless --sort-by gives
+// another order. The next resource of the same command is sorted by name.
 func TestOrderOfFlowSchemas(t *testing.T) {
 	flows := clitest.Widgets
 	flows.GroupVersionResource = schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1",
@@ -226,7 +226,8 @@ func TestOrderOfFlowSchemas(t *testing.T) {
 	}
 }
 
-// Tables of several resources are set apart by an empty line, and those without objects leave none.
+// TestSeveralTables checks that an empty line separates the tables of several resources, and that a resource without
+// objects adds none.
 func TestSeveralTables(t *testing.T) {
 	var out bytes.Buffer
 	f := newPrintFlags()
@@ -261,7 +262,8 @@ func TestSeveralTables(t *testing.T) {
 	}
 }
 
-// A long table streams: it holds back no more rows than it needs for its widths, and has one header.
+// TestTableHoldsBackLittle checks that a long table streams: it buffers only the rows that determine the widths, and
+// prints one header.
 func TestTableHoldsBackLittle(t *testing.T) {
 	var out bytes.Buffer
 	f := newPrintFlags()
@@ -291,7 +293,7 @@ func TestTableHoldsBackLittle(t *testing.T) {
 	}
 }
 
-// What cannot be written is an error, though cli-runtime's table printer does not say so.
+// TestTableOfFailingWriter checks that a write error is returned, although cli-runtime's table printer ignores it.
 func TestTableOfFailingWriter(t *testing.T) {
 	full := errors.New("no space")
 	f := newPrintFlags()

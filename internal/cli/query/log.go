@@ -93,7 +93,7 @@ func runLog(ctx context.Context, s command.IO, o *logOptions, args []string) err
 	return o.ofStore(ctx, s, files[0], args, since)
 }
 
-// moment is what --since names: a time, or a place in a changelog; neither is the beginning.
+// moment is the value of log --since: a time, or a position in a changelog. With neither, it is the beginning.
 type moment struct {
 	at    time.Time
 	place *since
@@ -119,5 +119,5 @@ func parseMoment(text string, now time.Time) (moment, error) {
 			"that larder watch has printed", text)
 }
 
-// errNothing says that there is nothing that could have changed.
+// errNothing returns the error for a file that stores none of the selected resources.
 func errNothing(path string) error { return fmt.Errorf("%s stores nothing of that", path) }

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// logFile is one of several files.
+// logFile is one file of a series.
 type logFile struct {
 	path   string
 	src    source.Source
@@ -26,7 +26,7 @@ type logFile struct {
 	at     time.Time
 }
 
-// series prints what has changed from each file to the next.
+// series prints the changes from each file to the next.
 func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []string, since time.Time) error {
 	key, err := o.identity.Key.Encryption()
 	if err != nil {
@@ -35,7 +35,7 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 	var files []logFile
 	defer func() {
 		for _, f := range files {
-			_ = f.src.Close() // it was only read
+			_ = f.src.Close() // nothing was written
 		}
 	}()
 	var stored [][]source.Collection
@@ -57,7 +57,7 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 		to = s.Terminal()
 	}
 	out := bufio.NewWriterSize(to, 1<<16)
-	var sealed error // of the first file of which something is not compared; the others are
+	var sealed error // the error of the first file with a resource that was not compared; the rest is compared
 	for i, b := range files[1:] {
 		if b.at.Before(since) {
 			continue
@@ -73,7 +73,7 @@ func (o *logOptions) series(ctx context.Context, s command.IO, paths, args []str
 	return command.Flushed(cmp.Or(err, sealed), out)
 }
 
-// step prints what has changed from a file to the next.
+// step prints the changes from one file to the next.
 func (o *logOptions) step(
 	ctx context.Context, s command.IO, out *bufio.Writer, a, b *compare.Side, at time.Time, filter snapshot.Filter,
 	names input.ObjectNames,
@@ -109,7 +109,7 @@ func (o *logOptions) printer(w io.Writer, s command.IO, a, b *compare.Side, at t
 	return &diffChanges{lines, s.Colours}
 }
 
-// logJSON prints an object a line.
+// logJSON prints one changed object a line.
 type logJSON struct {
 	w          io.Writer
 	time, file string

@@ -20,21 +20,21 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// toTheMinute is how the time of a change in a store is written: it is known no better.
+// toTheMinute is the time format of changes in a store, whose times have the precision of a minute.
 const toTheMinute = "2006-01-02T15:04Z07:00"
 
-// kindOf is what has become of an object, in the words of larder diff.
+// kindOf maps event types to the words of larder diff.
 var kindOf = map[source.EventType]diff.Kind{
 	source.Added: diff.Added, source.Modified: diff.Changed, source.Deleted: diff.Removed,
 }
 
-// ofStore prints what has changed in a store.
+// ofStore prints the changelog of a store.
 func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, args []string, since moment) error {
 	src, status, err := o.identity.DescribePath(ctx, s, path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // it was only read
+	defer func() { _ = src.Close() }() // nothing was written
 	logger, ok := src.(source.Logger)
 	if !ok {
 		return command.WithHint(command.Usagef("%s is a snapshot, of one moment", path),
@@ -78,14 +78,14 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 	return command.Flushed(err, out)
 }
 
-// collect returns the changes of all collections, the oldest first.
+// collect returns the changes of all chosen collections, oldest first.
 func (o *logOptions) collect(
 	ctx context.Context, s command.IO, logger source.Logger, path string, chosen []source.Collection, since moment,
 	names input.ObjectNames,
 ) (changes []source.LoggedOf, err error) {
 	defer s.Busy("reading")()
 	var without []source.Collection
-	late := map[string][]string{} // the collections of which changes are kept since a later time, by that time
+	late := map[string][]string{} // collections whose changelog begins after since, by that later time
 	q := source.LogQuery{Since: since.at, Selector: o.selects.Labels, Fields: o.selects.Fields}
 	if since.place != nil {
 		q.After = &since.place.seq
@@ -128,15 +128,15 @@ func (o *logOptions) collect(
 type loggedJSON struct {
 	Time string `json:"time,omitempty"`
 	objectJSON
-	// Seq is the number of the change in a store.
+	// Seq is the change's number in a store.
 	Seq uint64 `json:"seq,omitempty"`
-	// Fields are those in which the state in this File differs from that in the file before.
+	// Fields are the differences from the previous file, in a log of several files.
 	Fields []loggedField `json:"fields,omitempty"`
 	File   string        `json:"file,omitempty"`
 }
 
-// loggedField is a field as larder diff prints it: where it is, and its lines of YAML before and after, of which one
-// may be empty.
+// loggedField is a field in the format of larder diff: its path, and its old and new lines of YAML. One of them may be
+// empty.
 type loggedField struct {
 	Path string `json:"path"`
 	Old  string `json:"old,omitempty"`
@@ -159,7 +159,7 @@ func (o *logOptions) printLogged(w io.Writer, c source.LoggedOf) error {
 	return err
 }
 
-// timeOf is when what a file has was the case.
+// timeOf returns the time of a file's content: when a snapshot was taken, or the last contact of a store.
 func timeOf(src source.Source, st source.Status) (at time.Time) {
 	if file, ok := src.(*source.Snapshot); ok {
 		return file.File().Manifest().TakenAt

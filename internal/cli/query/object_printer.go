@@ -13,13 +13,13 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// objectFormats are the formats for whole objects, in which cli-runtime prints.
+// objectFormats are cli-runtime's formats for whole objects.
 var objectFormats = []string{
 	"json", "yaml", "kyaml", "name",
 	"go-template", "go-template-file", "template", "templatefile", "jsonpath", "jsonpath-as-json", "jsonpath-file",
 }
 
-// objectPrinter returns what prints whole objects in a format such as json or jsonpath={.metadata.name}.
+// objectPrinter returns the printer of whole objects for a format such as json or jsonpath={.metadata.name}.
 func (f *printFlags) objectPrinter(format string) (printers.ResourcePrinter, error) {
 	var p printers.ResourcePrinter
 	switch strings.ToLower(format) {

@@ -13,26 +13,26 @@ import (
 	"github.com/larder-dev/larder/internal/cli/terminal"
 )
 
-// printer prints objects one after the other; finish ends the output.
+// printer prints objects one by one. Call begin before the objects of each resource, and finish at the end.
 type printer interface {
-	// begin is told of the resource of the objects that come next. withKind: names say of what kind they are.
+	// begin starts the objects of a resource. withKind adds the kind to their names.
 	begin(c input.Choice, withKind bool) error
 	object(u *unstructured.Unstructured) error
 	finish() error
 }
 
-// printFlags are the flags that say how to print, by the names that kubectl gives them.
+// printFlags are the output flags, with kubectl's names.
 type printFlags struct {
 	output        string
 	template      string
-	allowMissing  bool // keys in templates
+	allowMissing  bool // missing keys in templates
 	managedFields bool
 	noHeaders     bool
 	showLabels    bool
 	showKind      bool
 	labels        []string
 	sortBy        string
-	// watched: changes are printed as they come, of which -o changes is a format.
+	// watched says that the command prints changes as they arrive; only then -o changes is allowed.
 	watched bool
 }
 
@@ -40,7 +40,7 @@ func newPrintFlags() printFlags {
 	return printFlags{output: formatTable, allowMissing: true}
 }
 
-// The formats that are not for whole objects.
+// Formats other than those for whole objects.
 const (
 	formatTable       = "table"
 	formatWide        = "wide"
@@ -48,7 +48,7 @@ const (
 	formatColumnsFile = "custom-columns-file"
 )
 
-// formats are all that -o takes.
+// formats returns every format of -o.
 func (f *printFlags) formats() []string {
 	all := append([]string{formatTable, formatWide, formatColumns, formatColumnsFile}, objectFormats...)
 	if f.watched {
@@ -75,12 +75,12 @@ func (f *printFlags) add(cmd *cobra.Command) {
 		"sort by the field that a JSONPath `EXPRESSION` names, as in {.metadata.name}; holds all objects in memory")
 }
 
-// table reports whether a table for people is printed.
+// table reports whether the output is a table for people.
 func (f *printFlags) table() bool {
 	return f.format() == formatTable || f.format() == formatWide
 }
 
-// showsManagedFields reports whether what is printed may have managedFields in it.
+// showsManagedFields reports whether the output may contain managedFields.
 func (f *printFlags) showsManagedFields() bool {
 	switch strings.ToLower(f.format()) {
 	case formatTable, formatWide, "name", "json", "yaml":
@@ -89,7 +89,7 @@ func (f *printFlags) showsManagedFields() bool {
 	return true
 }
 
-// format is what -o says; a --template alone is a go-template.
+// format returns the format of -o; --template alone means go-template.
 func (f *printFlags) format() string {
 	if f.template != "" && (f.output == formatTable || f.output == "") {
 		return "go-template"
@@ -113,8 +113,8 @@ func (f *printFlags) check() error {
 	return nil
 }
 
-// printer returns the printer that the flags ask for. single is for one object that was asked for by name:
-// JSON, YAML and templates get it alone, not in a List.
+// printer returns the printer for the flags. single says that one object was requested by name: JSON, YAML and
+// templates print it alone, not in a List.
 func (f *printFlags) printer(s command.IO, single, allNamespaces bool) (printer, error) {
 	by, err := newSortField(f.sortBy)
 	if err != nil {
@@ -133,7 +133,7 @@ func (f *printFlags) printer(s command.IO, single, allNamespaces bool) (printer,
 	return p, nil
 }
 
-// plain returns the printer of a format that is no table.
+// plain returns the printer of a format other than a table.
 func (f *printFlags) plain(s command.IO, single bool) (printer, error) {
 	name, value, _ := strings.Cut(f.format(), "=")
 	if value == "" {

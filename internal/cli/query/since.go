@@ -10,17 +10,18 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// since is the place that --since names: a number, and where it was printed by a watch the feed that it is of.
+// since is the value of --since: a seq, and with it, if a watch printed the value, the ID of the changelog it belongs
+// to.
 type since struct {
 	text string
 	seq  uint64
 	feed string
 }
 
-// startOver says how to watch from the beginning; it takes the resource and the store.
+// startOver is the hint to watch from the beginning, with the resource and the store as arguments.
 const startOver = "start over with: larder get %s -w --from %s"
 
-// parseSince returns nil for nothing.
+// parseSince returns nil for an empty text.
 func parseSince(text string) (*since, error) {
 	if text == "" {
 		return nil, nil
@@ -36,7 +37,7 @@ func parseSince(text string) (*since, error) {
 	return &since{text, seq, feed}, nil
 }
 
-// of refuses a number that is of another feed. One that does not say of which is taken.
+// of fails if the value belongs to another changelog. A value without a changelog ID is accepted.
 func (s *since) of(path string, r input.Resource, c source.Collection) error {
 	if s.feed == "" || c.Changes == nil || c.Changes.Feed == s.feed {
 		return nil
@@ -48,7 +49,7 @@ func (s *since) of(path string, r input.Resource, c source.Collection) error {
 		startOver, r, path)
 }
 
-// placeOf writes a number of the collection for --since.
+// placeOf formats a seq of the collection as a value of --since.
 func placeOf(c source.Collection, seq uint64) string {
 	place := strconv.FormatUint(seq, 10)
 	if c.Changes != nil && c.Changes.Feed != "" {

@@ -16,10 +16,10 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// bracesAndDot matches the ways in which people write a path: a.b, .a.b, {a.b} and {.a.b}.
+// bracesAndDot matches the accepted notations of a path: a.b, .a.b, {a.b} and {.a.b}.
 var bracesAndDot = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
 
-// relaxedPath returns the path that a field is at, as a JSONPath template.
+// relaxedPath returns a path in any notation as a JSONPath template.
 func relaxedPath(path string) (string, error) {
 	found := bracesAndDot.FindStringSubmatch(path)
 	if found == nil {
@@ -40,13 +40,13 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	return j, nil
 }
 
-// sortField is what --sort-by names.
+// sortField is the field of --sort-by.
 type sortField struct {
 	name string
 	path *jsonpath.JSONPath
 }
 
-// newSortField returns nil for no field.
+// newSortField returns nil for an empty field.
 func newSortField(field string) (*sortField, error) {
 	if field == "" {
 		return nil, nil
@@ -58,7 +58,7 @@ func newSortField(field string) (*sortField, error) {
 	return &sortField{field, path}, nil
 }
 
-// sortKeys are the values of the field, one for each object; nil where it has none.
+// sortKeys holds the value of the field in each object; nil in an object without the field.
 type sortKeys struct{ keys []any }
 
 func (k *sortKeys) add(by *sortField, u *unstructured.Unstructured) error {
@@ -74,8 +74,8 @@ func (k *sortKeys) add(by *sortField, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// order returns the positions of the objects, sorted by their keys: those that have none first, as with kubectl, and
-// equals as they were.
+// order returns the positions of the objects in sorted order. Objects without the field come first, like in kubectl,
+// and the sort is stable.
 func (k *sortKeys) order(by *sortField) ([]int, error) {
 	order := make([]int, len(k.keys))
 	for i := range k.keys {
@@ -95,7 +95,7 @@ func (k *sortKeys) order(by *sortField) ([]int, error) {
 	return order, nil
 }
 
-// compareKeys orders what JSON has: numbers by value, and texts by value where both are quantities such as 100Mi.
+// compareKeys compares JSON values: numbers by value, and strings by value if both are quantities such as 100Mi.
 func compareKeys(a, b any) (int, error) {
 	if a == nil || b == nil {
 		return boolOrder(a != nil, b != nil), nil
@@ -146,7 +146,7 @@ func boolOrder(a, b bool) int {
 	return 1
 }
 
-// what says of what kind a value is, and nothing of its content.
+// what returns the JSON type of a value, for an error that must not show its content.
 func what(v any) string {
 	switch reflect.ValueOf(v).Kind() {
 	case reflect.String:
@@ -161,7 +161,7 @@ func what(v any) string {
 	return "an object"
 }
 
-// sortingPrinter sorts all objects, whatever their resource, before it prints them.
+// sortingPrinter sorts the objects of all resources together before it prints them.
 type sortingPrinter struct {
 	to      printer
 	by      *sortField

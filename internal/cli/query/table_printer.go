@@ -21,19 +21,19 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// tableSample is how many rows decide the widths of a table's columns. The rest streams: where a later cell is wider,
-// its column is, from there on.
+// tableSample is the number of rows that determine the widths of a table's columns. Later rows stream, and widen a
+// column where a cell is wider.
 const tableSample = 1000
 
-// tablePrinter prints a table for each resource, with an empty line between them, and nothing at all for no objects.
-// It holds tableSample rows; all of them, but not their objects, where they are to be sorted.
+// tablePrinter prints a table for each resource that has objects, separated by empty lines. It buffers tableSample
+// rows, or all rows, without their objects, if they are sorted.
 type tablePrinter struct {
 	s             command.IO
 	flags         *printFlags
 	asked         *sortField // --sort-by
 	allNamespaces bool
 
-	by      *sortField // asked, or the server's order of the resource; nil for the order of keys
+	by      *sortField // asked, or the server's order of the resource; nil for key order
 	columns *columns.Columns
 	table   printers.ResourcePrinter
 	w       *tabwriter.Writer
@@ -42,7 +42,8 @@ type tablePrinter struct {
 	keys    sortKeys
 }
 
-// columnsOf returns the columns of a choice. Of metadata all but NAME and AGE would be wrong, not left out.
+// columnsOf returns the columns of a choice. From metadata alone, columns other than NAME and AGE would show wrong
+// values, so they are dropped.
 func columnsOf(c input.Choice) *columns.Columns {
 	metadataOnly := slices.ContainsFunc(c.Collections,
 		func(c source.Collection) bool { return c.Representation == string(entry.Metadata) })
@@ -97,14 +98,14 @@ func (p *tablePrinter) row(u *unstructured.Unstructured) metav1.TableRow {
 	return row
 }
 
-// event prints a row, and before it what has become of the object. It comes with the next flush of w.
+// event prints a row with the event type in front. The row is written by the next flush of w.
 func (p *tablePrinter) event(what string, u *unstructured.Unstructured) error {
 	t := &metav1.Table{ColumnDefinitions: p.columns.Definitions(), Rows: []metav1.TableRow{p.row(u)}}
 	return p.table.PrintObj(&metav1.WatchEvent{Type: what, Object: runtime.RawExtension{Object: t}}, p.w)
 }
 
-// firstLines cuts texts to their first lines, as cli-runtime's printer does, which makes their columns as wide as if it
-// did not.
+// firstLines cuts cells to their first lines. cli-runtime's printer does so, too, but computes the widths of the full
+// text.
 func firstLines(cells []any) {
 	for i, cell := range cells {
 		s, _ := cell.(string)
@@ -114,7 +115,7 @@ func firstLines(cells []any) {
 	}
 }
 
-// print prints the rows that are held back.
+// print prints the buffered rows.
 func (p *tablePrinter) print() error {
 	if len(p.rows) == 0 {
 		return nil
@@ -127,7 +128,7 @@ func (p *tablePrinter) print() error {
 	return p.w.Flush()
 }
 
-// end prints what there still is of a resource.
+// end prints the remaining rows of the current resource.
 func (p *tablePrinter) end() error {
 	if p.by != nil && len(p.rows) > 0 {
 		order, err := p.keys.order(p.by)
@@ -148,8 +149,8 @@ func (p *tablePrinter) end() error {
 
 func (p *tablePrinter) finish() error { return p.end() }
 
-// countingWriter puts an empty line before the first byte if it is to separate, and remembers the first error: a table
-// printer ignores it.
+// countingWriter writes an empty line before the first byte if separate is set. It keeps the first error, which a table
+// printer ignores.
 type countingWriter struct {
 	w        io.Writer
 	n        int

@@ -17,13 +17,13 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// watchOptions are the flags of watch beside those of get.
+// watchOptions are the flags of watch, which include the flags of get.
 type watchOptions struct {
 	getOptions
 	since string
-	// list has the objects that there are told first, as get -w does.
+	// list prints the existing objects first, like get -w.
 	list bool
-	// changes has told which fields have changed.
+	// changes prints the fields that changed.
 	changes bool
 }
 
@@ -72,7 +72,7 @@ use larder get -w.`,
 	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required, or " +
 		command.StoreVariable + ")"
 	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
-	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it cannot be used
+	_ = cmd.Flags().MarkHidden("sort-by") // exists only for its error message
 	cmd.Flags().BoolVar(&o.events, eventsFlag, true,
 		"print what each event is, not only its object; where it is given, -o of templates and columns gets events too, "+
 			"as {.type} and {.object}")
@@ -103,7 +103,7 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	if src == nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // it was only read
+	defer func() { _ = src.Close() }() // nothing was written
 	switch {
 	case err != nil:
 		return err
@@ -151,13 +151,13 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	return w.run(ctx, s, all)
 }
 
-// watched is one collection that is watched, and what it is a part of.
+// watched is a watched collection with the choice that it is a part of.
 type watched struct {
 	collectionQuery
 	input.Choice
 }
 
-// printTo makes what prints.
+// printTo creates the printer.
 func (w *watching) printTo(s command.IO, answers []answer) (err error) {
 	to := s.Out
 	if w.o.changes && s.Colours {
@@ -172,8 +172,8 @@ func (w *watching) printTo(s command.IO, answers []answer) (err error) {
 	return err
 }
 
-// notFound is the error for an object that get -w names and that is not there: it might never be. One that cannot be
-// read is left to the watch.
+// notFound returns the error for an object named by get -w that does not exist: it might never be created. An
+// unreadable object is left to the watch.
 func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer) error {
 	if !o.list || o.ignoreNotFound || len(a.names) == 0 || o.there(ctx, src, a) {
 		return nil
@@ -192,11 +192,10 @@ type watching struct {
 	printer eventSink     // guarded by mu; writes to out
 }
 
-// reached is how far one watch has come: up to which number everything has been printed, and how much of that has been
-// written.
+// reached is the progress of one watch: the last seq that was printed to the buffer, and the last that was written out.
 type reached struct{ printed, written uint64 }
 
-// run watches until ctx ends, which is no error, or something fails.
+// run watches until ctx ends, which is not an error, or something fails.
 func (w *watching) run(ctx context.Context, s command.IO, queries []watched) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -220,7 +219,7 @@ func (w *watching) run(ctx context.Context, s command.IO, queries []watched) err
 		w.sayWhere(s, q, places[i].written)
 		switch failed := failures[i]; {
 		case failed == nil, ctx.Err() != nil, running.Err() != nil && errors.Is(failed, context.Canceled):
-		case errors.Is(failed, output): // which is told once, and is nothing that a sync could mend
+		case errors.Is(failed, output): // reported once; no sync can fix it
 		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
 			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", q.Resource,
 				w.o.from.Path)
@@ -231,7 +230,7 @@ func (w *watching) run(ctx context.Context, s command.IO, queries []watched) err
 	return err
 }
 
-// one watches one collection, and notes how far it has come.
+// one watches one collection and records its progress in at.
 func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached) error {
 	begun := false
 	list := w.o.list || w.o.changes && w.since == nil
@@ -247,11 +246,12 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 		if e.Type == source.Bookmark {
 			if !begun {
 				begun = true
-				if _, still := w.watcher.(*source.File); !still || e.Seq > 0 { // else the watch ends here
+				// a file without a changelog ends the watch here
+				if _, still := w.watcher.(*source.File); !still || e.Seq > 0 {
 					fmt.Fprintln(s.Err, watchingFrom(q.Resource, e.Seq))
 				}
 			}
-			if listed = listed || e.Listed; listed || at.printed > 0 { // within a list there is nothing to go on after
+			if listed = listed || e.Listed; listed || at.printed > 0 { // a watch cannot resume within a list
 				at.printed = max(at.printed, e.Seq)
 			}
 			if err := w.flush(); err != nil {
@@ -272,7 +272,8 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 	})
 }
 
-// tell prints an event. What a list has is only noted where it was asked for to know what changes.
+// tell prints an event. With -o changes, the objects of the initial list are only recorded for later comparison, unless
+// the list was requested.
 func (w *watching) tell(q watched, e source.Event, object *unstructured.Unstructured, listed bool) error {
 	if p, ok := w.printer.(*changePrinter); ok && !listed && !w.o.list {
 		p.note(q, e.Type, object)
@@ -281,7 +282,7 @@ func (w *watching) tell(q watched, e source.Event, object *unstructured.Unstruct
 	return w.printer.print(q, e.Type, e.Seq, object)
 }
 
-// flush writes what has been printed. It returns the same error again once there is one.
+// flush writes the buffered output. After an error it returns that error again.
 func (w *watching) flush() error {
 	if err := w.printer.flush(); err != nil {
 		return err
@@ -289,7 +290,7 @@ func (w *watching) flush() error {
 	return w.out.Flush()
 }
 
-// watchingFrom says that nothing is missed from now on.
+// watchingFrom returns the message that no change is missed from now on.
 func watchingFrom(r input.Resource, seq uint64) string {
 	if seq == 0 {
 		return fmt.Sprintf("%s: watching", r)
@@ -297,7 +298,7 @@ func watchingFrom(r input.Resource, seq uint64) string {
 	return fmt.Sprintf("%s: watching from seq %d", r, seq)
 }
 
-// sayWhere says after which number another watch can go on.
+// sayWhere prints the value of --since with which another watch can resume.
 func (w *watching) sayWhere(s command.IO, q watched, reached uint64) {
 	c := q.collection
 	switch {
@@ -310,7 +311,7 @@ func (w *watching) sayWhere(s command.IO, q watched, reached uint64) {
 	}
 }
 
-// explain adds to why a watch has ended what to do.
+// explain adds a hint to the error that ended a watch.
 func (w *watching) explain(err error, q watched, reached uint64) error {
 	path, c := w.o.from.Path, q.collection
 	var gone *consumer.SinceError

@@ -11,18 +11,18 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// formatChanges is the format of watch that says which fields have changed.
+// formatChanges is the format of watch that prints changed fields.
 const formatChanges = "changes"
 
-// eventSink prints what a watch is told.
+// eventSink prints the events of a watch.
 type eventSink interface {
 	print(of watched, t source.EventType, seq uint64, u *unstructured.Unstructured) error
-	// flush prints what is held back.
+	// flush prints buffered events.
 	flush() error
 }
 
-// changePrinter prints what has become of each object, and which of its fields are others than they were last. It holds
-// every object that it was told of.
+// changePrinter prints each event with the fields that changed since the object's previous event. It holds the last
+// state of every object.
 type changePrinter struct {
 	diffChanges
 	last map[string]map[string]any
@@ -32,7 +32,7 @@ func newChangePrinter(w io.Writer, colours bool) *changePrinter {
 	return &changePrinter{diffChanges{diffLines{w: w}, colours}, map[string]map[string]any{}}
 }
 
-// colourOfEvent is that of what became of an object.
+// colourOfEvent maps event types to colours.
 var colourOfEvent = map[source.EventType]terminal.Colour{
 	source.Added: terminal.Green, source.Deleted: terminal.Red, source.Modified: terminal.Yellow,
 }
@@ -49,7 +49,7 @@ func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstr
 	return p.fields(compare.Fields(before, compared(u), compare.Concealed(of.collection.Saved())))
 }
 
-// note remembers an object, and returns what it was.
+// note records the state of an object and returns its previous state.
 func (p *changePrinter) note(
 	of watched, t source.EventType, u *unstructured.Unstructured,
 ) (before map[string]any, known bool) {
@@ -65,7 +65,7 @@ func (p *changePrinter) note(
 
 func (p *changePrinter) flush() error { return nil }
 
-// compared takes out of an object what changes with every write.
+// compared removes the fields that change with every write.
 func compared(u *unstructured.Unstructured) map[string]any {
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 		unstructured.RemoveNestedField(u.Object, "metadata", field)
@@ -73,7 +73,7 @@ func compared(u *unstructured.Unstructured) map[string]any {
 	return u.Object
 }
 
-// keyOf is the namespace, if there is one, and the name.
+// keyOf returns NAMESPACE/NAME, or the name alone.
 func keyOf(u *unstructured.Unstructured) string {
 	if ns := u.GetNamespace(); ns != "" {
 		return ns + "/" + u.GetName()

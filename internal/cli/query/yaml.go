@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// yamlPrinter prints one document an object, with a line between them.
+// yamlPrinter prints each object as a YAML document, with separators between them.
 func yamlPrinter() printers.ResourcePrinter {
 	printed := false
 	return printers.ResourcePrinterFunc(func(obj runtime.Object, w io.Writer) error {

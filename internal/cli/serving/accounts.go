@@ -12,18 +12,18 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// storedAccounts is an Authenticator of the cluster's service accounts by the keys that are stored. A first sync stores
-// them after it has begun to serve, and clusters replace them: so they are looked up for each token.
+// storedAccounts is an Authenticator of the cluster's service accounts. It verifies tokens with the stored keys and
+// reads them again for each token: a first sync stores them only after it has begun to serve, and clusters rotate them.
 type storedAccounts struct {
 	facts  facts.Documents
 	logger logr.Logger
 
 	mu       sync.Mutex
-	keys     facts.Keys              // those of accounts, or that are of no use; guarded by mu
-	accounts *access.ServiceAccounts // nil if there are no keys that can be used; guarded by mu
+	keys     facts.Keys              // the last keys read, usable or not; guarded by mu
+	accounts *access.ServiceAccounts // nil without usable keys; guarded by mu
 }
 
-// Authenticate implements access.Authenticator. While there are no keys no token is known.
+// Authenticate implements access.Authenticator. Without stored keys it recognises no token.
 func (s *storedAccounts) Authenticate(r *http.Request) (access.User, bool, error) {
 	accounts := s.current(r.Context())
 	if accounts == nil {
@@ -32,7 +32,8 @@ func (s *storedAccounts) Authenticate(r *http.Request) (access.User, bool, error
 	return accounts.Authenticate(r)
 }
 
-// current returns the accounts by the keys that are stored now. If these cannot be read those of before count.
+// current returns the accounts of the currently stored keys. If the keys cannot be read, the previous accounts stay
+// valid.
 func (s *storedAccounts) current(ctx context.Context) *access.ServiceAccounts {
 	stored, err := facts.ReadKeys(ctx, s.facts)
 	s.mu.Lock()

@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// signer is a cluster's key.
+// signer is a cluster's signing key for tokens.
 type signer struct{ key *ecdsa.PrivateKey }
 
 func newSigner(t *testing.T) signer {
@@ -36,7 +36,7 @@ func newSigner(t *testing.T) signer {
 
 const issuer = "https://cluster.example"
 
-// keys is what a store has of the key.
+// keys returns the document that a store keeps of the key.
 func (s signer) keys(t *testing.T) []byte {
 	t.Helper()
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: s.key.Public(), KeyID: "k", Algorithm: "ES256"}}})
@@ -50,7 +50,7 @@ func (s signer) keys(t *testing.T) []byte {
 	return data
 }
 
-// token is one of the service account monitoring/agent.
+// token returns a token of the service account monitoring/agent.
 func (s signer) token(t *testing.T) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: s.key, KeyID: "k"}}, nil)
@@ -69,9 +69,8 @@ func (s signer) token(t *testing.T) string {
 	return token
 }
 
-// TestKeysComeLater: a first sync serves before it has the keys of service accounts, and a cluster may replace its
-// keys.
-// Tokens are judged by those that are stored.
+// TestKeysComeLater checks that tokens are verified with the currently stored keys: there are none when a first sync
+// begins to serve, and a cluster may rotate them.
 func TestKeysComeLater(t *testing.T) {
 	const document = "service-account-keys"
 	stored := facts.Memory{}
@@ -108,8 +107,8 @@ func TestKeysComeLater(t *testing.T) {
 	}
 }
 
-// TestKeysOfSnapshot checks that larder serve verifies tokens of service accounts by the keys in a snapshot only if
-// it was asked to verify the signature: the author of another snapshot could make tokens (issue 37).
+// TestKeysOfSnapshot checks that larder serve verifies tokens of service accounts with the keys in a snapshot only if
+// it has verified the snapshot's signature. The author of an unsigned snapshot could issue tokens (issue 37).
 func TestKeysOfSnapshot(t *testing.T) {
 	cluster := newSigner(t)
 	public, private, err := minisign.GenerateKey(rand.Reader)

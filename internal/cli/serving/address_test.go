@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestAddressInKubeconfig checks that the kubeconfig has an address that the certificate is for, also if the port is
-// that of all interfaces, and that an address of --serve-host is in the certificate (issue 38).
+// TestAddressInKubeconfig checks that the kubeconfig has an address that the certificate covers, even if the port
+// listens on all interfaces, and that the certificate covers the addresses of --serve-host (issue 38).
 func TestAddressInKubeconfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	fill(t, path, store.Options{})
@@ -28,8 +28,8 @@ func TestAddressInKubeconfig(t *testing.T) {
 	defer func() { _ = st.Close() }()
 	for name, test := range map[string]struct {
 		args []string
-		want string   // the host of the URL
-		also []string // that the certificate is for
+		want string   // the host of the kubeconfig's URL
+		also []string // further hosts of the certificate
 	}{
 		"loopback": {[]string{"--serve=127.0.0.1:0"}, "127.0.0.1", nil},
 		"no host":  {[]string{"--serve=:0"}, "127.0.0.1", nil},

@@ -57,12 +57,12 @@ func (p *Port) changed(s Served) func(context.Context, page.ChangesQuery) (page.
 	}
 }
 
-// kinds are what has become of an object, in the words of the page.
+// kinds maps event types to the words of the page.
 var kinds = map[source.EventType]string{
 	source.Added: page.Added, source.Modified: page.Changed, source.Deleted: page.Removed,
 }
 
-// logOf returns the file if it keeps changes, and nil if not.
+// logOf returns f if it keeps a changelog, and nil otherwise.
 func logOf(ctx context.Context, f *source.File) (source.Logger, error) {
 	status, err := f.Status(ctx)
 	if err != nil || !slices.ContainsFunc(status.Collections, func(c source.Collection) bool { return c.Changes != nil }) {

@@ -18,23 +18,23 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// Bounds of a comparison that a page gets whole: differences, bytes of their fields, and lines of one value.
+// Limits of the comparison on the page: differences, total bytes of their fields, and lines of one value.
 const (
 	mostDifferences = 5000
 	mostFieldBytes  = 8 << 20
 	mostFieldLines  = 100
 )
 
-// Compared is what is served beside an older file.
+// Compared is the comparison of the served file with an older one.
 type Compared struct {
 	a, b   *compare.Side
-	hidden []string // resources that are left out, and why
-	// result is that of compare, once it has been asked for: neither file changes.
+	hidden []string // messages about resources that are left out, with the reason
+	// result caches the comparison after the first request: neither file changes.
 	result *page.Comparison
 }
 
-// NewCompared compares b, which is served, with a, as larder diff does. secrets says that Secrets, and what a store
-// seals, are served; else they are left out. Values of theirs are not shown.
+// NewCompared compares b, the served file, with a, like larder diff. secrets says that Secrets and sealed resources are
+// served; otherwise the comparison leaves them out. Their values are never shown.
 func NewCompared(a, b *compare.Side, secrets bool) *Compared {
 	c := &Compared{a: a, b: b}
 	for _, side := range []*compare.Side{a, b} {
@@ -55,7 +55,7 @@ func NewCompared(a, b *compare.Side, secrets bool) *Compared {
 	return c
 }
 
-// compare is page.Options.Compare: it is not called by two at a time.
+// compare implements page.Options.Compare. It is not called concurrently.
 func (c *Compared) compare(ctx context.Context) (page.Comparison, error) {
 	if c.result != nil {
 		return *c.result, nil
@@ -84,7 +84,7 @@ func (c *Compared) compare(ctx context.Context) (page.Comparison, error) {
 	return out, nil
 }
 
-// notes are those of larder diff, and what only one of the files stores.
+// notes returns the notes of larder diff, and the collections that only one of the files stores.
 func (c *Compared) notes(r diff.Report) (notes []string) {
 	for _, only := range []struct {
 		of   string
@@ -126,7 +126,7 @@ func pageChange(d diff.Change) page.Change {
 	return one
 }
 
-// joined are the lines of a value, if it is long the first of them.
+// joined joins the lines of a value; of a long one only the first mostFieldLines.
 func joined(lines []string) string {
 	if more := len(lines) - mostFieldLines; more > 0 {
 		lines = append(lines[:mostFieldLines:mostFieldLines], fmt.Sprintf("… %d more lines", more))
@@ -145,7 +145,7 @@ func (c *Compared) sides(ctx context.Context, r page.Ref) (a, b string, err erro
 	return a, b, err
 }
 
-// compared opens the file of --compare. close closes it.
+// compared opens the file of --compare. closeA closes it.
 func (o *serveOptions) compared(
 	ctx context.Context, s command.IO, served source.Source,
 ) (c *Compared, closeA func() error, err error) {

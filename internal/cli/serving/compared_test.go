@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// side is a store of ConfigMaps and Secrets, each with one value.
+// side returns a store of ConfigMaps and Secrets, each with one value.
 func side(t *testing.T, name, path, value string, objects int) *compare.Side {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), path), store.Options{})
@@ -60,7 +60,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestComparedSecrets: no value of a Secret is in a comparison, and without --serve-secrets none is compared.
+// TestComparedSecrets checks that a comparison has no value of a Secret, and without --serve-secrets no Secret at all.
 func TestComparedSecrets(t *testing.T) {
 	const before, after = "c2VjcmV0LWJlZm9yZQ==", "c2VjcmV0LWFmdGVy"
 	for _, secrets := range []bool{false, true} {
@@ -103,7 +103,7 @@ func TestComparedSecrets(t *testing.T) {
 	}
 }
 
-// TestComparedIsBounded: a page gets no more differences than it can show, and all are counted.
+// TestComparedIsBounded checks that the page gets at most mostDifferences differences, while all are counted.
 func TestComparedIsBounded(t *testing.T) {
 	const objects = mostDifferences + 7
 	c := NewCompared(side(t, "A", "a.db", "before", objects), side(t, "B", "b.db", "after", objects), false)

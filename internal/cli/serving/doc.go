@@ -1,3 +1,3 @@
-// Package serving has larder serve, and what larder sync --serve shares with it: the flags, the port with its
-// certificates, its users and their rights (Listen), and the kubeconfig.
+// Package serving has larder serve and the parts that larder sync --serve shares with it: the flags, the port with its
+// certificates, users and permissions (Listen), and the kubeconfig.
 package serving

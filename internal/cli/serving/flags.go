@@ -10,9 +10,9 @@ import (
 	"github.com/larder-dev/larder/serve"
 )
 
-// Flags say where and to whom objects are served.
+// Flags are the flags that say where and to whom objects are served.
 type Flags struct {
-	// Address is HOST:PORT; empty is nowhere.
+	// Address is HOST:PORT. Without it nothing is served.
 	Address    string
 	Kubeconfig string
 	hosts      []string
@@ -23,13 +23,13 @@ type Flags struct {
 	offline    string
 	narrow     bool
 	memory     command.SizeValue
-	// Secrets serves them, and what a store seals.
+	// Secrets also serves Secrets and sealed resources.
 	Secrets bool
-	// Forward sends to the API server what is not answered here; of sync only.
+	// Forward sends requests that larder cannot answer to the API server; only for sync.
 	Forward bool
 }
 
-// Add adds the flags. what names what is served, such as the mirror.
+// Add adds the flags. what describes the served content, such as "the mirror".
 func (f *Flags) Add(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&f.Address, "serve", "", "serve "+what+" at `HOST:PORT` as a Kubernetes API that can be read, over "+
 		"TLS; without a host it is loopback")
@@ -55,10 +55,10 @@ func (f *Flags) Add(flags *pflag.FlagSet, what string) {
 	flags.BoolVar(&f.Secrets, "serve-secrets", false, "serve Secrets, and what a store seals, too")
 }
 
-// leastMemory is the least --serve-memory.
+// leastMemory is the smallest accepted --serve-memory, in bytes.
 const leastMemory = 16 << 20
 
-// Check finds what is wrong with the flags.
+// Check validates the flags and normalizes addresses.
 func (f *Flags) Check() (err error) {
 	if (f.certFile == "") != (f.keyFile == "") {
 		return command.Usagef("--tls-cert-file and --tls-private-key-file belong together")
@@ -73,12 +73,12 @@ func (f *Flags) Check() (err error) {
 		}
 	}
 	for i, host := range f.hosts {
-		f.hosts[i] = strings.Trim(host, "[]") // as in a URL
+		f.hosts[i] = strings.Trim(host, "[]") // the brackets of an IPv6 address in a URL
 	}
 	return nil
 }
 
-// CheckUnused fails if a flag is given that says how to serve, and nothing is served.
+// CheckUnused fails if flags about serving are given without an address to serve at.
 func (f *Flags) CheckUnused(flags *pflag.FlagSet) error {
 	if f.Address != "" {
 		return nil

@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// baseMemory is what a sync takes without clients, and connectionMemory what each of their connections takes.
+	// baseMemory is the memory of a sync without clients, and connectionMemory the memory of each client connection, in
+	// bytes.
 	baseMemory       = 64 << 20
 	connectionMemory = 80 << 10
 )
 
-// limitMemory sets the memory limit of Go's runtime, near which it collects garbage more often: to the budget for
-// answers with what connections and the process itself take, or to nine tenths of the container's limit if that is
-// less. GOMEMLIMIT in the environment comes first.
+// limitMemory sets the soft memory limit of the Go runtime. It is the sum of the response budget, the connections and
+// the process itself, or nine tenths of the container's limit if that is less. GOMEMLIMIT in the environment takes
+// precedence.
 func limitMemory(budget int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -31,8 +32,8 @@ func limitMemory(budget int64) {
 	debug.SetMemoryLimit(limit)
 }
 
-// CgroupLimit returns the memory limit of this process' control group, of version 1 or 2, in bytes; 0 if it has none.
-// root is where proc and sys are.
+// CgroupLimit returns the memory limit of this process's control groups, version 1 or 2, in bytes; 0 without a limit.
+// root is the parent directory of proc and sys.
 func CgroupLimit(root string) (limit int64) {
 	groups, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
@@ -51,7 +52,8 @@ func CgroupLimit(root string) (limit int64) {
 		default:
 			continue
 		}
-		for group := path.Clean("/" + part[2]); ; group = path.Dir(group) { // each group bounds those within
+		// a parent's limit applies to its children
+		for group := path.Clean("/" + part[2]); ; group = path.Dir(group) {
 			text, err := os.ReadFile(filepath.Join(root, at, group, file))
 			n, notNumber := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 			if err == nil && notNumber == nil && n > 0 && n < 1<<60 && (limit == 0 || n < limit) {

@@ -15,14 +15,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Kinds of what a page is of.
+// The kinds of source that the page shows: a running mirror, a store or a snapshot.
 const (
 	ofMirror   = "mirror"
 	ofStore    = "store"
 	ofSnapshot = "snapshot"
 )
 
-// pageOptions are what the page has beside the served objects.
+// pageOptions returns the page's callbacks: status, changes and comparison.
 func (p *Port) pageOptions(s Served) page.Options {
 	o := page.Options{Status: func(ctx context.Context) (page.Status, error) {
 		status, err := s.Status(ctx)
@@ -42,7 +42,7 @@ func (p *Port) pageOptions(s Served) page.Options {
 	return o
 }
 
-// pageStatus is a status as the page shows it. secrets says that Secrets, and what a store seals, are served.
+// pageStatus converts a status for the page. secrets says that Secrets and sealed resources are served.
 func pageStatus(now time.Time, s source.Status, secrets bool) page.Status {
 	st := page.Status{File: s.Store, Of: ofStore, Version: source.Version(), Now: now, Bytes: s.Bytes, Error: s.Error}
 	if i := s.Snapshot; i != nil {
@@ -87,7 +87,7 @@ func pageCollection(now time.Time, c source.Collection) page.Collection {
 	}
 	for _, n := range input.Notes(c) {
 		one.Notes = append(one.Notes, n.Text)
-		one.Well = one.Well && n.Kind == entry.NoteTransform // which is meant
+		one.Well = one.Well && n.Kind == entry.NoteTransform // a transform is intended
 	}
 	if c.LastContact.IsZero() {
 		one.LastContact = c.TakenAt
@@ -100,7 +100,7 @@ func pageCollection(now time.Time, c source.Collection) page.Collection {
 	one.Live = &page.Live{Resumes: l.Resumes, Watches: l.Watches, Lists: l.Lists, Relists: l.Relists,
 		Received: l.BytesReceived, Error: input.Trouble(*l), Unguarded: l.Unguarded, IncidentTotals: l.IncidentTotals}
 	if input.Forbidden(c) {
-		one.Live.Error = "" // Status.Forbidden has it
+		one.Live.Error = "" // Status.Forbidden reports it
 	}
 	return one
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestPageStatus: what is not served is said to be so, and why; what somebody should look at is not well.
+// TestPageStatus checks that the page gives the reason for each collection that is not served, and marks each
+// collection that needs attention as not well.
 func TestPageStatus(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	of := func(resource string, change func(*source.Collection)) source.Collection {
@@ -81,7 +82,7 @@ func TestPageStatus(t *testing.T) {
 	}
 }
 
-// TestPageStates checks that the page shows each state of a mirror that needs a person (issue 37).
+// TestPageStates checks that the page shows each state of a mirror that needs an operator (issue 37).
 func TestPageStates(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	noted := func(info entry.Info, listOnly bool) source.Collection {
@@ -119,7 +120,7 @@ func TestPageStates(t *testing.T) {
 	}
 }
 
-// TestPageLine checks that the token is shown at a terminal and never in a log (issue 37).
+// TestPageLine checks that the token is printed to a terminal and never to a log (issue 37).
 func TestPageLine(t *testing.T) {
 	for _, tt := range []struct {
 		terminal bool

@@ -28,38 +28,37 @@ import (
 	"github.com/larder-dev/larder/serve/page"
 )
 
-// name is that of the user and the context in the kubeconfig.
+// name is the user and the context in the kubeconfig.
 const name = "larder"
 
 // Options are the options of Listen.
 type Options struct {
 	Flags
-	// Upstream leads to the API server that says who somebody is, and what they may do; nil if there is none.
+	// Upstream is the API server that authenticates and authorizes other users; nil without one.
 	Upstream *rest.Config
-	// Directory is where the certificates are kept; Temporary says that it goes with the process, so that nobody needs to
-	// know of new ones.
+	// Directory holds the certificates. Temporary says that it is removed at exit, so new certificates are not logged.
 	Directory string
 	Temporary bool
 }
 
-// Port serves objects. Listen returns one.
+// Port serves objects. Create it with Listen.
 type Port struct {
-	// URL is where it is, and Config what a kubeconfig has, once it serves.
+	// URL is the port's address. Config is the content of a kubeconfig for it, set by Serve.
 	URL    string
 	Config kubeconfig.Config
-	// Memory is the budget of what it answers.
+	// Memory is the memory budget of responses.
 	Memory *serve.Memory
 
 	o        Options
-	token    string // of the kubeconfig
+	token    string // the token in the kubeconfig
 	listener net.Listener
-	handler  *serve.Handler // nil until it serves
+	handler  *serve.Handler // nil before Serve
 	server   *listener.Server
 	running  sync.WaitGroup
 }
 
-// Listen takes the address, and reads the files that the flags name. It writes nothing, so that who cannot serve does
-// not begin.
+// Listen binds the address and reads the files of the flags. It writes nothing, so a port that cannot serve leaves no
+// files behind.
 func Listen(ctx context.Context, o Options) (*Port, error) {
 	p := &Port{o: o, token: access.NewToken(), Memory: serve.NewMemory(int64(o.memory))}
 	if o.Kubeconfig != "" {
@@ -95,12 +94,12 @@ func Listen(ctx context.Context, o Options) (*Port, error) {
 	return p, nil
 }
 
-// hostPort returns where clients reach the port that listens at addr. Where that is every interface, it is the first
-// --serve-host, or loopback.
+// hostPort returns the address at which clients reach the listener at addr. If it listens on all interfaces, that is
+// the first --serve-host, or loopback.
 func (o *Options) hostPort(addr net.Addr) string {
 	_, port, err := net.SplitHostPort(addr.String())
 	host, _, _ := net.SplitHostPort(o.Address)
-	ip := net.ParseIP(host) // addr has [::] for 0.0.0.0, too
+	ip := net.ParseIP(host) // addr is [::] even for 0.0.0.0
 	switch {
 	case err != nil || !ip.IsUnspecified():
 		return addr.String()
@@ -114,8 +113,8 @@ func (o *Options) hostPort(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// takeToken takes the token of the kubeconfig that an earlier process has written. One that somebody has put there,
-// such as a token of the API server, would make its owner larder's own user.
+// takeToken reuses the token of the kubeconfig that an earlier process has written. It rejects any other token, such as
+// one of the API server: its owner would become larder's own user, with access to everything.
 func (p *Port) takeToken(logger logr.Logger) error {
 	path := p.o.Kubeconfig
 	if err := kubeconfig.Check(path, name); err != nil {
@@ -134,24 +133,24 @@ func (p *Port) takeToken(logger logr.Logger) error {
 	return nil
 }
 
-// Served is what a Port serves.
+// Served is the content that a Port serves.
 type Served struct {
 	Source serve.Source
-	// Facts are what is known of the API server: the keys of its service accounts. May be nil.
+	// Facts are the stored documents of the API server, such as the keys of its service accounts. May be nil.
 	Facts facts.Documents
 	// Notes, Snapshots and Metrics: see serve.Options.
 	Notes     func(entry.Info) []entry.Note
 	Snapshots http.Handler
 	Metrics   http.Handler
-	// Status describes what is served, for the page.
+	// Status describes the served content, for the page.
 	Status func(context.Context) (source.Status, error)
-	// Log tells what has changed; nil if nothing does.
+	// Log reads the changelog; nil without one.
 	Log source.Logger
-	// Compared is what the page shows beside it; nil if nothing is.
+	// Compared is the comparison on the page; nil without one.
 	Compared *Compared
 }
 
-// Serve serves until Close.
+// Serve starts to serve in the background, until Close.
 func (p *Port) Serve(ctx context.Context, s Served) error {
 	logger := klog.FromContext(ctx)
 	limitMemory(int64(p.o.memory))
@@ -180,8 +179,8 @@ func (p *Port) Serve(ctx context.Context, s Served) error {
 	return nil
 }
 
-// writeKubeconfig writes the kubeconfig. If that fails and there is one of an earlier process, whose token is still
-// valid, the port is served all the same: on a full disk a mirror is worth most.
+// writeKubeconfig writes the kubeconfig. If that fails but the file of an earlier process exists, its token is still
+// valid: the error is logged and the port serves, because a mirror is most useful when a disk is full.
 func (p *Port) writeKubeconfig(logger logr.Logger) error {
 	err := p.Config.Write(p.o.Kubeconfig)
 	if err == nil {
@@ -211,11 +210,11 @@ func (o *Options) certificates(addr net.Addr) (*listener.Certificates, error) {
 	return listener.Generate(made)
 }
 
-// guards are who is let in, and what they may do but for what the API server decides.
+// guards has the authenticators and authorizers of a port, apart from the upstream API server.
 type guards struct {
-	owner       *access.StaticToken // of the kubeconfig
+	owner       *access.StaticToken // the user of the kubeconfig
 	users       []access.Authenticator
-	own         access.Authenticator // of those, who is known by what the API server does not know
+	own         access.Authenticator // the users whose credentials the API server does not know
 	rights      access.Authorizer
 	withheld    func(context.Context, schema.GroupResource) (bool, error) // serve.Withheld
 	authorities func() *x509.CertPool                                     // nil without --client-ca-file
@@ -251,7 +250,7 @@ func (p *Port) guards(src serve.Source, logger logr.Logger) (g guards, err error
 	return g, nil
 }
 
-// put puts together what answers.
+// put builds the handler and the server of a port.
 func (p *Port) put(
 	s Served, g guards, certificates *listener.Certificates, logger logr.Logger,
 ) (*serve.Handler, *listener.Server, error) {
@@ -292,17 +291,17 @@ func (p *Port) put(
 	return h, listener.NewServer(page.Files(guarded), certificates.Config(g.authorities), access.Limits{}, logger), nil
 }
 
-// Page is the address of the page for people, and PageWithToken the same with what signs in there, for the eyes of who
-// may read everything that is served. No server is sent the fragment of an address.
+// Page returns the URL of the page for people.
 func (p *Port) Page() string { return p.URL + "/" }
 
-// PageWithToken is Page with the token of the kubeconfig.
+// PageWithToken returns the URL of the page with the kubeconfig's token, which signs in with read access to
+// everything. The token is in the fragment, which browsers do not send to servers.
 func (p *Port) PageWithToken() string { return p.Page() + "#token=" + p.token }
 
-// Kubeconfig is where the kubeconfig is written; empty if nowhere.
+// Kubeconfig returns the path of the written kubeconfig, or "".
 func (p *Port) Kubeconfig() string { return p.o.Kubeconfig }
 
-// Close ends all requests, and waits for them.
+// Close ends all requests and waits for them.
 func (p *Port) Close() error {
 	if p.handler == nil {
 		return p.listener.Close()
@@ -314,6 +313,6 @@ func (p *Port) Close() error {
 		err = errors.Join(err, p.server.Close())
 	}
 	p.running.Wait()
-	_ = p.listener.Close() // the server has closed it, if it has begun to serve
+	_ = p.listener.Close() // already closed by the server if it has served
 	return err
 }

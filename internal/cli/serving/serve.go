@@ -18,12 +18,12 @@ import (
 	"github.com/larder-dev/larder/serve/access/kubeconfig"
 )
 
-// serveOptions are the flags of serve.
+// serveOptions are the flags of larder serve.
 type serveOptions struct {
 	from    input.FromFlag
 	flags   Flags
 	compare string
-	keys    []string // of SignedBy
+	keys    []string // values of --signed-by
 }
 
 // NewServe returns larder serve.
@@ -92,7 +92,7 @@ func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
 	o := Options{Flags: so.flags, Directory: filepath.Join(directory, "tls"), Temporary: true}
-	if o.Kubeconfig != "" { // whose copies of the authority stay good over a restart
+	if o.Kubeconfig != "" { // clients with copies of the CA certificate stay valid after a restart
 		o.Directory, o.Temporary = o.Kubeconfig+".tls", false
 	}
 	if o.Address == "" {
@@ -125,7 +125,8 @@ func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (er
 	return nil
 }
 
-// pageLine says where the page is. The token is in it only at a terminal: everybody who reads a log would be let in.
+// pageLine returns the line with the page's URL. It has the token only on a terminal: readers of a log would be signed
+// in.
 func (p *Port) pageLine(terminal bool) string {
 	f := p.o.Flags
 	switch {
@@ -139,8 +140,8 @@ func (p *Port) pageLine(terminal bool) string {
 	return "page: " + p.Page()
 }
 
-// servedOf is what is served of an open file. The keys of service accounts in a snapshot count only if its signature
-// was verified: its author could sign tokens with them.
+// servedOf returns the content to serve of an open file. The keys of service accounts in a snapshot are used only if
+// its signature was verified: otherwise its author could sign tokens with them.
 func servedOf(ctx context.Context, src source.Source, path string) (Served, error) {
 	switch src := src.(type) {
 	case *source.Snapshot:
@@ -157,7 +158,8 @@ func servedOf(ctx context.Context, src source.Source, path string) (Served, erro
 		"that larder sync serves it, if it is started with --serve; or serve a snapshot of it: larder snapshot save")
 }
 
-// child runs a command with a kubeconfig of the port. A signal of the terminal reaches it too: it decides.
+// child runs a command with a kubeconfig of the port, until it exits. An interrupt from the terminal reaches the child
+// too, which decides whether to exit.
 func child(ctx context.Context, p *Port, args []string) (err error) {
 	d, err := kubeconfig.NewDirectory(p.Config)
 	if err != nil {

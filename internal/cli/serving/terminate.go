@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// terminate asks a process to end, where that is possible, and ends it elsewhere.
+// terminate asks a process to exit with SIGTERM, or kills it on Windows.
 func terminate(p *os.Process) {
 	if runtime.GOOS == "windows" {
 		_ = p.Kill()

@@ -23,8 +23,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// TestAllResourcesAreWithoutSealedOnes checks that "*" in --offline-access does not cover a sealed collection, and that
-// its own name does: of a store whose configuration no longer names the kind, and of a snapshot (issue 37).
+// TestAllResourcesAreWithoutSealedOnes checks that "*" in --offline-access does not cover a sealed collection, while
+// its own name does. It checks a store whose configuration no longer seals the kind, and a snapshot (issue 37).
 func TestAllResourcesAreWithoutSealedOnes(t *testing.T) {
 	dir := t.TempDir()
 	keys, err := seal.ParseKeys([]byte(base64.StdEncoding.EncodeToString(make([]byte, 32))))
@@ -37,7 +37,7 @@ func TestAllResourcesAreWithoutSealedOnes(t *testing.T) {
 	}
 	path, saved := filepath.Join(dir, "s.db"), filepath.Join(dir, "saved.larder")
 	fill(t, path, options(schema.GroupResource{Resource: "configmaps"}))
-	st, err := store.Open(path, options()) // which seals Secrets only
+	st, err := store.Open(path, options()) // the default seals only Secrets
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func identity(kind string) entry.Identity {
 		Representation: entry.Unstructured}
 }
 
-// fill makes a store of complete collections.
+// fill creates a store with complete, empty collections of ConfigMaps and Pods.
 func fill(t *testing.T, path string, o store.Options) {
 	t.Helper()
 	i, err := store.NewImport(t.Context(), path, store.ImportOptions{Store: o})
@@ -95,7 +95,8 @@ func fill(t *testing.T, path string, o store.Options) {
 	}
 }
 
-// served serves src to the users all and named, and returns a function that lists a resource as one of them.
+// served serves src to the users all and named. The returned function lists a resource as one of them and returns the
+// status code.
 func served(t *testing.T, src serve.Source) func(user, resource string) int {
 	t.Helper()
 	status := func(context.Context) (source.Status, error) { return source.Status{}, nil }
@@ -103,7 +104,7 @@ func served(t *testing.T, src serve.Source) func(user, resource string) int {
 	return func(user, resource string) int { return get("token-of-"+user, resource) }
 }
 
-// listen serves s, and returns a function that lists a resource with a token.
+// listen serves s. The returned function lists a resource with a token and returns the status code.
 func listen(t *testing.T, s Served) func(token, resource string) int {
 	t.Helper()
 	dir := t.TempDir()

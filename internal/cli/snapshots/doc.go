@@ -1,3 +1,3 @@
-// Package snapshots is larder snapshot: save (of a file, of the sync that holds it, or of a live server), restore and
-// export (as files of YAML, which package yamldir writes, or as lines of JSON).
+// Package snapshots has larder snapshot: save (of a file, through the sync that holds a store, or of a live server),
+// restore, export (YAML files, written by package yamldir, or JSON lines), and the commands for repositories.
 package snapshots

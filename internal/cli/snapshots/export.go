@@ -25,7 +25,7 @@ type exportOptions struct {
 	raw     bool
 }
 
-// exportLines, in the place of the directory, has lines of JSON go to standard output.
+// exportLines, given instead of the directory, exports JSON lines to standard output.
 const exportLines = "-"
 
 func newSnapshotExport(s command.IO) *cobra.Command {
@@ -79,7 +79,7 @@ func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args [
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // it was only read
+	defer func() { _ = src.Close() }() // nothing was written
 	filter, err := o.selects.Filter(o.from.Path, args, st.Collections)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args [
 	return nil
 }
 
-// left is how an export that did not come to its end leaves things.
+// left describes the state that a failed or interrupted export leaves behind.
 func (o *exportOptions) left(to string) string {
 	if to == exportLines {
 		return ""
@@ -130,13 +130,13 @@ func (o *exportOptions) export(
 	return o.files(ctx, e, to)
 }
 
-// files writes a directory.
+// files exports to the files of a directory.
 func (o *exportOptions) files(ctx context.Context, e *exporting, dir string) error {
 	d, err := yamldir.Open(dir)
 	if err != nil {
 		return unusableDir(dir, err)
 	}
-	defer func() { _ = d.Close() }() // each file was closed
+	defer func() { _ = d.Close() }() // each file has been closed already
 	if err := e.run(ctx, yamlExport{d}); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, dir string) err
 	return err
 }
 
-// lines writes to standard output.
+// lines exports JSON lines to standard output.
 func (o *exportOptions) lines(ctx context.Context, e *exporting) error {
 	out := bufio.NewWriterSize(e.s.Out, 1<<16)
 	err := command.Flushed(e.run(ctx, lineExport{out}), out)

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// generated has the kinds with fields that an API server or a controller generates for one life of an object: the API
-// server refuses them in a new object, or they name objects and ports that another life does not have. Each function
-// leaves them out of an object. Fields that clients may set too stay if a client has set them.
+// generated maps kinds to functions that remove the generated fields of an object. An API server or a controller
+// generates such fields for one incarnation of an object: the API server refuses them in a new object, or they refer to
+// objects and ports that the new one does not have. Fields that clients may also set stay if a client has set them.
 var generated = map[schema.GroupKind]func(o content, byClients fieldSets){
 	{Group: "batch", Kind: "Job"}:   leaveOutOfJob,
 	{Kind: "Service"}:               leaveOutOfService,
@@ -23,14 +23,14 @@ var generated = map[schema.GroupKind]func(o content, byClients fieldSets){
 	{Group: "events.k8s.io", Kind: "Event"}:                           asOldEvent,
 }
 
-// leaveOutGenerated removes generated fields from an object that still has its managedFields and its uid.
+// leaveOutGenerated removes the generated fields of an object, which must still have its managedFields and its uid.
 func leaveOutGenerated(object map[string]any) {
 	u := unstructured.Unstructured{Object: object}
 	o := content(object)
 	if leaveOut := generated[u.GroupVersionKind().GroupKind()]; leaveOut != nil {
 		leaveOut(o, setByClients(o))
 	}
-	if finalizers, ok := o.at("metadata", "finalizers").([]any); ok { // of a deletion that had begun
+	if finalizers, ok := o.at("metadata", "finalizers").([]any); ok { // finalizers of a deletion in progress
 		finalizers = slices.DeleteFunc(finalizers, func(f any) bool { return f == "foregroundDeletion" || f == "orphan" })
 		if o.child("metadata")["finalizers"] = finalizers; len(finalizers) == 0 {
 			o.remove("metadata", "finalizers")
@@ -38,8 +38,8 @@ func leaveOutGenerated(object map[string]any) {
 	}
 }
 
-// leaveOutOfJob removes the selector that the API server has made, and the labels that it has given the Pods for it. A
-// Job without labels has those of its Pods.
+// leaveOutOfJob removes the selector that the API server has generated and the labels that it has added to the Pods for
+// it. A Job created without labels got the labels of its Pods, so they are removed there, too.
 func leaveOutOfJob(o content, _ fieldSets) {
 	if o.at("spec", "manualSelector") == true {
 		return
@@ -62,7 +62,7 @@ func leaveOutOfJob(o content, _ fieldSets) {
 	}
 }
 
-// leaveOutOfService removes addresses and ports of nodes that the API server has chosen.
+// leaveOutOfService removes cluster IPs and node ports that the API server has allocated.
 func leaveOutOfService(o content, byClients fieldSets) {
 	spec := o.child("spec")
 	if byClients.have("spec", "clusterIPs") || spec["clusterIP"] == "None" {
@@ -87,9 +87,9 @@ func leaveOutOfService(o content, byClients fieldSets) {
 	}
 }
 
-// leaveOutOfPod removes the node, unless a client has set it or it is the kubelet's own Pod; fields that admission has
-// computed from classes, and refuses if the classes have changed; the volume with a token; and debugging containers,
-// which a new Pod may not have.
+// leaveOutOfPod removes the node, unless a client has set it or the Pod is a mirror Pod of the kubelet; the fields that
+// admission computes from classes, because it refuses them once the classes have changed; the volume with the token;
+// and ephemeral containers, which a new Pod must not have.
 func leaveOutOfPod(o content, byClients fieldSets) {
 	spec := o.child("spec")
 	if o.at("metadata", "annotations", "kubernetes.io/config.mirror") == nil && !byClients.have("spec", "nodeName") {
@@ -103,7 +103,8 @@ func leaveOutOfPod(o content, byClients fieldSets) {
 		volume, _ := v.(map[string]any)
 		name, _ := volume["name"].(string)
 		return volume["projected"] != nil && strings.HasPrefix(name, "kube-api-access-") ||
-			volume["secret"] != nil && account != "" && strings.HasPrefix(name, account+"-token-") // before 1.22
+			// clusters before 1.22
+			volume["secret"] != nil && account != "" && strings.HasPrefix(name, account+"-token-")
 	}
 	volumes, _ := spec["volumes"].([]any)
 	tokens := map[any]bool{}
@@ -125,7 +126,7 @@ func leaveOutOfPod(o content, byClients fieldSets) {
 	}
 }
 
-// removeItems removes items of a list, and the list if none is left.
+// removeItems removes items of a list, and the list itself once it is empty.
 func removeItems(parent map[string]any, field string, remove func(item any) bool) {
 	items, _ := parent[field].([]any)
 	if kept := slices.DeleteFunc(items, remove); len(kept) > 0 {
@@ -135,7 +136,7 @@ func removeItems(parent map[string]any, field string, remove func(item any) bool
 	}
 }
 
-// leaveOutOfClaim removes a binding that the controller has made. A volume that the claim names by itself stays.
+// leaveOutOfClaim removes a binding made by the controller. A volume named by the claim's author stays.
 func leaveOutOfClaim(o content, _ fieldSets) {
 	if o.at("metadata", "annotations", "pv.kubernetes.io/bound-by-controller") != nil {
 		o.remove("spec", "volumeName")
@@ -145,14 +146,14 @@ func leaveOutOfClaim(o content, _ fieldSets) {
 		"volume.kubernetes.io/selected-node")
 }
 
-// leaveOutOfVolume removes the life of the claim, not its name: a new claim of this name gets the volume.
+// leaveOutOfVolume removes the uid of the claim but keeps its name, so that a new claim of that name gets the volume.
 func leaveOutOfVolume(o content, _ fieldSets) {
 	o.remove("spec", "claimRef", "uid")
 	o.remove("spec", "claimRef", "resourceVersion")
 	o.removeAnnotations("pv.kubernetes.io/bound-by-controller")
 }
 
-// leaveOutOfSecret removes the token of a ServiceAccount's life: a controller makes another one.
+// leaveOutOfSecret removes the token of a ServiceAccount; a controller generates a new one.
 func leaveOutOfSecret(o content, _ fieldSets) {
 	if o["type"] != "kubernetes.io/service-account-token" {
 		return
@@ -167,15 +168,15 @@ func leaveOutOfSecret(o content, _ fieldSets) {
 	o.removeAnnotations("kubernetes.io/service-account.uid")
 }
 
-// leaveOutOfSigningRequest removes the user who made the request.
+// leaveOutOfSigningRequest removes the identity of the requester.
 func leaveOutOfSigningRequest(o content, _ fieldSets) {
 	for _, field := range []string{"username", "uid", "groups", "extra"} {
 		o.remove("spec", field)
 	}
 }
 
-// asOldEvent turns an Event that a client has written in v1 back into v1: events.k8s.io/v1 shows it, but does not
-// accept it as a new one.
+// asOldEvent converts an Event that a client has written in v1 back to v1. events.k8s.io/v1 returns it but rejects it
+// in a create.
 func asOldEvent(o content, _ fieldSets) {
 	if o["eventTime"] != nil {
 		return
@@ -193,16 +194,16 @@ func asOldEvent(o content, _ fieldSets) {
 	}
 }
 
-// content is the content of an object, or a part of it.
+// content is an object or a part of one, decoded from JSON.
 type content map[string]any
 
-// at returns the value at a path of fields; nil if there is none.
+// at returns the value at a path of fields, or nil without one.
 func (o content) at(path ...string) any {
-	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // nil if something on the way is no map
+	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // nil if a parent is not a map
 	return v
 }
 
-// child returns the object at a path; nil if there is none, from which nothing can be removed but which can be read.
+// child returns the map at a path. Without one it returns nil, which is safe to read and to delete from.
 func (o content) child(path ...string) map[string]any {
 	m, _ := o.at(path...).(map[string]any)
 	return m
@@ -217,11 +218,11 @@ func (o content) removeAnnotations(names ...string) {
 	}
 }
 
-// fieldSets are sets of fields in the form of managedFields (FieldsV1).
+// fieldSets is a list of field sets in the form of managedFields (FieldsV1).
 type fieldSets []content
 
-// setByClients returns the fields that clients have set in an object. Subresources are left out: those are for
-// controllers, schedulers and kubelets.
+// setByClients returns the sets of fields that clients have set. It ignores subresources: controllers, schedulers and
+// kubelets write those.
 func setByClients(o content) fieldSets {
 	var all fieldSets
 	entries, _ := o.at("metadata", "managedFields").([]any)
@@ -237,7 +238,7 @@ func setByClients(o content) fieldSets {
 	return all
 }
 
-// have reports whether the field at a path of names is in one of the sets.
+// have reports whether one of the sets has the field at a path of names.
 func (f fieldSets) have(path ...string) bool {
 	keys := make([]string, len(path))
 	for i, name := range path {
@@ -246,7 +247,7 @@ func (f fieldSets) have(path ...string) bool {
 	return f.contain(keys...)
 }
 
-// contain reports whether a path of keys is in one of the sets.
+// contain reports whether one of the sets has a path of keys.
 func (f fieldSets) contain(keys ...string) bool {
 	return slices.ContainsFunc(f, func(set content) bool {
 		_, ok, _ := unstructured.NestedFieldNoCopy(set, keys...)

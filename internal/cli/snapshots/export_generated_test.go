@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestLeaveOutGenerated checks which fields of an object are left out of an export because a new object cannot have
-// them (velero#6711), and which stay because a client has set them.
+// TestLeaveOutGenerated checks which fields an export leaves out because a new object cannot have them (velero#6711),
+// and which it keeps because a client has set them.
 func TestLeaveOutGenerated(t *testing.T) {
 	for _, tc := range []struct{ name, object, want string }{
 		{"job", `{apiVersion: batch/v1, kind: Job, metadata: {name: j, uid: u, labels: {app: x, controller-uid: u,
@@ -91,7 +91,7 @@ func TestLeaveOutGenerated(t *testing.T) {
 				tc.want = tc.object
 			}
 			want := parse(tc.want)
-			if meta, ok := want["metadata"].(map[string]any); ok { // no export has them
+			if meta, ok := want["metadata"].(map[string]any); ok { // exports never have them
 				delete(meta, "uid")
 				delete(meta, "managedFields")
 			}

@@ -16,28 +16,28 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// exporting is one export at work.
+// exporting is the state of one export.
 type exporting struct {
 	s       command.IO
 	src     snapshot.Source
 	secrets bool
 	raw     bool
 	objects int
-	// superseded are the collections that nothing was taken of, since others know better what is there.
+	// superseded holds the collections of which nothing was exported, because others are more reliable (see overlaps).
 	superseded map[entry.Identity]bool
-	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
+	// done is called once all records have been read. absent prints what src lacks. notes are printed after that.
 	done, absent func()
 	notes        []string
 	exported     []snapshot.Collection
 }
 
-// exportTo is where objects go.
+// exportTo writes exported objects.
 type exportTo interface {
 	object(c snapshot.Collection, object map[string]any) error
 }
 
-// run exports every object once: see overlaps. What blocks of a snapshot that are damaged hold is missing, which is an
-// error once all others have been read.
+// run exports every object once: see overlaps. Damaged blocks of a snapshot are skipped; the error that reports them is
+// returned after all other records have been read.
 func (e *exporting) run(ctx context.Context, to exportTo) error {
 	all, err := e.src.Collections(ctx)
 	if err != nil {
@@ -69,13 +69,14 @@ func (e *exporting) run(ctx context.Context, to exportTo) error {
 	return errors.Join(missing...)
 }
 
-// isMissing reports whether an error is of blocks of a snapshot that were passed over.
+// isMissing reports whether err is about skipped blocks of a snapshot.
 func isMissing(err error) bool {
 	var missing *snapshot.MissingError
 	return errors.As(err, &missing)
 }
 
-// noteNewer says of a collection that nothing is taken of that it was heard of after what is exported in its place.
+// noteNewer adds a note if c, of which nothing is exported, has a later last contact than the collections exported
+// instead.
 func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) {
 	newer := func(o snapshot.Collection) bool {
 		return believed(o) && o.Identity.GroupResource() == c.Identity.GroupResource() &&
@@ -88,7 +89,7 @@ func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) 
 	}
 }
 
-// tell says what is not exported.
+// tell prints the notes about everything that was not exported.
 func (e *exporting) tell() {
 	e.done()
 	e.absent()
@@ -138,7 +139,7 @@ func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to ex
 	return err
 }
 
-// set by the server, in metadata.
+// setByServer lists the fields of metadata that the server sets.
 var setByServer = []string{
 	"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp",
 	"deletionGracePeriodSeconds",
@@ -146,9 +147,9 @@ var setByServer = []string{
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// dress returns the object as it is exported. It may change u.
+// dress returns the object in its exported form. It may change u.
 func (e *exporting) dress(u *unstructured.Unstructured, c snapshot.Collection) map[string]any {
-	if u.GetKind() == "" && c.Resource.Kind != "" { // typed clients leave it out
+	if u.GetKind() == "" && c.Resource.Kind != "" { // objects of typed clients have no kind
 		u.SetGroupVersionKind(c.Identity.GroupVersion().WithKind(c.Resource.Kind))
 	}
 	if e.raw {
@@ -172,7 +173,7 @@ func (e *exporting) dress(u *unstructured.Unstructured, c snapshot.Collection) m
 	return object
 }
 
-// lineExport writes a line of JSON for each object.
+// lineExport writes each object as one line of JSON.
 type lineExport struct{ w io.Writer }
 
 func (l lineExport) object(_ snapshot.Collection, object map[string]any) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// yamlExport writes a file for each object.
+// yamlExport writes each object to a file.
 type yamlExport struct{ dir *yamldir.Dir }
 
 // object implements exportTo.
@@ -20,18 +20,18 @@ func (y yamlExport) object(c snapshot.Collection, object map[string]any) error {
 	path := yamldir.Path(u.GetNamespace(), c.Identity.GroupResource().String(), u.GetName())
 	text, err := command.ToYAML(object)
 	if err != nil {
-		return fmt.Errorf("%s cannot be written as YAML", path) // the reason may quote it
+		return fmt.Errorf("%s cannot be written as YAML", path) // the cause may quote the object's content
 	}
 	return y.dir.Put(path, text)
 }
 
-// nothingExported is the error of an export that would be empty.
+// nothingExported returns the error of an export that would be empty.
 func nothingExported(from string) error {
 	return command.WithHint(fmt.Errorf("nothing of %s is selected for the export", from),
 		"check the resources, -n, -l and --field-selector; larder status --from %s lists what there is", from)
 }
 
-// unusableDir is the error of a directory that nothing can be written to.
+// unusableDir returns the error for a directory that cannot be exported to.
 func unusableDir(dir string, err error) error {
 	hint := "name a directory that you may write to, or one that is not there yet"
 	if errors.Is(err, yamldir.ErrNotEmpty) {

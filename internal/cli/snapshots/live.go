@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// saveLive saves what a live cluster has.
+// saveLive saves the resources of a live cluster.
 func (o *saveOptions) saveLive(
 	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
@@ -38,7 +38,7 @@ func (o *saveOptions) saveLive(
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	if so.Header.ClusterID, err = conn.ClusterID(ctx); ctx.Err() != nil { // which is all that is wrong
+	if so.Header.ClusterID, err = conn.ClusterID(ctx); ctx.Err() != nil { // report the interruption only
 		return snapshot.Saved{}, ctx.Err()
 	} else if err != nil {
 		fmt.Fprintf(s.Err,
@@ -54,13 +54,14 @@ func (o *saveOptions) saveLive(
 			"kubectl explain: %v\n", err)
 	}
 	saved, err := snapshot.SaveServer(ctx, lists, path, so)
-	if err != nil && errors.Is(err, conn.Failed) { // and not the file that is written
+	if err != nil && errors.Is(err, conn.Failed) { // and not with the snapshot file
 		err = cluster.ServerError(err, "")
 	}
 	return saved, err
 }
 
-// learn asks the server what it says of itself. What it does not say is missing from the documents.
+// learn fetches the server's facts (version, OpenAPI schemas, keys). Documents that the server does not provide are
+// missing from the result.
 func (o *saveOptions) learn(
 	ctx context.Context, conn *cluster.Connection, lists []snapshot.Listing, clusterID string,
 ) (facts.Memory, error) {
@@ -75,7 +76,7 @@ func (o *saveOptions) learn(
 	return known, facts.Refresh(ctx, known, ask)
 }
 
-// listings are the collections that are saved: those of the arguments, or all.
+// listings returns the collections to save: those named by the arguments, or all.
 func (o *saveOptions) listings(
 	ctx context.Context, s command.IO, conn *cluster.Connection, path string, args []string,
 ) ([]snapshot.Listing, error) {

@@ -11,33 +11,33 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// overlaps decides where an object comes from that several collections of its resource may have. A collection that has
-// whole objects, and all of them, of its namespaces is believed: what another one has there besides is gone, or older.
-// Of several such the one that was heard of last is. Elsewhere an object comes from the collection that is exported
-// first.
+// overlaps decides which collection an object is exported from when several collections of its resource may contain it.
+// A believed collection is complete and has whole objects (see believed): objects of its namespaces that only another
+// collection has are deleted or outdated. Of several believed collections the one with the latest contact wins. Objects
+// outside their namespaces come from the first collection that is exported.
 //
-// Collections come in the order of exportedFirst, and each is asked for with takes before its records are.
+// Collections must be passed to takes in the order of exportedFirst, each before its records are read.
 type overlaps struct {
 	resource schema.GroupResource
-	// whole are the namespaces of the believed collections of resource that have been exported; "" is all.
+	// whole holds the namespaces of the believed collections of resource exported so far; "" is all namespaces.
 	whole []string
-	// unread are the keys of resource that the believed ones have, and that could not be decoded.
+	// unread holds keys of resource that believed collections contain and that could not be decoded.
 	unread map[string]bool
-	// exported are the keys of resource that came from other collections.
+	// exported holds keys of resource that were exported from other collections.
 	exported map[string]bool
-	// last says that no other collection of resource follows.
+	// last says that no further collection of resource follows.
 	last bool
-	// superseded are the collections that nothing is taken of.
+	// superseded holds the collections of which nothing is exported.
 	superseded map[entry.Identity]bool
 }
 
-// believed says whether what c does not have is not there.
+// believed reports whether an object missing from c does not exist, within the namespace of c.
 func believed(c snapshot.Collection) bool {
 	id := c.Identity
 	return c.Complete && id.Representation != entry.Metadata && id.LabelSelector+id.FieldSelector+id.ShardSelector == ""
 }
 
-// exportedFirst puts those that are believed first, and of them and of others what was heard of last.
+// exportedFirst orders collections by resource, believed ones first, then the latest contact first.
 func exportedFirst(a, b snapshot.Collection) int {
 	rank := func(c snapshot.Collection) int {
 		if believed(c) {
@@ -50,7 +50,7 @@ func exportedFirst(a, b snapshot.Collection) int {
 		cmp.Compare(a.Identity.String(), b.Identity.String()))
 }
 
-// takes reports whether anything is to be taken of c.
+// takes reports whether objects of c may be exported.
 func (o *overlaps) takes(c snapshot.Collection) bool {
 	if r := c.Identity.GroupResource(); o.exported == nil || r != o.resource {
 		o.resource, o.whole, o.unread, o.exported = r, nil, map[string]bool{}, map[string]bool{}
@@ -66,7 +66,7 @@ func (o *overlaps) takes(c snapshot.Collection) bool {
 	return false
 }
 
-// takesKey reports whether an object of a collection that is taken is.
+// takesKey reports whether an object of the current collection is to be exported.
 func (o *overlaps) takesKey(key string) bool {
 	if o.unread[key] {
 		return true
@@ -75,10 +75,10 @@ func (o *overlaps) takesKey(key string) bool {
 	return !o.exported[key] && !slices.Contains(o.whole, "") && (namespace == "" || !slices.Contains(o.whole, namespace))
 }
 
-// took notes an object that is exported, or could not be decoded.
+// took records that an object was exported, or could not be decoded.
 func (o *overlaps) took(c snapshot.Collection, key string, decoded bool) {
 	switch {
-	case o.last: // nobody asks again
+	case o.last: // no further call for this resource
 	case !decoded && believed(c):
 		o.unread[key] = true
 	case decoded:
@@ -89,7 +89,7 @@ func (o *overlaps) took(c snapshot.Collection, key string, decoded bool) {
 	}
 }
 
-// end notes that c has been exported.
+// end records that c has been exported.
 func (o *overlaps) end(c snapshot.Collection) {
 	if believed(c) {
 		o.whole = append(o.whole, c.Identity.Namespace)

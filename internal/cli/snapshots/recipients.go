@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// recipientFlags say who can decrypt a snapshot. If none is set, it is not encrypted.
+// recipientFlags are the flags that encrypt a snapshot. Without any of them it is not encrypted.
 type recipientFlags struct {
 	recipients []string
 	files      []string
@@ -30,7 +30,7 @@ func (f *recipientFlags) add(cmd *cobra.Command) {
 			"guessing expensive")
 }
 
-// asked reports whether to encrypt the snapshot.
+// asked reports whether the snapshot is to be encrypted.
 func (f *recipientFlags) asked() bool { return f.passphrase || len(f.recipients)+len(f.files) > 0 }
 
 // read returns the recipients. It may prompt for the passphrase.
@@ -71,7 +71,7 @@ func (f *recipientFlags) read(s command.IO) ([]age.Recipient, error) {
 	return all, nil
 }
 
-// unline removes "line 1: ", since a flag has only one line.
+// unline removes the prefix "line 1: " from an error: a flag has only one line.
 func unline(err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause

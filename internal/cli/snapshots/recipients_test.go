@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/input"
 )
 
-// The passphrase is asked for on the terminal: twice for a new one, and only if a snapshot needs it.
+// TestPassphraseOnATerminal checks that a new passphrase is prompted for twice, and an existing one only if a snapshot
+// needs it.
 func TestPassphraseOnATerminal(t *testing.T) {
 	t.Setenv(input.PassphraseVariable, "")
 	var answers, asked []string

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// redactFlag has the values of --redact.
+// redactFlag is the flag --redact.
 type redactFlag struct{ what []string }
 
 func (f *redactFlag) add(cmd *cobra.Command) {
@@ -18,7 +18,7 @@ func (f *redactFlag) add(cmd *cobra.Command) {
 			"any text), or managedfields, which are removed; several with commas")
 }
 
-// redaction is what --redact asks for.
+// redaction parses the values of --redact.
 func (f *redactFlag) redaction() (snapshot.Redaction, error) {
 	var r snapshot.Redaction
 	for _, what := range f.what {

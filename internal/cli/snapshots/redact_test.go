@@ -43,8 +43,8 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// Who may not read the snapshot, or not write beside the new file, is told which. The tests may run as a user who may
-// do all.
+// TestSnapshotsWithoutPermission checks that a permission error names the file: the unreadable snapshot, or the new
+// file that cannot be created. The errors are made up, because the tests may run as root.
 func TestSnapshotsWithoutPermission(t *testing.T) {
 	denied := func(path string) error {
 		return fmt.Errorf("restore: %w", &fs.PathError{Op: "open", Path: path, Err: syscall.EACCES})
@@ -67,7 +67,8 @@ func TestSnapshotsWithoutPermission(t *testing.T) {
 			t.Errorf("%s: %v, %q", name, tc.err, command.HintOf(tc.err))
 		}
 	}
-	if err := new(saveOptions).saveError(target, denied("s.db")); command.HintOf(err) != "" { // what is read
+	// an error of reading the store
+	if err := new(saveOptions).saveError(target, denied("s.db")); command.HintOf(err) != "" {
 		t.Errorf("%v has a hint", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// repositoryHelp is the end of the help of the commands.
+// repositoryHelp ends the help of the repository commands.
 const repositoryHelp = `A repository is ` + places.URLs + `. Credentials of S3 are those of the
 environment, as for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine), and
 those of a registry those of docker login. https:// can only be read: it is for a web server or CDN on the directory
@@ -61,7 +61,7 @@ be as old as its file.
 	return cmd
 }
 
-// push verifies a snapshot, as far as it can be decrypted, and pushes it.
+// push uploads a snapshot after verifying as much of it as can be decrypted.
 func push(ctx context.Context, s command.IO, r *remote.Repository, path string, o remote.Options) (string, error) {
 	if err := r.Prepare(); err != nil {
 		return "", err
@@ -194,7 +194,7 @@ func listed(ctx context.Context, s command.IO, r *remote.Repository) ([]remote.I
 	return items, err
 }
 
-// item is a snapshot in JSON.
+// item is the JSON of one snapshot in a repository.
 type item struct {
 	Name        string           `json:"name"`
 	Taken       time.Time        `json:"taken"`
@@ -317,7 +317,7 @@ that push has not made. A registry frees the space in its own garbage collection
 	return cmd
 }
 
-// optionsOf are those of a URL of snapshots.
+// optionsOf returns the options for URLs of snapshots: the keys that verify signatures and the identities that decrypt.
 func optionsOf(s command.IO, identity *input.IdentityFlag, keys []string) (o remote.Options, err error) {
 	o = places.Options()
 	if o.SignedBy, err = input.PublicKeys("signed-by", keys); err == nil && identity.Given() {
@@ -334,7 +334,7 @@ func repositoryAt(at string, o remote.Options) (*remote.Repository, error) {
 	return r, nil
 }
 
-// repositoryError adds what to do.
+// repositoryError adds a hint to an error of a repository.
 func repositoryError(err error) error {
 	switch {
 	case errors.Is(err, remote.ErrReadOnly):

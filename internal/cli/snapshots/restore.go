@@ -80,7 +80,7 @@ func (o *restoreOptions) run(ctx context.Context, s command.IO, path string) (er
 	return o.tell(s, restored)
 }
 
-// noSnapshot is the error for another file, or for one of which err says why it cannot be read.
+// noSnapshot returns the error for a file that is not a snapshot, or that err says cannot be read.
 func (o *restoreOptions) noSnapshot(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -111,13 +111,13 @@ func (o *restoreOptions) tell(s command.IO, r snapshot.Restored) error {
 	return err
 }
 
-// unreadableError is the error for a snapshot that may not be read.
+// unreadableError returns the error for a snapshot without read permission.
 func unreadableError(path string, err error) error {
 	return command.WithHint(fmt.Errorf("%s cannot be read: %w", path, err),
 		"run as a user who may read it, or have its owner allow it")
 }
 
-// restoreError adds what to do.
+// restoreError adds a hint to an error of restore.
 func (o *restoreOptions) restoreError(path string, err error) error {
 	to := o.store.Path
 	switch {

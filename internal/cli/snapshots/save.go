@@ -32,14 +32,14 @@ type saveOptions struct {
 	secrets    bool
 	force      bool
 	schemas    bool
-	// byVariable: the environment names the store to save, and no flag does.
+	// byVariable says that LARDER_STORE names the store to save, and no flag does.
 	byVariable bool
 
-	// memory is what the sync that holds the store has in memory only, and known how much the snapshot that is saved said
-	// to be left out of it.
+	// memory holds the collections that the sync holding the store has in memory only. known is the number of left-out
+	// notes that the source snapshot already had.
 	memory []source.Collection
 	known  int
-	// leftOut is why a snapshot that would be empty is.
+	// leftOut says why a snapshot would be empty.
 	leftOut []string
 }
 
@@ -95,7 +95,7 @@ a collection of which objects or values were left out is listed first.`,
 	return cmd
 }
 
-// orVariable saves the store that the environment names, where no flag names a file or a cluster.
+// orVariable takes the store from LARDER_STORE if no flag names a file or a cluster.
 func (o *saveOptions) orVariable(cmd *cobra.Command) {
 	if o.from.Path == "" && !cluster.Named(cmd) {
 		o.from.Path = command.OrVariable("")
@@ -148,11 +148,11 @@ func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args [
 	return o.tell(s, path, saved)
 }
 
-// mayWrite refuses to replace a file that nobody said is to be replaced, and what is no file.
+// mayWrite refuses to replace a file without --force, and to write to anything that is not a regular file.
 func (o *saveOptions) mayWrite(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		info, err = os.Lstat(path) // a link that leads nowhere is itself replaced
+		info, err = os.Lstat(path) // a dangling link is replaced itself
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -172,10 +172,10 @@ func (o *saveOptions) mayWrite(path string) error {
 	return nil
 }
 
-// writeElsewhere says what to do where no file can be made.
+// writeElsewhere is the hint for a place where no file can be created.
 const writeElsewhere = "name a file in a directory that you may write to"
 
-// noDirectory is the error for a file in a directory that is not there; nil if that is.
+// noDirectory returns the error for a path in a directory that does not exist, and nil otherwise.
 func noDirectory(path string) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +185,7 @@ func noDirectory(path string) error {
 	return nil
 }
 
-// noResource refuses a file that is called like a resource: it has been left out of the command line.
+// noResource rejects a file name that is a resource: the user has probably forgotten the file.
 func noResource(path string, known []input.Resource) error {
 	names := input.SplitArgs([]string{path})
 	if len(names) == 0 {
@@ -207,7 +207,7 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(ia, ib)
 }
 
-// saveFrom saves what --from names.
+// saveFrom saves the store or snapshot of --from.
 func (o *saveOptions) saveFrom(
 	ctx context.Context, s command.IO, path string, args []string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
@@ -231,8 +231,8 @@ func (o *saveOptions) saveFrom(
 	return saved, errors.Join(err, src.Close())
 }
 
-// keepInMemory notes what the sync that holds the store has in memory only, which cannot be saved, and refuses if it
-// was asked for.
+// keepInMemory records the collections that the sync has in memory only. They cannot be saved, so it fails if the user
+// asked for them.
 func (o *saveOptions) keepInMemory(memory []source.Collection, f snapshot.Filter) error {
 	o.memory = memory
 	if len(memory) == 0 || len(f.Resources) == 0 && !o.secrets {
@@ -256,7 +256,7 @@ func (o *saveOptions) saveSource(
 	return snapshot.Save(ctx, source.Records(src), path, so)
 }
 
-// saveSync has the sync that holds the store stream a snapshot of it: the file at path is this process's.
+// saveSync makes the sync that holds the store stream a snapshot, and writes the stream to path in this process.
 func (o *saveOptions) saveSync(
 	ctx context.Context, sync *source.Client, path string, so snapshot.SaveOptions,
 ) (snapshot.Saved, error) {
@@ -266,7 +266,7 @@ func (o *saveOptions) saveSync(
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	defer func() { _ = in.Close() }() // all of it has been read, or there is an error
+	defer func() { _ = in.Close() }() // read completely, or failed
 	return snapshot.SaveStream(ctx, in, path, so)
 }
 
@@ -276,7 +276,7 @@ func noteNotSaved(s command.IO, leftOut []string) {
 	}
 }
 
-// tellDefects prints the known defects of collections that were saved or exported.
+// tellDefects prints the known defects of saved or exported collections.
 func tellDefects(s command.IO, all []snapshot.Collection) { input.TellDefects(s, described(all)) }
 
 func described(all []snapshot.Collection) []source.Collection {
@@ -289,11 +289,11 @@ func described(all []snapshot.Collection) []source.Collection {
 	return described
 }
 
-// encryptHint says how Secrets get into a snapshot.
+// encryptHint says how to get Secrets into a snapshot.
 const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; " +
 	"--include-secrets saves them as they are"
 
-// tell says what was saved.
+// tell prints the result of a save.
 func (o *saveOptions) tell(s command.IO, path string, saved snapshot.Saved) error {
 	how := ""
 	if o.recipients.asked() {
@@ -322,15 +322,15 @@ func (o *saveOptions) tell(s command.IO, path string, saved snapshot.Saved) erro
 	return err
 }
 
-// nothingSaved is an error that says what was to be saved.
+// nothingSaved is an error of accept, whose text is complete.
 type nothingSaved struct{ error }
 
 func (e nothingSaved) Unwrap() error { return e.error }
 
-// refusedNamed is how many of the resources that a server does not list are named.
+// refusedNamed is the number of refused resources that a message lists by name.
 const refusedNamed = 5
 
-// refusedText names what a server does not list, and says why for the first.
+// refusedText lists refused resources, with the reason for the first.
 func refusedText(all []snapshot.Refused) string {
 	var names []string
 	for _, r := range all[:min(len(all), refusedNamed)] {
@@ -343,8 +343,8 @@ func refusedText(all []snapshot.Refused) string {
 	return fmt.Sprintf("%s (%v)", text, all[0].Err)
 }
 
-// accept refuses a snapshot without something that was named, one of nothing, if something was asked for, or if the
-// server listed nothing at all.
+// accept rejects a snapshot that lacks something named by the arguments, an empty one if something was selected, and
+// one of which the server refused every list.
 func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 	if n := len(saved.Refused); n > 0 && n == len(saved.Collections) {
 		return nothingSaved{command.WithHint(fmt.Errorf("the API server lists nothing for you, and nothing was written: %s",
@@ -365,7 +365,7 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 			strings.Join(left, "; ")), encryptHint)}
 	}
 	selects := len(o.selects.Namespaces) > 0 || o.selects.Labels+o.selects.Fields != ""
-	listed := o.from.Path == "" && len(saved.Collections) > 0 // by the server, which has none
+	listed := o.from.Path == "" && len(saved.Collections) > 0 // the server has listed it: there are no objects
 	if saved.Objects > 0 || !selects && (len(args) == 0 || listed) {
 		return nil
 	}
@@ -375,12 +375,12 @@ func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
 		"check the resources, -n, -l and --field-selector")}
 }
 
-// isThere is the error of a file that nobody said is to be replaced.
+// isThere returns the error for a file that exists, without --force.
 func isThere(path string) error {
 	return command.WithHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
 }
 
-// saveError adds to an error of writing the snapshot what to do.
+// saveError adds a hint to an error of writing the snapshot.
 func (o *saveOptions) saveError(path string, err error) error {
 	var nothing nothingSaved
 	switch {
@@ -390,9 +390,9 @@ func (o *saveOptions) saveError(path string, err error) error {
 		return isThere(path)
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return command.WithHint(err, "make room on that disk, or save to another one; nothing was replaced")
-	case errors.Is(err, source.ErrNoAnswer), errors.As(err, new(*source.HeldError)): // storeError has said what to do
+	case errors.Is(err, source.ErrNoAnswer), errors.As(err, new(*source.HeldError)): // storeError has added the hint
 		return err
-	case errors.Is(err, store.ErrLocked): // since it was opened for reading
+	case errors.Is(err, store.ErrLocked): // locked after this command had opened it for reading
 		return command.WithHint(err,
 			"a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
 	case errors.Is(err, snapshot.ErrTooLarge):
@@ -403,8 +403,8 @@ func (o *saveOptions) saveError(path string, err error) error {
 	return err
 }
 
-// isMade reports whether an error is of the file that becomes the one at path, which has a longer name until it is
-// complete.
+// isMade reports whether err is about the file being written for path. Until it is complete, that file has a longer
+// name.
 func isMade(path string, err error) bool {
 	if real, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
 		path = real

@@ -4,10 +4,10 @@ import (
 	"os"
 )
 
-// Colour is an escape sequence that begins a colour; empty is none.
+// Colour is the escape sequence that starts a colour; empty is no colour.
 type Colour string
 
-// The colours that tables and changes are shown in.
+// The colours of table cells and diffs.
 const (
 	Green  Colour = "\x1b[32m"
 	Yellow Colour = "\x1b[33m"
@@ -22,7 +22,7 @@ func (c Colour) Paint(text string) string {
 	return string(c) + text + "\x1b[0m"
 }
 
-// WantsColours reports whether a terminal is to be coloured (https://no-color.org).
+// WantsColours returns false if NO_COLOR is set (https://no-color.org) or the terminal is dumb.
 func WantsColours() bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

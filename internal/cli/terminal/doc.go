@@ -1,7 +1,6 @@
-// Package terminal is how the commands write for people: tables with columns as kubectl's, colours, and texts of files
-// and servers with what would move a terminal's cursor written out.
+// Package terminal has the output for people: tables with columns like kubectl's, colours, and the escaping of control
+// characters in text from files and servers.
 //
-// Whatever a file or a server says goes through [Visible] or [OneLine], or is written to a [Writer] or to what
-// [NewVisibleWriter] returns. Only what is to move the cursor or change the colour is written past them: see
-// [Unescaped].
+// Text from a file or a server must go through [Visible] or [OneLine], or be written to a [Writer] or to a writer from
+// [NewVisibleWriter]. Only our own escape sequences, for the cursor and for colours, bypass them with [Unescaped].
 package terminal

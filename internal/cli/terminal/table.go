@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// columnGap is between two columns, and leastColumn how wide one is with it: as in kubectl's tables.
+	// columnGap is the number of blanks between columns; leastColumn is a column's least width, its gap included. Both
+	// are kubectl's.
 	columnGap   = 3
 	leastColumn = 6
 )
 
-// Table prints rows in columns, as kubectl does, but with no blanks at the ends of lines; it holds all of them.
+// Table prints rows in columns like kubectl, but without trailing blanks. It holds all rows until Flush.
 type Table struct {
 	to   io.Writer
 	rows [][]string
-	// colours are what columns are painted in, by their number.
+	// colours returns the colour of a cell, by column number.
 	colours map[int]func(cell string) Colour
 }
 
@@ -36,7 +37,7 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, shown)
 }
 
-// Paint paints the cells of a column below its header.
+// Paint sets the function that returns the colour of each cell of a column, its header excepted.
 func (t *Table) Paint(column int, f func(cell string) Colour) {
 	if t.colours == nil {
 		t.colours = map[int]func(string) Colour{}

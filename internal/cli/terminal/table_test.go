@@ -7,7 +7,8 @@ import (
 	"github.com/larder-dev/larder/internal/cli/terminal"
 )
 
-// The columns are those of all rows, and no line ends in blanks, though its last cells are empty.
+// TestTableEndsNoLineInBlanks checks that column widths take all rows into account, and that a row whose last cells are
+// empty has no trailing blanks.
 func TestTableEndsNoLineInBlanks(t *testing.T) {
 	var out strings.Builder
 	table := terminal.NewTable(&out, "A", "LONGER", "NOTE")

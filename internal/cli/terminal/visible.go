@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// Visible returns text of a file or server as a terminal may be given it: what would move the cursor, or do more, is
-// written out (CVE-2021-25743), ESC and CR as kubectl writes them. Line ends and tabs stay.
+// Visible returns text from a file or a server with its control characters escaped, because they could move the cursor
+// or reprogram the terminal (CVE-2021-25743). ESC and CR are written as kubectl does. Newlines and tabs stay.
 func Visible(text string) string { return escaped(text, "\n\t") }
 
-// OneLine is Visible for what has to stay on its line, and in its column.
+// OneLine is Visible, but also escapes newlines and tabs: for table cells and other text that must stay on one line.
 func OneLine(text string) string { return escaped(text, "") }
 
-// escaped writes out control characters, but those of keep, and what is no UTF-8.
+// escaped escapes control characters, except those in keep, and bytes that are not UTF-8.
 func escaped(text, keep string) string {
 	if isVisible(text, keep) {
 		return text
@@ -44,7 +44,7 @@ func escaped(text, keep string) string {
 	return b.String()
 }
 
-// isVisible is quick for what has nothing to write out, as nearly all texts.
+// isVisible reports whether text needs no escaping. It is the fast path: almost no text needs it.
 func isVisible(text, keep string) bool {
 	for i, r := range text {
 		invalid := r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError))
@@ -55,10 +55,11 @@ func isVisible(text, keep string) bool {
 	return true
 }
 
-// visibleWriter writes visible texts. None ends within a character.
+// visibleWriter escapes each write on its own, so no write may end within a character.
 type visibleWriter struct{ w io.Writer }
 
-// NewVisibleWriter returns a writer of visible texts to w.
+// NewVisibleWriter returns a writer that escapes control characters and writes to w. No write may end within a
+// character.
 func NewVisibleWriter(w io.Writer) io.Writer { return visibleWriter{w} }
 
 // Write implements io.Writer.
@@ -73,13 +74,14 @@ func (v visibleWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Writer writes visible texts to a terminal. A character that a write ends within waits for the next one.
+// Writer escapes control characters on their way to a terminal. If a write ends within a character, its first bytes are
+// held until the next write.
 type Writer struct {
 	w    io.Writer
 	rest []byte
 }
 
-// NewWriter returns a writer of visible texts to the terminal w.
+// NewWriter returns a Writer to the terminal w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Write implements io.Writer.
@@ -101,14 +103,14 @@ func (t *Writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush writes what waits: it is no character.
+// Flush writes the held bytes, escaped: they never became a character.
 func (t *Writer) Flush() error {
 	_, err := io.WriteString(t.w, Visible(string(t.rest)))
 	t.rest = nil
 	return err
 }
 
-// Unescaped returns where w writes to if it is a writer of this package, for what is to move the cursor; else w.
+// Unescaped returns the writer below w if w is of this package, and w otherwise. Use it for our own escape sequences.
 func Unescaped(w io.Writer) io.Writer {
 	switch w := w.(type) {
 	case visibleWriter:
