@@ -39,7 +39,7 @@ func startNamesakes(t *testing.T) *fakeapi.Server {
 	var all []fakeapi.Resource
 	for place := range 2 {
 		for _, pair := range namesakes {
-			if r := pair[place]; r.Resource != "nodes" && r.Resource != "pods" || r.Group != "" { // every fake server has these
+			if r := pair[place]; r.Resource != "nodes" && r.Resource != "pods" || r.Group != "" { // built in
 				all = append(all, r)
 			}
 		}

@@ -71,7 +71,8 @@ func TestRedefined(t *testing.T) {
 		prints("wx", "Third")
 		gets := server.Counts(clitest.Definitions).Gets
 		watches := server.Counts(clitest.Widgets.GroupVersionResource).Watches
-		server.BreakWatches(clitest.Widgets.GroupVersionResource, "EOF") // a lost connection is not a change of the definition
+		// A lost connection is not a change of the definition.
+		server.BreakWatches(clitest.Widgets.GroupVersionResource, "EOF")
 		for server.Counts(clitest.Widgets.GroupVersionResource).Watches == watches {
 			time.Sleep(10 * time.Millisecond)
 		}

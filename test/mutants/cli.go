@@ -128,7 +128,7 @@ var cliMutants = []mutant{
 	{
 		name: "cli/noted-is-well", breaks: "A collection with a known defect is not well on the page, unless that was meant.",
 		file: "internal/cli/serving/page.go",
-		old:  `one.Well = one.Well && n.Kind == entry.NoteTransform // which is meant`,
+		old:  `one.Well = one.Well && n.Kind == entry.NoteTransform // a transform is intended`,
 		new:  `one.Well = one.Well || n.Kind == entry.NoteTransform`,
 		test: "TestPageStates",
 	},

@@ -86,7 +86,7 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 		if failed == nil && len(now) == 0 || errors.Is(failed, source.ErrOtherVersion) {
 			return failed
 		}
-		if limited.Err() == nil || failed == nil { // the error of a request that the timeout cancelled says nothing about the sync
+		if limited.Err() == nil || failed == nil { // the timeout itself says nothing about the sync
 			missing, err = now, failed
 		}
 		select {
