@@ -78,9 +78,8 @@ func getFrom(h http.Handler, path, accept string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestItemsOfBuiltInKinds checks which list items have apiVersion and kind, as in kube-apiserver: those of custom
-// resources, but not those of built-in kinds, even if client-go does not know the kind. Single objects and events
-// always have them.
+// TestItemsOfBuiltInKinds checks that, as in kube-apiserver, list items have apiVersion and kind for custom resources,
+// but not for built-in kinds, even if client-go does not know the kind. Single objects and events always have both.
 func TestItemsOfBuiltInKinds(t *testing.T) {
 	type expected struct {
 		kind string

@@ -41,7 +41,7 @@
 // request from a page of another origin must then carry a token.
 //
 // A collection that this process has open without a history cannot be watched: discovery omits the verb, and a watch
-// returns 405. A list of such a collection is cut off if the collection changes between two pages.
+// returns 405. A list is cut off if the collection changes between two pages.
 //
 // # Concurrency and shutdown
 //

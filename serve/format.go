@@ -40,7 +40,7 @@ type format struct {
 	// version is v1 or v1beta1, for Tables and metadata. list is set if the client accepts PartialObjectMetadataList.
 	version string
 	list    bool
-	// include decides what each row of a Table carries of its object.
+	// include selects the part of its object that each row of a Table carries.
 	include metav1.IncludeObjectPolicy
 }
 

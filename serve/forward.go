@@ -22,9 +22,9 @@ type Forwarder struct {
 	proxy *httputil.ReverseProxy
 }
 
-// Forward returns a Forwarder to the API server of config. Requests carry the caller's own credentials, never those of
-// config. X-Forwarded-For carries the caller's address, for the audit log of the API server. A caller that own
-// authenticates, or that used a client certificate, has no credentials for the API server and is rejected with 403.
+// Forward returns a Forwarder to the API server of config. Requests carry the caller's own credentials, never config's.
+// X-Forwarded-For carries the caller's address, for the audit log of the API server. A caller that own authenticates,
+// or that used a client certificate, has no credentials for the API server and is rejected with 403.
 func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	transport, err := rest.TransportFor(anonymous)

@@ -103,8 +103,8 @@ func TestForwardUpgrades(t *testing.T) {
 	}
 }
 
-// TestForwardedFor checks that the API server receives the address of the caller after those of earlier proxies, for
-// its audit log (issue 37).
+// TestForwardedFor checks that the API server receives, for its audit log, the caller's address after the addresses of
+// earlier proxies (issue 37).
 func TestForwardedFor(t *testing.T) {
 	s := forwarding(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.Join(r.Header.Values("X-Forwarded-For"), ", "))

@@ -327,8 +327,8 @@ func (r *renderer) bare(key string) (e entry.Entry, err error) {
 	return e, err
 }
 
-// at returns a copy of an entry with another resourceVersion. kube-apiserver sends a DELETED event with such an object
-// when the object no longer matches the selectors.
+// at returns a copy of an entry with another resourceVersion. kube-apiserver sends it in the DELETED event of an object
+// that no longer matches the selectors.
 func (r *renderer) at(e entry.Entry, rv string) (entry.Entry, error) {
 	if e.Encoding == codec.EncodingProtobuf {
 		message, err := codec.Message(e.Payload)

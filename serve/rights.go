@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// allowed returns nil if the user may do what the request asks for, and the error for the client otherwise.
+// allowed authorizes the request with a verb. It returns the error for the client if the user lacks the right.
 func (q *request) allowed(verb string) error {
 	rights := q.Handler.options.Authorizer
 	if rights == nil {

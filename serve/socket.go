@@ -50,8 +50,8 @@ type hijacked struct {
 func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.conn, h.rw, nil }
 
 // overSocket upgrades the connection to a websocket and calls serve, which sends the watch. It then closes the
-// connection. The handshake is that of kube-apiserver's library. The context ends when the client closes the websocket
-// or sends more than socketReceives.
+// connection. The library, and so the handshake, is kube-apiserver's. The context ends when the client closes the
+// websocket or sends more than socketReceives.
 func (w *watcher) overSocket(serve func()) error {
 	conn, rw, err := w.patience.control.Hijack()
 	if err != nil {

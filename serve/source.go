@@ -27,7 +27,7 @@ type Source interface {
 }
 
 // Withheld returns a function that reports whether s has a confidential collection of a resource. A right to all
-// resources does not include such a resource. The collections are cached for a second. The function fails if they
+// resources does not include confidential ones. The collections are cached for a second. The function fails if they
 // cannot be read, or if its context ends first.
 func Withheld(s Source) func(context.Context, schema.GroupResource) (bool, error) {
 	gate := newGate()
@@ -91,9 +91,10 @@ type reader interface {
 	superseded() (yes bool, opened <-chan struct{})
 }
 
-// Store serves all collections of an open store. Those that this process has open are served with uncommitted changes.
-// They can be watched if they have a history (store.CollectionOptions.History, informer.Options.History). Otherwise a
-// watch returns 405, and a list is cut off if the collection changes meanwhile. Other collections are served as stored.
+// Store serves all collections of an open store. Collections that this process has open are served with uncommitted
+// changes. They can be watched if they have a history (store.CollectionOptions.History, informer.Options.History).
+// Otherwise a watch returns 405, and a list is cut off if the collection changes meanwhile. Other collections are
+// served as stored.
 func Store(st *store.Store) Source { return storeSource{store: st} }
 
 // Mirror serves the collections of a store that this process mirrors, with a history. mirrored returns their current

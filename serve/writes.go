@@ -84,8 +84,8 @@ func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 	s.last[by] = w
 }
 
-// evictLocked drops ended entries, or else the oldest one, so that another one fits. The collections have most likely
-// reached the oldest write.
+// evictLocked drops ended entries, or the oldest entry if none has ended, so that a new entry fits. The collections
+// have most likely reached the oldest write.
 func (s *writes) makePlaceLocked(now time.Time) {
 	if len(s.last) < writesKept {
 		return

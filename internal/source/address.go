@@ -16,14 +16,13 @@ import (
 	"github.com/larder-dev/larder/internal/realpath"
 )
 
-// maxSocketPath is the longest path that is bound or dialled as it is. The kernel's
-// limit is 104 bytes on macOS and the BSDs and 108 on Linux and Windows, with the final zero.
+// maxSocketPath is the longest path, in bytes, that is used in a socket address unchanged. The kernel's limit, with the
+// final zero, is 104 bytes on macOS and the BSDs, and 108 on Linux and Windows.
 const maxSocketPath = 100
 
-// SocketPath returns where the sync that holds the store listens: beside the
-// store, under the store's name with ".sock" at the end. Where that path is too long for a socket
-// the name is ".larder-<hash of the store's name>.sock" instead. Symbolic links are followed first, so that
-// every name of one store leads to one socket.
+// SocketPath returns the path of the socket on which the sync that holds the store listens. It is the store's path with
+// ".sock" appended, or, if that is too long for a socket, ".larder-<hash of the store's name>.sock" in the same
+// directory. Symbolic links are resolved first, so that all names of one store lead to one socket.
 func SocketPath(storePath string) (string, error) {
 	real, err := realpath.Of(storePath)
 	if err != nil {
@@ -36,8 +35,8 @@ func SocketPath(storePath string) (string, error) {
 	return filepath.Join(filepath.Dir(real), ".larder-"+hex.EncodeToString(sum[:6])+".sock"), nil
 }
 
-// Listen listens on the socket of the store, mode 0600, and takes over one that a killed
-// sync has left. The caller must hold the store's lock: it is what makes the socket the caller's.
+// Listen listens on the socket of the store, with the mode 0600. It replaces a socket left by a killed sync. The caller
+// must hold the store's lock, which makes it the owner of the socket.
 func Listen(storePath string) (net.Listener, error) {
 	path, err := SocketPath(storePath)
 	if err != nil {
@@ -52,9 +51,9 @@ func Listen(storePath string) (net.Listener, error) {
 	return listenAside(path)
 }
 
-// listenAside binds in a directory that nobody else can enter and moves the socket to its place once its mode is right,
-// so that there is no moment at which others could connect. A sync that was killed meanwhile has left that directory:
-// it has one name, which nobody uses but who holds the store's lock.
+// listenAside binds the socket in a directory that no other user can enter, sets its mode, and renames it. Other users
+// can therefore never connect. A killed sync may have left that directory: its name is fixed, so it is removed under
+// the store's lock.
 func listenAside(path string) (net.Listener, error) {
 	private := path + ".new"
 	if err := os.RemoveAll(private); err != nil {
@@ -97,7 +96,7 @@ func listenInPlace(path string) (net.Listener, error) {
 	return &listener{UnixListener: l, path: path}, nil
 }
 
-// listener removes its socket when it is closed.
+// listener removes its socket in Close.
 type listener struct {
 	*net.UnixListener
 	path string
@@ -107,7 +106,7 @@ type listener struct {
 func (l *listener) Close() error {
 	err := l.UnixListener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		return err // the first Close has removed it; the name may be another's by now
+		return err // the first Close has removed it; a new socket may have the name
 	}
 	if rmErr := os.Remove(l.path); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
 		return errors.Join(err, rmErr)
@@ -116,17 +115,17 @@ func (l *listener) Close() error {
 }
 
 func isSocket(info fs.FileInfo) bool {
-	if runtime.GOOS == "windows" { // older Go reports a socket there as irregular
+	if runtime.GOOS == "windows" { // older Go versions report a socket as irregular
 		return info.Mode()&(fs.ModeSocket|fs.ModeIrregular) != 0
 	}
 	return info.Mode()&fs.ModeSocket != 0
 }
 
-// ErrStranger: the process that listens on the socket of a store runs as another user, who is neither root nor the
-// owner of the store's file. In a directory where others may create files any user can place a socket.
+// ErrOtherUser says that the process that listens on the socket of a store runs as a user other than root, this
+// process's user, and the owner of the store's file. In a shared directory any user can place a socket.
 var ErrStranger = errors.New("its process is of another user, who does not own the store")
 
-// dial connects to the socket at path, and fails with ErrStranger if its process may not have the store.
+// dial connects to the socket at path. It fails with ErrOtherUser if its process runs as an untrusted user.
 func dial(ctx context.Context, path, storePath string) (net.Conn, error) {
 	short, release, err := shortPath(path)
 	if err != nil {
@@ -155,9 +154,8 @@ func fileOwner(info fs.FileInfo, err error) (uid int, known bool) {
 	return owner.Of(info)
 }
 
-// shortPath returns a name for path that fits in a socket address: path itself,
-// or a way through a temporary link to its directory. release removes the link,
-// which is needed during bind and connect only.
+// shortPath returns a name for path that fits in a socket address: path itself, or a path through a temporary link to
+// its directory. release removes the link, which bind and connect need, but an open socket does not.
 func shortPath(path string) (short string, release func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil

@@ -39,7 +39,7 @@ func TestSocketPathFollowsLinks(t *testing.T) {
 	}
 }
 
-// Neither a deep directory nor a long name keeps a sync from being asked.
+// TestLongPaths checks that Dial works for long directories and long names.
 func TestLongPaths(t *testing.T) {
 	deep := filepath.Join(t.TempDir(), strings.Repeat("d", 120), strings.Repeat("e", 120))
 	if err := os.MkdirAll(deep, 0o700); err != nil {
@@ -96,7 +96,7 @@ func TestListenModeAndLeftovers(t *testing.T) {
 	onlyRemains(t, dir)
 }
 
-// A killed sync leaves its socket; the next one takes the name over.
+// TestListenTakesOverAStaleSocket checks that Listen replaces the socket of a killed sync.
 func TestListenTakesOverAStaleSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: mustSocketPath(t, path), Net: "unix"})
@@ -122,7 +122,7 @@ func TestListenTakesOverAStaleSocket(t *testing.T) {
 	_ = client.Close()
 }
 
-// TestListenAfterAKill: a sync that was killed while it made its socket leaves nothing for good.
+// TestListenAfterAKill checks that Listen removes the directory of a sync that was killed in Listen.
 func TestListenAfterAKill(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")
@@ -145,7 +145,7 @@ func TestListenAfterAKill(t *testing.T) {
 	}
 }
 
-// A second Close must not remove the socket of the next sync.
+// TestCloseTwice checks that a second Close does not remove the socket of the next sync.
 func TestCloseTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first, err := Listen(path)
@@ -178,7 +178,7 @@ func TestListenLeavesOtherFilesAlone(t *testing.T) {
 	}
 }
 
-// onlyRemains fails if dir holds anything but the given names.
+// onlyRemains fails the test if dir has entries other than names.
 func onlyRemains(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

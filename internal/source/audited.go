@@ -1,19 +1,19 @@
 package source
 
-// Audited is what came of comparing one collection with the server.
+// Audited is the result of comparing one collection with the API server.
 type Audited struct {
-	// Collection is the id; Resource, Scope and Representation say what it holds.
+	// Collection is the collection's id. Resource, Scope and Representation describe it.
 	Collection     string `json:"collection"`
 	Resource       string `json:"resource"`
 	Scope          string `json:"scope,omitempty"`
 	Representation string `json:"representation"`
-	// Objects is how many the server has.
+	// Objects is the number of objects on the API server.
 	Objects int `json:"objects"`
-	// Differ is how many objects were not what the server has, and Keys names up to ten. Listed: everything was listed for
-	// that.
+	// Differ is the number of objects that differed from the API server's, and Keys has up to ten of their keys. Listed
+	// says that the comparison listed all objects.
 	Differ int      `json:"differ"`
 	Keys   []string `json:"keys"`
 	Listed bool     `json:"listed,omitempty"`
-	// Error is why that was not finished; empty if it was.
+	// Error is why the comparison was not finished; empty if it was.
 	Error string `json:"error,omitempty"`
 }

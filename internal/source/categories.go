@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// categories are those of Kubernetes' own resources, for stores that do not tell.
+// categories has the categories of built-in resources, for stores without them.
 var categories = map[schema.GroupResource][]string{
 	{Resource: "pods"}:                                           {all},
 	{Resource: "replicationcontrollers"}:                         {all},
@@ -33,7 +33,7 @@ const (
 	extensions = "api-extensions"
 )
 
-// Members returns those of Kubernetes' own resources that a category has, by group and name.
+// Members returns the built-in resources of a category, sorted by group and name.
 func Members(category string) []schema.GroupResource {
 	var members []schema.GroupResource
 	for gr, of := range categories {
@@ -47,7 +47,7 @@ func Members(category string) []schema.GroupResource {
 	return members
 }
 
-// WellKnown returns Kubernetes' own resources that people name often, in alphabetical order.
+// WellKnown returns the names of the built-in resources that have short names, in alphabetical order.
 func WellKnown() []string {
 	var known []string
 	for gr := range shortNames {

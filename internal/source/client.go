@@ -19,32 +19,32 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// errBroken: the sync went away in the middle of an answer.
+// errBroken: the sync stopped in the middle of a response.
 var errBroken = errors.New("the sync that holds the store stopped while it was answering; try again")
 
-// ErrNoAnswer: who listens on the socket does not answer. The process may be stopped, or stuck.
+// ErrNoAnswer: the process that listens on the socket does not answer. It may be stopped or stuck.
 var ErrNoAnswer = errors.New("no answer")
 
 const (
-	// answerWithin is how long a sync may take to say who it is, which needs neither its store nor its server. One that is
-	// stopped is connected to all the same: the kernel does that.
+	// answerWithin is the timeout of the request for the sync's description, which needs neither its store nor the API
+	// server. The kernel accepts a connection even if the process is stopped.
 	answerWithin = 3 * time.Second
-	// A watch asks that so often, and gives a sync up that did not answer so many times in a row: half a minute.
+	// A watch requests the description every pingEvery, and ends after pingFailures failures in a row: half a minute.
 	askEvery = 7 * time.Second
 	askTimes = 3
-	// agent is how the User-Agent of a request begins; the version follows.
+	// agent begins the User-Agent of requests; the version follows.
 	agent = "larder/"
 )
 
-// Client is the sync that holds a store, as a Source, and what it does with its store when it is asked.
+// Client is a Source of the sync that holds a store, with the sync's further operations on its store.
 type Client struct {
 	http                   *http.Client
 	answerWithin, askEvery time.Duration
 }
 
 // Dial returns a client of the sync that listens on the socket of a store, and a description of that process. It fails
-// with ErrStranger if the process belongs to another user, with ErrOtherVersion, and, after a few seconds, with
-// ErrNoAnswer; ctx bounds it further.
+// with ErrOtherUser if the process belongs to another user, with ErrOtherVersion, and with ErrNoAnswer after a few
+// seconds, or earlier if ctx ends.
 func Dial(ctx context.Context, storePath string) (*Client, Sync, error) {
 	return dialWithin(ctx, storePath, answerWithin)
 }
@@ -56,7 +56,7 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	}
 	c := &Client{answerWithin: atMost, askEvery: askEvery, http: &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket, storePath) },
-		DisableCompression: true, ReadBufferSize: maxTrailer, // a trailer is taken as far as it fits
+		DisableCompression: true, ReadBufferSize: maxTrailer, // limits the size of a trailer
 	}}}
 	s, err := c.who(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	return c, s, nil
 }
 
-// who returns the sync's description of itself.
+// identify returns the sync's description of itself.
 func (c *Client) who(ctx context.Context) (Sync, error) {
 	limited, cancel := context.WithTimeout(ctx, c.answerWithin)
 	defer cancel()
@@ -87,17 +87,17 @@ func (c *Client) Check(ctx context.Context) (store.Report, error) {
 	return askFor[store.Report](ctx, c, http.MethodGet, pathCheck, nothing{})
 }
 
-// Compact has the sync write its file anew without free pages.
+// Compact makes the sync rewrite its file without free pages.
 func (c *Client) Compact(ctx context.Context) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathCompact, nothing{})
 }
 
-// Rekey has the sync seal its file anew, with its own keys; see File.Rekey.
+// Rekey makes the sync seal its file anew with its own keys; see File.Rekey.
 func (c *Client) Rekey(ctx context.Context, key string) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathRekey, key)
 }
 
-// Audit has the sync compare its collections with the server. It takes minutes for a large cluster.
+// Audit makes the sync compare its collections with the API server. In a large cluster it takes minutes.
 func (c *Client) Audit(ctx context.Context) ([]Audited, error) {
 	return askFor[[]Audited](ctx, c, http.MethodPost, pathAudit, nothing{})
 }
@@ -125,8 +125,7 @@ func (c *Client) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (fr
 	return from, err
 }
 
-// Snapshot returns a snapshot of the store as the sync streams it, not encrypted. An error that the sync met is the
-// reader's.
+// Snapshot returns the stream of a snapshot of the store, not encrypted. Read fails with the error of the sync, if any.
 func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, http.MethodPost, pathSnapshot, r)
 	if err != nil {
@@ -148,7 +147,7 @@ func (c *Client) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) 
 	return causeOr(ctx, receive(ctx, c, pathWatch, q, fn))
 }
 
-// watchSync ends a watch with ErrSilent when the sync does not answer any more. It returns when ctx ends.
+// watchSync cancels a watch with ErrSilent if the sync no longer answers. It returns when ctx ends.
 func (c *Client) watchSync(ctx context.Context, end context.CancelCauseFunc) {
 	for failed := 0; failed < askTimes; failed++ {
 		select {
@@ -163,7 +162,7 @@ func (c *Client) watchSync(ctx context.Context, end context.CancelCauseFunc) {
 	end(ErrSilent)
 }
 
-// causeOr is why ctx has ended, or err if it has not.
+// causeOr returns the cause of ctx's end, or err if ctx has not ended.
 func causeOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -171,7 +170,7 @@ func causeOr(ctx context.Context, err error) error {
 	return err
 }
 
-// askFor returns what an answer in JSON has.
+// askFor sends a request and decodes the JSON response.
 func askFor[T any](ctx context.Context, c *Client, method, path string, q any) (answer T, err error) {
 	resp, err := c.send(ctx, method, path, q)
 	if err != nil {
@@ -184,8 +183,8 @@ func askFor[T any](ctx context.Context, c *Client, method, path string, q any) (
 	return answer, nil
 }
 
-// receive calls fn with each value of a stream. It fails with the error that the sync has met, and with errBroken if
-// the answer is not whole.
+// receive calls fn with each value of a stream. It fails with the sync's error, or with errBroken if the stream is
+// incomplete.
 func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(T) error) error {
 	resp, err := c.send(ctx, http.MethodGet, path, q)
 	if err != nil {
@@ -207,7 +206,7 @@ func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(
 	}
 }
 
-// send returns an answer with status 200. The host is a filler: the dialer knows where to go.
+// send sends a request and returns a response with status 200. The URL's host is ignored by the dialer.
 func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Response, error) {
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -232,7 +231,7 @@ func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Re
 	return nil, f.err()
 }
 
-// body is the body of a stream. Its end is an error unless the trailer says that all was sent.
+// body is the body of a stream. Its end is an error unless the trailer says that the stream is complete.
 type body struct {
 	ctx  context.Context
 	resp *http.Response

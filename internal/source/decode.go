@@ -18,18 +18,18 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Decoder makes unstructured objects of the entries of one collection, whatever its representation. It is safe for
-// concurrent use.
+// Decoder decodes entries of one collection, of any representation, to unstructured objects. It is safe for concurrent
+// use.
 type Decoder struct {
 	collection Collection
 	codec      codec.Codec
 }
 
-// NewDecoder returns the decoder of c, which reads what a snapshot.Decoder of it does.
+// NewDecoder returns the decoder of c. It decodes the same entries as a snapshot.Decoder.
 func NewDecoder(c Collection) *Decoder { return &Decoder{c, snapshot.NewDecoder(c.Saved()).Codec()} }
 
-// Decode returns a new object, with the kind of the collection if the entry has none. Of an entry that is a key alone
-// it has no more than the name.
+// Decode returns a new object, with the collection's kind if the entry has none. For an entry with only a key the
+// object has only the namespace and name.
 func (d *Decoder) Decode(e entry.Entry) (*unstructured.Unstructured, error) {
 	u := nameOnly(e.Key)
 	if len(e.Payload) > 0 {
@@ -47,7 +47,7 @@ func (d *Decoder) Decode(e entry.Entry) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// undecodable says in a sentence why objects cannot be shown, where the error speaks of codecs.
+// undecodable returns err with an explanation for users, if it is about a type that this program does not know.
 func (c Collection) undecodable(err error) error {
 	if !errors.Is(err, entry.ErrIncompatible) || c.Representation != string(entry.Typed) {
 		return err
@@ -61,7 +61,7 @@ func (c Collection) undecodable(err error) error {
 	return &wireError{message: message, is: entry.ErrIncompatible}
 }
 
-// A batch of entries is decoded by one goroutine. It ends at either bound.
+// Limits of a batch of entries, which one goroutine decodes.
 const (
 	batchEntries = 64
 	batchBytes   = 256 << 10
@@ -85,8 +85,8 @@ func (b *batch) decode(d *Decoder) {
 	b.entries = nil
 }
 
-// Objects calls fn with each object of the collection that q selects, in key order; q.Collection is c's. The objects
-// are the caller's. Entries are read ahead, and decoded on all cores. Errors are those of Source.Entries.
+// Objects calls fn with each object of c that q selects, in key order. It sets q.Collection. fn owns the objects.
+// Entries are read ahead and decoded on all cores. It returns the errors of Source.Entries.
 func Objects(
 	ctx context.Context, src Source, c Collection, q Query, fn func(*unstructured.Unstructured) error,
 ) error {
@@ -97,7 +97,7 @@ func Objects(
 	defer wg.Wait()
 	defer cancel()
 	ahead := make(chan *batch, runtime.GOMAXPROCS(0))
-	var readErr error // once ahead is closed
+	var readErr error // set before ahead is closed
 	wg.Go(func() {
 		defer close(ahead)
 		readErr = readBatches(reading, src, q, func(b *batch) error {
@@ -131,7 +131,8 @@ func Objects(
 	return unreadable.errOrNil()
 }
 
-// readBatches calls send with what q selects, batch by batch. What can be read is sent before an error.
+// readBatches calls send with the entries that q selects, in batches. Before it returns an error it sends all readable
+// entries.
 func readBatches(ctx context.Context, src Source, q Query, send func(*batch) error) error {
 	newBatch := func() *batch { return &batch{done: make(chan struct{})} }
 	b := newBatch()
@@ -150,7 +151,7 @@ func readBatches(ctx context.Context, src Source, q Query, send func(*batch) err
 	return err
 }
 
-// encode returns an object that is not stored as an entry.
+// encode encodes an object as an entry.
 func encode(key string, obj k8sruntime.Object) (entry.Entry, error) {
 	u, err := asUnstructured(key, obj)
 	if err != nil {
@@ -165,7 +166,7 @@ func encode(key string, obj k8sruntime.Object) (entry.Entry, error) {
 		Payload: payload}, nil
 }
 
-// asUnstructured returns an unstructured object as it is, and metadata in that form.
+// asUnstructured returns an unstructured object unchanged, and converts metadata.
 func asUnstructured(key string, obj k8sruntime.Object) (*unstructured.Unstructured, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return u, nil
@@ -180,7 +181,7 @@ func asUnstructured(key string, obj k8sruntime.Object) (*unstructured.Unstructur
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// nameOnly is an object of which no more is known.
+// nameOnly returns an object with only the namespace and name of a key.
 func nameOnly(key string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	namespace, name, ok := strings.Cut(key, "/")

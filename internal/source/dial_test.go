@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// silent is a socket beside a store whose owner has been stopped (kill -STOP): the kernel connects whoever comes, and
-// nobody answers.
+// silent creates a socket of a stopped process (kill -STOP) beside a store: the kernel accepts connections, and no
+// process answers.
 func silent(t *testing.T, storePath string) string {
 	t.Helper()
 	socket, err := SocketPath(storePath)
@@ -29,7 +29,7 @@ func silent(t *testing.T, storePath string) string {
 	return socket
 }
 
-// TestDialOfAStoppedSync ends by itself; without a bound it would hang until the test's own time is over.
+// TestDialOfAStoppedSync checks that Dial fails with ErrNoAnswer after its timeout, and that it ends with its context.
 func TestDialOfAStoppedSync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	silent(t, path)
@@ -44,9 +44,9 @@ func TestDialOfAStoppedSync(t *testing.T) {
 	}
 }
 
-// TestOpenOfAStoppedSync says who it is that does not answer.
+// TestOpenOfAStoppedSync checks that the error of Open names the process that does not answer.
 func TestOpenOfAStoppedSync(t *testing.T) {
-	t.Parallel() // it waits for as long as a sync may take
+	t.Parallel() // it waits for answerWithin
 	path := filepath.Join(t.TempDir(), "s.db")
 	s, err := store.Open(path, store.Options{})
 	if err != nil {

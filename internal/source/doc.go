@@ -1,10 +1,10 @@
-// Package source is where commands get their data from: a store's file, the sync that holds it, or a snapshot.
+// Package source provides the data of commands: from a store's file, from the sync that holds the file, or from a
+// snapshot.
 //
-// bbolt locks its file for one writing process, so a second process can open
-// it neither for writing nor for reading. A running sync therefore serves what
-// commands ask for on a Unix socket beside the store. [Open] tries the file first and the socket second, and returns a
-// [Source]: its status, and streams of entries, whose payloads are the bytes that are stored. [Objects] decodes them,
-// on all cores, for who needs the objects. docs/adr/0004 has the reasons.
+// bbolt locks the file for one writing process, so a second process can open it neither for writing nor for reading. A
+// running sync therefore answers commands on a Unix socket beside the store. [Open] tries the file first and the socket
+// second, and returns a [Source]: its status, and streams of entries with their stored payloads. [Objects] decodes them
+// on all cores. docs/adr/0004 has the reasons.
 //
 //	snapshot          Open → Snapshot → snapshot.File
 //	file, not held    Open → File → store.Store
@@ -12,8 +12,8 @@
 //
 // # Protocol
 //
-// HTTP/1.1 over the socket that [SocketPath] names. The parameter q has what is asked for, in JSON. POST changes
-// something or takes long.
+// HTTP/1.1 over the socket of [SocketPath]. The parameter q has the request in JSON. POST is for requests that change
+// something or take long.
 //
 //	GET  /larder/v2/sync      Sync
 //	GET  /larder/v2/status    Status
@@ -26,24 +26,23 @@
 //	GET  /larder/v2/watch     Event for each change, of the WatchQuery q, until the client ends it
 //	POST /larder/v2/snapshot  a snapshot of the store, not encrypted, of the SaveRequest q
 //
-// The first six are answered in JSON, the next three with a stream of values in gob, the last with a file. An answer
-// other than 200 has an error in JSON: {"error":"…"} and perhaps a "code" that says what kind it is. A stream ends with
-// the trailer Larder-End, which has the error, or {}; one that ends otherwise is broken. A process of another version
-// of the protocol does not know the path: its answer names both versions.
+// The first six respond with JSON, the next three with a stream of gob values, and the last one with a file. A response
+// other than 200 has an error in JSON: {"error":"…"}, with a "code" if the client must know the kind of the error. A
+// stream ends with the trailer Larder-End, which has the error, or {}; a stream without it is incomplete. A process
+// with another version of the protocol returns 404 with both versions.
 //
-// A client may pause for as long as it likes, as a pager does. Memory is a page and a buffer for each. A watch asks
-// beside its stream who the sync is, to notice one that is stopped.
+// A client, such as a pager, may pause without limit. Each request needs memory for a page and a buffer. Beside its
+// stream a watch requests the sync's description, to detect a stopped process.
 //
 // # Order, consistency, ownership
 //
-// Entries are selected in the process that has the file, by their bytes where these tell. They come in key order, a
-// page at a time, each page from one transaction: what changes in the meantime may or may not be seen, and memory is
-// one page whatever the collection's size. No transaction is open while an entry is handed on, so a reader that pauses
-// (a pager) does not hold up the sync.
+// The process that has the file selects the entries, by their bytes if possible. Entries are sent in key order, in
+// pages. Each page is read in its own transaction, so concurrent changes may or may not be seen, and memory is bounded
+// by a page. No transaction is open while an entry is passed on, so a reader that pauses does not block the sync.
 //
-// What a store seals is opened by the process that has its keys. Everybody who can connect to the socket can read it:
-// the socket has mode 0600, as the store has. A client trusts the process behind the socket if that runs as root, as
-// the client's own user, or as the owner of the store's file (ErrStranger).
+// The process that has the keys opens sealed entries. Anyone who can connect to the socket can read them: the socket
+// has the mode 0600, like the store. A client trusts the process behind the socket if it runs as root, as the client's
+// own user, or as the owner of the store's file (ErrOtherUser).
 //
-// A Server owns its goroutines; Close ends them and waits. A File made by Open owns the store that it has opened.
+// A Server owns its goroutines; Close ends them and waits. A File from Open owns its store.
 package source

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// holding is an open store as a Server asks it.
+// holding is a Holder of an open store.
 type holding struct{ *File }
 
 func (holding) Audit(context.Context) ([]Audited, error) { return nil, nil }
@@ -76,7 +76,7 @@ func (f *fakeSource) Entries(ctx context.Context, q Query, fn func(entry.Entry) 
 	return nil
 }
 
-// fakeCollection are the objects of a fakeSource; fail comes before the object of number failAt.
+// fakeCollection are the objects of a fakeSource. Entries fails with fail before object number failAt.
 type fakeCollection struct {
 	objects []*unstructured.Unstructured
 	failAt  int
@@ -127,7 +127,7 @@ func podsIn(t *testing.T, path string, pods ...*unstructured.Unstructured) (*sto
 	return st, id.ID()
 }
 
-// collect returns the keys that a query gives.
+// collect returns the keys of a query's entries.
 func collect(ctx context.Context, s Source, q Query) ([]string, error) {
 	keys := []string{}
 	err := s.Entries(ctx, q, func(e entry.Entry) error {

@@ -14,16 +14,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// File is an open store as a Source.
+// File is a Source of an open store.
 type File struct {
 	store    *store.Store
 	meanings Meanings
 }
 
-// NewFile returns the open store as a Source. Close of the Source closes it.
+// NewFile returns a Source of the open store. Its Close closes the store.
 func NewFile(s *store.Store) *File { return &File{store: s} }
 
-// Store returns the store itself, for what a Source does not give. It belongs to f.
+// Store returns the store, for operations that a Source lacks. It belongs to f.
 func (f *File) Store() *store.Store { return f.store }
 
 // Status implements Source.
@@ -40,7 +40,7 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 		Collections: []Collection{}}
 	for _, info := range infos {
 		c := NewCollection(info)
-		if !c.Sealed && f.store.Sealed(info) { // from its next write on
+		if !c.Sealed && f.store.Sealed(info) { // sealed from its next write on
 			c.Sealed, c.PlainText = true, info.Objects > 0
 		}
 		handlers, err := f.store.Cursors(ctx, info.Identity)
@@ -67,7 +67,7 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Discovery returns what the API server has said of its resources; nil if that is not stored. Do not modify it.
+// Discovery returns the stored discovery of the API server; nil if none is stored. Do not modify it.
 func (f *File) Discovery(ctx context.Context) *facts.Discovery {
 	return f.meanings.Discovery(ctx, f.store)
 }
@@ -77,7 +77,7 @@ func (f *File) SetMeanings(ctx context.Context, all []Collection) {
 	SetMeanings(all, f.Discovery(ctx))
 }
 
-// Entries implements Source, with what has been committed. What is pending is committed first, as far as it can be.
+// Entries implements Source with committed entries. It commits uncommitted changes first, if it can.
 func (f *File) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
 	info, err := f.find(ctx, q.Collection)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *File) Entries(ctx context.Context, q Query, fn func(entry.Entry) error)
 	return r.unreadable.errOrNil()
 }
 
-// find returns the collection with that id, after what is pending has been committed, as far as it can be.
+// find returns the collection with an id. It commits uncommitted changes first, if it can.
 func (f *File) find(ctx context.Context, id string) (entry.Info, error) {
 	if err := f.store.Flush(ctx); err != nil {
 		klog.FromContext(ctx).V(2).Info("Serving what was committed last", "err", err)
@@ -128,7 +128,7 @@ func (f *File) find(ctx context.Context, id string) (entry.Info, error) {
 	return entry.Info{}, fmt.Errorf("collection %s: %w", id, ErrNoCollection)
 }
 
-// keys returns all keys of a collection; with an error that wraps entry.ErrDamaged, those that can be read.
+// keys returns all keys of a collection. With an error that wraps entry.ErrDamaged it returns the readable keys.
 func (f *File) keys(ctx context.Context, id entry.Identity) ([]string, error) {
 	view, err := f.store.View(ctx, id)
 	if err != nil {
@@ -137,10 +137,10 @@ func (f *File) keys(ctx context.Context, id entry.Identity) ([]string, error) {
 	return view.Keys(ctx)
 }
 
-// errPast ends a reading behind the last key that is asked for.
+// errPast ends a read after the last selected key.
 var errPast = errors.New("past what is asked for")
 
-// records reads the records of a namespace, or all, and gets past those that are damaged.
+// records reads the records of the query's namespace, or all, and skips damaged ones.
 func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error {
 	for after := r.query.prefix(); ; {
 		err := f.store.Records(ctx, id, after, func(e entry.Entry) error {
@@ -157,7 +157,7 @@ func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error
 			return err
 		}
 		if after = one.Key; !r.query.reaches(after) {
-			// If a flipped bit has taken the key out of the range, it is out of order.
+			// The key is not in the queried range. If a flipped bit has moved it there, it is out of order.
 			_, err := f.keys(ctx, id)
 			return err
 		}
@@ -170,8 +170,7 @@ func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error
 // Check implements Source.
 func (f *File) Check(ctx context.Context) (store.Report, error) { return asProblem(f.store.Check(ctx)) }
 
-// asProblem makes damage that ended a check a problem of the report: the
-// question was whether there is any.
+// asProblem adds damage that ended a check to the report's problems, since the check was to find damage.
 func asProblem(report store.Report, err error) (store.Report, error) {
 	if errors.Is(err, entry.ErrDamaged) {
 		report.Problems = append(report.Problems, err.Error())
@@ -180,11 +179,11 @@ func asProblem(report store.Report, err error) (store.Report, error) {
 	return report, err
 }
 
-// Compact writes the file anew without its free pages. It fails if the store is open for reading only.
+// Compact rewrites the file without free pages. It fails if the store is open read-only.
 func (f *File) Compact(ctx context.Context) (store.Compacted, error) { return f.store.Compact(ctx) }
 
-// Rekey writes the file anew, with all that is to be sealed under the current key. It does nothing, and fails, if that
-// is not the key whose id is given; an empty id is any.
+// Rekey rewrites the file and seals all sealed entries under the current key. It fails without a change if key is not
+// empty and not the id of the current key.
 func (f *File) Rekey(ctx context.Context, key string) (store.Compacted, error) {
 	current, err := f.store.CurrentKey(ctx)
 	if err != nil {
@@ -200,13 +199,13 @@ func (f *File) Rekey(ctx context.Context, key string) (store.Compacted, error) {
 	return f.store.Rekey(ctx)
 }
 
-// Save writes a snapshot of what is stored at one moment, while the store goes on. What is in memory only is not in it.
+// Save writes a snapshot of the store at one moment, while the store stays in use. It omits in-memory collections.
 func (f *File) Save(ctx context.Context, w io.Writer, r SaveRequest) error {
 	_, err := snapshot.SaveStoreTo(ctx, f.store, w, r.Options())
 	return err
 }
 
-// Scrub is that of the store.
+// Scrub is store.Store.Scrub.
 func (f *File) Scrub(ctx context.Context) error { return f.store.Scrub(ctx) }
 
 // Close implements Source.

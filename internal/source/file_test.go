@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// everySource returns a store of pods as each of the Sources there are.
+// everySource returns a store of pods as every type of Source.
 func everySource(t *testing.T, pods ...*unstructured.Unstructured) (all []Source, id string) {
 	t.Helper()
 	st, id := podsIn(t, filepath.Join(t.TempDir(), "s.db"), pods...)
@@ -79,7 +79,7 @@ func TestEverySourceSelects(t *testing.T) {
 	}
 }
 
-// Objects come in the order of their keys, also where many are decoded at a time, and an error of fn ends them.
+// TestObjects checks that Objects returns several batches in key order, and stops with fn's error.
 func TestObjects(t *testing.T) {
 	var pods []*unstructured.Unstructured
 	var want []string

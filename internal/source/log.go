@@ -14,43 +14,43 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// LogQuery selects what has changed in one collection, of what the store keeps of its changes.
+// LogQuery selects changes of one collection from its changelog.
 type LogQuery struct {
-	// Collection is its id. Required.
+	// Collection is the collection's id. Required.
 	Collection string
-	// Since selects what was stored at that time or later; what was stored in the minute before may be among it.
+	// Since selects changes stored at that time or later. The result may include changes of the minute before.
 	Since time.Time
-	// After selects what was stored after a number, in place of Since. nil: Since counts.
+	// After selects changes after a changelog offset, instead of Since. Default: Since is used.
 	After *uint64
-	// Newest is the number of changes of a collection that are told at most, the newest ones. 0 is all. After knows no
-	// bound.
+	// Newest is the maximum number of changes of a collection; the newest are returned. 0 means all. It is ignored if
+	// After is set.
 	Newest int
-	// Selector and Fields select objects by their present state, or by the last state before they were deleted. A deleted
+	// Selector and Fields select objects by their present state, or by the last state before their deletion. A deleted
 	// object whose last state is unknown is selected.
 	Selector, Fields string
-	// Matches selects objects by their keys; nil selects all. Only LogAll uses it: Newest then counts the selected
+	// Matches selects objects by their keys; nil selects all. Only LogAll uses it: Newest then limits the matching
 	// objects.
 	Matches func(key string) bool `json:"-"`
 }
 
-// Logged is an object that has changed, as it was left.
+// Logged is the last change of an object.
 type Logged struct {
-	// Type is Added if the object has come since, Deleted if it is gone, and otherwise Modified.
+	// Type is Added if the object was created in the selected range, Deleted if it was deleted, and otherwise Modified.
 	Type EventType
 	Key  string
 	Seq  uint64
-	// ResourceVersion is the object's; of one that is gone it is the delete's.
+	// ResourceVersion is the object's, or the deletion's.
 	ResourceVersion string
-	// Time is when it was stored so, to a minute; zero if that is not known.
+	// Time is when the change was stored, to a minute; zero if unknown.
 	Time time.Time
 }
 
-// Logger is a Source that can tell what has changed: a store's file, or the sync that holds it.
+// Logger is a Source with a changelog: a store's file, or the sync that holds it.
 type Logger interface {
-	// Log calls fn with each object that has changed, in the order of their last changes; with one that changes meanwhile
-	// maybe once more. from is Since, or a later time before which changes may be missing. It fails with
-	// consumer.ErrNotKept, also for a collection that is in memory only, and with *consumer.SinceError for an After that
-	// cannot be served.
+	// Log calls fn with each changed object, in the order of the last changes. It may call fn again for an object that
+	// changes meanwhile. from is Since, or a later time before which changes may be missing. It fails with
+	// consumer.ErrNotKept if the collection has no changelog or is in memory only, and with *consumer.SinceError if
+	// changes after After are not available.
 	Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error)
 }
 
@@ -58,15 +58,15 @@ type Logger interface {
 type LoggedOf struct {
 	Logged
 	Collection *Collection
-	notBefore  time.Time // the time of the change, or else of the last dated one of its collection before it
-	rv         uint64    // 0 if it cannot be compared
-	nth        int       // of the collections
+	notBefore  time.Time // the change's time, or the time of the last dated change before it
+	rv         uint64    // 0 if it is not a number
+	nth        int       // index of the collection
 }
 
-// LogAll returns what has changed in several collections, the oldest change first, each object once: within a minute by
-// their resourceVersions, which the resources of a cluster have in common. It calls from with
-// the collections of which changes may be missing since that time, until a later one, and with those of which none are
-// kept, for which the time is zero. q is for each of them.
+// LogAll returns the changes of several collections, oldest first, one per object. Changes of the same minute are
+// sorted by resourceVersion, which is common to all resources of a cluster. LogAll calls from for each collection whose
+// changes since q.Since may be incomplete, with the time from which they are complete; zero for a collection without a
+// changelog. q applies to each collection.
 func LogAll(
 	ctx context.Context, l Logger, of []Collection, q LogQuery, from func(Collection, time.Time),
 ) (all []LoggedOf, err error) {
@@ -98,12 +98,12 @@ func LogAll(
 	return all, nil
 }
 
-// logOne returns what has changed in a collection, each object once.
+// logOne returns the changes of a collection, one per object.
 func logOne(ctx context.Context, l Logger, q LogQuery) (all []Logged, from time.Time, err error) {
 	last := map[string]uint64{}
 	most := q.Newest
 	if q.Matches != nil {
-		q.Newest = 0 // the newest changes may be of other objects
+		q.Newest = 0 // the newest changes may be of objects that do not match
 	}
 	from, err = l.Log(ctx, q, func(c Logged) error {
 		if q.Matches != nil && !q.Matches(c.Key) {

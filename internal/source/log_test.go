@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// interrupted is a Logger during whose first page others write.
+// interrupted is a Logger that calls meanwhile during its first page.
 type interrupted struct {
 	Logger
 	meanwhile func()
@@ -23,8 +23,8 @@ func (i *interrupted) Log(ctx context.Context, q LogQuery, fn func(Logged) error
 	})
 }
 
-// TestLogWhileObjectsChange: what changes while a log is read is neither missed nor told twice, from the file and
-// through the socket.
+// TestLogWhileObjectsChange checks that a log misses no object, and returns none twice, while objects change: from the
+// file and through the socket.
 func TestLogWhileObjectsChange(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/before")

@@ -13,15 +13,15 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// Meanings finds out what the names of stored resources mean, by the discovery that is stored with them. It keeps what
-// it has decoded while the document is the same. The zero value is ready.
+// Meanings resolves names of stored resources with the stored discovery. It caches the parsed discovery while the
+// document is unchanged. The zero value is ready.
 type Meanings struct {
 	mu        sync.Mutex
-	document  []byte           // guarded by mu; what discovery was read from
-	discovery *facts.Discovery // guarded by mu; not modified
+	document  []byte           // guarded by mu; the document of discovery
+	discovery *facts.Discovery // guarded by mu; not modified after it is set
 }
 
-// Discovery returns the stored discovery; nil if there is none, or it cannot be read.
+// Discovery returns the stored discovery; nil if there is none or it is unreadable.
 func (m *Meanings) Discovery(ctx context.Context, d facts.Documents) *facts.Discovery {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -39,8 +39,8 @@ func (m *Meanings) Discovery(ctx context.Context, d facts.Documents) *facts.Disc
 }
 
 // SetMeanings sets Elsewhere and Retired of the collections of a store or a snapshot. d is the discovery of their API
-// server, or nil. A name means the resource that kubectl would choose on that server. If that is not among the
-// collections, it means the resource that larder sync was asked for by that name.
+// server, or nil. A name means the resource that kubectl would choose on that server. If that resource has no
+// collection, the name means the resource that larder sync was asked for by that name.
 func SetMeanings(all []Collection, d *facts.Discovery) {
 	w := newWords(all, d)
 	for i := range all {
@@ -55,13 +55,13 @@ func SetMeanings(all []Collection, d *facts.Discovery) {
 	}
 }
 
-// words are what names mean.
+// words maps names to resources.
 type words struct {
-	// names and short have the server's resources, and stored ones that it is not known to have, by name and short name.
+	// names and short have the server's resources, and stored resources, by name and by short name.
 	names, short map[string]schema.GroupVersionResource
-	// stored are the resources of the collections that are not retired, in kubectl's order.
+	// stored are the resources of collections that are not retired, in kubectl's order.
 	stored []Resource
-	// guessed: the order of the server's groups is not known.
+	// guessed says that the order of the server's groups is unknown.
 	guessed bool
 }
 
@@ -77,7 +77,7 @@ func newWords(all []Collection, d *facts.Discovery) *words {
 			w.stored = append(w.stored, c.Named())
 		}
 	}
-	known = append(known, w.stored...) // the server's description of a resource counts first
+	known = append(known, w.stored...) // the server's description takes precedence
 	order := d.Order()
 	compare := func(a, b Resource) int { return order.Resources(a.GroupVersionResource, b.GroupVersionResource) }
 	slices.SortStableFunc(known, compare)
@@ -98,7 +98,7 @@ func newWords(all []Collection, d *facts.Discovery) *words {
 	return w
 }
 
-// meaning returns what a name means.
+// meaning returns the resource that a name means.
 func (w *words) meaning(name string) schema.GroupVersionResource {
 	meant, ok := w.names[name]
 	if !ok {
@@ -117,7 +117,7 @@ func (w *words) meaning(name string) schema.GroupVersionResource {
 	return meant
 }
 
-// Offered returns the resources that a server has, in kubectl's order. d may be nil.
+// Offered returns the resources of an API server in kubectl's order. d may be nil.
 func Offered(d *facts.Discovery) []Resource {
 	if d == nil {
 		return nil
@@ -144,7 +144,7 @@ func Offered(d *facts.Discovery) []Resource {
 	return all
 }
 
-// wellKnown returns Kubernetes' own resources that have short names.
+// wellKnown returns the built-in resources that have short names.
 func wellKnown() (all []Resource) {
 	for _, c := range WellKnownNames() {
 		all = append(all, c.Named())

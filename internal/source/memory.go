@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Entries is Source.Entries for a collection of unstructured objects or metadata that is in memory only.
+// Entries implements Source.Entries for an in-memory collection of unstructured objects or metadata.
 func Entries(ctx context.Context, r store.Reader, q Query, fn func(entry.Entry) error) error {
 	parsed, err := q.parse()
 	if err != nil {

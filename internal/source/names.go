@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// shortNames are what kubectl calls Kubernetes' own resources, for stores without them: a Go program does not have to
-// store short names.
+// shortNames has kubectl's short names of built-in resources, for stores without them: a Go program need not store
+// short names.
 var shortNames = map[schema.GroupResource][]string{
 	{Resource: "configmaps"}:                                               {"cm"},
 	{Resource: "endpoints"}:                                                {"ep"},
@@ -41,8 +41,8 @@ var shortNames = map[schema.GroupResource][]string{
 	{Group: "storage.k8s.io", Resource: "storageclasses"}:                  {"sc"},
 }
 
-// describe returns what the store tells about a resource, with defaults for what it lacks: a program may have stored
-// objects without knowing how people call them. scopeKnown is false if the scope is a guess.
+// describe returns the stored description of a resource, with defaults for missing fields, since a program may store
+// objects without a description. scopeKnown is false if Namespaced is a guess.
 func describe(info entry.Info) (r entry.ResourceInfo, scopeKnown bool) {
 	r = info.Resource
 	gvr := info.Identity.GroupVersionResource
@@ -62,10 +62,10 @@ func describe(info entry.Info) (r entry.ResourceInfo, scopeKnown bool) {
 	return r, scopeKnown
 }
 
-// scopeOf reports whether the objects have namespaces. A key with a namespace proves it (stores record that in
-// Namespaced, snapshots have Newest), and so does a collection of one namespace. If there are objects, or the server
-// has told short names, categories or columns, and Namespaced is not set, the resource is cluster-scoped. Else the
-// guess is that it is namespaced, as most are.
+// scopeOf reports whether the resource is namespaced. A key with a namespace proves it (stores record that in
+// Namespaced, snapshots have Newest), and so does a collection of one namespace. If Namespaced is not set, but there
+// are objects, or short names, categories or columns from the server, the resource is cluster-scoped. Otherwise scopeOf
+// guesses that the resource is namespaced, like most.
 func scopeOf(info entry.Info) (namespaced, known bool) {
 	switch {
 	case info.Identity.Namespace != "", info.Resource.Namespaced:
@@ -79,7 +79,7 @@ func scopeOf(info entry.Info) (namespaced, known bool) {
 	return true, false
 }
 
-// WellKnownNames returns a placeholder collection for each of Kubernetes' own resources that has a short name.
+// WellKnownNames returns a placeholder collection for each built-in resource that has a short name.
 func WellKnownNames() []Collection {
 	var all []Collection
 	for gr := range shortNames {
@@ -94,7 +94,7 @@ func WellKnownNames() []Collection {
 	return all
 }
 
-// kindOf is the kind of one of Kubernetes' own resources, or empty.
+// kindOf returns the kind of a built-in resource; empty for other resources.
 func kindOf(gvr schema.GroupVersionResource) string {
 	for kind := range scheme.Scheme.KnownTypes(gvr.GroupVersion()) {
 		if plural, _ := meta.UnsafeGuessKindToResource(gvr.GroupVersion().WithKind(kind)); plural == gvr {

@@ -63,8 +63,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// What a Go program has stored without saying what it is can be read if it is Kubernetes' own, and if not, the error is
-// a sentence.
+// TestTypedWithoutNames checks that built-in objects that a Go program stored without a description are readable, and
+// that the error for other types explains why they are not.
 func TestTypedWithoutNames(t *testing.T) {
 	ctx := context.Background()
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})

@@ -18,18 +18,18 @@ import (
 
 // Options are the options of Open. The zero value works.
 type Options struct {
-	// Wait is how long to try while the file is locked and nobody answers: a sync that is
+	// Wait is how long Open retries while the file is locked and no process answers on the socket: a sync may be
 	// starting or stopping. Default 3 s; negative tries once.
 	Wait time.Duration
-	// Waiting is called once it has tried for half a second. May be nil.
+	// Waiting is called once after half a second of retries. May be nil.
 	Waiting func()
-	// Logger is given to the store.
+	// Logger is passed to the store.
 	Logger *logr.Logger
-	// Encryption has the keys of a store that is sealed; nil reads names of what is sealed, and the rest.
+	// Encryption has the keys of a sealed store. With nil, sealed entries are limited to their keys.
 	Encryption *seal.Encryption
-	// Identities are tried in turn on a snapshot that is encrypted.
+	// Identities are the identities for decrypting a snapshot; each is tried.
 	Identities []age.Identity
-	// SignedBy are public keys, of which one must have signed a snapshot. Default: it need not be signed.
+	// SignedBy are public keys, one of which must have signed a snapshot. Default: no signature is required.
 	SignedBy []minisign.PublicKey
 }
 
@@ -41,9 +41,9 @@ const (
 
 // HeldError says that another process holds the file and does not answer on the socket.
 type HeldError struct {
-	// Path is the store's file, Socket where its holder was expected.
+	// Path is the store's file, and Socket the path of its socket.
 	Path, Socket string
-	// Err is why the socket did not do.
+	// Err is the error of connecting to the socket.
 	Err error
 }
 
@@ -58,10 +58,10 @@ func (e *HeldError) Error() string {
 // Unwrap makes errors.Is(err, store.ErrLocked) true.
 func (e *HeldError) Unwrap() []error { return []error{store.ErrLocked, e.Err} }
 
-// Open opens the store or snapshot at path for reading, as its first bytes decide: the file itself, or if a sync holds
-// the store, that sync.
+// Open opens the store or snapshot at path for reading; the file's first bytes say which it is. For a store that a sync
+// holds it connects to the sync.
 func Open(ctx context.Context, path string, o Options) (Source, error) {
-	if is, err := snapshot.Is(path); err == nil && is { // whatever is wrong with the path, the store says it
+	if is, err := snapshot.Is(path); err == nil && is { // for an unusable path the store returns the error
 		return OpenSnapshot(ctx, path, o)
 	}
 	socket, err := SocketPath(path)
@@ -73,7 +73,7 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c, _, err := Dial(ctx, path); err == nil { // of a sync whose file this one has replaced
+		if c, _, err := Dial(ctx, path); err == nil { // of a sync whose file another file has replaced
 			return c, s.Close()
 		}
 		return NewFile(s), nil
@@ -96,7 +96,7 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 	return src, err
 }
 
-// either tries the file and, while that is locked, the socket, again and again until wait is over.
+// openOrDial tries the file, and the socket if the file is locked, until one succeeds or wait is over.
 func either(
 	ctx context.Context, wait time.Duration, waiting func(), openFile, dialSync func() (Source, error),
 ) (src Source, dialErr, err error) {

@@ -17,7 +17,7 @@ func TestEither(t *testing.T) {
 	file, sock := Source(&fakeSource{}), Source(&fakeSource{})
 	for _, tc := range []struct {
 		name string
-		// The file and the socket become available after so long; negative is never.
+		// Times after which the file and the socket become available; negative means never.
 		file, sock time.Duration
 		fileErr    error
 		want       Source

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// The paths. prefix has the version of the protocol: a process with another one answers 404.
+// Paths of requests. prefix has the protocol's version: a process with another version returns 404.
 const (
 	prefix       = "/larder/v2/"
 	pathSync     = prefix + "sync"
@@ -26,37 +26,36 @@ const (
 	pathChanges  = prefix + "changes"
 	pathSnapshot = prefix + "snapshot"
 
-	// paramQuery is the parameter that has what is asked for, in JSON.
+	// paramQuery is the query parameter with the request in JSON.
 	paramQuery = "q"
-	// trailerEnd is the trailer of a stream that has how it ended: a failure in JSON. maxTrailer is its size at most, in
-	// bytes: 20 lines of an UnreadableError with the longest keys.
+	// trailerEnd is the trailer of a stream, with a failure in JSON. maxTrailer is its maximum size in bytes: 20 lines
+	// of an UnreadableError with the longest keys.
 	trailerEnd = "Larder-End"
 	maxTrailer = 1 << 20
 )
 
-// failure is an error as it is sent: the body of an answer other than 200, and the trailer of a stream. The zero value
-// is no error.
+// failure is an error in the protocol: the body of a response other than 200, or the trailer of a stream. The zero
+// value is success.
 type failure struct {
 	Error string `json:"error,omitempty"`
-	// Code is the kind of the error, if the client has to know it; see codes.
+	// Code is the kind of the error, if the client must know it; see codes.
 	Code string `json:"code,omitempty"`
-	// Since and Unreadable are the error itself if it is one of these.
+	// Since and Unreadable are the error itself if it has that type.
 	Since      *consumer.SinceError `json:"since,omitempty"`
 	Unreadable *UnreadableError     `json:"unreadable,omitempty"`
 }
 
-// ErrOtherVersion: the sync that holds the store and this program are of different versions of Larder, which do not
-// understand each other.
+// ErrOtherVersion: this program and the sync that holds the store have incompatible versions of Larder.
 var ErrOtherVersion = errors.New("another version of larder")
 
-// codes are the errors as they are sent. No error is two of them.
+// codes are the error kinds of the protocol. No error matches two of them.
 var codes = map[string]error{
 	"noCollection": ErrNoCollection, "notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping,
 	"notKept": consumer.ErrNotKept, "damaged": entry.ErrDamaged, "sealed": seal.ErrSealed,
 	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible, codeOtherVersion: ErrOtherVersion,
 }
 
-// newFailure returns an error as it is sent; nil is the zero value.
+// newFailure returns the failure of an error; the zero value for nil.
 func newFailure(err error) (f failure) {
 	switch {
 	case err == nil, errors.As(err, &f.Unreadable):
@@ -73,7 +72,7 @@ func newFailure(err error) (f failure) {
 	return f
 }
 
-// err returns the error that was sent, or nil.
+// err returns the error of a failure; nil for the zero value.
 func (f failure) err() error {
 	is := codes[f.Code]
 	if f.Since != nil {
@@ -90,10 +89,10 @@ func (f failure) err() error {
 	return nil
 }
 
-// codeOtherVersion is that of ErrOtherVersion.
+// codeOtherVersion is the code of ErrOtherVersion.
 const codeOtherVersion = "otherVersion"
 
-// unknownPath is the answer to a path of another version of the protocol.
+// unknownPath returns the failure for a path of another protocol version.
 func unknownPath(sync Sync, r *http.Request) failure {
 	client, isLarder := strings.CutPrefix(r.UserAgent(), agent)
 	if !isLarder {
@@ -103,13 +102,13 @@ func unknownPath(sync Sync, r *http.Request) failure {
 		"for larder %s: run both of one version", sync.Version, r.URL.Path, client)}
 }
 
-// wireError has a message that already contains the text of is.
+// wireError is an error of the sync. Its message already contains the text of is.
 type wireError struct {
 	message string
 	is      error
 }
 
-// OfSync reports whether err is one that the sync which holds the store has met, and not this process.
+// OfSync reports whether err occurred in the sync that holds the store, not in this process.
 func OfSync(err error) bool { return errors.As(err, new(*wireError)) }
 
 func (e *wireError) Error() string { return e.message }

@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Records returns what src holds as package snapshot reads it: a snapshot's own file, a store's records, and what a
-// running sync answers, which is what it has in memory only, too.
+// Records returns src as a snapshot.Source: a snapshot's file, a store's records, or the entries of a running sync,
+// which include in-memory collections.
 func Records(src Source) snapshot.Source {
 	switch src := src.(type) {
 	case *Snapshot:
@@ -19,8 +19,7 @@ func Records(src Source) snapshot.Source {
 	return &answers{src}
 }
 
-// Saved returns c as package snapshot describes a collection, with all that decides whether a filter takes it and
-// whether its values may be shown ([snapshot.Collection.Confidential]).
+// Saved returns the snapshot.Collection of c, with all fields that filters and [snapshot.Collection.Confidential] use.
 func (c Collection) Saved() snapshot.Collection {
 	mustRelist := c.MustRelist
 	if mustRelist == "" && (len(c.LeftOut) > 0 || c.LeftOutMore) {
@@ -33,7 +32,7 @@ func (c Collection) Saved() snapshot.Collection {
 	}
 }
 
-// answers are the entries that a Source answers with.
+// answers implements snapshot.Source with a Source.
 type answers struct{ src Source }
 
 // Collections implements snapshot.Source.

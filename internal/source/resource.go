@@ -9,23 +9,23 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Resource is a resource, and the names that people call it by.
+// Resource is a resource with its names.
 type Resource struct {
 	schema.GroupVersionResource
 	entry.ResourceInfo
-	// Elsewhere are those of its names, in lower case, that mean another resource.
+	// Elsewhere are its names, in lower case, that mean another resource.
 	Elsewhere []string
-	// Retired: the server serves the resource in other versions only. It is called by its full name alone.
+	// Retired says that the server serves the resource only in other versions. Only Full names it then.
 	Retired bool
 }
 
-// String is the shortest name that says which: pods, deployments.apps.
+// String returns the shortest unambiguous name: pods, deployments.apps.
 func (r Resource) String() string { return r.GroupResource().String() }
 
-// Full is the name that leaves nothing open: pods.v1., deployments.v1.apps.
+// Full returns the name with version and group: pods.v1., deployments.v1.apps.
 func (r Resource) Full() string { return r.Resource + "." + r.Version + "." + r.Group }
 
-// names returns the names by which the resource is called before short names count.
+// names returns the plural, the singular and the lower-case kind.
 func (r Resource) names() []string { return []string{r.Resource, r.Singular, strings.ToLower(r.Kind)} }
 
 // Called reports whether name, in lower case, is one of the names of the resource.
@@ -33,13 +33,13 @@ func (r Resource) Called(name string) bool {
 	return slices.Contains(r.names(), name) || slices.Contains(r.ShortNames, name)
 }
 
-// Match returns the resource that arg names. known is in the order of facts.Order, or is of a store, whose resources
-// have Elsewhere. arg is understood as kubectl does: the plural, the singular, the kind in any case or a short name,
-// alone or with ".group", the beginning of a group, or ".version.group" ("pods.v1." for the core group). Short names
-// count only where no resource has that name otherwise.
+// Match returns the resource that arg names. known must be in the order of facts.Order, or be the resources of a store
+// with Elsewhere set. As in kubectl, arg is the plural, the singular, the kind in any case or a short name. It may have
+// a suffix: ".group", the beginning of a group, or ".version.group" ("pods.v1." for the core group). Short names match
+// only if no other name does.
 func Match(arg string, known []Resource) (Resource, bool) {
 	name, qualifier, _ := strings.Cut(strings.ToLower(arg), ".")
-	if name == "" { // it would match a resource without a singular
+	if name == "" { // would match a resource without a singular
 		return Resource{}, false
 	}
 	for _, fits := range fitting(name, strings.ToLower(arg), qualifier) {
@@ -60,7 +60,7 @@ func Match(arg string, known []Resource) (Resource, bool) {
 	return Resource{}, false
 }
 
-// fitting returns which resources a name can mean by its qualifier, the best fit first.
+// fitting returns predicates for the resources that a name can mean given its qualifier, the best first.
 func fitting(name, arg, qualifier string) []func(*Resource) bool {
 	if name == arg {
 		return []func(*Resource) bool{func(r *Resource) bool { return !r.Retired && !slices.Contains(r.Elsewhere, name) }}

@@ -4,19 +4,19 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// SaveRequest says what of a store is to be in a snapshot of it.
+// SaveRequest selects the contents of a snapshot.
 type SaveRequest struct {
 	Filter    snapshot.Filter    `json:"filter,omitzero"`
 	Redaction snapshot.Redaction `json:"redaction,omitzero"`
-	// Secrets has Secrets written that are not redacted. The stream is not encrypted: what is made of it may be.
+	// Secrets includes Secrets that are not redacted. The stream is not encrypted, but a file made from it may be.
 	Secrets bool `json:"secrets,omitempty"`
-	// Larder is the version of the program that saves.
+	// Larder is the version of the program that writes the snapshot.
 	Larder string `json:"-"`
-	// LeftOut says what there is that is not stored, and why, one an entry.
+	// LeftOut lists the omitted data with the reasons, one per entry.
 	LeftOut []string `json:"-"`
 }
 
-// Options are those of package snapshot.
+// Options returns the options for package snapshot.
 func (r SaveRequest) Options() snapshot.SaveOptions {
 	return snapshot.SaveOptions{
 		Secrets: r.Secrets, Header: snapshot.Header{Larder: r.Larder, LeftOut: r.LeftOut},

@@ -18,7 +18,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// A snapshot of the store that a sync holds comes through the socket as it is, and the store goes on.
+// TestSnapshotThroughTheSocket checks that the snapshot of a store that a sync holds arrives unchanged, and that the
+// store stays usable.
 func TestSnapshotThroughTheSocket(t *testing.T) {
 	ctx := context.Background()
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
@@ -52,7 +53,8 @@ func TestSnapshotThroughTheSocket(t *testing.T) {
 	}
 }
 
-// What goes wrong is told, whether anything has been sent by then or not, and leaves no file.
+// TestSnapshotThroughTheSocketFails checks that an error of the sync reaches the client, before and after the first
+// byte, and that no file is left.
 func TestSnapshotThroughTheSocketFails(t *testing.T) {
 	ctx := context.Background()
 	failure := errors.New("the disk is full of sand")
@@ -87,8 +89,8 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 	}
 }
 
-// Which kind of error it is comes through the socket, and its lines as they are, whether anything has been sent by then
-// or not.
+// TestKindsOfErrorsThroughTheSocket checks that the kind and the text of an error reach the client, before and after
+// the first byte.
 func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	src := &fakeSource{}
 	client, _ := serve(t, src)
@@ -111,7 +113,7 @@ func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	}
 }
 
-// The same objects are no difference, whether they come of a store, of what a running sync answers, or of a snapshot.
+// TestRecordsOfEverySource checks that the same objects are equal in a store, in a running sync and in a snapshot.
 func TestRecordsOfEverySource(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "s")
@@ -143,7 +145,8 @@ func TestRecordsOfEverySource(t *testing.T) {
 	}
 }
 
-// A damaged snapshot is not taken for a whole one: its records end in what is missing, and those of others do not.
+// TestRecordsOfADamagedSnapshot checks that the records of a damaged collection end with an error, and that other
+// collections stay readable.
 func TestRecordsOfADamagedSnapshot(t *testing.T) {
 	p, other := bulky(3), podsOf(entry.Metadata, identified(pod("a", "x", nil)))
 	whole := writeSnapshot(t, []part{p, other})

@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Of a collection that is sealed from some object on, and damaged before it, all names are told without the key.
+// TestNamesOfWhatIsSealedAndDamaged checks that all names are readable without a key if a collection has sealed and
+// damaged objects.
 func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	id := entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Unstructured}

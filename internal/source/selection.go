@@ -7,13 +7,13 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// selection makes of changes of a collection the events of what one query selects. An object that ceases to be selected
-// is told as Deleted, and one that begins to be as Added: for that the keys of what has been told are kept, if there is
+// selection converts changes of a collection to the events of a query. An object that no longer matches becomes
+// Deleted, and one that begins to match becomes Added. For that it keeps the keys of matching objects, if the query has
 // a selector.
 type selection struct {
 	query  Query
 	parsed query.Query
-	// known are the keys of what is selected; nil if namespace and name, which do not change, are all there is.
+	// known has the keys of matching objects; nil if the query has no selector, since namespace and name never change.
 	known map[string]struct{}
 }
 
@@ -29,26 +29,26 @@ func newSelection(q Query) (*selection, error) {
 	return s, nil
 }
 
-// learn notes an object that is selected, and told of or known otherwise.
+// add records a matching object that the reader knows.
 func (s *selection) learn(key string) {
 	if s.known != nil {
 		s.known[key] = struct{}{}
 	}
 }
 
-// change is one change as a selection sees it.
+// change is one change of an object.
 type change struct {
 	key string
-	// object is the last state; nil of one that is gone if nobody knows it.
+	// object is the last state; nil for a deleted object whose last state is unknown.
 	object  runtime.Object
 	deleted bool
-	// created: it was not there before.
+	// created: the object did not exist before.
 	created bool
-	// unsure: it is not known whether the object was selected before.
+	// uncertain: the object may have matched before, although known does not have it.
 	unsure bool
 }
 
-// event returns what to tell of a change, if anything.
+// event returns the event of a change; ok is false if there is none.
 func (s *selection) event(c change) (e Event, ok bool, err error) {
 	if !s.query.reaches(c.key) {
 		return e, false, nil

@@ -19,38 +19,38 @@ import (
 )
 
 const (
-	// readHeaderTimeout bounds how long a client may take to ask, and idleTimeout how long its connection is kept.
+	// readHeaderTimeout is the timeout for reading a request, and idleTimeout the timeout of an idle connection.
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = time.Minute
-	// drainTimeout is how long Close lets answers that are under way finish.
+	// drainTimeout is how long Close waits for running requests.
 	drainTimeout = 2 * time.Second
-	// streamBuffer is how many bytes of a stream are written and read at a time.
+	// streamBuffer is the size of the read and write buffers of a stream in bytes.
 	streamBuffer = 64 << 10
 )
 
-// Holder is a process that has a store open for writing, as a Server asks it.
+// Holder is the process that has a store open for writing.
 type Holder interface {
 	Source
 	Watcher
 	Logger
-	// Compact writes the file anew without its free pages.
+	// Compact rewrites the file without free pages.
 	Compact(ctx context.Context) (store.Compacted, error)
-	// Rekey writes the file anew, with all that is to be sealed under the current key; see File.Rekey.
+	// Rekey rewrites the file and seals it under the current key; see File.Rekey.
 	Rekey(ctx context.Context, key string) (store.Compacted, error)
-	// Audit compares every collection with the server, and repairs what differs.
+	// Audit compares all collections with the API server, and repairs differences.
 	Audit(ctx context.Context) ([]Audited, error)
-	// Save writes a snapshot of what is stored at one moment.
+	// Save writes a snapshot of the store at one moment.
 	Save(ctx context.Context, w io.Writer, r SaveRequest) error
 }
 
-// Server answers the commands for the process that holds the store.
+// Server answers commands for the process that holds the store.
 type Server struct {
 	http   *http.Server
 	cancel context.CancelFunc
-	// ending ends with Close, before cancel is called: watches, which never end by themselves, end then.
+	// ending is canceled in Close before cancel is called. It ends watches, which would not end by themselves.
 	ending context.Context
 	end    context.CancelFunc
-	// serving is done when Serve has returned, handlers when no request is being answered.
+	// serving is done when Serve has returned; handlers is done when no request is running.
 	serving  sync.WaitGroup
 	handlers sync.WaitGroup
 }
@@ -96,7 +96,7 @@ func NewServer(h Holder, sync Sync) *Server {
 	return s
 }
 
-// Start serves l, which it owns from now on, on a goroutine of its own until Close.
+// Start serves l on a new goroutine until Close. It takes ownership of l.
 func (s *Server) Start(l net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -104,8 +104,8 @@ func (s *Server) Start(l net.Listener) {
 	s.serving.Go(func() { _ = s.http.Serve(l) })
 }
 
-// Close stops listening, ends watches, lets answers under way finish for two seconds, breaks them
-// off after that, and waits until nothing of the server runs. The holder is not closed.
+// Close stops listening, ends watches, and waits two seconds for other requests before it cancels them. It returns when
+// no goroutine of the server runs. It does not close the holder.
 func (s *Server) Close() error {
 	s.end()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
@@ -122,7 +122,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// track counts requests, since Close of an http.Server does not wait for handlers.
+// track counts requests, since http.Server.Close does not wait for handlers.
 func (s *Server) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handlers.Add(1)
@@ -131,10 +131,10 @@ func (s *Server) track(next http.Handler) http.Handler {
 	})
 }
 
-// nothing is what a request asks for whose path says it all.
+// nothing is the query of a request without parameters.
 type nothing struct{}
 
-// queryOf returns what a request asks for.
+// queryOf returns the query of a request.
 func queryOf[Q any](r *http.Request) (q Q, err error) {
 	text := r.URL.Query().Get(paramQuery)
 	if text == "" {
@@ -146,7 +146,7 @@ func queryOf[Q any](r *http.Request) (q Q, err error) {
 	return q, nil
 }
 
-// answer has the requests of a pattern answered in JSON.
+// answer registers a handler that responds in JSON with the result of ask.
 func answer[Q, T any](mux *http.ServeMux, pattern string, ask func(context.Context, Q) (T, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		q, err := queryOf[Q](r)
@@ -165,10 +165,10 @@ func answer[Q, T any](mux *http.ServeMux, pattern string, ask func(context.Conte
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // a client that has gone notices it
+	_ = json.NewEncoder(w).Encode(value) // it fails only if the client has disconnected
 }
 
-// stream has the requests of a pattern answered with what write sends. How that has ended is in the trailer.
+// stream registers a handler that responds with the stream that write sends. The trailer has write's error.
 func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Context, Q, *output) error) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", trailerEnd)
@@ -178,7 +178,7 @@ func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Contex
 			err = write(r.Context(), q, out)
 		}
 		if out.buffer.Flush() != nil {
-			return // the client has gone
+			return // the client has disconnected
 		}
 		end, err := json.Marshal(newFailure(err))
 		if err == nil {
@@ -199,7 +199,7 @@ func newOutput(w http.ResponseWriter) *output {
 	return &output{http.NewResponseController(w), buffer, gob.NewEncoder(buffer)}
 }
 
-// send writes a value, in gob. The client has it after a flush at the latest.
+// send writes a value in gob. Without flush the value may stay in the buffer.
 func (o *output) send(value any, flush bool) error {
 	if err := o.enc.Encode(value); err != nil || !flush {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Snapshot is a snapshot's file as a Source. It does not change, and so is no Watcher.
+// Snapshot is a Source of a snapshot's file. It is not a Watcher, since the file does not change.
 type Snapshot struct {
 	path     string
 	file     *snapshot.File
@@ -23,24 +23,25 @@ type Snapshot struct {
 	meanings Meanings
 }
 
-// SnapshotInfo is what a snapshot says about itself.
+// SnapshotInfo is a snapshot's description of itself.
 type SnapshotInfo struct {
-	// TakenAt is when it was taken; zero is unknown.
+	// TakenAt is when the snapshot was taken; zero if unknown.
 	TakenAt time.Time `json:"takenAt,omitzero"`
-	// ClusterID, ServerVersion and Larder are of the cluster and of the program that it was taken by; empty is unknown.
+	// ClusterID and ServerVersion describe the cluster, and Larder is the version of the writing program; empty if
+	// unknown.
 	ClusterID     string `json:"clusterID,omitempty"`
 	ServerVersion string `json:"serverVersion,omitempty"`
 	Larder        string `json:"larder,omitempty"`
-	// Format is the version of the file's format. Encrypted is set if the file is.
+	// Format is the version of the file's format. Encrypted is set if the file is encrypted.
 	Format    uint32 `json:"format"`
 	Encrypted bool   `json:"encrypted,omitempty"`
-	// LeftOut says which collections were there and are not in the snapshot, and why, one an entry.
+	// LeftOut lists the collections that the snapshot omits, with the reasons, one per entry.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
-// OpenSnapshot opens the snapshot at path. It fails with a DamageError if that was cut short, or if its index is
-// damaged; of blocks that are damaged Entries tells. It fails with snapshot.ErrUnsigned or snapshot.ErrSignature if
-// none of o.SignedBy has signed it.
+// OpenSnapshot opens the snapshot at path. It fails with a DamageError if the file was cut short or its index is
+// damaged; damaged blocks are reported by Entries. It fails with snapshot.ErrUnsigned or snapshot.ErrSignature if none
+// of o.SignedBy has signed it.
 func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -48,12 +49,12 @@ func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error
 	}
 	file, err := snapshot.Open(path, snapshot.OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy})
 	if err != nil {
-		return nil, causeOr(ctx, err) // what was not read to its end is not known to be unreadable
+		return nil, causeOr(ctx, err) // an interrupted read does not prove damage
 	}
 	return &Snapshot{path: path, file: file, bytes: info.Size(), verified: len(o.SignedBy) > 0}, nil
 }
 
-// File returns the snapshot itself, for what a Source does not give. It belongs to s.
+// File returns the snapshot's file, for operations that a Source lacks. It belongs to s.
 func (s *Snapshot) File() *snapshot.File { return s.file }
 
 // Verified reports whether one of Options.SignedBy has signed the snapshot.
@@ -82,14 +83,14 @@ func (s *Snapshot) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// Check implements Source: it verifies all of the file.
+// Check implements Source. It verifies the whole file.
 func (s *Snapshot) Check(ctx context.Context) (store.Report, error) {
 	r, err := s.file.Verify(ctx)
 	return store.Report{Collections: r.Collections, Objects: r.Objects, Problems: r.Problems}, err
 }
 
-// Entries implements Source. A name or a namespace reads the blocks that it is in. Blocks that are damaged are passed
-// over.
+// Entries implements Source. For a name or a namespace it reads only the blocks that contain it. It skips damaged
+// blocks.
 func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
 	all := s.file.Manifest().Collections
 	at := slices.IndexFunc(all, func(c snapshot.Collection) bool { return c.Identity.ID() == q.Collection })
@@ -98,7 +99,7 @@ func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) er
 	}
 	id := all[at].Identity
 	r, err := newReading(NewCollection(all[at].Info()), q, func(e entry.Entry) error {
-		e.Payload = bytes.Clone(e.Payload) // the block is read into again
+		e.Payload = bytes.Clone(e.Payload) // the block's memory is reused
 		return fn(e)
 	})
 	if err != nil {
@@ -126,7 +127,7 @@ func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) er
 	return r.unreadable.errOrNil()
 }
 
-// missingIn is what a snapshot's file could not read, as an UnreadableError.
+// missingIn converts the error of a snapshot's file to an UnreadableError.
 func missingIn(m *snapshot.MissingError) *UnreadableError {
 	e := &UnreadableError{Count: m.Objects, AtLeast: !m.Exact}
 	for _, d := range m.Damage {

@@ -27,14 +27,14 @@ import (
 
 var takenAt = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// part is a collection of a snapshot that a test writes.
+// part is a collection of a test's snapshot.
 type part struct {
 	id      entry.Identity
 	r       entry.ResourceInfo
 	objects []runtime.Object
 }
 
-// parts are a Source of a snapshot that a test writes.
+// parts is a snapshot.Source of a test.
 type parts struct {
 	t   *testing.T
 	all []part
@@ -59,7 +59,7 @@ func (p parts) Records(_ context.Context, id entry.Identity, fn func(entry.Entry
 	return nil
 }
 
-// writeSnapshot writes a snapshot of the objects, which are in the order of their keys.
+// writeSnapshot writes a snapshot of objects, which must be in key order, and returns its path.
 func writeSnapshot(t *testing.T, all []part, recipients ...age.Recipient) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.larder")
@@ -104,7 +104,7 @@ func openSource(t *testing.T, path string, o Options) Source {
 	return src
 }
 
-// A snapshot answers the queries of a store, whatever the representation.
+// TestSnapshotAnswersQueries checks that a snapshot supports a store's queries in every representation.
 func TestSnapshotAnswersQueries(t *testing.T) {
 	ctx := context.Background()
 	web := map[string]string{"app": "web"}
@@ -184,8 +184,8 @@ func identified(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-// A kind that larder does not know, of a program of its own, is in the status, and an error for those who ask for the
-// objects.
+// TestSnapshotOfAnUnknownType checks that a collection of an unknown Go type is in the status, and that reading its
+// objects returns an error.
 func TestSnapshotOfAnUnknownType(t *testing.T) {
 	ctx := context.Background()
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "own.io", Version: "v1",
@@ -206,7 +206,7 @@ func TestSnapshotOfAnUnknownType(t *testing.T) {
 	}
 }
 
-// bulky are pods of which each fills a block.
+// bulky returns a collection of n pods, each of which fills a block.
 func bulky(n int) part {
 	p := podsOf(entry.Unstructured)
 	for i := range n {
@@ -221,7 +221,7 @@ func bulky(n int) part {
 	return p
 }
 
-// What of a damaged snapshot is whole is read, and the block that is not is named.
+// TestSnapshotDamaged checks that the undamaged blocks are read, and that the error names the damaged one.
 func TestSnapshotDamaged(t *testing.T) {
 	ctx := context.Background()
 	p := bulky(4)
@@ -267,7 +267,8 @@ func TestSnapshotDamaged(t *testing.T) {
 	}
 }
 
-// The end of a snapshot has the index: one that was cut short is not opened, and says so.
+// TestSnapshotCutShort checks that a truncated snapshot, which has lost its index, cannot be opened, and that the error
+// says so.
 func TestSnapshotCutShort(t *testing.T) {
 	whole := writeSnapshot(t, []part{bulky(4)})
 	path := filepath.Join(t.TempDir(), "d.larder")
@@ -278,11 +279,11 @@ func TestSnapshotCutShort(t *testing.T) {
 	}
 }
 
-// blockAt returns where the n-th block begins: where it says that it is damaged.
+// blockAt returns the offset of the n-th block, from the error about its damage.
 func blockAt(t *testing.T, path string, n int) int {
 	t.Helper()
 	data := readFile(t, path)
-	clear(data[100 : len(data)*9/10]) // before the index, and in every block
+	clear(data[100 : len(data)*9/10]) // damages every block, but not the index
 	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	must(t, err)
 	err = f.Records(t.Context(), f.Manifest().Collections[0].Identity, func(entry.Entry) error { return nil })

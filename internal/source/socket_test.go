@@ -128,8 +128,8 @@ func TestSocketPassesErrors(t *testing.T) {
 	}
 }
 
-// A reader that stops reading must not keep the sync from stopping, and must
-// not take the part it has got for the whole.
+// TestCloseBreaksOffAStalledReader checks that Close does not wait for a reader that has stopped reading, and that the
+// reader then gets an error instead of a complete stream.
 func TestCloseBreaksOffAStalledReader(t *testing.T) {
 	var many []*unstructured.Unstructured
 	for i := range 3000 {
@@ -160,7 +160,7 @@ func TestCloseBreaksOffAStalledReader(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutEnd checks that an answer that ends early but in good order is not taken for the whole.
+// TestAnswerWithoutEnd checks that a stream without a trailer is an error.
 func TestAnswerWithoutEnd(t *testing.T) {
 	server := &fakeSync{other: func(w http.ResponseWriter, _ *http.Request) {
 		_ = newOutput(w).send(entry.Entry{Key: "a/x"}, true)
@@ -170,11 +170,11 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-// fakeSync listens beside a store. It says once who it is, and answers with sync when it is asked again; other answers
-// all other requests.
+// fakeSync listens beside a store. It describes itself once; sync answers further requests for the description, and
+// other answers all other requests.
 type fakeSync struct{ sync, other http.HandlerFunc }
 
-// dial returns a client.
+// dial returns a client of a new server.
 func (f *fakeSync) dial(t *testing.T) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
@@ -201,7 +201,7 @@ func (f *fakeSync) dial(t *testing.T) *Client {
 	return client
 }
 
-// TestAnotherVersion checks that a sync and a client of different protocols name both versions.
+// TestAnotherVersion checks that the error between a sync and a client of different protocols has both versions.
 func TestAnotherVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(path)
@@ -224,7 +224,7 @@ func TestAnotherVersion(t *testing.T) {
 	}
 }
 
-// lingering is a Holder whose Entries takes its time to return after the request has been broken off.
+// lingering is a Holder whose Entries returns a while after the request was canceled.
 type lingering struct {
 	fakeSource
 	started, closed chan struct{}
@@ -242,7 +242,7 @@ func (l *lingering) Entries(ctx context.Context, _ Query, _ func(entry.Entry) er
 	return ctx.Err()
 }
 
-// The store is closed after the server: no handler may use it any more by then.
+// TestCloseWaitsForHandlers checks that no handler uses the store after Close, since the store is closed next.
 func TestCloseWaitsForHandlers(t *testing.T) {
 	l := &lingering{started: make(chan struct{}), closed: make(chan struct{})}
 	client, server := serve(t, l)

@@ -15,16 +15,17 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// ErrNoCollection says that the store has no collection of that id.
+// ErrNoCollection says that the store has no collection with that id.
 var ErrNoCollection = errors.New("no such collection in the store")
 
-// Source is a store as the commands read it: its file, the sync that holds the file, or a snapshot.
+// Source is the data of a store for commands: its file, the sync that holds the file, or a snapshot.
 type Source interface {
-	// Status describes the file, its collections, and the sync that holds it if one does.
+	// Status describes the file, its collections, and the sync that holds it, if any.
 	Status(ctx context.Context) (Status, error)
 	// Entries calls fn with each entry that q selects, in key order, and returns the first error. fn may keep the
-	// entries. A name that does not exist is no error: fn is not called. An *UnreadableError comes after all that can be
-	// read. An entry is decoded only if its bytes do not tell whether a selector matches.
+	// entries. If the named object does not exist, fn is not called, and there is no error. After damage Entries
+	// continues with the readable entries and then returns an *UnreadableError. It decodes an entry only if a selector
+	// cannot be evaluated on its bytes.
 	Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error
 	// Check verifies the whole file.
 	Check(ctx context.Context) (store.Report, error)
@@ -36,18 +37,18 @@ type Source interface {
 type Query struct {
 	// Collection is the id of the collection. Required.
 	Collection string
-	// Namespace selects one; empty selects all, and what has none.
+	// Namespace selects one namespace. Empty selects all, and cluster-scoped objects.
 	Namespace string
 	// Name selects one object. Empty selects all.
 	Name string
 	// Selector is a label selector. Empty selects everything.
 	Selector string
-	// Fields is a field selector, of what fields query.Query knows. Empty selects everything.
+	// Fields is a field selector with the fields that query.Query supports. Empty selects everything.
 	Fields string
-	// KeysOnly asks for entries with nothing but the key. Without a selector no record is read for that: a damaged one
-	// has a name too, and what is sealed needs no key.
+	// KeysOnly requests entries with only a key. Without a selector no record is read, so that the names of damaged and
+	// of sealed records are included.
 	KeysOnly bool
-	// OmitManagedFields asks for payloads without metadata.managedFields, where that saves time; see
+	// OmitManagedFields requests payloads without metadata.managedFields, where that saves time; see
 	// codec.OmitManagedFields.
 	OmitManagedFields bool
 }
@@ -55,7 +56,7 @@ type Query struct {
 // selective reports whether q has a selector.
 func (q Query) selective() bool { return q.Selector != "" || q.Fields != "" }
 
-// prefix is what the keys of q's namespace begin with; the key itself if q has a name.
+// prefix returns the key that q names, or the prefix of its namespace's keys.
 func (q Query) prefix() string {
 	if q.Namespace == "" {
 		return q.Name
@@ -63,12 +64,12 @@ func (q Query) prefix() string {
 	return q.Namespace + "/" + q.Name
 }
 
-// reaches reports whether a key is of the namespace and the name that q asks for.
+// reaches reports whether a key is in the namespace and has the name that q selects.
 func (q Query) reaches(key string) bool {
 	return key == q.prefix() || q.Name == "" && strings.HasPrefix(key, q.prefix())
 }
 
-// parse returns q, but for the name, as the store understands it.
+// parse returns q without its name as a query of the store.
 func (q Query) parse() (query.Query, error) {
 	parsed := query.Query{Namespace: q.Namespace}
 	var err error
@@ -85,13 +86,13 @@ func (q Query) parse() (query.Query, error) {
 	return parsed, nil
 }
 
-// reading passes on those of the entries of a collection that a query selects.
+// reading passes selected entries of a collection to fn.
 type reading struct {
 	query   Query
 	codec   codec.Codec
 	selects func(entry.Entry) (bool, error)
 	fn      func(entry.Entry) error
-	// unreadable is what could not be read. It is named even if the query might not have selected it: nobody can tell.
+	// unreadable has the damaged entries, even if the query might not select them: their contents are unknown.
 	unreadable UnreadableError
 }
 
@@ -104,7 +105,7 @@ func newReading(c Collection, q Query, fn func(entry.Entry) error) (*reading, er
 	return &reading{query: q, codec: d.codec, selects: parsed.ForEntries(d.codec), fn: fn}, nil
 }
 
-// take passes e on if it is selected.
+// take passes e to fn if it is selected.
 func (r *reading) take(e entry.Entry) error {
 	if !r.query.reaches(e.Key) {
 		return nil

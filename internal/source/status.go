@@ -13,22 +13,22 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Status describes a store's file. It is also what `larder status -o json` prints.
+// Status describes a store's file. It is also the output of `larder status -o json`.
 type Status struct {
 	// Store is the file's name.
 	Store string `json:"store"`
-	// Bytes is the file's size, FreeBytes the part of it that will be used again.
+	// Bytes is the file's size, and FreeBytes the size of its free pages.
 	Bytes     int64 `json:"bytes"`
 	FreeBytes int64 `json:"freeBytes"`
-	// WrittenBytes is what Sync has written to the file, in whole pages; 0 if none runs.
+	// WrittenBytes is what Sync has written to the file, in whole pages; 0 without a running sync.
 	WrittenBytes int64 `json:"writtenBytes,omitempty"`
-	// Error is why changes cannot be written to the file; empty while they can.
+	// Error is why changes cannot be written to the file; empty if they can.
 	Error string `json:"error,omitempty"`
-	// Sync is the process that holds the file; nil if none does.
+	// Sync is the process that holds the file; nil if there is none.
 	Sync *Sync `json:"sync,omitempty"`
-	// ServeMemory is the memory for answers of a Sync that serves objects; nil if it does not.
+	// ServeMemory is the memory budget of a Sync that serves objects; nil if it does not.
 	ServeMemory *ServeMemory `json:"serveMemory,omitempty"`
-	// Snapshot is what the file says about itself if it is a snapshot; nil if it is a store.
+	// Snapshot is a snapshot's description of itself; nil for a store.
 	Snapshot    *SnapshotInfo `json:"snapshot,omitempty"`
 	Collections []Collection  `json:"collections"`
 }
@@ -38,17 +38,17 @@ type Sync struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	// Listen is where it serves health and metrics; empty if it does not.
+	// Listen is the address of health and metrics; empty if they are not served.
 	Listen string `json:"listen,omitempty"`
 	// Metrics is the URL of the metrics, if they are not at Listen.
 	Metrics string `json:"metrics,omitempty"`
 }
 
-// ServeMemory is the budget for the answers of a running sync.
+// ServeMemory is the memory budget of a running sync for responses.
 type ServeMemory struct {
 	Bytes     int64 `json:"bytes"`
 	UsedBytes int64 `json:"usedBytes"`
-	// Refused is how many requests were refused since the budget was spent.
+	// Refused is the number of requests rejected for lack of memory.
 	Refused int64 `json:"refused"`
 }
 
@@ -63,11 +63,11 @@ type Collection struct {
 	ShortNames []string `json:"shortNames,omitempty"`
 	Namespaced bool     `json:"namespaced"`
 	Categories []string `json:"categories,omitempty"`
-	// RequestedAs are the names by which larder sync was asked for the resource. Elsewhere are those of its names that
-	// mean another resource of the API server.
+	// RequestedAs are the names by which larder sync was asked for the resource. Elsewhere are the names that mean
+	// another resource of the API server.
 	RequestedAs []string `json:"requestedAs,omitempty"`
 	Elsewhere   []string `json:"elsewhere,omitempty"`
-	// Retired: the API server serves the resource in other versions only.
+	// Retired: the API server serves the resource only in other versions.
 	Retired bool `json:"retired,omitempty"`
 	// Columns are the additionalPrinterColumns of a custom resource.
 	Columns        []entry.Column `json:"columns,omitempty"`
@@ -76,65 +76,63 @@ type Collection struct {
 	FieldSelector  string         `json:"fieldSelector,omitempty"`
 	ShardSelector  string         `json:"shardSelector,omitempty"`
 	Representation string         `json:"representation"`
-	// Sealed: what is stored of the objects is sealed, and needs a key. PlainText: what was stored before there was a key
-	// is legible in the file.
+	// Sealed: the objects are stored sealed, and need a key. PlainText: objects that were stored before there was a key
+	// are still readable in the file.
 	Sealed    bool `json:"sealed,omitempty"`
 	PlainText bool `json:"plainText,omitempty"`
 	// Persistent is false if a running sync keeps the objects in memory only.
 	Persistent      bool   `json:"persistent"`
 	Objects         int    `json:"objects"`
 	ResourceVersion string `json:"resourceVersion"`
-	// Complete: a whole list has been stored. An empty complete collection was
-	// listed, and there was nothing.
+	// Complete: a whole list has been stored. An empty complete collection had no objects when it was listed.
 	Complete bool `json:"complete"`
-	// MustRelist is why the contents can be read but not resumed; empty if they can.
+	// MustRelist is why a watch cannot resume from the contents; empty if it can.
 	MustRelist string `json:"mustRelist,omitempty"`
-	// LeftOut are the objects that were refused, as "key@resourceVersion: what refused it"; LeftOutMore: there may be
-	// others.
+	// LeftOut are the rejected objects, as "key@resourceVersion: reason". LeftOutMore: there may be more.
 	LeftOut     []string `json:"leftOut,omitempty"`
 	LeftOutMore bool     `json:"leftOutMore,omitempty"`
-	// Transform is the version of the transform that has changed the objects; empty if none has.
+	// Transform is the version of the transform that changed the objects; empty if there was none.
 	Transform string `json:"transform,omitempty"`
-	// Notes are the known defects of the contents: see entry.Info.Notes. Their age is LastContact.
+	// Notes are the known defects of the contents, except for their age; see entry.Info.Notes and LastContact.
 	Notes []entry.Note `json:"notes,omitempty"`
-	// LastContact is when the server last confirmed the objects as its present state, or moved them on; zero if never.
+	// LastContact is when the server last confirmed or changed the contents; zero if never.
 	LastContact time.Time `json:"lastContact,omitzero"`
-	// Handlers are the durable handlers that keep a place in it.
+	// Handlers are the durable handlers with a cursor in the collection.
 	Handlers []Handler `json:"handlers,omitempty"`
-	// Changes are what is kept of its changes for larder watch --since; nil if none are.
+	// Changes describes the changelog for larder watch --since; nil if there is none.
 	Changes *Changes `json:"changes,omitempty"`
-	// Live is what a running sync knows about it; nil if none mirrors it.
+	// Live is the state of the running mirror; nil if no sync mirrors the collection.
 	Live *Live `json:"live,omitempty"`
-	// TakenAt is when the snapshot was taken that this is of; zero for a store.
+	// TakenAt is when the snapshot was taken; zero for a store.
 	TakenAt time.Time `json:"takenAt,omitzero"`
-	// Filtered and Redacted say, one thing an entry, what of the collection the snapshot leaves out.
+	// Filtered and Redacted list the parts of the collection that the snapshot omits, one per entry.
 	Filtered []string `json:"filtered,omitempty"`
 	Redacted []string `json:"redacted,omitempty"`
-	// Namespaces are those that the snapshot was told to take objects of; none is all.
+	// Namespaces are the namespaces to which the snapshot was limited; empty means all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Guessed says that Namespaced is a guess: the store tells nothing of it, and has no object that shows it.
+	// Guessed says that Namespaced is a guess: neither the description nor an object proves it.
 	Guessed bool `json:"-"`
 }
 
-// Handler describes a durable handler by its place in the file.
+// Handler describes a durable handler by its cursor in the file.
 type Handler struct {
 	Name string `json:"name"`
-	// Behind is how many changes at most it has not acknowledged.
+	// Behind is the maximum number of changes that it has not acknowledged.
 	Behind uint64 `json:"behind"`
-	// Failing is how many keys of acknowledged changes it has yet to acknowledge.
+	// Failing is the number of keys whose changes failed and await a retry.
 	Failing int `json:"failing"`
-	// Replaying: it is being told of every object.
+	// Replaying: the handler is receiving all objects.
 	Replaying bool `json:"replaying,omitempty"`
 }
 
-// Changes describes what is kept of the changes of a collection.
+// Changes describes the changelog of a collection.
 type Changes struct {
-	// KeptFor is how long, by the time in which the store is open, as time.Duration writes it.
+	// KeptFor is the retention as a time.Duration text. It counts only the time during which the store is open.
 	KeptFor string `json:"keptFor"`
-	// Oldest and Last are the lowest and the highest number that a watch can go on after.
+	// Oldest and Last are the lowest and the highest offset from which a watch can resume.
 	Oldest uint64 `json:"oldest"`
 	Last   uint64 `json:"last"`
-	// Feed tells these numbers from those of other collections and stores: see store.Store.ChangelogID.
+	// Feed identifies the changelog to which these offsets belong: see store.Store.ChangelogID.
 	Feed string `json:"feed,omitempty"`
 }
 
@@ -156,57 +154,56 @@ func handlersOf(infos []consumer.Info) []Handler {
 
 // Live describes a collection that a running sync mirrors.
 type Live struct {
-	// Encoding is what the server is asked for: "protobuf", or "JSON" and perhaps why it is not protobuf.
+	// Encoding is the encoding requested from the server: "protobuf", or "JSON", possibly with the reason.
 	Encoding string `json:"encoding"`
 	// Source is none, disk or live: see informer.Source.
 	Source string `json:"source"`
-	// Since is when it began to be so, in the running sync.
+	// Since is when Source last changed, in the running sync.
 	Since  time.Time `json:"since,omitzero"`
 	Synced bool      `json:"synced"`
-	// ListOnly: the server lists the resource and refuses to watch it; the objects are those of the last list. See
-	// reflector.Status.
+	// ListOnly: the server allows list, but not watch; the objects come from the last list. See reflector.Status.
 	ListOnly bool `json:"listOnly,omitempty"`
-	// NoNamespace: the API server does not have the namespace of which the collection is.
+	// NoNamespace: the collection's namespace does not exist on the API server.
 	NoNamespace bool `json:"noNamespace,omitempty"`
-	// State is the reflector's.
+	// State is the reflector's state.
 	State string `json:"state"`
-	// Seed says what the first list was spared by, or why not; "" if there is nothing to say.
+	// Seed says what replaced the first list, or why nothing did; may be empty.
 	Seed    string `json:"seed,omitempty"`
 	Resumes int    `json:"resumes"`
-	// Relists counts lists by reason, that of a cold start apart; Lists counts all.
+	// Relists counts relists by reason; it excludes the list of a cold start. Lists counts all lists.
 	Relists map[string]int `json:"relists,omitempty"`
 	Lists   int            `json:"lists"`
-	// Pages are the requests that the lists took.
+	// Pages is the number of requests of all lists.
 	Pages   int `json:"pages"`
 	Watches int `json:"watches"`
-	// BytesReceived is what the server has sent about this resource in this run: the bodies of its answers, compressed as
-	// they came.
+	// BytesReceived is the size of the server's responses for this resource since the start, compressed as received.
 	BytesReceived int64 `json:"bytesReceived"`
-	// Pending events have been received but not stored; Skipped objects could not be.
+	// Pending is the number of received events that are not stored yet. Skipped objects could not be stored.
 	Pending int `json:"pending"`
 	Skipped int `json:"skipped"`
-	// Rewriting is why the objects are being, or are to be, listed to be stored anew; empty if they need not be.
+	// Rewriting is why the objects must be listed again to be rewritten; empty if they need not.
 	Rewriting string `json:"rewriting,omitempty"`
-	// Unguarded are the changes of the server that would not be noticed, and why.
+	// Unguarded lists changes of the server that would go unnoticed, and why.
 	Unguarded []string `json:"unguarded,omitempty"`
-	// Error is why the connection or the store is degraded; empty while all is well.
+	// Error is why the connection or the store is degraded; empty if neither is.
 	Error string `json:"error,omitempty"`
-	// Uncommitted: commits fail, and the collection has changed since the last one. Commands read the file, which is
-	// behind the sync; Collection.LastContact is that of the file.
+	// Uncommitted: commits fail, and the collection has changed since the last commit. Commands read the file, which is
+	// behind the sync; Collection.LastContact is the file's.
 	Uncommitted bool `json:"uncommitted,omitempty"`
-	// Forbidden is set while the server answers 403 and the collection is not live: commands that show which of the verbs
-	// that a sync needs the server does not allow.
+	// Forbidden is set while the server returns 403 and the collection is not live. It has commands that show which of
+	// the required verbs the server denies.
 	Forbidden string `json:"forbidden,omitempty"`
-	// Optional is true if --all or a category has brought the resource: neither readiness nor larder wait depends on it
-	// while it is forbidden.
+	// Optional is true if --all or a category selected the resource. While it is forbidden, readiness and larder wait
+	// ignore it.
 	Optional bool `json:"optional,omitempty"`
-	// Trouble is Error without what differs between resources that have the same trouble. Empty is Error.
+	// Trouble is Error without the parts that differ between resources with the same fault. If empty, use Error.
 	Trouble string `json:"trouble,omitempty"`
-	// IncidentTotals counts by cause how often objects were not what the server has: see informer.Status.Incidents.
+	// IncidentTotals counts, by cause, how often objects differed from the server's state: see
+	// informer.Status.Incidents.
 	IncidentTotals map[string]int `json:"incidentTotals,omitempty"`
 }
 
-// RelistCount is the sum of l.Relists.
+// RelistCount returns the sum of l.Relists.
 func (l Live) RelistCount() int {
 	n := 0
 	for _, c := range l.Relists {
@@ -215,7 +212,7 @@ func (l Live) RelistCount() int {
 	return n
 }
 
-// NewCollection describes a stored collection.
+// NewCollection returns the description of a stored collection.
 func NewCollection(info entry.Info) Collection {
 	id := info.Identity
 	c := Collection{
@@ -236,8 +233,7 @@ func NewCollection(info entry.Info) Collection {
 	return c
 }
 
-// Sort puts collections in the order in which people look for them: by resource, the newest version first, then by
-// scope.
+// Sort sorts collections for display: by resource, then the newest version first, then by scope.
 func Sort(all []Collection) {
 	slices.SortFunc(all, func(a, b Collection) int {
 		return cmp.Or(
@@ -249,13 +245,13 @@ func Sort(all []Collection) {
 	})
 }
 
-// SetResource sets what people call the resource.
+// SetResource sets the description of the resource.
 func (c *Collection) SetResource(r entry.ResourceInfo) {
 	c.Kind, c.Singular, c.ShortNames, c.Namespaced = r.Kind, r.Singular, r.ShortNames, r.Namespaced
 	c.Categories, c.Columns, c.RequestedAs = r.Categories, r.Columns, r.RequestedAs
 }
 
-// ResourceInfo is the reverse of SetResource.
+// ResourceInfo returns the description that SetResource sets.
 func (c Collection) ResourceInfo() entry.ResourceInfo {
 	return entry.ResourceInfo{
 		Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced, Categories: c.Categories,
@@ -263,13 +259,13 @@ func (c Collection) ResourceInfo() entry.ResourceInfo {
 	}
 }
 
-// Named is the resource of the collection.
+// Named returns the resource of the collection with its names.
 func (c Collection) Named() Resource {
 	return Resource{GroupVersionResource: c.GVR(), ResourceInfo: c.ResourceInfo(), Elsewhere: c.Elsewhere,
 		Retired: c.Retired}
 }
 
-// Identity is what was listed.
+// Identity returns the identity of the collection.
 func (c Collection) Identity() entry.Identity {
 	return entry.Identity{
 		GroupVersionResource: c.GVR(), Namespace: c.Namespace, LabelSelector: c.LabelSelector,
@@ -278,7 +274,7 @@ func (c Collection) Identity() entry.Identity {
 	}
 }
 
-// GVR is the resource.
+// GVR returns the resource of the collection.
 func (c Collection) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: c.Group, Version: c.Version, Resource: c.Resource}
 }

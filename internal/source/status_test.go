@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestNotesOfACollection checks that the description of a collection has its known defects, but for its age, which
-// readers tell by LastContact.
+// TestNotesOfACollection checks that a collection's description has its known defects except for its age, which readers
+// compute from LastContact.
 func TestNotesOfACollection(t *testing.T) {
 	c := NewCollection(entry.Info{MustRelist: "why", LeftOut: []entry.LeftOut{{}}, LastContact: time.Unix(1, 0),
 		Attributes: entry.Attributes{Transform: "7"}})

@@ -23,7 +23,7 @@ func identityOf(r entry.Representation) entry.Identity {
 	return entry.Identity{GroupVersionResource: podsGVR, Representation: r}
 }
 
-// write stores one object in a collection of its own and returns the collection's id.
+// write stores one object in a new collection and returns the collection's id.
 func write(t *testing.T, s *store.Store, r entry.Representation, obj runtime.Object) string {
 	t.Helper()
 	return writeAs(t, s, identityOf(r),
@@ -54,7 +54,8 @@ func writeAs(t *testing.T, s *store.Store, id entry.Identity, r entry.ResourceIn
 	return id.ID()
 }
 
-// Every representation can be read, also while the file is open for writing and from the closed file.
+// TestFileReadsEveryRepresentation checks that objects of every representation are readable, from a store open for
+// writing and from a closed file.
 func TestFileReadsEveryRepresentation(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "s")
@@ -79,7 +80,7 @@ func TestFileReadsEveryRepresentation(t *testing.T) {
 			}
 			err := Objects(ctx, src, c, Query{Selector: "app=web"}, func(u *unstructured.Unstructured) error {
 				n++
-				if keyOf(u) != "a/x" || u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" { // typed clients leave them out
+				if keyOf(u) != "a/x" || u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" { // typed clients omit them
 					t.Errorf("%s: got %v", r, u)
 				}
 				if node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName"); r == entry.Typed && node != "n" {

@@ -28,7 +28,7 @@ func listenAs(t *testing.T, uid int, path string) {
 	}
 	made := make(chan result)
 	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if _, _, no := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); no != 0 {
 			made <- result{nil, no}
 			return
@@ -55,8 +55,8 @@ func listenAs(t *testing.T, uid int, path string) {
 	})
 }
 
-// TestSocketOfAnotherUser checks that root believes the process behind a socket if it runs as the owner of the store's
-// file, as of a service with a user of its own, and no other user's (issue 37).
+// TestSocketOfAnotherUser checks that root trusts the process behind a socket if it runs as the owner of the store's
+// file, such as a service's user, and no other user's process (issue 37).
 func TestSocketOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can listen as another user")
@@ -69,7 +69,7 @@ func TestSocketOfAnotherUser(t *testing.T) {
 		"root": {0, nobody, true}, "no store": {nobody, -1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, err := os.MkdirTemp("/tmp", "larder-socket-*") // others cannot reach t.TempDir
+			dir, err := os.MkdirTemp("/tmp", "larder-socket-*") // other users cannot reach t.TempDir
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,16 +8,15 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// maxListed is how many problems an UnreadableError lists.
+// maxListed is the maximum number of problems that an UnreadableError lists.
 const maxListed = 20
 
-// UnreadableError says which objects are damaged. All the others have been read.
+// UnreadableError lists damaged objects. All other objects have been read.
 type UnreadableError struct {
-	// Count is how many could not be read, or if AtLeast is set, how many are known to be missing.
+	// Count is the number of unreadable objects; if AtLeast is set, the number of those known to be missing.
 	Count   int
 	AtLeast bool
-	// Problems says which and why: one line for an object, or for a block of a snapshot. More is how many lines were left
-	// out.
+	// Problems has one line for each object, or for each block of a snapshot. More is the number of omitted lines.
 	Problems []string
 	More     int
 }
@@ -44,7 +43,7 @@ func (e *UnreadableError) Error() string {
 // Unwrap makes errors.Is(err, entry.ErrDamaged) true.
 func (e *UnreadableError) Unwrap() error { return entry.ErrDamaged }
 
-// Merge adds what another one lists.
+// Merge adds the contents of another UnreadableError.
 func (e *UnreadableError) Merge(other *UnreadableError) {
 	e.Count += other.Count
 	e.AtLeast = e.AtLeast || other.AtLeast
@@ -54,7 +53,7 @@ func (e *UnreadableError) Merge(other *UnreadableError) {
 	e.Problems = e.Problems[:listed]
 }
 
-// errOrNil is e if there was a problem.
+// errOrNil returns e if it has a problem, and nil otherwise.
 func (e *UnreadableError) errOrNil() error {
 	if e.Count == 0 {
 		return nil
@@ -62,7 +61,7 @@ func (e *UnreadableError) errOrNil() error {
 	return e
 }
 
-// take notes damage, and returns any other error.
+// add records damage and returns nil. It returns any other error unchanged.
 func (e *UnreadableError) take(err error) error {
 	var other *UnreadableError
 	switch {

@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// What is not damaged is read, also through the socket; what is damaged is named if it was asked for.
+// TestGetsPastDamage checks that undamaged objects are read, also through the socket, and that the error names the
+// damaged objects of the query.
 func TestGetsPastDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	web := map[string]string{"app": "web"}
@@ -60,7 +61,7 @@ func TestGetsPastDamage(t *testing.T) {
 	}
 }
 
-// flip damages the records of a store that is closed.
+// flip damages records of a closed store.
 func flip(t *testing.T, path, collection string, keys ...string) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)

@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 )
 
-// Version returns the program's version, or what is known of the commit that was built.
+// Version returns the program's version, or the commit from which it was built.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -7,19 +7,18 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// EventType is what an Event tells. The words are those of the API server's watches.
+// EventType is the type of an Event, in the words of the API server's watches.
 type EventType string
 
 // The types.
 const (
-	// Added: the object is there, and was not, or was not selected.
+	// Added: the object was created, or began to match the selectors.
 	Added EventType = "ADDED"
-	// Modified: the object has changed. After Since it may also be one that has begun to be selected.
+	// Modified: the object has changed. After Since the object may also have begun to match.
 	Modified EventType = "MODIFIED"
-	// Deleted: the object is gone, or is not selected any more. Entry is its last state that is known; if none is, the
-	// key alone.
+	// Deleted: the object was deleted, or no longer matches. Entry is its last known state, or has only the key.
 	Deleted EventType = "DELETED"
-	// Bookmark has no entry: everything up to Seq has been told, and for now there is no more.
+	// Bookmark has no entry. All events up to Seq have been sent, and no other event is pending.
 	Bookmark EventType = "BOOKMARK"
 )
 
@@ -27,50 +26,49 @@ const (
 type Event struct {
 	Type  EventType
 	Entry entry.Entry
-	// Seq is the number to go on after (WatchQuery.Since) by who has taken everything up to this event; 0 if changes are
-	// not kept, and for the objects of a list.
+	// Seq is the changelog offset after which a reader of all events up to this one can resume (WatchQuery.Since). It
+	// is 0 without a changelog, and for the objects of a list.
 	Seq uint64
-	// Listed: the Bookmark is the end of the list that WatchQuery.List has asked for.
+	// Listed: the Bookmark is the end of the list that WatchQuery.List requested.
 	Listed bool
 }
 
-// WatchQuery selects what of one collection is watched.
+// WatchQuery selects the objects of one collection for a watch.
 type WatchQuery struct {
 	Query
-	// List has the objects that there are told first, as Added.
+	// List requests the existing objects first, as Added.
 	List bool
-	// Since has what has changed after a number told first; it excludes List. nil is from now on.
+	// Since requests the changes after a changelog offset first; it excludes List. Default: changes from now on.
 	Since *uint64
 }
 
-// Watcher is a Source that tells of changes: a store's file, or the sync that holds it. A Source that is no Watcher
-// does not change.
+// Watcher is a Source that sends changes: a store's file, or the sync that holds it. Other Sources do not change.
 type Watcher interface {
-	// Watch calls fn for each change of what q selects, in order for each object and at least once: first a Bookmark that
-	// tells where it begins, then the events, and a Bookmark whenever there is no more for now. States that follow each
-	// other quickly may be told as one.
+	// Watch calls fn for each change of selected objects, at least once, and in order for each object. First it sends a
+	// Bookmark with the position at which the watch begins, then the events, and a Bookmark whenever it has caught up.
+	// It may combine several changes of an object in quick succession.
 	//
-	// It returns when ctx ends, with its cause, and with fn's error; with ErrNotLive when all is told and nobody mirrors
-	// into the collection; with consumer.ErrNotKept and *consumer.SinceError if Since cannot be served; and with ErrSlow,
-	// ErrStopping.
+	// It returns the cause of ctx when ctx ends, or fn's error. It returns ErrNotLive when all events are sent and no
+	// sync mirrors the collection, consumer.ErrNotKept or *consumer.SinceError if Since is not available, and ErrSlow
+	// or ErrStopping.
 	Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error
 }
 
-// Errors of watching.
+// Errors of watches.
 var (
-	// ErrNotLive: nobody mirrors into the collection, so it does not change. Everything that there is has been told.
+	// ErrNotLive: no sync mirrors the collection, so it does not change. All events have been sent.
 	ErrNotLive = errors.New("no sync mirrors it, so it does not change")
-	// ErrSlow: the reader has not taken events for so long that the sync, which keeps no changes, has stopped waiting.
+	// ErrSlow: the reader took no events for so long that the sync, which has no changelog, dropped the watch.
 	ErrSlow = errors.New("the reader of the watch was too slow, and changes were left out")
-	// ErrStopping: the sync is ending.
+	// ErrStopping: the sync is stopping.
 	ErrStopping = errors.New("the sync that was watched has stopped")
-	// ErrSilent: the sync that answers has not been heard for half a minute.
+	// ErrSilent: the sync has not answered for half a minute.
 	ErrSilent = errors.New("the sync that was watched does not answer any more")
 
 	errListSince = errors.New("a watch begins with the list or after a number, not with both")
 )
 
-// check finds what cannot be.
+// check rejects invalid queries.
 func (q WatchQuery) check() error {
 	if q.List && q.Since != nil {
 		return errListSince

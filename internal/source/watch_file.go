@@ -10,10 +10,10 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Watch implements Watcher, from what the store keeps of changes (store.Collection.RetainChanges): what has been
-// committed, which is what every other reader of the file sees. Nothing is queued for a reader: one that is slow reads
-// on where it was, as long as that is kept. Where no changes are kept it fails with consumer.ErrNotKept, unless the
-// file is one that does not change.
+// Watch implements Watcher with the changelog of the store (store.Collection.RetainChanges), which has committed
+// changes, like every other read of the file. Nothing is queued: a slow reader resumes at its position, as long as the
+// changelog reaches back to it. Without a changelog Watch fails with consumer.ErrNotKept, unless the collection cannot
+// change.
 func (f *File) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
 	err := f.watch(ctx, q, fn)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -46,7 +46,7 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	case live || q.Since != nil:
 		return fmt.Errorf("changes of %s: %w", info.Identity, consumer.ErrNotKept)
 	default:
-		w.at = 0 // which would tell nobody anything
+		w.at = 0 // an offset is useless without a changelog
 	}
 	if err := w.begin(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	return w.run(ctx)
 }
 
-// fileWatch is one watch of a collection whose changes are kept.
+// fileWatch is one watch of a collection with a changelog.
 type fileWatch struct {
 	file      *File
 	view      *store.View
@@ -65,29 +65,30 @@ type fileWatch struct {
 	query     WatchQuery
 	selection *selection
 	fn        func(Event) error
-	// keeps: what changes is kept. If not the list is all that there will be.
+	// keeps: the collection has a changelog. If not, the watch ends after the list.
 	keeps bool
-	// at is the number up to which everything has been told.
+	// at is the offset up to which all changes are sent.
 	at uint64
-	// sure is the number after which the selection knows what was selected before.
+	// listedTo is the last offset at the time when the selection was complete. For changes up to it the selection may
+	// not show whether the object matched before.
 	sure uint64
-	// listing: what is told is a part of the list, and has no number to go on after.
+	// listing: the events are part of the list, and have no offset to resume from.
 	listing bool
 }
 
-// begin tells where the watch begins, and the objects that are there if that was asked for. It has the selection know
-// what is selected.
+// begin sends the Bookmark with which the watch begins, and the list if it was requested. It adds the matching objects
+// to the selection.
 //
-//	at         what has been committed before the list; or Since
-//	sure       what has been committed after it
+//	at         last offset before the list; or Since
+//	listedTo   last offset after the list
 //
-// What is between the two is told again, as a part of the list, so nothing is missing between list and changes: the
-// number that the list ends with is not older than anything that it had. What is told again is not older than what the
-// list had either: see tell.
+// Changes between the two are sent again, as part of the list. So no change between the list and the later events is
+// missing, and the offset at the end of the list is not older than any object in the list. No object goes back to an
+// older state either: see send.
 func (w *fileWatch) begin(ctx context.Context) error {
 	if since := w.query.Since; since != nil {
 		w.at = *since
-		if _, err := w.view.Changes(ctx, w.at); err != nil { // before anything is told
+		if _, err := w.view.Changes(ctx, w.at); err != nil { // fail before anything is sent
 			return err
 		}
 	}
@@ -118,7 +119,7 @@ func (w *fileWatch) begin(ctx context.Context) error {
 	return w.fn(Event{Type: Bookmark, Seq: w.at, Listed: true})
 }
 
-// listAgain tells what has changed while the objects were listed.
+// listAgain sends the changes that were made while the objects were listed.
 func (w *fileWatch) listAgain(ctx context.Context) error {
 	if err := w.known(ctx); err != nil || !w.keeps {
 		return err
@@ -139,10 +140,10 @@ func (w *fileWatch) known(ctx context.Context) error {
 	return err
 }
 
-// run tells of changes until ctx ends or there will be no more.
+// run sends changes until ctx ends, or until the collection cannot change any more.
 func (w *fileWatch) run(ctx context.Context) error {
 	for {
-		changed := w.view.Changed() // before it is read, so that nothing is missed
+		changed := w.view.Changed() // before the read, so that no change is missed
 		more, err := w.page(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -162,7 +163,7 @@ func (w *fileWatch) run(ctx context.Context) error {
 	}
 }
 
-// page tells of the next changes, and reports whether there are others already.
+// page sends the next page of changes and reports whether more are available.
 func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 	p, err := w.view.Changes(ctx, w.at)
 	if err != nil {
@@ -187,7 +188,7 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 
 func (w *fileWatch) tell(ctx context.Context, c consumer.Change) error {
 	if w.query.List && c.Type == entry.Delete && c.Seq <= w.sure {
-		// The list may have had an object that was created under the name since. That is yet to come, if it is still there.
+		// The list may have an object that was created later under this name. Its event follows, if it still exists.
 		if now, err := w.view.Get(ctx, c.Key); now != nil || err != nil {
 			return err
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// watchQueue is how many events wait for a reader, and patience how long the informer's handler waits for room beyond
-	// that.
+	// watchQueue is the maximum number of queued events of a reader, and putTimeout how long the informer's handler
+	// waits if the queue is full.
 	watchQueue = 1024
 	patience   = 30 * time.Second
 )
@@ -25,12 +25,12 @@ type Informer interface {
 	HasSyncedChecker() cache.DoneChecker
 }
 
-// WatchInformer is Watcher.Watch on a running informer of unstructured objects or of metadata, for a collection of
-// which no changes are kept. Its events have no Seq. Without List it begins once the informer has synced. A handler of
-// the informer is told of every object and sorts out what is asked for; it waits for the reader when 1,024 events are
-// queued, and the watch ends with ErrSlow if the reader takes none for half a minute then.
+// WatchInformer implements Watcher.Watch with a running informer of unstructured objects or of metadata, for a
+// collection without a changelog. Its events have no Seq. Without List it begins once the informer has synced. Its
+// handler receives all objects and selects the requested ones. If 1,024 events are queued the handler waits for the
+// reader. The watch ends with ErrSlow if the reader then takes none for half a minute.
 //
-// The caller has to end ctx when the informer is to stop, which waits for the handler.
+// The caller must cancel ctx to stop the informer, since the informer waits for the handler.
 func WatchInformer(ctx context.Context, inf Informer, q WatchQuery, fn func(Event) error) (err error) {
 	s, err := newSelection(q.Query)
 	if err := errors.Join(err, q.check()); err != nil {
@@ -57,13 +57,13 @@ func WatchInformer(ctx context.Context, inf Informer, q WatchQuery, fn func(Even
 		return err
 	}
 	defer func() {
-		cancel(nil) // a call of the handler that waits for room
+		cancel(nil) // releases a handler that waits for the queue
 		err = errors.Join(err, inf.RemoveEventHandler(handle))
 	}()
 	return h.pass(handle, fn)
 }
 
-// informerWatch is the informer's handler of one watch. Its calls come one at a time.
+// informerWatch is the informer's handler of one watch. The informer calls its methods one at a time.
 type informerWatch struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -72,11 +72,11 @@ type informerWatch struct {
 	queue     chan Event
 }
 
-// pass gives what is queued to the reader.
+// pass sends queued events to the reader.
 func (h *informerWatch) pass(handle cache.ResourceEventHandlerRegistration, fn func(Event) error) error {
 	listed := handle.HasSyncedChecker().Done()
 	for more := false; ; {
-		// Nothing else while something is queued: the list is in the queue when the handle has synced.
+		// Empty the queue first: when the handle has synced, the list is in the queue.
 		select {
 		case e := <-h.queue:
 			if h.ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (h *informerWatch) pass(handle cache.ResourceEventHandlerRegistration, fn f
 	}
 }
 
-// drain gives what is queued now.
+// drain sends the events that are queued now.
 func (h *informerWatch) drain(fn func(Event) error) error {
 	for {
 		select {
@@ -141,7 +141,7 @@ func (h *informerWatch) OnUpdate(_, obj any) { h.tell(obj, change{}, false) }
 // OnDelete implements cache.ResourceEventHandler.
 func (h *informerWatch) OnDelete(obj any) { h.tell(obj, change{deleted: true}, false) }
 
-// tell queues what the reader is to be told of a change. It only notes one that is silent.
+// handle queues the event of a change, if there is one. If silent is set it only updates the selection.
 func (h *informerWatch) tell(obj any, c change, silent bool) {
 	if h.ctx.Err() != nil {
 		return
@@ -166,7 +166,7 @@ func (h *informerWatch) tell(obj any, c change, silent bool) {
 	}
 }
 
-// put waits for room, but not for ever.
+// put queues an event. If the queue stays full for putTimeout it ends the watch with ErrSlow.
 func (h *informerWatch) put(e Event) {
 	select {
 	case h.queue <- e:

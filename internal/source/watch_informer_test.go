@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// fakeInformer has one handler, which the test calls.
+// fakeInformer is an Informer with one handler, which the test calls.
 type fakeInformer struct {
 	synced, replayed done
 	handler          chan cache.ResourceEventHandler
@@ -43,7 +43,7 @@ func (f *fakeInformer) RemoveEventHandler(cache.ResourceEventHandlerRegistration
 
 func (f *fakeInformer) HasSyncedChecker() cache.DoneChecker { return f.synced }
 
-// What an informer's handler hears becomes what the reader is told.
+// TestWatchInformer checks that the calls of an informer's handler become events of the watch.
 func TestWatchInformer(t *testing.T) {
 	web, db := map[string]string{"app": "web"}, map[string]string{"app": "db"}
 	for _, tc := range []struct {
@@ -89,7 +89,7 @@ func TestWatchInformer(t *testing.T) {
 				err := <-ended
 				got = slices.CompactFunc(got, func(a, b string) bool { return a == b && a == "BOOKMARK 0" })
 				want := slices.CompactFunc(slices.Clone(tc.want), func(a, b string) bool { return a == b && a == "BOOKMARK 0" })
-				// Where it paused is chance.
+				// The position of pauses is random.
 				pauses := func(s string) bool { return s == "BOOKMARK 0" }
 				wantEvents(t, tc.what, slices.DeleteFunc(got, pauses), err, errStop, slices.DeleteFunc(want, pauses)...)
 				if !f.removed {
@@ -100,8 +100,8 @@ func TestWatchInformer(t *testing.T) {
 	}
 }
 
-// A reader that takes nothing while a thousand events wait is given up after half a minute, and the handler does not
-// wait any more.
+// TestWatchInformerGivesUpASlowReader checks that the watch ends, and its handler returns, if the queue stays full for
+// half a minute.
 func TestWatchInformerGivesUpASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInformer()
@@ -136,7 +136,8 @@ func TestWatchInformerGivesUpASlowReader(t *testing.T) {
 	})
 }
 
-// A handler that waits for room is let go when the watch ends: the informer would wait for it.
+// TestWatchInformerLetsTheHandlerGo checks that the end of a watch releases a handler that waits for the queue, since
+// the informer would wait for it.
 func TestWatchInformerLetsTheHandlerGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInformer()

@@ -16,10 +16,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// replica is what a reader makes of the events that it is told.
+// replica is the state that a reader computes from events.
 type replica struct {
-	objects map[string]string // resourceVersion of each key
-	newest  map[string]int    // of each key that it was ever told of
+	objects map[string]string // resourceVersion by key
+	newest  map[string]int    // highest resourceVersion ever seen, by key
 	reached uint64
 	events  int
 }
@@ -44,8 +44,8 @@ func (r *replica) take(t failer, e Event) {
 	}
 }
 
-// watchModel is a store that is written while a reader watches, goes away, comes back after the last number that it
-// has, and while the store is closed and opened.
+// watchModel is a store that is written, closed and opened while a reader watches it, disconnects, and resumes after
+// its last offset.
 type watchModel struct {
 	*rapid.T
 	w      *watched
@@ -57,7 +57,7 @@ type watchModel struct {
 var modelOps = []string{"+a/x", "+a/x app=web", "+a/y app=web", "+a/y app=db", "-a/x", "-a/y", "+b/x app=web", "+b/x",
 	"-b/x", "+b/z app=web", "-b/z"}
 
-// source returns the store as a reader gets it: directly, or from the process that has it.
+// source returns the store as a Watcher: directly, or through the socket.
 func (m *watchModel) source() (src Watcher, closeAll func()) {
 	f := NewFile(m.w.st)
 	if !m.socket {
@@ -81,8 +81,8 @@ func (m *watchModel) source() (src Watcher, closeAll func()) {
 	}
 }
 
-// watch watches until enough says so or ctx ends with errStop, beginning with the list at first and where it was
-// afterwards.
+// watch watches until enough returns true or ctx ends with errStop. The first watch begins with the list, later ones
+// resume.
 func (m *watchModel) watch(ctx context.Context, src Watcher, enough func(Event) bool) {
 	q := WatchQuery{Query: m.query, List: m.r.reached == 0}
 	if q.List {
@@ -93,7 +93,7 @@ func (m *watchModel) watch(ctx context.Context, src Watcher, enough func(Event) 
 	listing := q.List
 	err := src.Watch(ctx, q, func(e Event) error {
 		if listing && e.Type == Bookmark && !e.Listed {
-			return nil // one cannot go on after it before the list has ended
+			return nil // no offset to resume from before the list has ended
 		}
 		listing = false
 		m.r.take(m.T, e)
@@ -107,7 +107,7 @@ func (m *watchModel) watch(ctx context.Context, src Watcher, enough func(Event) 
 	}
 }
 
-// segment watches while some are written, and goes away after so many events, or when all have been written.
+// segment watches while it writes, and stops after a number of events, or when all writes are done.
 func (m *watchModel) segment() {
 	ops := rapid.SliceOfN(rapid.SampledFrom(modelOps), 1, 6).Draw(m.T, "ops")
 	most := rapid.IntRange(0, 6).Draw(m.T, "events")
@@ -130,7 +130,7 @@ func (m *watchModel) segment() {
 	}
 }
 
-// selected is what the store has of what is watched.
+// selected returns the objects in the store that match the query.
 func (m *watchModel) selected() map[string]string {
 	want := map[string]string{}
 	err := NewFile(m.w.st).Entries(context.Background(), m.query, func(e entry.Entry) error {
@@ -143,8 +143,8 @@ func (m *watchModel) selected() map[string]string {
 	return want
 }
 
-// TestWatchModel: a list and the events that follow it, however often the reader or the store goes away, are the final
-// state.
+// TestWatchModel checks that a list and the later events lead to the final state, however often the reader or the store
+// restarts.
 func TestWatchModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// What a client is told is what the source tells, objects and errors.
+// TestSocketWatches checks that a client receives the events and errors of the source.
 func TestSocketWatches(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x app=web", "+a/y", "-a/y")
@@ -63,7 +63,8 @@ func TestSocketPassesWhyAWatchEnds(t *testing.T) {
 	}
 }
 
-// A reader that does not read holds up nobody, and goes on where it was.
+// TestSlowReaderOfAWatch checks that a reader that does not read blocks neither the writer nor other readers, and
+// resumes at its position.
 func TestSlowReaderOfAWatch(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x")
@@ -88,7 +89,7 @@ func TestSlowReaderOfAWatch(t *testing.T) {
 	<-stalled
 	w.every = 100
 	ops := slices.Repeat([]string{"+a/x", "+a/y", "+b/z"}, 1000)
-	w.write(t, append(ops, "-a/x")...) // which would not return if anybody waited for the reader
+	w.write(t, append(ops, "-a/x")...) // would block if the writer waited for the reader
 	close(resume)
 	if err := <-ended; !errors.Is(err, errStop) {
 		t.Fatal(err)
@@ -98,7 +99,8 @@ func TestSlowReaderOfAWatch(t *testing.T) {
 	}
 }
 
-// Close of a server whose client has stopped reading ends its watch, and waits for it.
+// TestCloseEndsWatches checks that Close of a server ends the watch of a client that has stopped reading, and waits for
+// it.
 func TestCloseEndsWatches(t *testing.T) {
 	ended := make(chan struct{})
 	src := &fakeSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
@@ -137,7 +139,7 @@ func TestCloseEndsWatches(t *testing.T) {
 	}
 }
 
-// A client that has gone is noticed although nothing happens, and its watch ends.
+// TestDeadClientOfAWatch checks that a watch without events ends when its client disconnects.
 func TestDeadClientOfAWatch(t *testing.T) {
 	ended := make(chan struct{})
 	client, _ := serve(t, &fakeSource{watch: func(ctx context.Context, _ WatchQuery, fn func(Event) error) error {
@@ -153,8 +155,7 @@ func TestDeadClientOfAWatch(t *testing.T) {
 	<-ended
 }
 
-// TestDeadSyncOfAWatch checks that a watch of a sync that does not answer any more ends, and that one of a sync that
-// answers goes on although nothing happens.
+// TestDeadSyncOfAWatch checks that a watch ends if the sync no longer answers, and continues without events if it does.
 func TestDeadSyncOfAWatch(t *testing.T) {
 	for _, alive := range []bool{false, true} {
 		asked, enough := make(chan struct{}, 100), make(chan struct{})

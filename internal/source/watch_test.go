@@ -19,18 +19,18 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// watched is a store of pods whose changes are kept, and that somebody writes.
+// watched is a store of pods with a changelog, and its writer.
 type watched struct {
 	path string
 	keep time.Duration
 	st   *store.Store
 	c    *store.Collection
 	rv   int
-	// every is after how many writes there is a commit. Default 1.
+	// every is the number of writes per commit. Default 1.
 	every int
 }
 
-// failer is the part of testing.T that rapid.T has too.
+// failer is the common part of testing.T and rapid.T.
 type failer interface {
 	Helper()
 	Fatal(args ...any)
@@ -84,7 +84,7 @@ func (w *watched) id() entry.Identity {
 
 func (w *watched) query() Query { return Query{Collection: w.id().ID()} }
 
-// write applies "+a/x app=web" or "-a/x", one after the other. What is created anew has another UID.
+// write applies operations such as "+a/x app=web" and "-a/x" in order. An object created again has a new UID.
 func (w *watched) write(t failer, ops ...string) {
 	t.Helper()
 	for _, op := range ops {
@@ -120,7 +120,7 @@ func (w *watched) flush(t failer) {
 	}
 }
 
-// last is the number of the last change.
+// last returns the offset of the last change.
 func (w *watched) last(t failer) uint64 {
 	t.Helper()
 	kept, err := w.st.Kept(context.Background(), w.id())
@@ -132,7 +132,7 @@ func (w *watched) last(t failer) uint64 {
 
 var errStop = errors.New("enough")
 
-// inShort says what an event is: ADDED a/x 7.
+// inShort returns a short form of an event: ADDED a/x 7.
 func inShort(e Event) string {
 	switch {
 	case e.Listed:
@@ -143,7 +143,7 @@ func inShort(e Event) string {
 	return fmt.Sprintf("%s %s %d", e.Type, e.Entry.Key, e.Seq)
 }
 
-// watchUntil returns the events up to the one that is in short what last says, or up to the end of the watch.
+// watchUntil returns the events up to an event with the short form last, or up to the end of the watch.
 func watchUntil(ctx context.Context, src Watcher, q WatchQuery, last string) (all []string, err error) {
 	err = src.Watch(ctx, q, func(e Event) error {
 		all = append(all, inShort(e))
@@ -167,7 +167,7 @@ func wantEvents(t *testing.T, what string, got []string, err, wantErr error, wan
 
 func seq(n uint64) *uint64 { return &n }
 
-// What a watch tells of a file that nobody holds: what it keeps since a number.
+// TestWatchSince checks that a watch of a closed store's file sends the changes after an offset.
 func TestWatchSince(t *testing.T) {
 	w := openWatched(t, filepath.Join(t.TempDir(), "s.db"), time.Hour)
 	w.write(t, "+a/x app=web", "+a/y app=web", "+b/z") // 1 to 3
@@ -189,7 +189,7 @@ func TestWatchSince(t *testing.T) {
 		{"a namespace", func(q *WatchQuery) { q.Namespace = "b" }, []string{"BOOKMARK 3", "MODIFIED b/z 7", "BOOKMARK 7"}},
 		{"a name", func(q *WatchQuery) { q.Namespace, q.Name = "a", "y" },
 			[]string{"BOOKMARK 3", "DELETED a/y 6", "BOOKMARK 7"}},
-		// What does not match may have matched at 3.
+		// An object that does not match may have matched at 3.
 		{"a label", func(q *WatchQuery) { q.Selector = "app=web" },
 			[]string{"BOOKMARK 3", "DELETED a/x 4", "ADDED a/n 5", "DELETED a/y 6", "DELETED b/z 7", "BOOKMARK 7"}},
 		{"a field", func(q *WatchQuery) { q.Fields = "metadata.name=z" },
@@ -219,7 +219,8 @@ func TestWatchSince(t *testing.T) {
 	}
 }
 
-// An object that begins or ceases to match is told as added and deleted, as the API server does.
+// TestWatchSelects checks that an object that begins or ceases to match is sent as ADDED or DELETED, as by the API
+// server.
 func TestWatchSelects(t *testing.T) {
 	w := newWatched(t)
 	f := NewFile(w.st)
@@ -244,8 +245,8 @@ func TestWatchSelects(t *testing.T) {
 		"MODIFIED a/y 5", "BOOKMARK 5", "BOOKMARK 6", "DELETED a/y 7", "BOOKMARK 7", "BOOKMARK 8")
 }
 
-// TestWatchSinceAListThatWasAhead: a list may have what was created after the number that it is told with. Who goes on
-// after that number is told when that is not selected any more.
+// TestWatchSinceAListThatWasAhead checks the case that the list has an object that was created after the list's offset.
+// A reader that resumes from that offset must receive the DELETED event when the object no longer matches.
 func TestWatchSinceAListThatWasAhead(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x app=web")
@@ -254,7 +255,7 @@ func TestWatchSinceAListThatWasAhead(t *testing.T) {
 	q.Selector = "app=web"
 	var all []string
 	err := f.Watch(t.Context(), q, func(e Event) error {
-		if len(all) == 0 { // the number is known, and the list not begun
+		if len(all) == 0 { // the offset is known, and the list has not begun
 			w.write(t, "+b/x app=web")
 		}
 		all = append(all, inShort(e))
@@ -296,7 +297,7 @@ func TestWatchOfWhatKeepsNoChanges(t *testing.T) {
 	w.close(t)
 }
 
-// A watch ends when its collection is not written any more, and with its context.
+// TestWatchEnds checks that a watch ends with its context, and when its collection is no longer written.
 func TestWatchEnds(t *testing.T) {
 	w := newWatched(t)
 	f := NewFile(w.st)

@@ -34,7 +34,7 @@ type site struct {
 	upstream *reviewer
 }
 
-// newSite starts a site that serves reviews, and pods to users who may list them.
+// newSite starts a site that serves reviews, and pods to users with the right to list them.
 func newSite(t *testing.T, token string) *site {
 	t.Helper()
 	log := logr.Discard()

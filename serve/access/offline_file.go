@@ -88,7 +88,7 @@ func (p *accessParser) constant(in, n *yaml.Node, field, want string) {
 	}
 }
 
-// rule parses a rule and adds it to those of its users and groups.
+// rule parses a rule and adds it to the rules of its users and groups.
 func (p *accessParser) rule(n *yaml.Node, number int) {
 	at := fmt.Sprintf("rules[%d]", number)
 	fields := p.fields(n, at, at+".", "users", "groups", "resources", "namespaces", "nonResourceURLs")
@@ -212,7 +212,7 @@ func (p *accessParser) text(n *yaml.Node, field string) (string, bool) {
 // versionLike matches versions of API groups, which must not be part of a resource here.
 var versionLike = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
-// parseResource parses resource, resource.group or group/resource. It returns what is wrong with s; "" if nothing.
+// parseResource parses resource, resource.group or group/resource. If s is invalid it returns the reason as well.
 func parseResource(s string) (schema.GroupResource, string) {
 	group, resource, slash := strings.Cut(s, "/")
 	if !slash {

@@ -25,7 +25,7 @@ const (
 	// unreachablePause is how long reviews fail at once after the API server did not answer. Then one review tries
 	// again.
 	unreachablePause = 2 * time.Second
-	// maxReviews is the maximum number of concurrent reviews, without those of unknown tokens.
+	// maxReviews is the maximum number of concurrent reviews, without reviews of unknown tokens.
 	maxReviews = 64
 )
 

@@ -146,8 +146,8 @@ func validateAccessReview(review *authorizationv1.SelfSubjectAccessReview) (errs
 	return errs
 }
 
-// SelfSubjectRulesReview answers what the user may do in a namespace. If an API server decides, the answer is
-// incomplete, like kube-apiserver's with an authorization webhook. The error is a Status: 400 without a namespace.
+// SelfSubjectRulesReview returns the user's rights in a namespace. If an API server decides, the answer is incomplete,
+// like kube-apiserver's with an authorization webhook. The error is a Status: 400 without a namespace.
 func (v Reviews) SelfSubjectRulesReview(
 	ctx context.Context, user User, review *authorizationv1.SelfSubjectRulesReview,
 ) (*authorizationv1.SelfSubjectRulesReview, error) {

@@ -30,7 +30,7 @@ func IsNewToken(token string) bool {
 // minToken is the minimum length of a static token. Shorter tokens are not from NewToken and might be guessed.
 const minToken = 32
 
-// StaticToken authenticates one token: that of the kubeconfig that this process writes.
+// StaticToken authenticates one token, which the process writes to a kubeconfig.
 type StaticToken struct {
 	hash [sha256.Size]byte // the token itself is not kept
 	user User

@@ -21,8 +21,8 @@ import (
 
 // Lifetimes of the API server's answers. kube-apiserver caches answers of its webhooks for minutes (5 min if allowed,
 // 30 s if denied; 2 min for tokens), aggregated API servers for 10 s. These are the latter's, so that revocations take
-// effect soon. A denial has a shorter lifetime, since a user who has just been given a right retries at once. Requests
-// of two pods of one service account are different questions: their tokens name the pods, and a webhook may use them.
+// effect soon. A denial has a shorter lifetime, since a user retries soon after a right has been granted. Requests of
+// two pods of one service account are different questions: their tokens name the pods, and a webhook may use them.
 const (
 	yesLasts = RightsLast
 	noLasts  = 2 * time.Second
@@ -34,7 +34,7 @@ const RightsLast = 10 * time.Second
 
 // UpstreamOptions are the options of NewUpstream.
 type UpstreamOptions struct {
-	// Audiences are the required audiences of tokens. Default: those of the API server, the default of pods' tokens.
+	// Audiences are the required audiences of tokens. Default: the API server's audiences, the default of pods' tokens.
 	Audiences []string
 	// Accounts authenticates tokens without the API server, as ServiceAccounts does. If it finds a token forged or
 	// expired, that is final. It also decides while the API server is unreachable. Default: it knows no tokens.

@@ -22,5 +22,6 @@
 // # Concurrency and shutdown
 //
 // Handlers are safe for concurrent use. They start nothing that outlives a request. Handlers call the functions in
-// Options with the request's context. Calls may be concurrent, except those of Changes, and those of Compare and Sides.
+// Options with the request's context. Calls of Status may be concurrent. Calls of Changes are made one at a time, and
+// so are calls of Compare and Sides.
 package page

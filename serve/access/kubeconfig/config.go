@@ -31,8 +31,7 @@ type Config struct {
 }
 
 // Write creates or replaces the file atomically, with the mode 0600. It follows symbolic links. It fails if the file
-// has entries other than those that Write has written under the same name: these may be the only copy of a user's
-// credentials.
+// has entries of another name, which may be the only copy of a user's credentials.
 func (c Config) Write(path string) error {
 	data, err := c.encode()
 	if err != nil {

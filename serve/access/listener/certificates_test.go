@@ -176,7 +176,7 @@ func TestGenerateCannotRenew(t *testing.T) {
 }
 
 // TestGenerateWithAWrongClock checks that certificates remain valid when a device without a battery for its clock sets
-// the clock. Such a device starts in 1970, synctest's clock in 2000.
+// the clock. The device starts in 1970, synctest's clock in 2000.
 func TestGenerateWithAWrongClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "tls")

@@ -15,7 +15,7 @@
 //	serving.pem  the serving certificate and its key, for a week
 //
 // The serving certificate is renewed when a third of its lifetime is left, also while the process runs, and if it lacks
-// a host. Anyone who has ca.pem can impersonate the server to its clients; other clients do not trust this authority.
+// a host. Anyone with ca.pem can impersonate the server to its clients; other clients do not trust this authority.
 //
 // # Files of Load
 //

@@ -418,7 +418,8 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 }
 
-// TestStrangers checks that at most a thousand connections send no request, whatever Limits.Connections is.
+// TestStrangers checks that by default at most a thousand connections without a request stay open, although
+// Limits.Connections is higher.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{})

@@ -156,8 +156,8 @@ func countOpen(conns []net.Conn) (open int) {
 	return open
 }
 
-// TestStrangersOfOthers checks that unauthenticated connections of one address do not close those of another address.
-// An IPv6 /64 is one address.
+// TestStrangersOfOthers checks that unauthenticated connections from one address do not close connections from another
+// address. An IPv6 /64 is one address.
 func TestStrangersOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
@@ -185,8 +185,8 @@ func TestStrangersOfOthers(t *testing.T) {
 }
 
 // TestStrangersOfFewAddresses checks that new connections from a few addresses close connections of these addresses,
-// not an earlier connection of another client: at the limit of unauthenticated connections and at that of all (issue
-// 37).
+// not an earlier connection of another client: at the limit of unauthenticated connections, and at the limit of all
+// connections (issue 37).
 func TestStrangersOfFewAddresses(t *testing.T) {
 	for name, limits := range map[string]access.Limits{
 		"strangers":   {Strangers: 10, StrangersPerAddress: 5},
