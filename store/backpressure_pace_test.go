@@ -13,14 +13,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// paced is a store that commits 10,000 bytes, and one of its collections.
+// paced returns a store with CommitBytes 10,000, its commit gate and one of its collections.
 func paced(t *testing.T) (*store.Store, *hook.Gate, *store.Collection) {
 	t.Helper()
 	s := storetest.Open(t, store.Options{CommitBytes: 10_000, Logger: &quiet})
 	return s, store.GateCommits(s), openPods(t, s, nil)
 }
 
-// applyMany adds pods until there are n, one a batch. It returns what was pending at most.
+// applyMany applies n pods, one a batch. It returns the maximum of Store.Pending.
 func applyMany(t *testing.T, s *store.Store, c *store.Collection, n int) (most int) {
 	t.Helper()
 	for rv := 1; rv <= n; rv++ {
@@ -30,8 +30,9 @@ func applyMany(t *testing.T, s *store.Store, c *store.Collection, n int) (most i
 	return most
 }
 
-// TestApplyKeepsPaceWithCommits: whoever writes faster than the disk waits for its commits, and what is pending stays
-// near twice CommitBytes. It was 64 MiB, beside as much that was being committed. (Issue 16, A20.)
+// TestApplyKeepsPaceWithCommits checks that Apply waits for commits when it is faster than the disk, and that
+// uncommitted bytes stay near twice CommitBytes. They used to reach 64 MiB, besides as much in the running commit
+// (issue 16, A20).
 func TestApplyKeepsPaceWithCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, c := paced(t)
@@ -45,8 +46,8 @@ func TestApplyKeepsPaceWithCommits(t *testing.T) {
 	})
 }
 
-// TestApplyWaitsAWhileForACommit: a commit that hangs stops those who write for five seconds, and not again before much
-// more is pending. One that fails does not stop them at all.
+// TestApplyWaitsAWhileForACommit checks that Apply waits five seconds for a commit that hangs, and does not wait again
+// before much more is uncommitted. It does not wait for commits that fail.
 func TestApplyWaitsAWhileForACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g, c := paced(t)
@@ -64,7 +65,7 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 		release()
 		flush(t, s)
 	})
-	synctest.Test(t, func(t *testing.T) { // who has waited already is not held up again
+	synctest.Test(t, func(t *testing.T) { // a caller that has waited already does not wait again
 		s, g, c := paced(t)
 		entered, release := g.Hold()
 		begun := time.Now()
@@ -93,7 +94,8 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 	})
 }
 
-// TestLimitOfResidencyAll: while every open collection keeps its objects in memory 32 MiB wait for a commit, else 4.
+// TestLimitOfResidencyAll checks that the commit threshold is 32 MiB if every open collection has Residency All, and 4
+// MiB otherwise.
 func TestLimitOfResidencyAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet})

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openPodsIn opens the pods of a namespace.
+// openPodsIn opens the collection of a namespace's pods.
 func openPodsIn(t *testing.T, s *store.Store, namespace string) *store.Collection {
 	t.Helper()
 	id := entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: namespace}
@@ -25,15 +25,15 @@ func openPodsIn(t *testing.T, s *store.Store, namespace string) *store.Collectio
 	return c
 }
 
-// hasRoom reports whether c may take in more now.
-func hasRoom(c *store.Collection) bool {
+// acceptsMore reports whether c accepts another batch without waiting.
+func acceptsMore(c *store.Collection) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return c.Backpressure(ctx) == nil
 }
 
-// TestBackpressureIsShared: while commits hang, a collection that has filled the room does not hold up the others, each of
-// which has its share.
+// TestBackpressureIsShared checks that, while commits hang, a collection at the limit does not block the others: each
+// has its share.
 func TestBackpressureIsShared(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetPendingLimit(s, 10_000)
@@ -41,14 +41,14 @@ func TestBackpressureIsShared(t *testing.T) {
 	busy, quiet := openPodsIn(t, s, "busy"), openPodsIn(t, s, "quiet")
 	apply(t, busy, "1", upsert("busy/0", "1"))
 	finish := hang(t, s, g)
-	for n := 1; hasRoom(busy); n++ {
+	for n := 1; acceptsMore(busy); n++ {
 		apply(t, busy, fmt.Sprint(n+1), upsert(fmt.Sprintf("busy/%d", n), fmt.Sprint(n+1)))
 	}
 	if n := s.Pending(); n < 10_000 || n > 11_000 {
 		t.Errorf("%d bytes pending when one collection is full", n)
 	}
 	n := 0
-	for ; hasRoom(quiet); n++ {
+	for ; acceptsMore(quiet); n++ {
 		apply(t, quiet, fmt.Sprint(n+1), upsert(fmt.Sprintf("quiet/%d", n), fmt.Sprint(n+1)))
 	}
 	if bytes := s.Pending(); n < 5 || bytes < 15_000 || bytes > 16_000 {
@@ -72,8 +72,9 @@ func TestBackpressureIsShared(t *testing.T) {
 	}
 }
 
-// TestUncommittedBytesAreBounded: however many collections there are, and whoever is busy, no more than twice the room is pending
-// but for one batch, and nobody waits before the room is full and he has his share of it, or all of that is pending.
+// TestUncommittedBytesAreBounded checks that uncommitted bytes stay below twice the limit plus one batch, with any
+// number of collections. A collection waits only when the limit is reached and it has used its share, or when twice the
+// limit is reached.
 func TestUncommittedBytesAreBounded(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -88,8 +89,8 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 		g.Fail(full)
 		waiting, mine := map[int]bool{}, map[int]int{}
 		for len(waiting) < len(all) {
-			n := int(float64(len(all)) * random.Float64() * random.Float64()) // some are busier than others
-			if before := s.Pending(); !hasRoom(all[n]) {
+			n := int(float64(len(all)) * random.Float64() * random.Float64()) // some collections are busier than others
+			if before := s.Pending(); !acceptsMore(all[n]) {
 				if waiting[n] = true; before < limit || mine[n] < limit/len(all) && before < 2*limit {
 					t.Fatalf("seed %d: it waits with %d of its own of %d pending, of %d among %d", seed, mine[n], before, limit,
 						len(all))
@@ -114,8 +115,7 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 	}
 }
 
-// TestDropFromAFullFile: it takes pages to give pages free, and the file must not stay full for ever because there are
-// none.
+// TestDropFromAFullFile checks that a collection can be dropped from a full file, although freeing pages takes pages.
 func TestDropFromAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()
@@ -138,12 +138,12 @@ func TestDropFromAFullFile(t *testing.T) {
 		}
 	}
 	first := fillUp(gone, "a")
-	fillUp(kept, "a") // nothing is left at all
+	fillUp(kept, "a") // no space is left
 	before, _, err := s.Size()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := gone.Close(); !errors.Is(err, store.ErrNoSpace) { // the last object has no room
+	if err := gone.Close(); !errors.Is(err, store.ErrNoSpace) { // the last object does not fit
 		t.Fatal(err)
 	}
 	if err := s.Drop(ctx, gone.Identity()); err != nil {
@@ -164,7 +164,8 @@ func TestDropFromAFullFile(t *testing.T) {
 	}
 }
 
-// TestDropFreesSpace: what comes after a collection was dropped goes where it was, and Compact gives the rest back.
+// TestDropFreesSpace checks that later writes reuse the pages of a dropped collection, and that Compact returns the
+// rest to the file system.
 func TestDropFreesSpace(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())

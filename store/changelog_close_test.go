@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestChangelogOfAClosedCollection: who has closed a collection must not begin a change feed in it behind the back of the
-// one who has it now.
+// TestChangelogOfAClosedCollection checks that OpenCursor and ForgetCursor fail on a closed collection while another
+// Collection has the same bucket open.
 func TestChangelogOfAClosedCollection(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{})
@@ -39,8 +39,8 @@ func TestChangelogOfAClosedCollection(t *testing.T) {
 	}
 }
 
-// TestCloseWithDurableHandlers: who closes the store while handlers acknowledge and wait gets what they have
-// acknowledged into the file, and they learn that it is closed.
+// TestCloseWithDurableHandlers checks that Store.Close commits all positions that handlers have acknowledged, and that
+// later calls of Acknowledge fail with ErrClosed.
 func TestCloseWithDurableHandlers(t *testing.T) {
 	for range 20 {
 		path := filepath.Join(t.TempDir(), "larder.db")

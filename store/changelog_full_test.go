@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestForgetHandlerOfAFullFile: what is kept for a handler can be freed where nothing else can be written.
+// TestForgetHandlerOfAFullFile checks that ForgetCursor frees a handler's tombstones in a file that is too full for any
+// other write.
 func TestForgetHandlerOfAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()
@@ -36,7 +37,7 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	n := 0
 	for ; !put(n); n++ {
 		gone := pod(n)
-		gone.Type = entry.Delete // which leaves a tombstone
+		gone.Type = entry.Delete // leaves a tombstone
 		if _, err := c.Apply(ctx, entry.Batch{Ops: []entry.Op{gone}, ResourceVersion: "1"}); err != nil {
 			if errors.Is(err, store.ErrNoSpace) {
 				break
@@ -55,8 +56,8 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	}
 }
 
-// TestTombstonesOfAFullFile: a file that is full because of them has room again when the handlers have passed them,
-// although what is pending does not fit before.
+// TestTombstonesOfAFullFile checks that a file filled by tombstones has space again once all handlers have passed them,
+// although the uncommitted changes did not fit before.
 func TestTombstonesOfAFullFile(t *testing.T) {
 	o := byHand()
 	o.CommitInterval, o.MaxSize = 1<<40, 12<<20

@@ -13,8 +13,8 @@ import (
 
 const goldenChangelogPath = "testdata/golden-format-1-changelog.larder"
 
-// writeGoldenChangelog makes a golden store with a change feed: of five pods one was changed since the handler's place, one
-// deleted and one created anew, and one fails.
+// writeGoldenChangelog writes a golden store with a changelog. Since the handler's position one of its five pods was
+// updated, one deleted and one recreated; the handler failed on another.
 func writeGoldenChangelog(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
@@ -48,8 +48,7 @@ func writeGoldenChangelog(t *testing.T) {
 	saveGolden(t, path, goldenChangelogPath)
 }
 
-// TestGoldenChangelog opens a copy of a store with a durable handler's place, tombstones and a document, as TestGolden does
-// one without.
+// TestGoldenChangelog is TestGolden for a store with a durable handler's position, tombstones and a document.
 func TestGoldenChangelog(t *testing.T) {
 	if *updateGolden {
 		writeGoldenChangelog(t)

@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// changelogModel is a collection with durable handlers whose file is damaged, repaired and thrown back, and a server that
-// sends again what is not in it.
+// changelogModel is a collection with durable handlers, and the API server that it mirrors. Its file is damaged,
+// repaired and set back to an earlier state. The server then sends the missing events again.
 type changelogModel struct {
 	*rapid.T
 	dir    string
@@ -41,8 +41,8 @@ type changelogModel struct {
 
 	rv   int
 	uids int
-	now  map[string]string // uid@rv of each key, as the server has it
-	sent []sentOp          // since the beginning
+	now  map[string]string // uid@rv of each key on the server
+	sent []sentOp          // all events since the beginning
 }
 
 type sentOp struct {
@@ -50,10 +50,10 @@ type sentOp struct {
 	op entry.Op
 }
 
-// handlerModel is what a handler has made of what it was told; it survives crashes.
+// handlerModel is the state that a handler has built from its changes. It survives crashes.
 type handlerModel struct {
 	objects map[string]string
-	seen    map[string]bool // told since the replay began; nil if there is none
+	seen    map[string]bool // keys received since the replay began; nil outside a replay
 }
 
 var changelogKeys = []string{"a/1", "a/2", "b/1", "b/2", "b/3"}
@@ -69,7 +69,7 @@ func (m *changelogModel) must(what string, err error) {
 	}
 }
 
-// open opens the file, and goes on from where it is.
+// open opens the file and resumes from its resourceVersion, or relists.
 func (m *changelogModel) open() {
 	s, err := store.Open(m.path(), m.o)
 	m.must("open", err)
@@ -109,7 +109,7 @@ func (m *changelogModel) apply(e sentOp) {
 	m.must("apply", err)
 }
 
-// relist takes in what the server has.
+// relist lists the server's state.
 func (m *changelogModel) relist() {
 	r, err := m.c.BeginReplace(context.Background(), store.ReplaceOptions{})
 	m.must("list", err)
@@ -131,7 +131,7 @@ func (m *changelogModel) pod(key string) *corev1.Pod {
 	return storetest.Pod(key, string(uid), string(rv), storetest.ColorLabel, string(uid))
 }
 
-// change is an event.
+// change sends a random event.
 func (m *changelogModel) change() {
 	key := rapid.SampledFrom(changelogKeys).Draw(m.T, "key")
 	kind := rapid.SampledFrom([]string{"write", "write", "delete", "recreate"}).Draw(m.T, "kind")
@@ -161,7 +161,7 @@ func (m *changelogModel) send(op entry.Op) {
 	m.apply(e)
 }
 
-// damage spoils something in the file, and has it repaired.
+// damage damages one entry of the file, checks that Scrub finds it, and repairs the store.
 func (m *changelogModel) damage() {
 	kind := rapid.SampledFrom([]string{"flip", "punch", "index", "seq", "seq entry", "tombstone", "lost tombstone",
 		"place"}).Draw(m.T, "damage")
@@ -175,7 +175,7 @@ func (m *changelogModel) damage() {
 		return
 	}
 	if m.o.CommitInterval < 0 && kind == "place" {
-		m.must("flush", m.s.Flush(context.Background())) // which may have written over it
+		m.must("flush", m.s.Flush(context.Background())) // a commit may have replaced the damaged position
 	}
 	err := m.s.Scrub(context.Background())
 	if err == nil && kind == "place" {
@@ -187,7 +187,7 @@ func (m *changelogModel) damage() {
 	m.repair()
 }
 
-// damageEntry damages the n-th entry of a kind, if there is one.
+// damageEntry damages the n-th entry of a kind. It returns false if there is none.
 func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 	bucket, flips := b.Bucket(disk.Objects), false
 	switch kind {
@@ -222,7 +222,7 @@ func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 	return true, bucket.Delete(k)
 }
 
-// repair does what an informer does.
+// repair rebuilds the store and relists after a loss, as an informer does.
 func (m *changelogModel) repair() {
 	ctx := context.Background()
 	m.must("repair", m.s.Rebuild(ctx))
@@ -232,7 +232,7 @@ func (m *changelogModel) repair() {
 	}
 }
 
-// crash goes back to what is in the file.
+// crash sets the store back to the state in the file.
 func (m *changelogModel) crash() {
 	data, err := os.ReadFile(m.path())
 	m.must("read", err)
@@ -243,7 +243,7 @@ func (m *changelogModel) crash() {
 	m.open()
 }
 
-// read has a handler told of some of what it has not acknowledged.
+// read sends a handler up to that many pages of changes and may acknowledge them.
 func (m *changelogModel) read(name string, pages int) {
 	ctx, f, v := context.Background(), m.feeds[name], m.views[name]
 	for range pages {
@@ -264,7 +264,7 @@ func (m *changelogModel) read(name string, pages int) {
 			m.must("acknowledge", err)
 		}
 	}
-	if m.o.CommitInterval < 0 { // else it is at some time
+	if m.o.CommitInterval < 0 { // otherwise the model flushes at random
 		m.must("flush", m.s.Flush(ctx))
 	}
 }
@@ -287,8 +287,8 @@ func (v *handlerModel) take(t *rapid.T, p consumer.Page) {
 	}
 }
 
-// TestChangelogModel: whatever is damaged, and whenever the process dies, each handler knows in the end what the server has,
-// and the file is sound.
+// TestChangelogModel checks that after any damage and any crash each handler reaches the server's state, and that the
+// file passes the check.
 func TestChangelogModel(t *testing.T) {
 	quiet := logr.Discard()
 	rapid.Check(t, func(rt *rapid.T) {

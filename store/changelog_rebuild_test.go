@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// mustOpenCursor registers a durable handler and acknowledges everything that is committed.
+// mustOpenCursor registers a durable handler and acknowledges all committed changes.
 func mustOpenCursor(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	t.Helper()
 	if err := store.StoreOf(c).Flush(t.Context()); err != nil {
@@ -41,7 +41,7 @@ func mustDelete(t *testing.T, c *store.Collection, i int) {
 	}
 }
 
-// unread returns what a handler has not acknowledged.
+// unreadKeys returns the changes that a handler has not acknowledged, as "+key" or "-key".
 func unreadKeys(t *testing.T, f *store.Cursor) (keys []string) {
 	t.Helper()
 	place, _, err := f.Position()
@@ -62,12 +62,12 @@ func unreadKeys(t *testing.T, f *store.Cursor) (keys []string) {
 	return keys
 }
 
-// A rebuild that loses nothing of a collection leaves its handlers where they were; those of one that has lost objects
-// begin anew.
+// TestRebuildAndTheChangelog checks that a rebuild without losses keeps the positions of a collection's handlers, and
+// that handlers of a collection that has lost objects start over.
 func TestRebuildAndTheChangelog(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	lost, kept := mustOpenCursor(t, many, "lost"), mustOpenCursor(t, few, "kept")
-	other := mustOpenCursor(t, few, "not registered") // its place is in the file only
+	other := mustOpenCursor(t, few, "not registered") // its position is in the file only
 	mustDelete(t, few, 7)
 	mustDelete(t, many, 8)
 	if err := s.Flush(t.Context()); err != nil {
@@ -102,7 +102,8 @@ func TestRebuildAndTheChangelog(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestRebuildAndTheChangelogOfAClosedCollection: of a collection that nobody has open the handlers are in the file only.
+// TestRebuildAndTheChangelogOfAClosedCollection checks the same for a closed collection, whose positions are only in
+// the file.
 func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	for _, c := range []*store.Collection{many, few} {
@@ -125,7 +126,8 @@ func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
 	wantSound(t, s)
 }
 
-// The check finds a feed that does not fit the records, and damaged tombstones and places; a rebuild mends all of it.
+// TestCheckOfTheChangelog checks that Check finds a changelog that contradicts the records, damaged tombstones and
+// damaged positions, and that Rebuild repairs them.
 func TestCheckOfTheChangelog(t *testing.T) {
 	for name, spoil := range map[string]func(b *bolt.Bucket) error{
 		"a number without an object": func(b *bolt.Bucket) error {

@@ -31,7 +31,7 @@ func cursorOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	return f
 }
 
-// told is a change in short: + or -, then what the object is, and its number.
+// changeText formats a change: + or -, then the object's key, UID, resourceVersion and labels.
 func changeText(c consumer.Change) string {
 	verb := "+"
 	if c.Type == entry.Delete {
@@ -43,7 +43,7 @@ func changeText(c consumer.Change) string {
 	return verb + " " + storetest.Sum(c.Object)
 }
 
-// catchUp reads everything that the handler has not acknowledged, and acknowledges it.
+// catchUp reads and acknowledges all changes that the handler has not acknowledged.
 func catchUp(t *testing.T, f *store.Cursor) (all []string) {
 	t.Helper()
 	place, resets, err := f.Position()
@@ -68,7 +68,7 @@ func catchUp(t *testing.T, f *store.Cursor) (all []string) {
 
 func object(p *corev1.Pod) entry.Op { return entry.Op{Object: p} }
 
-// sound fails if the store's check finds anything.
+// sound fails the test if Store.Check finds a problem.
 func sound(t *testing.T, s *store.Store) {
 	t.Helper()
 	report, err := s.Check(context.Background())
@@ -98,7 +98,7 @@ func TestCursorReadsChanges(t *testing.T) {
 			apply(t, c, "9", remove("a/x", "9"))
 			flush(t, s)
 			wantStrings(t, "after a delete", catchUp(t, f), "- a/x uid=uid-a/x rv=9")
-			apply(t, c, "11", object(storetest.Pod("a/z", "a third", "11"))) // nobody has told of the delete
+			apply(t, c, "11", object(storetest.Pod("a/z", "a third", "11"))) // the delete has not been read
 			flush(t, s)
 			wantStrings(t, "after another object", catchUp(t, f), "- a/z uid=another rv=8", "+ a/z uid=a third rv=11")
 			sound(t, s)
@@ -106,7 +106,8 @@ func TestCursorReadsChanges(t *testing.T) {
 	}
 }
 
-// What an object was last is told, not what the file had of it, although many states never reach it.
+// TestCursorReadsTheLastState checks that a delete carries the object's last state, even if that state was never
+// committed.
 func TestCursorReadsTheLastState(t *testing.T) {
 	for _, undecoded := range []bool{false, true} {
 		t.Run(fmt.Sprint("undecoded ", undecoded), func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestCursorOverARestart(t *testing.T) {
 		t.Fatalf("told %q", got)
 	}
 	apply(t, c, "4", remove("a/x", "3"), upsert("a/y", "4"))
-	if err := s.Close(); err != nil { // commits what was acknowledged, and what was not read
+	if err := s.Close(); err != nil { // commits the acknowledged position and the unread changes
 		t.Fatal(err)
 	}
 	s, c = open()
@@ -189,7 +190,7 @@ func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 		t.Error(err)
 	}
 	two.Close()
-	if err := c.ForgetCursor(ctx, "two"); err != nil { // nobody else needs the tombstone
+	if err := c.ForgetCursor(ctx, "two"); err != nil { // no other handler needs the tombstone
 		t.Fatal(err)
 	}
 	if n := tombstones(c); n != 0 {
@@ -204,11 +205,12 @@ func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 		t.Errorf("handlers: %v, %v", infos, err)
 	}
 	sound(t, s)
-	// A name that was forgotten is new.
+	// A forgotten name is a new handler.
 	wantStrings(t, "told", catchUp(t, cursorOf(t, c, "one")), "+ a/y uid=uid-a/y rv=2")
 }
 
-// A handler that sleeps while more is deleted than is kept begins anew, and can tell.
+// TestCursorBehindTheTombstoneLimit checks that a handler starts over when more tombstones than the limit were written
+// since its position, and that Position.Why says so.
 func TestCursorBehindTheTombstoneLimit(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)
@@ -241,7 +243,7 @@ func TestCursorBehindTheTombstoneLimit(t *testing.T) {
 	sound(t, s)
 }
 
-// A list that writes every body anew is no change of an object that is the same.
+// TestChangelogAndARewritingList checks that a rewriting list reports only objects that differ.
 func TestChangelogAndARewritingList(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)
@@ -256,8 +258,8 @@ func TestChangelogAndARewritingList(t *testing.T) {
 	sound(t, s)
 }
 
-// TestChangelogOmitsEqualObjects: a body that a rewriting list writes in another form, and that means the same, is no
-// change, neither for whoever takes in the list nor for a durable handler: the object keeps its number.
+// TestChangelogOmitsEqualObjects checks that a rewriting list that writes an equal object in another encoding reports
+// no change, neither in its result nor to a durable handler: the object keeps its number.
 func TestChangelogOmitsEqualObjects(t *testing.T) {
 	with := func(args []any) runtime.Object {
 		return &unstructured.Unstructured{Object: map[string]any{
@@ -298,7 +300,7 @@ func TestChangelogOmitsEqualObjects(t *testing.T) {
 	sound(t, s)
 }
 
-// The cold list that a crash has interrupted is no reason to forget what handlers were told.
+// TestChangelogOverAnInterruptedList checks that handlers keep their state when a crash interrupts a cold list.
 func TestChangelogOverAnInterruptedList(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})
@@ -329,8 +331,8 @@ func TestChangelogOverAnInterruptedList(t *testing.T) {
 	f = cursorOf(t, c, "h")
 	changes := relist(t, c, store.ReplaceOptions{}, "5", upsert("a/y", "2"))
 	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=1")
-	// Of an incomplete list nobody in this process has heard, so the other handlers are told of all that this one has, and
-	// nothing else.
+	// The incomplete list was never reported in this process. So the other handlers receive exactly the objects that
+	// the new list has.
 	if len(changes) != 1 || changes[0].Type != cache.Added || changes[0].Key != "a/y" || changes[0].Old != nil {
 		t.Errorf("the list has changed %+v", changes)
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// gone returns what a call did that was given up while the disk hangs; it must not wait for the disk.
-func gone(t *testing.T, call func(ctx context.Context) error) error {
+// whenCanceled calls call, cancels its context while the disk hangs, and returns its error. It fails the test if call
+// does not return.
+func whenCanceled(t *testing.T, call func(ctx context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -32,8 +33,8 @@ func gone(t *testing.T, call func(ctx context.Context) error) error {
 	}
 }
 
-// TestWritesEndWithTheirContext: while one write of a collection hangs in the disk, the others wait no longer than their contexts
-// last.
+// TestWritesEndWithTheirContext checks that while one write of a collection hangs in the disk the others wait no longer
+// than their contexts.
 func TestWritesEndWithTheirContext(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -59,7 +60,7 @@ func TestWritesEndWithTheirContext(t *testing.T) {
 			return c.AddIndexers(ctx, cache.Indexers{"late": storetest.ByName}, nil)
 		},
 	} {
-		if err := gone(t, call); !errors.Is(err, context.Canceled) {
+		if err := whenCanceled(t, call); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -72,7 +73,7 @@ func TestWritesEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// blocked is a writer that blocks: who copies a store into it reads the store's file for as long.
+// blocked is an io.Writer that blocks. A copy of a store to it keeps a read transaction open.
 type blocked struct{ entered, release chan struct{} }
 
 func (b *blocked) Write(p []byte) (int, error) {
@@ -85,8 +86,7 @@ func (b *blocked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCompactionWaitsForNoReader: a reader of the old file holds up neither the compaction nor those who write after
-// it.
+// TestCompactionWaitsForNoReader checks that a reader of the old file blocks neither the compaction nor later writes.
 func TestCompactionWaitsForNoReader(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
@@ -95,7 +95,7 @@ func TestCompactionWaitsForNoReader(t *testing.T) {
 	read := make(chan error, 1)
 	go func() { _, err := s.CopyTo(context.Background(), b); read <- err }()
 	<-b.entered
-	err := gone(t, func(context.Context) error {
+	err := whenCanceled(t, func(context.Context) error {
 		_, err := s.Compact(t.Context())
 		apply(t, c, "6", upsert("a/y", "6"))
 		return errors.Join(err, s.Flush(t.Context()))
@@ -109,8 +109,8 @@ func TestCompactionWaitsForNoReader(t *testing.T) {
 	}
 }
 
-// TestAddIndexersDoesNotBlockCommits: while AddIndexers waits for another write of its collection, the others' changes wait
-// for the disk alone.
+// TestAddIndexersDoesNotBlockCommits checks that AddIndexers, while it waits for another write of its collection, does
+// not hold the lock that commits of other collections need.
 func TestAddIndexersDoesNotBlockCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -137,7 +137,7 @@ func TestAddIndexersDoesNotBlockCommits(t *testing.T) {
 	})
 }
 
-// openOthers opens a collection beside that of openPods.
+// openOthers opens a second collection of pods, with another identity than openPods.
 func openOthers(t *testing.T, s *store.Store) *store.Collection {
 	t.Helper()
 	id := storetest.Pods
@@ -149,7 +149,7 @@ func openOthers(t *testing.T, s *store.Store) *store.Collection {
 	return c
 }
 
-// TestAbortEndsWithItsContext: a list is given up although the disk hangs, and the next one begins.
+// TestAbortEndsWithItsContext checks that a list can be aborted while the disk hangs, and that the next one can begin.
 func TestAbortEndsWithItsContext(t *testing.T) {
 	for name, held := range map[string]int{"held": 1 << 20, "shown": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestAbortEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// slowCodec decodes once it is told to.
+// slowCodec is a codec whose Decode waits until decode is closed.
 type slowCodec struct {
 	codec.Codec
 	decode chan struct{}
@@ -202,8 +202,8 @@ func (c slowCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestCloseWhileObjectsAreRead: a collection whose objects have been read from the file, and that waits for a write
-// that hangs before it uses them, closes at once.
+// TestCloseWhileObjectsAreRead checks that Close returns at once while a collection that has loaded its objects waits
+// for a hanging write.
 func TestCloseWhileObjectsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// committedPosition returns the place of the only durable handler, as the file has it.
+// committedPosition returns the stored position of the only durable handler.
 func committedPosition(t *testing.T, s *store.Store) consumer.Position {
 	t.Helper()
 	handlers, err := s.Cursors(context.Background(), storetest.Pods)
@@ -24,7 +24,7 @@ func committedPosition(t *testing.T, s *store.Store) consumer.Position {
 	return handlers[0].Position
 }
 
-// acknowledge moves a handler on to a number, but for the keys that fail.
+// acknowledge sets a handler's position to seq, with these failing keys.
 func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]uint64) {
 	t.Helper()
 	place, resets, err := f.Position()
@@ -37,8 +37,8 @@ func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]u
 	}
 }
 
-// TestPositionIsInTheNextCommit: what a handler acknowledges is in the file after the next commit, that of Close at the
-// latest, whatever commits fail or are under way meanwhile.
+// TestPositionIsInTheNextCommit checks that an acknowledged position is written by the next commit, at the latest by
+// Close, whichever commits fail or are in progress meanwhile.
 func TestPositionIsInTheNextCommit(t *testing.T) {
 	ctx := context.Background()
 	for _, test := range []struct {
@@ -94,7 +94,7 @@ func TestPositionIsInTheNextCommit(t *testing.T) {
 			}
 			first := func() { acknowledge(t, f, want-1, nil) }
 			test.acknowledge(t, s, c, first, func() { acknowledge(t, f, want, map[string]uint64{"a/x": 1}) })
-			if _, _, err := s.Size(); err != nil { // it has been closed
+			if _, _, err := s.Size(); err != nil { // the test has closed it
 				s = storetest.OpenFile(t, path, byHand())
 			}
 			if got := committedPosition(t, s); got.Seq != want || !maps.Equal(got.Failing, map[string]uint64{"a/x": 1}) {
@@ -104,8 +104,8 @@ func TestPositionIsInTheNextCommit(t *testing.T) {
 	}
 }
 
-// TestTombstoneOfAFailingDelete: the delete that a handler has failed on is kept for it, although it has passed later
-// changes, until it has acknowledged that too.
+// TestTombstoneOfAFailingDelete checks that the tombstone of a delete on which a handler failed stays until the handler
+// acknowledges it, although its position is past it.
 func TestTombstoneOfAFailingDelete(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())
@@ -151,7 +151,7 @@ func TestTombstoneOfAFailingDelete(t *testing.T) {
 	wantStrings(t, "deletes that are kept in the end", deletes())
 }
 
-// TestChangelogInPages: the pages of the changelog follow each other without a gap, and have each object once.
+// TestChangelogInPages checks that the pages of the changelog have no gaps and contain each object once.
 func TestChangelogInPages(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
@@ -161,7 +161,7 @@ func TestChangelogInPages(t *testing.T) {
 		key := fmt.Sprintf("a/%04d", i)
 		items, want = append(items, upsert(key, fmt.Sprint(1+i))), append(want, key)
 	}
-	f := cursorOf(t, c, "h") // before, so that the changelog has them all
+	f := cursorOf(t, c, "h") // opened before the list, so that the changelog contains all of it
 	relist(t, c, store.ReplaceOptions{}, "3000", items...)
 	var got []string
 	pages := 0

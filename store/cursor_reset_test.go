@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// positionInFile returns the place that the file has of a handler.
+// positionInFile returns the stored position of a handler.
 func positionInFile(t *testing.T, c *store.Collection, name string) (place consumer.Position, found bool) {
 	t.Helper()
 	infos, err := c.Cursors(t.Context())
@@ -35,8 +35,8 @@ func positionInFile(t *testing.T, c *store.Collection, name string) (place consu
 	return consumer.Position{}, false
 }
 
-// inTurn has first wait for the writer's place, and then second; both come to it, one after the other, once release is
-// called. What a commit writes is what was pending when it began to wait.
+// inTurn queues first and then second for the writer lock. Once release is called they run one after the other. A
+// commit writes the changes that were in the memtable when it was queued.
 func inTurn(t *testing.T, s *store.Store, first, second func() error) (release func() (first, second error)) {
 	t.Helper()
 	free, err := store.TakeWriter(s)
@@ -55,12 +55,13 @@ func inTurn(t *testing.T, s *store.Store, first, second func() error) (release f
 	}
 }
 
-// A commit that has begun must not bring back a handler that is forgotten before it is written.
+// TestForgottenHandlerStaysForgotten checks that a commit that was queued behind ForgetCursor does not write the
+// handler again.
 func TestForgottenHandlerStaysForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
 		mustOpenCursor(t, few, "other")
-		f := mustOpenCursor(t, few, "h") // its place is noted, and not in the file
+		f := mustOpenCursor(t, few, "h") // its position is in memory only
 		f.Close()
 		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
 		flush := func() error { return s.Flush(context.Background()) }
@@ -75,7 +76,8 @@ func TestForgottenHandlerStaysForgotten(t *testing.T) {
 	})
 }
 
-// Nor may it write the place that a handler had before it was set back.
+// TestCommitKeepsAReset checks that a commit that was queued behind a rebuild does not overwrite a reset position with
+// the previous one.
 func TestCommitKeepsAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
@@ -84,7 +86,7 @@ func TestCommitKeepsAReset(t *testing.T) {
 		}
 		mustOpenCursor(t, few, "h")
 		spoil(t, few, "namespace-1/pod-0001")
-		rebuild := func() error { return s.Rebuild(context.Background()) } // which sets it back, while a commit waits
+		rebuild := func() error { return s.Rebuild(context.Background()) } // resets the handler while a commit waits
 		flush := func() error { return s.Flush(context.Background()) }
 		if err := errors.Join(inTurn(t, s, rebuild, flush)()); err != nil {
 			t.Fatal(err)
@@ -97,9 +99,9 @@ func TestCommitKeepsAReset(t *testing.T) {
 	})
 }
 
-// TestMemoryKnowsAResetBeforeTheNextWrite: whoever writes next writes the places that memory has. If those were of
-// before a commit that has dropped what a handler had not passed, the file would have it go on as if nothing were
-// missing.
+// TestMemoryKnowsAResetBeforeTheNextWrite checks that a commit that drops unread tombstones resets the handler's
+// position in memory before the next write begins. That write stores the positions in memory: a stale one would let the
+// handler resume and miss the dropped deletes.
 func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour,
 		"a write that does not wait": -1} {
@@ -140,7 +142,8 @@ func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 	}
 }
 
-// A handler that could not be forgotten has lost nothing meanwhile.
+// TestHandlerThatIsNotForgottenLosesNothing checks that a failed ForgetCursor leaves the handler with all its unread
+// changes.
 func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
@@ -164,7 +167,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 			return syscall.ENOSPC
 		})
 		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
-		// begun while the handler is being forgotten, which fails
+		// queued while ForgetCursor runs, which fails
 		flush := func() error { return s.Flush(context.Background()) }
 		forgotten, flushed := inTurn(t, s, forget, flush)()
 		if !errors.Is(forgotten, store.ErrNoSpace) || flushed != nil {
@@ -184,7 +187,8 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 	})
 }
 
-// A commit whose outcome is unknown may have dropped tombstones: who had not passed them begins anew.
+// TestResetOfAnUnknownOutcome checks that a handler starts over after a commit of unknown outcome that may have dropped
+// tombstones that it had not read.
 func TestResetOfAnUnknownOutcome(t *testing.T) {
 	s, _, few := filled(t, store.Options{})
 	store.SetTombstoneLimit(few, 1)
@@ -210,8 +214,8 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestReplayLeavesTheNextObject: a commit has taken effect although its sync failed, and is written again. Its delete
-// of an object is not one of the object that has its key now.
+// TestReplayLeavesTheNextObject checks a commit that is repeated: it took effect although its sync failed. Its delete
+// of an object must not become a delete of the next object under the same key.
 func TestReplayLeavesTheNextObject(t *testing.T) {
 	s, _, few := filled(t, store.Options{})
 	f := mustOpenCursor(t, few, "h")
@@ -242,8 +246,9 @@ func TestReplayLeavesTheNextObject(t *testing.T) {
 	wantSound(t, s)
 }
 
-// A file whose collection was lost altogether gives numbers from 1 on, whatever Info says meanwhile.
-func TestBeginAnewInAnEmptyFile(t *testing.T) {
+// TestResetOfALostCollection checks that a collection that a rebuild has lost completely numbers its changes from 1
+// again, and that its handlers start over.
+func TestResetOfALostCollection(t *testing.T) {
 	s, _, few := filled(t, store.AtOnce(store.Options{}))
 	f := mustOpenCursor(t, few, "h")
 	if err := s.Flush(t.Context()); err != nil {
@@ -269,7 +274,8 @@ func TestBeginAnewInAnEmptyFile(t *testing.T) {
 	}
 }
 
-// Of a file in which one place is damaged that handler begins anew, and knows why; the others go on.
+// TestOneDamagedPosition checks that only the handler whose stored position is damaged starts over, with the reason in
+// Position.Why.
 func TestOneDamagedPosition(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))
@@ -290,7 +296,7 @@ func TestOneDamagedPosition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if open { // it can be read, and whoever opens it has the store rebuilt
+		if open { // the collection can be opened, and is rebuilt afterwards
 			few = mustCollection(t, s, otherPods())
 		}
 		if err := s.Rebuild(t.Context()); err != nil {
@@ -313,8 +319,8 @@ func TestOneDamagedPosition(t *testing.T) {
 	}
 }
 
-// A feed that is not whole, or that nobody reads, is not gone on with: a program that knew nothing of feeds may have
-// written meanwhile.
+// TestOpenRepairsTheChangelog checks that a collection does not continue a changelog that is incomplete or has no
+// handler: a program that does not know changelogs may have written in between.
 func TestOpenRepairsTheChangelog(t *testing.T) {
 	open := func(tamper func(b *bolt.Bucket) error) (*store.Store, *store.Collection) {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))
@@ -359,8 +365,8 @@ func TestOpenRepairsTheChangelog(t *testing.T) {
 	})
 }
 
-// Changes that are kept for readers tell what was created, also after a program that knew nothing of feeds has written
-// meanwhile.
+// TestOpenRepairsTheRetainedChangelog checks that retained changes still mark created objects after a write by a
+// program that does not know changelogs.
 func TestOpenRepairsTheRetainedChangelog(t *testing.T) {
 	s, _, few := filled(t, store.AtOnce(store.Options{}))
 	if err := few.RetainChanges(t.Context(), time.Hour); err != nil {
@@ -393,7 +399,8 @@ func TestOpenRepairsTheRetainedChangelog(t *testing.T) {
 	wantSound(t, s)
 }
 
-// A feed of which a bucket is missing is damaged: nothing panics, and nobody goes on as if nothing had changed.
+// TestChangelogWithoutABucket checks that a missing changelog bucket is reported as damage, without a panic, and that a
+// rebuild resets handlers only if tombstones were lost.
 func TestChangelogWithoutABucket(t *testing.T) {
 	for _, bucket := range [][]byte{disk.Seq, disk.Tombstones, disk.Cursors} {
 		s, _, few := filled(t, store.AtOnce(store.Options{}))

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestTurns: a collection that writes all the time, one index after the other, does not keep what others have pending
-// from the file: that comes after the write that is being made and the one that waits already.
-func TestTurns(t *testing.T) {
+// TestCommitsTakeTurns checks that a collection that writes without pause, building one index after another, does not
+// starve commits: a commit runs after the write in progress and the one already waiting.
+func TestCommitsTakeTurns(t *testing.T) {
 	for name, work := range map[string]func(t *testing.T, c *store.Collection, ended func() bool){
 		"indexes": func(t *testing.T, c *store.Collection, ended func() bool) {
 			for n := 0; !ended(); n++ {
@@ -42,7 +42,7 @@ func TestTurns(t *testing.T) {
 				}}
 				s := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), o)
 				busy := openPodsIn(t, s, "busy")
-				if name == "indexes" { // a build of no objects writes nothing
+				if name == "indexes" { // a build without objects writes nothing
 					apply(t, busy, "1", upsert("busy/0", "1"))
 				}
 				others := make([]*store.Collection, 30)
@@ -57,7 +57,7 @@ func TestTurns(t *testing.T) {
 					work(t, busy, end.Load)
 				}()
 				for n, c := range others {
-					synctest.Wait() // the other has begun a write
+					synctest.Wait() // busy has begun a write
 					apply(t, c, "1", upsert(fmt.Sprintf("ns-%d/x", n), "1"))
 					go func() {
 						if err := s.Flush(context.Background()); err != nil {

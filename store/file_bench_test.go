@@ -29,7 +29,7 @@ type fileBench struct {
 	o        store.Options
 	template *corev1.Pod
 	pods     int
-	// padding is by how much the largest pod is larger than the template; sizes in between are as frequent.
+	// padding is the difference in bytes between the largest pod and the template. Sizes are evenly distributed.
 	padding int
 	s       *store.Store
 	c       *store.Collection
@@ -45,7 +45,7 @@ func (f *fileBench) pod(i int) *corev1.Pod {
 	p.Namespace, p.Name = f.key(i)
 	f.rv++
 	p.UID, p.ResourceVersion = types.UID(fmt.Sprintf("uid-%d", i)), strconv.Itoa(f.rv)
-	p.Labels = map[string]string{"shuffled": strconv.Itoa(i * 7919 % f.pods)} // in no order of keys
+	p.Labels = map[string]string{"shuffled": strconv.Itoa(i * 7919 % f.pods)} // not in key order
 	p.Annotations = map[string]string{"padding": strings.Repeat("x", i*104729%(f.padding+1))}
 	return p
 }
@@ -75,7 +75,7 @@ func (f *fileBench) close(b *testing.B) {
 	}
 }
 
-// fill takes in the list of all pods, and returns how long writing it took.
+// fill lists all pods, and returns the duration of the write.
 func (f *fileBench) fill(b *testing.B) (took time.Duration) {
 	b.Helper()
 	ctx := context.Background()
@@ -100,7 +100,7 @@ func (f *fileBench) fill(b *testing.B) (took time.Duration) {
 	return took
 }
 
-// update commits batches of random pods, whose status has grown by so many bytes. It returns how long a batch took.
+// update commits batches of random pods whose status has the text grown. It returns the mean duration of a batch.
 func (f *fileBench) update(b *testing.B, batches, size int, grown string) time.Duration {
 	b.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -122,7 +122,7 @@ func (f *fileBench) update(b *testing.B, batches, size int, grown string) time.D
 	return took / time.Duration(batches)
 }
 
-// raw measures a random Get and a scan of all values as bbolt does them, with nothing decoded.
+// raw measures a random Get and a scan of all values in bbolt, without decoding.
 func (f *fileBench) raw(b *testing.B, gets int) (get, scan time.Duration) {
 	b.Helper()
 	random := rand.New(rand.NewPCG(3, 4))
@@ -156,8 +156,8 @@ func (f *fileBench) raw(b *testing.B, gets int) (get, scan time.Duration) {
 	return get, scan
 }
 
-// BenchmarkFile is what the choices of docs/adr/0006 were measured with: 100,000 pods in files with pages of
-// different sizes. Run it with -benchtime 1x -count 3; only ratios mean anything on a busy machine.
+// BenchmarkFile made the measurements behind docs/adr/0006: 100,000 pods in files of different page sizes. Run it with
+// -benchtime 1x -count 3. On a busy machine only ratios are meaningful.
 func BenchmarkFile(b *testing.B) {
 	large, _ := sample.Pod(b)
 	large.Annotations, large.Labels = nil, nil

@@ -13,9 +13,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// What tests look for in the file of a store that is open, and change there. Where it is, package disk says.
+// Access to the stored contents of an open store. Package disk knows the layout.
 
-// tamperWith runs fn on the bucket of c in a write transaction, behind c's back.
+// tamperWith runs fn on the bucket of c in a write transaction that c does not know of.
 func tamperWith(c *store.Collection, fn func(b *bolt.Bucket) error) error {
 	return store.UpdateFile(context.Background(), store.StoreOf(c), func(tx *bolt.Tx) error {
 		b, err := disk.Collection(tx, c.Identity().ID())
@@ -37,17 +37,17 @@ func viewOf(c *store.Collection, fn func(b *bolt.Bucket) error) error {
 	})
 }
 
-// flipRecord makes the record of key one whose checksum is wrong.
+// flipRecord damages the record of key so that its checksum is wrong.
 func flipRecord(c *store.Collection, key string) error {
 	return tamperWith(c, func(b *bolt.Bucket) error { return disk.Flip(b.Bucket(disk.Objects), []byte(key)) })
 }
 
-// editInfo changes what the file says of c, by the names that its fields have there.
+// editInfo edits the stored Info of c, by its JSON field names.
 func editInfo(c *store.Collection, edit func(info map[string]any)) error {
 	return tamperWith(c, func(b *bolt.Bucket) error { return disk.EditInfo(b, c.Identity().ID(), edit) })
 }
 
-// eachRecord calls fn with every object's record.
+// eachRecord calls fn with every stored record.
 func eachRecord(c *store.Collection, fn func(key string, r disk.Record) error) error {
 	return viewOf(c, func(b *bolt.Bucket) error {
 		return b.Bucket(disk.Objects).ForEach(func(k, data []byte) error {
@@ -60,7 +60,7 @@ func eachRecord(c *store.Collection, fn func(key string, r disk.Record) error) e
 	})
 }
 
-// compressedBy returns how many records of c there are, and how many of them are compressed with each dictionary.
+// compressedBy returns the number of records of c, and the number compressed with each dictionary.
 func compressedBy(c *store.Collection) (total int, by map[uint64]int, err error) {
 	by = map[uint64]int{}
 	err = eachRecord(c, func(_ string, r disk.Record) error {
@@ -72,7 +72,7 @@ func compressedBy(c *store.Collection) (total int, by map[uint64]int, err error)
 	return total, by, err
 }
 
-// dictionaries returns the keys of the dictionaries in the file.
+// dictionaries returns the keys of the stored dictionaries.
 func dictionaries(c *store.Collection) (keys [][]byte, err error) {
 	err = viewOf(c, func(b *bolt.Bucket) error {
 		return disk.Each(b.Bucket(disk.Dictionaries), func(k, _ []byte) error {
@@ -93,7 +93,7 @@ func storedHeader(c *store.Collection, key string) (seq uint64, terms map[string
 	return seq, terms, err
 }
 
-// indexBuckets returns the names of the index buckets in the file.
+// indexBuckets returns the names of the stored index buckets.
 func indexBuckets(c *store.Collection) (names []string, err error) {
 	err = viewOf(c, func(b *bolt.Bucket) error {
 		return b.Bucket(disk.Index).ForEachBucket(func(name []byte) error {
@@ -104,7 +104,7 @@ func indexBuckets(c *store.Collection) (names []string, err error) {
 	return names, err
 }
 
-// tombstones returns how many there are in the file, or -1 if that cannot be read.
+// tombstones returns the number of stored tombstones, or -1 if it cannot be read.
 func tombstones(c *store.Collection) (n int) {
 	err := viewOf(c, func(b *bolt.Bucket) error {
 		n = disk.Len(b.Bucket(disk.Tombstones))
@@ -116,8 +116,7 @@ func tombstones(c *store.Collection) (n int) {
 	return n
 }
 
-// plainRecords returns how many records of objects, tombstones and dictionaries of sealed collections are
-// not sealed.
+// plainRecords counts the unsealed records of objects, tombstones and dictionaries in sealed collections.
 func plainRecords(s *store.Store) (n int, err error) {
 	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
 		return disk.EachCollection(tx, func(_ string, b *bolt.Bucket) error {
@@ -151,7 +150,7 @@ func isSealedEntry(bucket, v []byte) (bool, error) {
 	return v[0] == disk.Sealed, nil
 }
 
-// dataKeys returns the ids of the data keys that a file has.
+// dataKeys returns the ids of the stored data keys.
 func dataKeys(s *store.Store) (ids []uint64, err error) {
 	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
 		ids, err = disk.DataKeys(tx)
@@ -184,7 +183,7 @@ func wantPages(t *testing.T, s *store.Store) {
 	}
 }
 
-// closedCleanly reports whether a file that nobody has open was closed cleanly.
+// closedCleanly reports whether an unlocked file was closed cleanly.
 func closedCleanly(t *testing.T, path string) (clean bool) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
@@ -202,10 +201,10 @@ func closedCleanly(t *testing.T, path string) (clean bool) {
 	return clean
 }
 
-// mustCrash returns a copy of the file of s as it is now: what a crash would leave there.
+// mustCrash returns a copy of the file of s, as a crash would leave it now.
 func mustCrash(t *testing.T, s *store.Store) (path string) {
 	t.Helper()
-	err := store.ViewFile(t.Context(), s, func(*bolt.Tx) error { // the file does not grow meanwhile
+	err := store.ViewFile(t.Context(), s, func(*bolt.Tx) error { // the file does not grow during a read transaction
 		data, err := os.ReadFile(s.Path())
 		if err != nil {
 			return err

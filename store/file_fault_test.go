@@ -14,9 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFileChangedWhileOpen: somebody cuts the file short, or writes zeros over
-// it, while it is mapped. Reads and writes fail and say so, nobody crashes,
-// and Close returns.
+// TestFileChangedWhileOpen checks that reads and writes fail with an error, nothing panics and Close returns when the
+// mapped file is truncated or overwritten with zeros.
 func TestFileChangedWhileOpen(t *testing.T) {
 	cut := func(size int) func(path string) error {
 		return func(path string) error { return os.Truncate(path, int64(size)) }
@@ -60,13 +59,13 @@ func TestFileChangedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestStuckLock: bbolt faults while it holds its locks (the file is cut short in
-// the moment between our look and its own). Close must not wait for them.
+// TestStuckLock checks that Close does not wait for bbolt's locks after a fault inside bbolt. Here the file is
+// truncated between the check of its size and bbolt's read.
 func TestStuckLock(t *testing.T) {
 	for _, writable := range []bool{false, true} {
 		path, _ := populated(t, true)
 		s := mustOpen(t, path, store.Options{})
-		store.WaitBackground(s) // a verification reads the file that is exchanged below
+		store.WaitBackground(s) // the background verification reads the file that is exchanged below
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -104,8 +103,8 @@ func TestStuckLock(t *testing.T) {
 	}
 }
 
-// mustBeginView begins a read transaction that reads, and ends, when the
-// function that it returns is called.
+// mustBeginView begins a read transaction. The function that it returns lets the transaction read and end, and returns
+// its error.
 func mustBeginView(t *testing.T, s *store.Store) func() error {
 	t.Helper()
 	begun, read, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -129,8 +128,8 @@ func mustBeginView(t *testing.T, s *store.Store) func() error {
 	}
 }
 
-// TestOtherPanics: a mistake of the program is not called damage. It goes on,
-// with the transaction ended.
+// TestOtherPanics checks that a panic of the caller's function is not reported as damage: it propagates, after the
+// transaction has ended.
 func TestOtherPanics(t *testing.T) {
 	path, _ := populated(t, true)
 	s := mustOpen(t, path, store.Options{})

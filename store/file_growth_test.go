@@ -11,11 +11,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFileDoesNotGrow: 3 in 20 of the objects, of about 2 KB, are updated a commit, and neither their number nor their
-// sizes change. After the last commit there are hardly more free pages than after the first few, and the file is at
-// most 1.5 times what Compact makes of it. The list of free pages has several pages here, and needs as many in a row in
-// each commit: with bbolt's FreelistMapType it found none, and the file grew by them.
-// LARDER_SOAK=1 has twice the objects, and makes 10 million updates. (Issue 16, A14.)
+// TestFileDoesNotGrow checks that the file reaches a steady size when each commit updates 3 in 20 of the objects, of
+// about 2 KB each, and their number and sizes do not change. After the last commit the file has hardly more free pages
+// than after the first few, and at most 1.5 times its compacted size.
+//
+// The freelist has several pages here, and each commit needs as many contiguous ones. With bbolt's FreelistMapType it
+// found none, and the file grew (issue 16, A14). LARDER_SOAK=1 doubles the objects and makes 10 million updates.
 func TestFileDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	f := updatesOf(t, soaked(10_000, 20_000), soaked(120_000, 10_000_000), 1500, 400)
@@ -24,9 +25,9 @@ func TestFileDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestFileOfSmallObjects checks the bounds of docs/adr/0006 where a leaf page has three or four objects: a commit of
-// 3 in 20 objects changes at most half of the leaves, and leaves as many pages free. LARDER_SOAK=1 makes 2 million
-// updates of 20,000 objects. (Issue 37, A.18.)
+// TestFileOfSmallObjects checks the bounds of docs/adr/0006 where a leaf page has three or four objects: a commit of 3
+// in 20 objects changes at most half of the leaves, and frees as many pages. LARDER_SOAK=1 makes 2 million updates of
+// 20,000 objects. (Issue 37, A.18.)
 func TestFileOfSmallObjects(t *testing.T) {
 	t.Parallel()
 	f := updatesOf(t, soaked(5_000, 20_000), soaked(45_000, 2_000_000), 550, 600)
@@ -35,12 +36,12 @@ func TestFileOfSmallObjects(t *testing.T) {
 	}
 }
 
-// fileSizes are the sizes of a file, of its free pages, and of its compacted copy.
+// fileSizes are the sizes in bytes of a file, its free pages and its compacted copy.
 type fileSizes struct{ total, free, compacted int64 }
 
-// updatesOf makes that many updates of objects in commits of 3 in 20 of them, and returns the sizes of the file. It
-// fails the test if the file has more free pages at the end than after the first few commits. The objects have from
-// least to least + spread bytes.
+// updatesOf updates 3 in 20 objects a commit, until it has made that many updates, and returns the sizes of the file.
+// Objects have from least to least + spread bytes. It fails the test if the file has more free pages at the end than
+// after the first few commits.
 func updatesOf(t *testing.T, objects, updates, least, spread int) fileSizes {
 	t.Helper()
 	perCommit := 3 * objects / 20

@@ -28,7 +28,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// stored returns what the store at path holds, as the next process finds it.
+// stored opens the store at path as the next process would, and returns its objects and resourceVersion.
 func stored(t *testing.T, path string) []string {
 	t.Helper()
 	s := openAt(t, path, store.Options{})
@@ -39,8 +39,7 @@ func stored(t *testing.T, path string) []string {
 	return append(list(t, c), infoOf(t, c).ResourceVersion)
 }
 
-// TestRemovedFile: what a store holds is written anew under its name when the file has been removed, with all that it
-// held.
+// TestRemovedFile checks that a store whose file was removed writes all its contents to a new file of the same name.
 func TestRemovedFile(t *testing.T) {
 	for name, lose := range map[string]func(path string) error{
 		"removed":               os.Remove,
@@ -60,7 +59,7 @@ func TestRemovedFile(t *testing.T) {
 			apply(t, c, "6", upsert("a/z", "6", storetest.ColorLabel, "blue"))
 			flush(t, s)
 			apply(t, c, "7", remove("a/y", "7"))
-			see(t, c, "7", "a/x uid=uid-a/x rv=1 color=red", "a/z uid=uid-a/z rv=6 color=blue")
+			wantObjects(t, c, "7", "a/x uid=uid-a/x rv=1 color=red", "a/z uid=uid-a/z rv=6 color=blue")
 			if _, err := s.Compact(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -73,7 +72,7 @@ func TestRemovedFile(t *testing.T) {
 	}
 }
 
-// unwrapping is a provider of keys that does something before it gives one.
+// unwrapping is a KeyProvider that runs first before each Unwrap.
 type unwrapping struct {
 	seal.KeyProvider
 	first func()
@@ -84,8 +83,8 @@ func (u unwrapping) Unwrap(ctx context.Context, id string, wrapped []byte) ([]by
 	return u.KeyProvider.Unwrap(ctx, id, wrapped)
 }
 
-// TestRemovedWhileOpened: a file that is removed while it is being opened is written anew by the first write, as one
-// that is removed later.
+// TestRemovedWhileOpened checks that the first write creates the file again if it was removed while it was being
+// opened.
 func TestRemovedWhileOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	e := podKeys(t)
@@ -114,7 +113,7 @@ func TestRemovedWhileOpened(t *testing.T) {
 		"a/y uid=uid-a/y rv=6", "6")
 }
 
-// TestRemovedBeforeClose: also where nothing is written any more.
+// TestRemovedBeforeClose checks that Close writes a removed file again even without changes.
 func TestRemovedBeforeClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	s := openAt(t, path, byHand())
@@ -126,7 +125,7 @@ func TestRemovedBeforeClose(t *testing.T) {
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "5")
 }
 
-// replaced is a store whose file has been replaced by a backup of it, with a change since.
+// replaced returns a store whose file was replaced by an older backup.
 func replaced(t *testing.T) (s *store.Store, c *store.Collection, path string, backup []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s.db")
@@ -147,8 +146,8 @@ func replaced(t *testing.T) (s *store.Store, c *store.Collection, path string, b
 	return s, c, path, readFile(t, path)
 }
 
-// TestReplacedFile: another file of the store's name is never written, what is held goes on being served, and whoever
-// asks is told.
+// TestReplacedFile checks that a store never writes to a file that has replaced its own, keeps serving its contents and
+// reports ErrReplaced.
 func TestReplacedFile(t *testing.T) {
 	s, c, path, backup := replaced(t)
 	apply(t, c, "7", upsert("a/z", "7"))
@@ -163,7 +162,7 @@ func TestReplacedFile(t *testing.T) {
 	if err := c.SetMustRelist(t.Context(), "why"); !errors.Is(err, store.ErrReplaced) {
 		t.Errorf("another write: %v", err)
 	}
-	see(t, c, "7", "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "a/z uid=uid-a/z rv=7")
+	wantObjects(t, c, "7", "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "a/z uid=uid-a/z rv=7")
 	if err := s.Close(); !errors.Is(err, store.ErrReplaced) {
 		t.Errorf("close: %v", err)
 	}
@@ -175,8 +174,8 @@ func TestReplacedFile(t *testing.T) {
 		"6")
 }
 
-// namesBoth reports whether an error names the file of that many bytes that has the path, and the open one, which was
-// moved away, if the system tells.
+// namesBoth reports whether an error names the file at path with its size, and the store's own file, which was moved
+// away, where the operating system can tell.
 func namesBoth(err error, path string, size int) bool {
 	own := path + "-away"
 	if runtime.GOOS != "linux" {
@@ -185,7 +184,7 @@ func namesBoth(err error, path string, size int) bool {
 	return strings.Contains(err.Error(), fmt.Sprintf("%s, %d bytes of ", path, size)) && strings.Contains(err.Error(), own)
 }
 
-// TestReplacedBeforeClose: Close says so although there is nothing to write.
+// TestReplacedBeforeClose checks that Close reports ErrReplaced although there is nothing to write.
 func TestReplacedBeforeClose(t *testing.T) {
 	s, _, path, backup := replaced(t)
 	if err := s.Close(); !errors.Is(err, store.ErrReplaced) {
@@ -196,8 +195,8 @@ func TestReplacedBeforeClose(t *testing.T) {
 	}
 }
 
-// TestReplacedFileIsMovedAway: the store is written again as soon as it can be: under its name, or to the file that was
-// there.
+// TestReplacedFileIsMovedAway checks that the store writes again as soon as the other file is gone: to a new file under
+// its name, or to its own file that was moved back.
 func TestReplacedFileIsMovedAway(t *testing.T) {
 	for name, back := range map[string]func(path string) error{
 		"moved away": func(path string) error { return os.Rename(path, path+"-other") },
@@ -218,14 +217,14 @@ func TestReplacedFileIsMovedAway(t *testing.T) {
 	}
 }
 
-// lock takes the right to look into a directory from this process, until the test ends or unlock is called.
+// lock removes all permissions of a directory, until the test ends or unlock is called.
 func lock(t *testing.T, dir string) (unlock func()) {
 	t.Helper()
 	return restrict(t, dir, 0)
 }
 
-// restrict gives a file or a directory that mode, until the test ends or restore is called. Root is another user
-// meanwhile.
+// restrict sets the mode of a file or directory until the test ends or restore is called. Root becomes another user for
+// that time.
 func restrict(t *testing.T, path string, mode fs.FileMode) (restore func()) {
 	t.Helper()
 	root := os.Geteuid() == 0
@@ -246,8 +245,8 @@ func restrict(t *testing.T, path string, mode fs.FileMode) (restore func()) {
 	return restore
 }
 
-// TestLockedDirectory: a store whose directory may not be looked into any more goes on with the file that it has open,
-// and says so once.
+// TestLockedDirectory checks that a store whose directory cannot be read any more continues with its open file and logs
+// that once.
 func TestLockedDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	var logged []string
@@ -274,7 +273,8 @@ func TestLockedDirectory(t *testing.T) {
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=7", "7")
 }
 
-// TestRemovedInALockedDirectory: that nobody will find what is written is an error, until it can be written anew.
+// TestRemovedInALockedDirectory checks that commits fail when the file was removed and cannot be created again, until
+// it can.
 func TestRemovedInALockedDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	s := openAt(t, path, byHand())
@@ -296,9 +296,9 @@ func TestRemovedInALockedDirectory(t *testing.T) {
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
 }
 
-// TestWritingAnewFails: a copy that cannot be made, here since it would be larger than the store may be, is not begun
-// again by each write; after a while one tries.
-func TestWritingAnewFails(t *testing.T) {
+// TestRecreatingTheFileFails checks that a failed attempt to write the file again is not repeated by each write, but
+// after a minute. Here the copy would exceed MaxSize.
+func TestRecreatingTheFileFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s.db")
 		s := openAt(t, path, byHand())
@@ -338,22 +338,22 @@ func TestWritingAnewFails(t *testing.T) {
 	})
 }
 
-// ending is a context that has ended once it has been asked so often.
-type ending struct {
+// expiring is a context that is canceled after a number of calls of Err.
+type expiring struct {
 	context.Context
 	after atomic.Int64
 }
 
-func (e *ending) Err() error {
+func (e *expiring) Err() error {
 	if e.after.Add(-1) < 0 {
 		return context.Canceled
 	}
 	return nil
 }
 
-// TestWritingAnewIsGivenUp: who gives up a write, whatever it has come to, does not keep the next one from writing the
-// file anew at once.
-func TestWritingAnewIsGivenUp(t *testing.T) {
+// TestRecreatingTheFileIsCanceled checks that the next write can write the file again at once after a write was
+// canceled, at any point.
+func TestRecreatingTheFileIsCanceled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	s := openAt(t, path, store.AtOnce(store.Options{Logger: &quiet}))
 	store.NoSync(s)
@@ -364,7 +364,7 @@ func TestWritingAnewIsGivenUp(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		ctx := &ending{Context: t.Context()}
+		ctx := &expiring{Context: t.Context()}
 		ctx.after.Store(n)
 		err := c.RetainChanges(ctx, time.Duration(n)*time.Hour)
 		if err == nil {

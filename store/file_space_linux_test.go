@@ -10,18 +10,19 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFileSizeLimit runs a child that may write no more than some MiB to a file.
+// TestFileSizeLimit runs a child process with a limit on the size of its files.
 func TestFileSizeLimit(t *testing.T) {
 	runChild(t, "file-size-limit", filepath.Join(t.TempDir(), "store"))
 }
 
-// mountSmall mounts a file system of 8 MiB, or reports false: only root may. the tests with MaxSize need no rights.
+// mountSmall mounts a tmpfs of 8 MiB. It returns false unless the test runs as root. The tests of MaxSize need no
+// privileges.
 func mountSmall(t *testing.T) (dir string, ok bool) {
 	t.Helper()
 	return mountWith(t, "size=8m")
 }
 
-// mountWith mounts a file system in memory with these options, as mountSmall does.
+// mountWith is mountSmall with other mount options.
 func mountWith(t *testing.T, options string) (dir string, ok bool) {
 	t.Helper()
 	dir = t.TempDir()
@@ -37,8 +38,8 @@ func mountWith(t *testing.T, options string) (dir string, ok bool) {
 	return dir, true
 }
 
-// TestFullDisk fills a small file system, makes room, and goes on. Only root may
-// mount one; TestFileSizeLimit and TestMaxSize need no rights.
+// TestFullDisk fills a small file system, frees space and continues. Only root can mount one; TestFileSizeLimit and
+// TestMaxSize need no privileges.
 func TestFullDisk(t *testing.T) {
 	dir, ok := mountSmall(t)
 	if !ok {

@@ -4,5 +4,5 @@ package store_test
 
 import "testing"
 
-// mountSmall mounts nothing: there is no way to do it here.
+// mountSmall mounts nothing on this system.
 func mountSmall(*testing.T) (dir string, ok bool) { return "", false }

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fillFile writes until there is no room, and returns how many keys are in the store.
+// fillFile writes until the file is full, and returns the number of keys in the store.
 func fillFile(s *store.Store, from int) (int, error) {
 	for n := from; ; n++ {
 		if err := put(s, bytes.Repeat([]byte{1}, 30_000), fmt.Sprintf("key-%06d", n)); err != nil {
@@ -26,7 +26,7 @@ func fillFile(s *store.Store, from int) (int, error) {
 	}
 }
 
-// wantFull verifies that a store that is full lost nothing, and goes on reading.
+// wantFull checks that a full store has lost nothing and can be read.
 func wantFull(t *testing.T, s *store.Store, n int, err error) {
 	t.Helper()
 	if !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrOutcomeUnknown) ||
@@ -43,8 +43,8 @@ func wantFull(t *testing.T, s *store.Store, n int, err error) {
 	wantPages(t, s)
 }
 
-// TestMaxSize: a full store can be read, written where that needs no room, and
-// goes on when it is given more.
+// TestMaxSize checks that a full store can be read, accepts a write that needs no space, and continues with a larger
+// MaxSize.
 func TestMaxSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{MaxSize: 10 << 20})
@@ -66,7 +66,7 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// TestNoSpaceIsReported covers the errors that cannot be caused here, and bbolt's that have lost theirs.
+// TestNoSpaceIsReported covers errors that the test cannot cause, and errors of bbolt that do not wrap the errno.
 func TestNoSpaceIsReported(t *testing.T) {
 	commit := func(err error) error {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
@@ -88,7 +88,7 @@ func TestNoSpaceIsReported(t *testing.T) {
 	}
 }
 
-// noSpaceErrors are what systems say of a disk, a quota or a limit that is full.
+// noSpaceErrors are the errors of a full disk, quota or limit on this system.
 func noSpaceErrors() []syscall.Errno {
 	if runtime.GOOS == "windows" {
 		return []syscall.Errno{syscall.ENOSPC, 39, 112, 1295} // handle or disk full, quota exceeded
@@ -96,8 +96,8 @@ func noSpaceErrors() []syscall.Errno {
 	return []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 }
 
-// TestFailedSync: a commit whose outcome is not known stops the writing. Reads
-// are served, from whatever bbolt's readers see.
+// TestFailedSync checks that a commit of unknown outcome stops all writes. Reads continue, from the state that bbolt's
+// readers see.
 func TestFailedSync(t *testing.T) {
 	for what, test := range map[string]struct {
 		before, after error // of the commit
@@ -174,7 +174,7 @@ func TestUpdateHonoursContext(t *testing.T) {
 	}
 }
 
-// TestFunctionFails: the error comes back as it is, and nothing is stored.
+// TestFunctionFails checks that an error of the caller's function is returned unchanged, and that nothing is stored.
 func TestFunctionFails(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	mine := errors.New("mine")
@@ -184,7 +184,7 @@ func TestFunctionFails(t *testing.T) {
 		}
 		return mine
 	})
-	if err != mine { //nolint:errorlint // it must be the very one
+	if err != mine { //nolint:errorlint // it must be the same value
 		t.Errorf("update: %v", err)
 	}
 	if all, err := readAll(s); err != nil || len(all) != 0 {
@@ -192,7 +192,7 @@ func TestFunctionFails(t *testing.T) {
 	}
 }
 
-// TestWritten counts pages that were committed.
+// TestWritten checks that Written counts the committed pages.
 func TestWritten(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	before := s.Written()

@@ -24,7 +24,7 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write the golden store of the current format anew")
 
-// goldenLimit is what a golden store may take in the repository, in bytes.
+// goldenLimit is the maximum size of a golden store in bytes.
 const goldenLimit = 64 << 10
 
 func goldenPath(format int) string {
@@ -54,8 +54,8 @@ func goldenWidget(i int) *unstructured.Unstructured {
 
 const goldenPods, goldenWidgetCount = 12, 3
 
-// writeGolden makes the golden store: pods with an index, after updates and
-// deletes, widgets, and a collection that is complete and empty.
+// writeGolden writes the golden store: pods with an index, after updates and deletes; widgets; and a collection that is
+// complete and empty.
 func writeGolden(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
@@ -96,7 +96,7 @@ func writeGolden(t *testing.T) {
 	saveGolden(t, path, goldenPath(store.FormatVersion))
 }
 
-// compact copies a store without its free pages.
+// compact returns the path of a copy of the store without free pages.
 func compact(t *testing.T, path string) string {
 	t.Helper()
 	from, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
@@ -113,7 +113,7 @@ func compact(t *testing.T, path string) string {
 	return path + "-compact"
 }
 
-// used is where the last page of the file ends.
+// used returns the offset at which the last page in use ends.
 func used(t *testing.T, path string) int64 {
 	t.Helper()
 	f, err := os.Open(path)
@@ -132,8 +132,8 @@ func used(t *testing.T, path string) int64 {
 	return int64(pages.HighWater) * int64(pages.PageSize)
 }
 
-// TestGolden opens a copy of the store of each format, and finds every object.
-// A golden store is never written again once its format is out.
+// TestGolden opens a copy of the golden store of each format and checks all its objects. The golden store of a released
+// format is never written again.
 func TestGolden(t *testing.T) {
 	if *updateGolden {
 		writeGolden(t)
@@ -156,7 +156,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// saveGolden makes the store at path, compacted, the golden file of that name.
+// saveGolden compacts the store at path into the golden file of that name.
 func saveGolden(t *testing.T, path, golden string) {
 	t.Helper()
 	path = compact(t, path)
@@ -172,7 +172,7 @@ func saveGolden(t *testing.T, path, golden string) {
 	}
 }
 
-// copyGolden returns where a copy of a golden file is.
+// copyGolden returns the path of a copy of a golden file.
 func copyGolden(t *testing.T, golden string) (path string) {
 	t.Helper()
 	data, err := os.ReadFile(golden)

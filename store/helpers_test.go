@@ -31,13 +31,13 @@ func mustCodec(t testing.TB, example runtime.Object) codec.Codec {
 
 func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }
 
-// failCommits makes the commits of s return what fail does, if not nil.
+// failCommits makes the commits of s return fail's result, unless fail is nil.
 func failCommits(s *store.Store, fail func() error) { store.GateCommits(s).Fail(fail) }
 
-// failAfterCommits is failCommits for commits that fail once they have been made.
+// failAfterCommits is failCommits for commits that fail after they took effect.
 func failAfterCommits(s *store.Store, fail func() error) { store.GateCommits(s).After(fail) }
 
-// failNow makes the disk fail in a write that changes nothing: its outcome is unknown, and s writes no more.
+// failNow makes a write without changes fail with an unknown outcome, after which s refuses writes.
 func failNow(t *testing.T, s *store.Store) {
 	t.Helper()
 	g := store.GateCommits(s)
@@ -49,14 +49,14 @@ func failNow(t *testing.T, s *store.Store) {
 	}
 }
 
-// gated returns options of a store whose commits pass the gate from the beginning.
+// gated returns options for a store whose commits pass a gate from the start, and that gate.
 func gated(o store.Options) (store.Options, *hook.Gate) {
 	g := &hook.Gate{}
 	o.Hooks = &hook.Hooks{Commit: g.Commit}
 	return o, g
 }
 
-// inFile returns the namespaces of the collections in the file, sorted.
+// inFile returns the sorted namespaces of the stored collections.
 func inFile(t *testing.T, s *store.Store) (namespaces []string) {
 	t.Helper()
 	infos, err := s.Collections(t.Context())

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// reopenHistoried opens the store again, with a history of that many bytes.
+// reopenHistoried opens the store again, with a history of bound bytes.
 func reopenHistoried(t *testing.T, h *historied, path string, bound int) {
 	t.Helper()
 	if h.store != nil {
@@ -25,7 +25,7 @@ func reopenHistoried(t *testing.T, h *historied, path string, bound int) {
 	h.store, h.c = again.store, again.c
 }
 
-// wantWatch: a watch from rv is refused, or told these events.
+// wantWatch checks that a watch from rv receives exactly these events. A watch that has expired passes, too.
 func wantWatch(t *testing.T, h *historied, rv int, want ...string) {
 	t.Helper()
 	at, err := h.c.History().Find(fmt.Sprint(rv), false)
@@ -46,7 +46,8 @@ func wantWatch(t *testing.T, h *historied, rv int, want ...string) {
 	}
 }
 
-// TestNoHistoryWithoutChanges: the changelog is dropped, nothing is committed after it, and a history begins.
+// TestNoHistoryWithoutChanges checks a history that begins after the changelog was dropped, without a commit in
+// between.
 func TestNoHistoryWithoutChanges(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistoried(t, path, 1<<20)
@@ -65,12 +66,12 @@ func TestNoHistoryWithoutChanges(t *testing.T) {
 	if err := h.c.RetainChanges(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	reopenHistoried(t, h, path, 1<<20) // and one with --serve
+	reopenHistoried(t, h, path, 1<<20) // a run with --serve
 	defer func() { _ = h.store.Close() }()
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 }
 
-// TestNoHistoryAfterAContact is TestNoHistoryWithoutChanges with a contact that is committed.
+// TestNoHistoryAfterAContact is TestNoHistoryWithoutChanges with a committed LastContact.
 func TestNoHistoryAfterAContact(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistoried(t, path, 1<<20)
@@ -95,7 +96,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	if err := h.store.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	reopenHistoried(t, h, path, 1<<20) // and one with --serve
+	reopenHistoried(t, h, path, 1<<20) // a run with --serve
 	defer func() { _ = h.store.Close() }()
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
@@ -104,7 +105,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 }
 
-// applyLate applies an object that was left out, at an old resourceVersion.
+// applyLate applies an object that was left out before, at an old resourceVersion.
 func applyLate(t *testing.T, h *historied, name string) {
 	t.Helper()
 	pod := h.pod(name)
@@ -114,7 +115,7 @@ func applyLate(t *testing.T, h *historied, name string) {
 	}
 }
 
-// listAgain lists what there is, at the same resourceVersion.
+// listAgain lists the current objects at the same resourceVersion.
 func listAgain(t *testing.T, h *historied, rv int, all map[string]string) {
 	t.Helper()
 	r, err := h.c.BeginReplace(t.Context(), store.ReplaceOptions{})
@@ -135,7 +136,8 @@ func listAgain(t *testing.T, h *historied, rv int, all map[string]string) {
 	}
 }
 
-// TestListLeavesTheBreak: an object comes late, and then a list that finds no difference, both at one resourceVersion.
+// TestListLeavesTheBreak checks the history around an object that arrives late and a list without differences, both at
+// one resourceVersion.
 func TestListLeavesTheBreak(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint(restart), func(t *testing.T) {
@@ -164,9 +166,9 @@ func TestListLeavesTheBreak(t *testing.T) {
 	}
 }
 
-// TestListAfterAPart: a list that is shown in part is aborted, or the process ends, and the next one, at the same
-// resourceVersion, finds no difference.
-func TestListAfterAPart(t *testing.T) {
+// TestListAfterAPartialList checks the history around two lists at one resourceVersion: the first was partly visible
+// when it was aborted or the process ended, and the second finds no difference.
+func TestListAfterAPartialList(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint(crash), func(t *testing.T) {
 			path := t.TempDir() + "/s.db"
@@ -227,8 +229,8 @@ func TestListAfterAPart(t *testing.T) {
 
 var _ corev1.Pod
 
-// TestHistoryOfAChangelogThatBegan checks that a changelog that is dropped and begun again leads on from the state at
-// which it began, although its first change has been replaced by a later one of the same object (issue 37).
+// TestHistoryOfAChangelogThatBegan checks that a changelog that is dropped and begun again has all changes since the
+// state at which it began, although its first change was replaced by a later one of the same object (issue 37).
 func TestHistoryOfAChangelogThatBegan(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistoried(t, path, 1<<20)

@@ -26,14 +26,14 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// historied is a collection with a history, and what the server has.
+// historied is a collection with a history, and the server's state.
 type historied struct {
 	t     testing.TB
 	store *store.Store
 	c     *store.Collection
 	rv    int
 	truth map[string]string // key → resourceVersion
-	uids  map[string]string // name → UID, of those there are
+	uids  map[string]string // name → UID of the existing objects
 }
 
 func openHistoried(t testing.TB, path string, bound int) *historied {
@@ -54,7 +54,7 @@ func openHistoried(t testing.TB, path string, bound int) *historied {
 	return &historied{t: t, store: s, c: c, truth: map[string]string{}, uids: map[string]string{}}
 }
 
-// pod returns an object in its newest state. One that is created again has another UID.
+// pod returns an object in its newest state. A recreated object has another UID.
 func (h *historied) pod(name string) *corev1.Pod {
 	if h.uids[name] == "" {
 		h.uids[name] = fmt.Sprintf("uid-%s-%d", name, h.rv)
@@ -63,13 +63,13 @@ func (h *historied) pod(name string) *corev1.Pod {
 		ResourceVersion: fmt.Sprint(h.rv)}}
 }
 
-// weight is a different one for each state of an object.
+// weight returns a different weight for each state of an object.
 func weight(rv string) int {
 	n, _ := strconv.Atoi(rv)
 	return 1000 + n
 }
 
-// list applies a list of objects with these names.
+// list lists objects with these names.
 func (h *historied) list(ctx context.Context, names ...string) {
 	h.t.Helper()
 	clear(h.truth)
@@ -90,7 +90,7 @@ func (h *historied) list(ctx context.Context, names ...string) {
 	}
 }
 
-// set writes objects, and remove deletes some, as events of a watch.
+// set writes objects as events of a watch; remove deletes them.
 func (h *historied) set(names ...string) {
 	h.t.Helper()
 	var b entry.Batch
@@ -131,7 +131,7 @@ func (h *historied) apply(b entry.Batch) {
 	}
 }
 
-// at returns the state at a position, read in pages of two.
+// at returns the state at a position, read in pages of two objects.
 func (h *historied) at(from history.Position) (map[string]string, error) {
 	state, after := map[string]string{}, ""
 	for {
@@ -161,8 +161,8 @@ func (h *historied) at(from history.Position) (map[string]string, error) {
 	}
 }
 
-// TestHistoryIsEveryState: from whatever position, undoing what has changed since gives the state of then, wherever the
-// objects are; and what follows a position leads to the state of now.
+// TestHistoryIsEveryState checks that undoing the changes since a position yields the state at that position, and that
+// applying them yields the current state, wherever the objects are stored.
 func TestHistoryIsEveryState(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := openHistoried(t, t.TempDir()+"/s.db", 1<<20)
@@ -242,15 +242,15 @@ func TestHistoryIsEveryState(t *testing.T) {
 	})
 }
 
-// unreadable returns what the reflector makes of an object that it cannot decode.
+// unreadable returns an Undecoded as the reflector makes it of an object that it cannot decode.
 func unreadable(obj any) *entry.Undecoded {
 	meta := obj.(*corev1.Pod).ObjectMeta
 	return entry.NewUndecodable(&entry.UndecodedKind{}, metav1.TypeMeta{}, meta, errors.New("a field of tomorrow"))
 }
 
-// TestHistoryOutlivesRestarts: whatever was merged into one commit, and however often the store was opened anew, what
-// follows any earlier state leads to the state of now, and tells of each object as what it is to somebody who knows
-// that state: ADDED, MODIFIED or DELETED.
+// TestHistoryOutlivesRestarts checks that the events after any earlier state lead to the current state, over merged
+// commits and restarts. Each event has the right type for a client that knows the earlier state: ADDED, MODIFIED or
+// DELETED.
 func TestHistoryOutlivesRestarts(t *testing.T) {
 	for range 10 {
 		rapid.Check(t, func(rt *rapid.T) { historyOutlivesRestarts(t, rt) })
@@ -288,7 +288,8 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 		}
 		h.apply(b)
 	}
-	broken, cut := false, 0 // whether the next commit begins anew, and the resourceVersion of the last one that has
+	// broken: the next commit starts a new history; cut: the resourceVersion of the last commit that did
+	broken, cut := false, 0
 	committed := func() {
 		if broken {
 			broken, cut = false, h.rv
@@ -301,7 +302,8 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 		again := openHistoried(t, path, bound)
 		h.store, h.c = again.store, again.c
 	}
-	// anew: nothing is told from before the newest state, and from that only if nobody knows another one under its
+	// anew sets the expectations after a break of the history: no events from before the newest state are available.
+	// Events from the newest state itself are available unless told: then clients may know another state under its
 	// resourceVersion.
 	anew := func(told bool) {
 		moments, oldest, broken = map[int]map[string]string{}, h.rv+1, true
@@ -309,7 +311,7 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 			moments[h.rv], oldest = maps.Clone(h.truth), h.rv
 		}
 	}
-	outOfOrder := func(rt *rapid.T) { // an object that was left out
+	outOfOrder := func(rt *rapid.T) { // an object that was left out before
 		name := name.Draw(rt, "name")
 		if h.truth["a/"+name] == "" {
 			pod := h.pod(name)
@@ -348,7 +350,7 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 			must(h.c.RetainChanges(t.Context(), time.Hour))
 			reopen(1 << 20)
 			if anew(false); !flush {
-				oldest = 0 // what was not committed is kept
+				oldest = 0 // uncommitted changes are kept
 			}
 		},
 		"replace": func(rt *rapid.T) { // without a delete
@@ -412,7 +414,7 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 	})
 }
 
-// TestBusyHistoryOutlivesRestarts: what comes while a list is committed continues it, too.
+// TestBusyHistoryOutlivesRestarts checks that changes applied while a list is being committed continue its history.
 func TestBusyHistoryOutlivesRestarts(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistoried(t, path, 1<<20)
@@ -447,8 +449,8 @@ func TestBusyHistoryOutlivesRestarts(t *testing.T) {
 	}
 }
 
-// TestPagesInOneMemory: pages that are read into the same memory are those that are read into memory of their own, and
-// allocate none once it is large enough.
+// TestPagesInOneMemory checks that pages read into reused memory equal those read into new memory, and that they
+// allocate nothing once it is large enough.
 func TestPagesInOneMemory(t *testing.T) {
 	h := openHistoried(t, t.TempDir()+"/s.db", 1<<20)
 	defer func() { _ = h.store.Close() }()
@@ -496,8 +498,8 @@ func TestPagesInOneMemory(t *testing.T) {
 	}
 }
 
-// TestPageIsAtItsPosition: a page that is read while objects change is the state at its position, and a busy writer
-// makes no reader read it again.
+// TestPageIsAtItsPosition checks that a page that is read during writes is the state at its position, and that a busy
+// writer does not make a reader retry.
 func TestPageIsAtItsPosition(t *testing.T) {
 	h := openHistoried(t, t.TempDir()+"/s.db", 1<<20)
 	defer func() { _ = h.store.Close() }()

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childImport makes a store, removes it and makes it again, for ever, and says how often it has.
+// childImport imports, removes and imports a store again without end, and prints the number of imports.
 func childImport(path string) error {
 	for n := 1; ; n++ {
 		if n > 1 {
@@ -31,7 +31,7 @@ func childImport(path string) error {
 	}
 }
 
-// importPods makes a store of two collections of compactPods records, 10 kB each: of several transactions.
+// importPods imports a store of two collections of compactPods records, 10 kB each, in several transactions.
 func importPods(path string) error {
 	ctx := context.Background()
 	i, err := store.NewImport(ctx, path, store.ImportOptions{Store: store.Options{Logger: &quiet,
@@ -57,8 +57,8 @@ func importPods(path string) error {
 	return i.Commit(ctx)
 }
 
-// TestKilledWhileImporting kills a process that makes stores, at random moments: there is a whole one, or none, and
-// what is left beside it goes away with the next open or import.
+// TestKilledWhileImporting kills importing processes at random moments. It checks that the store is complete or absent,
+// and that the next open or import removes temporary files.
 func TestKilledWhileImporting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
@@ -66,7 +66,7 @@ func TestKilledWhileImporting(t *testing.T) {
 	kills := soaked(5, 200)
 	whole, debris := 0, 0
 	for kill := 0; kill < kills || debris == 0 && kill < 20*kills; kill++ {
-		// more, and later ones, until one shows something
+		// more and later kills, until one leaves a temporary file
 		killChild(t, "import", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		debris += min(len(disk.Beside(path, disk.SuffixNew)), 1)
 		if _, err := os.Lstat(path); err == nil {

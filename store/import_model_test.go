@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestImportModel: a collection that is carried to another store again and again, by Records and Import, is what it
-// was.
+// TestImportModel checks that a collection stays equal when it is copied to new stores repeatedly, by Records and
+// Import.
 func TestImportModel(t *testing.T) {
 	t.Parallel()
 	dir, files := t.TempDir(), 0
@@ -83,7 +83,7 @@ func runImportModel(t *rapid.T, dir string, files *int, compression store.Compre
 	})
 }
 
-// carry makes a store at path of what s has, and closes s.
+// carry imports the contents of s into a new store at path, and closes s.
 func carry(t *rapid.T, s *store.Store, path string, compression store.Compression) {
 	ctx := context.Background()
 	i, err := store.NewImport(ctx, path, store.ImportOptions{Compression: compression})

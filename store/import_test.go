@@ -23,14 +23,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// importOf is what Begin and End are given to make what info says.
+// importOf returns the arguments of Begin and End for a collection with this Info.
 func importOf(info entry.Info) (store.ImportCollection, store.ImportState) {
 	return store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource},
 		store.ImportState{ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist,
 			LastContact: info.LastContact}
 }
 
-// importAll makes a store at path of all that from has.
+// importAll imports all collections of from into a new store at path.
 func importAll(ctx context.Context, from *store.Store, path string, o store.ImportOptions) error {
 	i, err := store.NewImport(ctx, path, o)
 	if err != nil {
@@ -54,7 +54,7 @@ func importOne(ctx context.Context, from *store.Store, i *store.Import, info ent
 		return err
 	}
 	err := from.Records(ctx, info.Identity, "", func(r entry.Entry) error {
-		defer clear(r.Payload) // the import keeps none of it
+		defer clear(r.Payload) // Add must not keep the payload
 		return i.Add(ctx, r)
 	})
 	if err != nil {
@@ -78,7 +78,8 @@ func mustImport(t *testing.T, from *store.Store, path string, o store.ImportOpti
 	}
 }
 
-// TestImport: the new store is sound and clean, has the same collections, and indexes are built.
+// TestImport checks that the new store passes the check, is marked clean, has the same collections and builds their
+// indexes.
 func TestImport(t *testing.T) {
 	from, many, few := filled(t, store.AtOnce(store.Options{}))
 	if err := few.SetMustRelist(t.Context(), "asked to"); err != nil {
@@ -120,7 +121,8 @@ func TestImport(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestImportOfEveryForm: typed, unstructured and metadata, compressed before or after.
+// TestImportOfEveryForm covers typed objects, unstructured objects and metadata, each compressed in neither, one or
+// both stores.
 func TestImportOfEveryForm(t *testing.T) {
 	for name, form := range map[string]struct {
 		example runtime.Object
@@ -203,7 +205,7 @@ func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object
 	wantEqualObjects(t, c, imported)
 }
 
-// wantEqualObjects verifies that two collections hold the same bytes under the same keys.
+// wantEqualObjects checks that two collections have the same keys and payloads.
 func wantEqualObjects(t *testing.T, a, b *store.Collection) {
 	t.Helper()
 	as, bs := mustRecords(t, store.StoreOf(a), a.Identity()), mustRecords(t, store.StoreOf(b), b.Identity())
@@ -218,7 +220,7 @@ func wantEqualObjects(t *testing.T, a, b *store.Collection) {
 	}
 }
 
-// TestImportRefuses: what would make a store that is wrong, and leaves nothing.
+// TestImportRefuses checks that invalid imports are refused and leave no file.
 func TestImportRefuses(t *testing.T) {
 	ctx := t.Context()
 	whole := store.ImportCollection{Identity: pods()}
@@ -298,8 +300,8 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestImportWhereAFileIs: it is left alone, whether it was there before or comes meanwhile; and nobody can open a store
-// there meanwhile.
+// TestImportWhereAFileIs checks that an import never overwrites a file, even one that appears during the import, and
+// that the path is locked meanwhile.
 func TestImportWhereAFileIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	i, err := store.NewImport(t.Context(), path, store.ImportOptions{})
@@ -335,7 +337,7 @@ func TestImportWhereAFileIs(t *testing.T) {
 	}
 }
 
-// TestImportWithoutSpace: nothing is left, and there is room again.
+// TestImportWithoutSpace checks that an import that runs out of space leaves no file.
 func TestImportWithoutSpace(t *testing.T) {
 	from, many, _ := filled(t, store.AtOnce(store.Options{}))
 	mustUpdate(t, many) // 10 MB
@@ -368,7 +370,7 @@ func TestImportWithoutSpace(t *testing.T) {
 	}
 }
 
-// TestImportOnAFailingDisk: the error says so, and nothing is left.
+// TestImportOnAFailingDisk checks that a failed commit is reported as ErrOutcomeUnknown and leaves no file.
 func TestImportOnAFailingDisk(t *testing.T) {
 	from, _, _ := filled(t, store.AtOnce(store.Options{}))
 	for after := range 5 {

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestLookUpOfAnEntryThatMoved: an index entry that a flipped bit has moved behind those of its value is missed by no
-// look-up in silence: each looks at one entry more than it needs, and finds that their order is wrong.
+// TestLookUpOfAnEntryThatMoved checks that a look-up reports an index entry that a flipped bit has moved out of its
+// value's range. Each look-up reads one entry beyond the range and finds the entries out of order.
 func TestLookUpOfAnEntryThatMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, byHand())
@@ -35,7 +35,7 @@ func TestLookUpOfAnEntryThatMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// To what comes after red, where it is before it.
+	// The damaged entry sorts after the entries for red, but is stored before them.
 	flipInFile(t, path, disk.IndexEntry("blue", "a/2"), disk.IndexEntry("rlue", "a/2"))
 	objs, err := c.ByIndex(context.Background(), "color", "blue")
 	if !errors.Is(err, entry.ErrDamaged) {
@@ -43,7 +43,7 @@ func TestLookUpOfAnEntryThatMoved(t *testing.T) {
 	}
 }
 
-// flipInFile puts to in the place of from wherever that is in the file, which may be open.
+// flipInFile replaces each occurrence of from in the file by to. The file may be open.
 func flipInFile(t *testing.T, path string, from, to []byte) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Once a rewriting list is in the file, and before it is in memory, a look-up in an index is as new as Get.
+// TestIndexDuringARewritingList checks that a look-up in an index is as new as Get when a rewriting list is committed
+// but not yet in memory.
 func TestIndexDuringARewritingList(t *testing.T) {
 	for _, r := range []store.Residency{store.All, store.None} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{})
@@ -26,7 +27,7 @@ func TestIndexDuringARewritingList(t *testing.T) {
 			}
 			return obj.(*corev1.Pod).Spec.NodeName
 		}
-		before := node(c.Get(t.Context(), key)) // and it is in memory
+		before := node(c.Get(t.Context(), key)) // loads it into memory
 		looks := 0
 		g.After(func() error {
 			looks++

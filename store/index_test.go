@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// session opens the collection of pods as a process of its own would.
+// session opens the collection of pods as a new process would.
 func session(t *testing.T, s *store.Store, indexers cache.Indexers, versions map[string]string) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
@@ -33,7 +33,7 @@ func session(t *testing.T, s *store.Store, indexers cache.Indexers, versions map
 	return c
 }
 
-// counting is an index function that counts its calls.
+// counting wraps an index function and counts its calls.
 func counting(fn cache.IndexFunc) (cache.IndexFunc, func() int) {
 	var mu sync.Mutex
 	calls := 0
@@ -101,7 +101,7 @@ func TestIndexIsTrustedByVersion(t *testing.T) {
 		wantReady                bool
 		firstVersion, namedIndex string
 	}{
-		{"no version", "", false, "", "color"}, // it may close over a flag that has changed
+		{"no version", "", false, "", "color"}, // the function may depend on a flag that has changed
 		{"same version", "v1", true, "v1", "color"},
 		{"other version", "v2", false, "v1", "color"},
 		{"version given up", "", false, "v1", "color"},
@@ -115,7 +115,7 @@ func TestIndexIsTrustedByVersion(t *testing.T) {
 			next := infoOf(t, c).NextSeq
 			c.Close()
 
-			// A function that holds the build up shows what is trusted before it ends.
+			// An index function that blocks the build shows which indexes are ready before it ends.
 			hold := make(chan struct{})
 			original := indexers[test.namedIndex]
 			if test.namedIndex == "color" {
@@ -140,7 +140,7 @@ func TestIndexIsTrustedByVersion(t *testing.T) {
 	}
 }
 
-// An index function that says something else in a new build corrects every entry.
+// TestIndexRebuildMovesEntries checks that an index function with other results corrects all entries.
 func TestIndexRebuildMovesEntries(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := session(t, s, byNamespaceAndColor, nil)
@@ -162,9 +162,9 @@ func TestIndexRebuildMovesEntries(t *testing.T) {
 	}
 }
 
-// An index that a process adds late must survive its restarts; one that nobody
-// asks for any more must go.
-func TestIndexThatNobodyClaims(t *testing.T) {
+// TestUnusedIndexIsRemoved checks that an index survives a restart of a process that adds it late, and that unused
+// indexes are removed.
+func TestUnusedIndexIsRemoved(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	versions := map[string]string{"color": "1"}
 	c := session(t, s, byNamespaceAndColor, versions)
@@ -172,7 +172,7 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 	c.Close()
 
 	fn, calls := counting(storetest.ByColor)
-	c = session(t, s, nil, nil) // as a process that adds it after it has opened the collection
+	c = session(t, s, nil, nil) // this process adds the index after it has opened the collection
 	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": fn}, versions); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 	store.WaitBuilds(c)
 	c.Close()
 
-	for range 2 { // two processes in a row have no use for it
+	for range 2 { // two processes in a row do not use the index
 		c = session(t, s, nil, nil)
 		apply(t, c, "", upsert("ns0/pod0000", "101", storetest.ColorLabel, "red"))
 		c.Close()
@@ -207,7 +207,7 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 	if names, err := indexBuckets(c); err != nil || len(names) != 0 {
 		t.Errorf("still there: %q, %v", names, err)
 	}
-	// Headers still name its terms, which must not mislead one that is added again.
+	// The records' headers still have the terms of the removed index. They must not mislead a new index of that name.
 	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestIndexValuesOfAnyBytes(t *testing.T) {
 	values := []string{"", "\x00", "\x00\x01", "\xff", "a", "a\x00", "a\x00b", "ab", strings.Repeat("long", 10000)}
 	slices.Sort(values)
 	keyOf := func(n int) string { return fmt.Sprintf("a/%d", n) }
-	fn := func(obj any) ([]string, error) { // each object has one value of its own, and that of all
+	fn := func(obj any) ([]string, error) { // each object has a value of its own and a common one
 		n, err := strconv.Atoi(obj.(*corev1.Pod).Name)
 		return []string{values[n], "all"}, err
 	}
@@ -264,8 +264,8 @@ func TestIndexValuesOfAnyBytes(t *testing.T) {
 	}
 }
 
-// Index functions run under no lock, so that one may even add another; what is
-// on its way into the store then must be in that one too.
+// TestIndexAddedWhileABatchIsIndexed checks that an index function, which runs without locks, may itself add an index,
+// and that the objects of the current batch are in that index.
 func TestIndexAddedWhileABatchIsIndexed(t *testing.T) {
 	ctx := context.Background()
 	for _, list := range []bool{false, true} {
@@ -314,7 +314,7 @@ func TestNoIndex(t *testing.T) {
 	}
 }
 
-// Closing the store ends a build, whose function may take its time.
+// TestCloseEndsABuild checks that closing the store ends a build with a slow index function.
 func TestCloseEndsABuild(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := session(t, s, nil, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestAddIndexersWhoseOutcomeIsUnknown: the file has the index, ready, and the process does not know of it. What is
-// written until it is added again has to be in it all the same.
+// TestAddIndexersWhoseOutcomeIsUnknown checks an index that is ready in the file although AddIndexers failed with an
+// unknown outcome. Changes written before it is added again must be in it.
 func TestAddIndexersWhoseOutcomeIsUnknown(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())

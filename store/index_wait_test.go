@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// held is an index function that waits until go is closed, and counts its calls.
+// held is an index function that waits until proceed is closed, and counts its calls.
 type held struct {
 	proceed chan struct{}
 	calls   atomic.Int32
@@ -34,8 +34,8 @@ func (h *held) color(obj any) ([]string, error) {
 	return storetest.ByColor(obj)
 }
 
-// unbuilt is a collection of n pods after a start, of which the first and the last are red, and the index "color" over
-// them, which is not built before h proceeds.
+// unbuilt returns a reopened collection of n pods, the first and the last of them red. The build of its index "color"
+// waits until h.proceed is closed.
 func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *held) {
 	t.Helper()
 	fileColored(t, s, n, 10)
@@ -45,7 +45,7 @@ func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *held)
 	return c, h
 }
 
-// fileColored stores n pods of some bytes each, of which the first and the last are red.
+// fileColored stores n pods with about that many bytes each. The first and the last are red.
 func fileColored(t *testing.T, s *store.Store, n, bytes int) {
 	t.Helper()
 	c := openPods(t, s, nil)
@@ -53,7 +53,7 @@ func fileColored(t *testing.T, s *store.Store, n, bytes int) {
 	closeNow(t, c)
 }
 
-// lookUps are all that an index is asked, over pods of which two are red and the others green.
+// lookUps are all look-ups in an index, on pods of which two are red and the others green.
 func lookUps(c *store.Collection) map[string]func(context.Context) (int, error) {
 	return map[string]func(context.Context) (int, error){
 		"ByIndex": func(ctx context.Context) (int, error) {
@@ -71,8 +71,8 @@ func lookUps(c *store.Collection) map[string]func(context.Context) (int, error) 
 	}
 }
 
-// TestLookUpWaitsForTheBuild: while an index is being built, look-ups in it wait, and call its function for no object.
-// Then they answer.
+// TestLookUpWaitsForTheBuild checks that look-ups in an index wait while it is built, and do not call the index
+// function.
 func TestLookUpWaitsForTheBuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pods = 10
@@ -101,14 +101,14 @@ func TestLookUpWaitsForTheBuild(t *testing.T) {
 		}
 		close(h.proceed)
 		synctest.Wait()
-		// The build asks once for each pod, and Index once for the one that it is given.
+		// The build calls the function once for each pod, and Index once for its argument.
 		if n, calls := ended.Load(), h.calls.Load(); n != int32(len(all)) || calls != pods+1 {
 			t.Errorf("%d of %d look-ups have ended; the function was called %d times", n, len(all), calls)
 		}
 	})
 }
 
-// TestLookUpStopsWaiting when its context ends, or the collection or the store is closed.
+// TestLookUpStopsWaiting checks that a look-up ends when its context ends, or the collection or the store is closed.
 func TestLookUpStopsWaiting(t *testing.T) {
 	for name, stop := range map[string]struct {
 		by   func(cancel func(), c *store.Collection, s *store.Store)
@@ -145,13 +145,13 @@ func TestLookUpStopsWaiting(t *testing.T) {
 					}
 				}
 				close(h.proceed)
-				synctest.Wait() // until what is closed has been
+				synctest.Wait() // until Close has returned
 			})
 		})
 	}
 }
 
-// TestLookUpWhileTheBuildFails: it says why the index is not built, and answers once it is.
+// TestLookUpWhileTheBuildFails checks that a look-up reports why the index is not built, and succeeds once it is.
 func TestLookUpWhileTheBuildFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -177,7 +177,7 @@ func TestLookUpWhileTheBuildFails(t *testing.T) {
 	})
 }
 
-// TestLookUpWhileTheDiskHangs: it does not wait for a disk that finishes no write.
+// TestLookUpWhileTheDiskHangs checks that a look-up fails with ErrSlowDisk when the build's commit hangs.
 func TestLookUpWhileTheDiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -200,8 +200,8 @@ func TestLookUpWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestLookUpThatNobodyBuildsFor: a store that is open for reading builds nothing, and says so.
-func TestLookUpThatNobodyBuildsFor(t *testing.T) {
+// TestLookUpInAReadOnlyStore checks that look-ups fail with ErrReadOnly in a read-only store, which builds no index.
+func TestLookUpInAReadOnlyStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.Options{})
 	colored(t, openPods(t, s, nil), 10, 10)
@@ -217,8 +217,8 @@ func TestLookUpThatNobodyBuildsFor(t *testing.T) {
 	}
 }
 
-// TestIndexesAreBuiltTogether checks that the indexes that are added before the start take one pass over the objects,
-// with those of the options, and that nothing is read before.
+// TestIndexesAreBuiltTogether checks that indexes added before the start and the indexes of the options are built in
+// one pass over the objects, and that no object is read before.
 func TestIndexesAreBuiltTogether(t *testing.T) {
 	const pods = 10
 	s := storetest.Open(t, byHand())
@@ -242,7 +242,8 @@ func TestIndexesAreBuiltTogether(t *testing.T) {
 	}
 }
 
-// TestBuildHoldsOnePage: the build of an index over a full collection holds no more decoded objects than a page.
+// TestBuildHoldsOnePage checks that the build of an index over a full collection holds no more decoded objects than a
+// page.
 func TestBuildHoldsOnePage(t *testing.T) {
 	for name, test := range map[string]struct{ objects, bytes, every, most int }{
 		"Small": {objects: soaked(1600, 3500), bytes: 10, every: 50, most: 1000},
@@ -268,7 +269,7 @@ func TestBuildHoldsOnePage(t *testing.T) {
 	}
 }
 
-// TestLookUpForNoValue: an object without values has nothing in common with the others.
+// TestLookUpForNoValue checks that Index returns nothing for an object without index values.
 func TestLookUpForNoValue(t *testing.T) {
 	c, h := unbuilt(t, storetest.Open(t, byHand()), 10)
 	close(h.proceed)

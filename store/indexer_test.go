@@ -34,7 +34,7 @@ func TestIndexerOfCollection(t *testing.T) {
 	}
 }
 
-// TestIndexerOfCompressedCollection: the suite with records that are compressed as soon as there are a few.
+// TestIndexerOfCompressedCollection runs the suite with compressed records, from the first few on.
 func TestIndexerOfCompressedCollection(t *testing.T) {
 	for when, interval := range map[string]time.Duration{"AtOnce": -1, "Late": 0} {
 		t.Run(when, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestIndexerOfCompressedCollection(t *testing.T) {
 	}
 }
 
-// residencies are those that the suites run with.
+// residencies are the Residency values that the suites run with.
 var residencies = []store.Residency{store.All, store.None}
 
 func TestIndexerOfMemory(t *testing.T) {
@@ -60,7 +60,7 @@ func TestIndexerOfMemory(t *testing.T) {
 	})
 }
 
-// openPods opens the collection of pods, with none of them in memory, and closes it when the test ends.
+// openPods opens the collection of pods with Residency None, and closes it when the test ends.
 func openPods(t *testing.T, s *store.Store, indexers cache.Indexers) *store.Collection {
 	t.Helper()
 	return openPodsAs(t, s, indexers, store.None)
@@ -116,7 +116,7 @@ func TestIndexerKeepsTheFirstError(t *testing.T) {
 	}
 }
 
-// A key error must not show the object, which may hold what no log may have.
+// TestIndexerKeyErrorsDoNotShowObjects checks that a key error does not contain the object, which may be confidential.
 func TestIndexerKeyErrorsDoNotShowObjects(t *testing.T) {
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {

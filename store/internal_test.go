@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Tests of whole collections that look at what cannot be seen from outside: an order of steps that no gate reaches.
+// Tests of an order of steps that no hook of the exported API reaches.
 
-// podAt is the i-th pod.
+// podAt returns the i-th pod.
 func podAt(i int, rv string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fmt.Sprintf("namespace-%d", i%5), Name: fmt.Sprintf("pod-%04d", i), ResourceVersion: rv,
@@ -45,13 +45,13 @@ func mustOpenInside(t *testing.T, s *Store, id entry.Identity, r Residency) *Col
 	return c
 }
 
-// late is the identity of a collection that comes late.
+// late is the identity of a collection that is opened later.
 func late() entry.Identity {
 	return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 		Namespace: "late"}
 }
 
-// wantWritten verifies that c takes in an object, and that the file is sound.
+// wantWritten checks that c accepts an object and that the file passes the check.
 func wantWritten(t *testing.T, s *Store, c *Collection) {
 	t.Helper()
 	batch := entry.Batch{Ops: []entry.Op{{Object: podAt(1, "7")}}, ResourceVersion: "7"}
@@ -66,8 +66,8 @@ func wantWritten(t *testing.T, s *Store, c *Collection) {
 	}
 }
 
-// TestOpenWhileRebuilding: a collection of which Rebuild does not know yet is
-// opened once more, since the new file need not have it.
+// TestOpenWhileRebuilding checks that a collection that is being opened during a Rebuild is opened again, since Rebuild
+// did not copy it to the new file.
 func TestOpenWhileRebuilding(t *testing.T) {
 	s, _ := openInside(t, None)
 	before := s.live.rebuildCount()
@@ -99,8 +99,8 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	wantWritten(t, s, mustOpenInside(t, s, id, None))
 }
 
-// TestFileExchangedWhileOpening: a collection that is being opened, and that the file which comes in the place of the
-// old one does not have, is opened once more.
+// TestFileExchangedWhileOpening checks that a collection that is being opened is opened again when the new file does
+// not have it.
 func TestFileExchangedWhileOpening(t *testing.T) {
 	s, _ := openInside(t, None)
 	id := late()

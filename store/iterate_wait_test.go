@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Iterate waits for objects to be read, and not for a write that has the disk meanwhile.
+// TestIterateWaitsForNoWrite checks that Iterate waits for objects to be loaded, but not for a hanging write.
 func TestIterateWaitsForNoWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{})

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// keyedReaders read one key and then another, which is never older, while write runs.
+// keyedReaders reads two keys in a fixed order while write runs. The second object must never be older than the first.
 func keyedReaders(t *testing.T, ix *indexer.Indexer, c store.Interface, first, last string, write func()) {
 	t.Helper()
 	var stop atomic.Bool
@@ -56,7 +56,8 @@ func keyedReaders(t *testing.T, ix *indexer.Indexer, c store.Interface, first, l
 	readers.Wait()
 }
 
-// Whoever has read an object of a batch, or of a list, reads none that is older.
+// TestKeyedReadsDoNotGoBack checks that a reader that has read one object of a batch or list reads no older state of
+// another.
 func TestKeyedReadsDoNotGoBack(t *testing.T) {
 	t.Parallel()
 	const n = 40

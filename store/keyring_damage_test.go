@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// changeKeys changes the record of the data keys behind the back of the store.
+// changeKeys edits the stored data keys behind the store's back.
 func changeKeys(t *testing.T, s *store.Store, change func(data []byte) []byte) {
 	t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -28,13 +28,13 @@ func changeKeys(t *testing.T, s *store.Store, change func(data []byte) []byte) {
 	}
 }
 
-// flipLast flips a bit of a wrapped key, or of what is behind it.
+// flipLast flips the last bit of the record: in a wrapped key or in the checksum.
 func flipLast(data []byte) []byte {
 	data[len(data)-1] ^= 1
 	return data
 }
 
-// mustDamageKeys makes a store of n sealed pods and some widgets, whose data keys are damaged.
+// mustDamageKeys writes a store of n sealed pods and some widgets, and damages its data keys.
 func mustDamageKeys(t *testing.T, n int, e *seal.Encryption) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "store")
@@ -45,8 +45,8 @@ func mustDamageKeys(t *testing.T, n int, e *seal.Encryption) (path string) {
 	return path
 }
 
-// TestDataKeysThatAreDamaged: the file is moved aside, as any damaged one, and everything is listed again; what is not
-// sealed can be read in the copy, without keys.
+// TestDataKeysThatAreDamaged checks that a file with damaged data keys is moved aside and all resources are listed
+// again. Unsealed records of the moved file can be read without keys.
 func TestDataKeysThatAreDamaged(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	path := mustDamageKeys(t, 10, e)
@@ -72,8 +72,8 @@ func TestDataKeysThatAreDamaged(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDataKeysThatAreDamagedAndReaders: with keys they are refused and told why; without, what is not sealed is served.
-// Nothing is changed, and nothing moved aside.
+// TestDataKeysThatAreDamagedAndReaders checks that a read-only open with keys fails with a reason, and that without
+// keys the unsealed records are served. The file is neither changed nor moved.
 func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	path := mustDamageKeys(t, 10, e)
@@ -107,8 +107,8 @@ func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	}
 }
 
-// TestDataKeysDamagedWhileOpen: found by a scrub. A process that holds the keys writes them anew and loses nothing;
-// with one that does not, what is sealed is lost and has to be listed.
+// TestDataKeysDamagedWhileOpen checks that Scrub finds damaged data keys. A process that has the keys in memory writes
+// them again without a loss. A process without them loses the sealed records, which must be listed again.
 func TestDataKeysDamagedWhileOpen(t *testing.T) {
 	for _, withKeys := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "store")
@@ -143,7 +143,8 @@ func TestDataKeysDamagedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestDataKeysOfANewerProgram are no damage: the file is left alone.
+// TestDataKeysOfANewerProgram checks that data keys in a newer format are not treated as damage and that the file is
+// not changed.
 func TestDataKeysOfANewerProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))

@@ -9,13 +9,13 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// aliased is a KMS that is asked for an alias and answers with the key's own id.
+// aliased is a KMS that accepts an alias and returns the id of the key behind it.
 type aliased struct{ *seal.Keys }
 
 func (aliased) CurrentKey(context.Context) (string, error) { return "alias/larder", nil }
 
-// TestAliasedKeys: of a provider whose ids are not stable everything can be read, and each open adds a data key, as the
-// doc of KeyProvider says; Rekey leaves one.
+// TestAliasedKeys checks a provider whose ids are not stable, as KeyProvider documents: all records can be read, each
+// open adds a data key, and Rekey leaves one.
 func TestAliasedKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	keys, err := seal.ParseKeys([]byte(mustKey(t, "")))

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// TestKeyFile: a key that is put on top of the file while the store is open is the one that Rekey seals with.
+// TestKeyFile checks that Rekey uses a key that was added at the top of the key file while the store was open.
 func TestKeyFile(t *testing.T) {
 	first, second := mustGenerateKey(t), mustGenerateKey(t)
 	path := filepath.Join(t.TempDir(), "keys")

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// TestKeyFileIsNoPipe: the file is read again and again, and a pipe would make whoever opens the store wait for ever.
+// TestKeyFileIsNoPipe checks that a pipe is refused. The key file is read repeatedly, and a pipe would block the open.
 func TestKeyFileIsNoPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(path, []byte(mustKey(t, "")), 0o600); err != nil {

@@ -33,12 +33,12 @@ func mustKey(t *testing.T, name string) string {
 	return line
 }
 
-// namesOf returns how the keys are printed, the current one first: a name and an id, or an id.
+// namesOf returns the keys as String prints them, the current one first: a name and an id, or an id.
 func namesOf(k *seal.Keys) []string {
 	return strings.Split(strings.TrimPrefix(k.String(), "keys "), ", ")
 }
 
-// named reports whether k has as many keys as there are names, with those.
+// named reports whether the keys of k have exactly these names.
 func named(k *seal.Keys, names ...string) bool {
 	all := namesOf(k)
 	for i, printed := range all {
@@ -115,7 +115,7 @@ func FuzzParseKeys(f *testing.F) {
 	})
 }
 
-// TestKeysAreNotPrinted by any verb, alone or in what holds them.
+// TestKeysAreNotPrinted checks that no formatting verb prints key bytes, alone or inside a struct.
 func TestKeysAreNotPrinted(t *testing.T) {
 	line := mustKey(t, "prod")
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(strings.TrimPrefix(line, "prod:")))

@@ -15,10 +15,10 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// refusedPod is a pod that the index function of the collection fails on, so that it cannot be stored.
+// refusedPod is a pod that cannot be stored, because an index function of the collection fails on it.
 func refusedPod(key, rv string) entry.Op { return upsert(key, rv, storetest.FailLabel, "error") }
 
-// leftOutInFile returns what the file says of what was left out, as key@resourceVersion and the reason.
+// leftOutInFile returns the stored LeftOut list, as key@resourceVersion and the reason.
 func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
 	t.Helper()
 	infos, err := s.Collections(context.Background())
@@ -31,8 +31,8 @@ func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
 	return leftOut, infos[0].LeftOutMore
 }
 
-// TestLeftOutIsInTheFile: an object that cannot be taken in is recorded in the file, however it came, in the
-// transaction that passes its resourceVersion. Else the next process would resume behind it and lack it for ever.
+// TestLeftOutIsInTheFile checks that every object that cannot be stored is recorded in the transaction that passes its
+// resourceVersion. Otherwise the next process would resume after it and never receive it.
 func TestLeftOutIsInTheFile(t *testing.T) {
 	ctx := context.Background()
 	begin := func(t *testing.T, c *store.Collection, o store.ReplaceOptions) store.Replacement {
@@ -104,7 +104,7 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "larder.db")
 			s := storetest.OpenFile(t, path, o)
 			c := openPods(t, s, byNamespaceAndColor)
-			gate.After(func() error { // whichever transaction is the last before a crash
+			gate.After(func() error { // after every transaction, as before a crash
 				infos, err := s.Collections(ctx)
 				leftOut, _ := leftOutInFile(t, s)
 				if err == nil && infos[0].ResourceVersion == "9" && !slices.Equal(leftOut, []string{test.want}) {
@@ -135,7 +135,8 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsBounded: beyond so many objects the file says that there are others, and of one without a key, too.
+// TestLeftOutIsBounded checks that LeftOut names a limited number of objects, and that LeftOutMore marks further ones
+// and objects without a key.
 func TestLeftOutIsBounded(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
@@ -154,7 +155,7 @@ func TestLeftOutIsBounded(t *testing.T) {
 	if leftOut, more := leftOutInFile(t, s); len(leftOut) != entry.MaxLeftOut || !more {
 		t.Errorf("one more: %d are named (more: %t)", len(leftOut), more)
 	}
-	// A list that takes equal identities for equal has not tried the others again; one that writes every body has.
+	// A list that compares only UID and resourceVersion has not retried the other objects. A rewriting list has.
 	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "5"))
 	if leftOut, more := leftOutInFile(t, s); len(leftOut) > 0 || !more {
 		t.Errorf("after a list: %q (more: %t)", leftOut, more)
@@ -165,8 +166,8 @@ func TestLeftOutIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutBodyOfTheSameVersion: a body that a rewriting list could not replace stays recorded while lists take its
-// object for unchanged.
+// TestLeftOutBodyOfTheSameVersion checks that a body that a rewriting list could not replace stays recorded while lists
+// consider the object unchanged.
 func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
@@ -184,8 +185,8 @@ func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNotAmongTheNewest: the server has it in a newer state than the one that is stored, which would look like
-// a server that was rewound.
+// TestLeftOutIsNotAmongTheNewest checks that Newest omits objects that were left out. The server has them in a newer
+// state than the stored one, which the rewind check would take for a rewound server.
 func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
 	if err != nil {
@@ -214,8 +215,9 @@ func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 	}
 }
 
-// TestCallerHasReportedIt: what the caller of a list refused, with a key or without, is recorded, not reported again.
-func TestCallerHasReportedIt(t *testing.T) {
+// TestRefusedObjectsAreNotReportedAgain checks that objects that the caller of a list refused, with a key or without,
+// are recorded but not reported again.
+func TestRefusedObjectsAreNotReportedAgain(t *testing.T) {
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// TestListComparesBodiesAndTerms cites issue 37: a list replaces objects whose bodies or index terms differ under an
-// equal UID and resourceVersion. Only other bodies are reported, and unchanged objects are not written.
+// TestListComparesBodiesAndTerms checks that a list replaces objects whose bodies or index terms differ at an equal UID
+// and resourceVersion. Only different bodies are reported, and unchanged objects are not written (issue 37).
 func TestListComparesBodiesAndTerms(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, o store.CollectionOptions) store.Interface{
 		"memory": func(t *testing.T, o store.CollectionOptions) store.Interface {
@@ -30,7 +30,7 @@ func TestListComparesBodiesAndTerms(t *testing.T) {
 		"None": func(t *testing.T, o store.CollectionOptions) store.Interface { return openIn(t, o, store.None) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var shift atomic.Bool // the function has other results since, as one does that once failed
+			var shift atomic.Bool // true: the index function returns other values, as after an error
 			c := open(t, store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: cache.Indexers{
 				"color": func(obj any) ([]string, error) {
 					color := obj.(*corev1.Pod).Labels["color"]

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// TestListWithoutAResourceVersion: such a list is whole, but nothing can be resumed from it. The next one can be,
-// again.
+// TestListWithoutAResourceVersion checks that a list without a resourceVersion is complete but must be followed by a
+// relist, and that a later list with one can be resumed.
 func TestListWithoutAResourceVersion(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
@@ -34,7 +34,8 @@ func TestListWithoutAResourceVersion(t *testing.T) {
 	}
 }
 
-// TestIndexThatIsAddedDuringAList: it has what the list brought before it was added, too.
+// TestIndexThatIsAddedDuringAList checks that an index added during a list also has the objects that were listed
+// before.
 func TestIndexThatIsAddedDuringAList(t *testing.T) {
 	ctx := context.Background()
 	for _, cold := range []bool{true, false} {
@@ -68,8 +69,8 @@ func TestIndexThatIsAddedDuringAList(t *testing.T) {
 	}
 }
 
-// TestIndexThatAProcessWrotePast: what a process wrote that has no use for an index is in it for the next one that has.
-func TestIndexThatAProcessWrotePast(t *testing.T) {
+// TestIndexAfterWritesWithoutIt checks that an index has the changes that a process without that index has written.
+func TestIndexAfterWritesWithoutIt(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	versions := map[string]string{"color": "1"}
 	c := session(t, s, byNamespaceAndColor, versions)

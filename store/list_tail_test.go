@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestListThatLacksManyKeys checks that a list removes all objects behind its last key, although their keys are
+// TestListThatLacksManyKeys checks that a list removes all objects after its last key, although their keys are
 // collected in pages of 10,000 (issue 37).
 func TestListThatLacksManyKeys(t *testing.T) {
 	s := storetest.Open(t, byHand())
@@ -35,8 +35,8 @@ func TestListThatLacksManyKeys(t *testing.T) {
 	}
 }
 
-// TestRewriteOfAnUncommittedUpdate checks that a durable handler receives an update that was not committed when a
-// rewriting list found the same state of the object in other bytes (issue 37).
+// TestRewriteOfAnUncommittedUpdate checks that a durable handler receives an update that was uncommitted when a
+// rewriting list found the same state of the object in another encoding (issue 37).
 func TestRewriteOfAnUncommittedUpdate(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)

@@ -12,7 +12,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMode) != "" {
 		os.Exit(child())
 	}
-	// Under the race detector rapid's 100 checks for each model take minutes; make soak has 5000.
+	// Under the race detector rapid's default of 100 checks takes minutes for each model. "make soak" runs 5000.
 	if err := flag.Set("rapid.checks", "4"); err != nil {
 		panic(err)
 	}

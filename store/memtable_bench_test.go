@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkApplyHot applies updates one by one, in turn to 10,000 objects, and commits what is pending in the end.
+// BenchmarkApplyHot applies single updates to 10,000 objects in turn, and commits the rest at the end.
 func BenchmarkApplyHot(b *testing.B) {
 	for name, o := range map[string]store.Options{
 		"Late":     {},
@@ -29,7 +29,7 @@ func BenchmarkApplyHot(b *testing.B) {
 			for b.Loop() {
 				old := pods[rv%benchTotal].(*corev1.Pod)
 				rv++
-				pod := *old // what is in the store must not change
+				pod := *old // stored objects must not change
 				pod.ResourceVersion = strconv.Itoa(rv)
 				pods[(rv-1)%benchTotal] = &pod
 				batch := entry.Batch{Ops: []entry.Op{{Object: &pod, Event: cache.Updated}}, ResourceVersion: pod.ResourceVersion}

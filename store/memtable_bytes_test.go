@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// byHand commits when a test says so, and not before.
+// byHand returns options for a store that commits only when a test calls Flush or Close.
 func byHand() store.Options {
 	return store.Options{CommitInterval: time.Hour, CommitBytes: 1 << 30, Logger: &quiet}
 }
@@ -30,7 +30,7 @@ func flush(t *testing.T, s *store.Store) {
 	}
 }
 
-// hang holds the commit of what is pending; the returned function lets it go and waits for its end.
+// hang starts a commit and holds it. The returned function releases it and returns its error.
 func hang(t *testing.T, s *store.Store, g *hook.Gate) (finish func() error) {
 	t.Helper()
 	entered, release := g.Hold()
@@ -55,7 +55,7 @@ func hang(t *testing.T, s *store.Store, g *hook.Gate) (finish func() error) {
 	return finish
 }
 
-// TestUncommittedBytes: whatever is done, what is pending is counted down to nothing again.
+// TestUncommittedBytes checks that Store.Pending returns to zero after any sequence of operations.
 func TestUncommittedBytes(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.NoSync(s)
@@ -115,7 +115,8 @@ func TestUncommittedBytes(t *testing.T) {
 	})
 }
 
-// TestManyUpdatesAreWrittenOnce: fifty states of an object take one record, and little more than one state does.
+// TestManyUpdatesAreWrittenOnce checks that fifty updates of an object are committed as one record, with little more
+// I/O than one update.
 func TestManyUpdatesAreWrittenOnce(t *testing.T) {
 	written := func(updates int) (bytes int64, seq uint64) {
 		s := storetest.Open(t, byHand())
@@ -151,8 +152,8 @@ func TestManyUpdatesAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestUpdatesDuringACommit: what was written over while its commit was under way is written again, and no more than
-// that.
+// TestUpdatesDuringACommit checks that the next commit writes the object that changed during a commit, and no other
+// object.
 func TestUpdatesDuringACommit(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)

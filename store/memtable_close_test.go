@@ -16,8 +16,8 @@ import (
 
 func full() error { return syscall.ENOSPC }
 
-// TestCloseThatLosesChanges: what a closed collection is given after it has lost some must not bring the
-// file's resourceVersion past them.
+// TestCloseThatLosesChanges checks that a closed collection that has lost changes cannot advance the file's
+// resourceVersion past them.
 func TestCloseThatLosesChanges(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())
@@ -43,8 +43,8 @@ func TestCloseThatLosesChanges(t *testing.T) {
 	apply(t, again, "3", upsert("a/x", "2"), upsert("a/y", "3"))
 }
 
-// TestApplyToAClosedCollection: it is refused, while what was pending is committed and from then on, and changes
-// nothing.
+// TestApplyToAClosedCollection checks that Apply is refused without effect while the closing commit runs and
+// afterwards.
 func TestApplyToAClosedCollection(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -72,7 +72,7 @@ func TestApplyToAClosedCollection(t *testing.T) {
 	}
 }
 
-// TestCollectionsCommitTogether: one is closed while another has something pending, in both orders.
+// TestCollectionsCommitTogether closes one collection while another has uncommitted changes, in both orders.
 func TestCollectionsCommitTogether(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "larder.db")
@@ -124,8 +124,9 @@ func TestCollectionsCommitTogether(t *testing.T) {
 	}
 }
 
-// TestStoreCloseTakesInNoMore: nothing is acknowledged that Close neither writes nor tells of.
-func TestStoreCloseTakesInNoMore(t *testing.T) {
+// TestApplyDuringStoreClose checks that Apply is refused once Close has begun, so that no accepted change is lost
+// without an error.
+func TestApplyDuringStoreClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, byHand())
 	g := store.GateCommits(s)
@@ -147,7 +148,8 @@ func TestStoreCloseTakesInNoMore(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, openPods(t, s, nil)), "a/x uid=uid-a/x rv=1")
 }
 
-// TestCloseReportsLostChanges: and then nothing can be applied to what is pending for ever.
+// TestCloseReportsLostChanges checks that Close reports changes that it could not commit, and that Apply is refused
+// afterwards.
 func TestCloseReportsLostChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, byHand())
@@ -181,7 +183,8 @@ func TestCloseReportsLostChanges(t *testing.T) {
 	}
 }
 
-// TestCloseDuringBackpressure: nothing will be committed any more, so there will be no room.
+// TestCloseDuringBackpressure checks that waiting callers return when the store is closed, since no further commit will
+// free memory.
 func TestCloseDuringBackpressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
@@ -190,7 +193,7 @@ func TestCloseDuringBackpressure(t *testing.T) {
 		}
 		store.SetPendingLimit(s, 1)
 		c := openPods(t, s, nil)
-		release, err := store.TakeWriter(s) // before anything is pending: it would be committed at once
+		release, err := store.TakeWriter(s) // taken first: Apply commits at once at this limit
 		if err != nil {
 			t.Fatal(err)
 		}

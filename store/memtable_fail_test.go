@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCommitIsRetried: while there is no space everything stays pending and can be read, and the commit is tried
-// again ever more seldom.
+// TestCommitIsRetried checks that uncommitted changes stay readable while the disk is full, and that the commit is
+// retried at growing intervals.
 func TestCommitIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet})
@@ -40,7 +40,7 @@ func TestCommitIsRetried(t *testing.T) {
 			}
 			rv := fmt.Sprint(i + 2)
 			apply(t, c, rv, upsert("a/x", rv, storetest.ColorLabel, "blue"))
-			see(t, c, rv, "a/x uid=uid-a/x rv="+rv+" color=blue")
+			wantObjects(t, c, rv, "a/x uid=uid-a/x rv="+rv+" color=blue")
 		}
 		if s.Err() != nil {
 			t.Errorf("Err: %v", s.Err())
@@ -50,7 +50,7 @@ func TestCommitIsRetried(t *testing.T) {
 		if s.CommitErr() != nil || s.Pending() != 0 || infoOf(t, c).NextSeq != 2 {
 			t.Errorf("after the commit: %v, %d bytes pending, %+v", s.CommitErr(), s.Pending(), infoOf(t, c))
 		}
-		// The next failure is retried as soon as the first was.
+		// The next failure starts the intervals again.
 		g.Fail(full)
 		apply(t, c, "20", upsert("a/x", "20"))
 		for range 2 {
@@ -69,7 +69,8 @@ func TestCommitIsRetried(t *testing.T) {
 	})
 }
 
-// TestCommitsComeInTime: a second after the first change, sooner if there is much, and no goroutine is left after it.
+// TestCommitsComeInTime checks that a commit runs a second after the first change, earlier if CommitBytes is reached,
+// and leaves no goroutine.
 func TestCommitsComeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet, CommitBytes: 6000})
@@ -103,7 +104,8 @@ func TestCommitsComeInTime(t *testing.T) {
 	})
 }
 
-// TestOneCommitAfterAFullOne: what comes while a full overlay is committed waits for its own time.
+// TestOneCommitAfterAFullOne checks that changes applied while a full memtable is committed wait for their own
+// CommitInterval.
 func TestOneCommitAfterAFullOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet, CommitInterval: time.Minute, CommitBytes: 1000})
@@ -131,7 +133,7 @@ func TestOneCommitAfterAFullOne(t *testing.T) {
 	})
 }
 
-// TestCloseDuringBackOff ends the wait.
+// TestCloseDuringBackOff checks that Close ends the wait for the next retry.
 func TestCloseDuringBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{Logger: &quiet})
@@ -153,7 +155,8 @@ func TestCloseDuringBackOff(t *testing.T) {
 	})
 }
 
-// TestRebuildKeepsUncommittedChanges: after a sync that failed, whether the commit can be seen or not.
+// TestRebuildKeepsUncommittedChanges checks that Rebuild keeps the changes of a commit of unknown outcome, whether
+// readers of the file see it or not.
 func TestRebuildKeepsUncommittedChanges(t *testing.T) {
 	eio := func() error { return syscall.EIO }
 	for name, fail := range map[string]func(g *hook.Gate, fail func() error){
@@ -175,14 +178,14 @@ func TestRebuildKeepsUncommittedChanges(t *testing.T) {
 			fail(g, nil)
 			apply(t, c, "5", upsert("a/z", "5"))
 			want := []string{"a/x uid=uid-a/x rv=3 color=blue", "a/z uid=uid-a/z rv=5"}
-			see(t, c, "5", want...)
+			wantObjects(t, c, "5", want...)
 			if err := s.Flush(ctx); !errors.Is(err, store.ErrOutcomeUnknown) || s.CommitErr() == nil {
 				t.Fatalf("Flush before the Rebuild: %v", err)
 			}
 			if err := s.Rebuild(ctx); err != nil {
 				t.Fatal(err)
 			}
-			see(t, c, "5", want...)
+			wantObjects(t, c, "5", want...)
 			if s.Pending() != 0 || s.CommitErr() != nil || c.Losses() != 0 {
 				t.Errorf("%d bytes pending, %v, %d losses", s.Pending(), s.CommitErr(), c.Losses())
 			}
@@ -190,12 +193,12 @@ func TestRebuildKeepsUncommittedChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			s = storetest.OpenFile(t, path, byHand())
-			see(t, openPods(t, s, byNamespaceAndColor), "5", want...)
+			wantObjects(t, openPods(t, s, byNamespaceAndColor), "5", want...)
 		})
 	}
 }
 
-// TestBackOffEndsWithSuccess: once somebody else's commit has succeeded, the next is in time.
+// TestBackOffEndsWithSuccess checks that commits are on time again after any successful commit.
 func TestBackOffEndsWithSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet})
@@ -219,8 +222,8 @@ func TestBackOffEndsWithSuccess(t *testing.T) {
 	})
 }
 
-// TestFullBeforeCommitBytes: what there is no room beyond is committed at once, however much CommitBytes would let
-// wait.
+// TestFullBeforeCommitBytes checks that changes at the backpressure limit are committed at once, even if CommitBytes is
+// larger.
 func TestFullBeforeCommitBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())

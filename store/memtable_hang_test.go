@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// see compares every kind of read with what there has to be: sums as of storetest.Sum, in key order.
-func see(t *testing.T, c *store.Collection, rv string, sums ...string) {
+// wantObjects compares all kinds of read with the expected objects, given as storetest.Sum in key order.
+func wantObjects(t *testing.T, c *store.Collection, rv string, sums ...string) {
 	t.Helper()
 	ctx := context.Background()
 	wantStrings(t, "List", list(t, c), sums...)
@@ -61,8 +61,8 @@ func see(t *testing.T, c *store.Collection, rv string, sums ...string) {
 		}
 		wantStrings(t, "Iterate after the first", iterated, keys[1:]...)
 	}
-	seeIndex(t, c, "color", colors, "red", "green", "blue")
-	seeIndex(t, c, cache.NamespaceIndex, namespaces, "a", "b", "none")
+	wantIndex(t, c, "color", colors, "red", "green", "blue")
+	wantIndex(t, c, cache.NamespaceIndex, namespaces, "a", "b", "none")
 	info := infoOf(t, c)
 	if info.ResourceVersion != rv || info.Objects != len(sums) {
 		t.Errorf("Info: resourceVersion %s, %d objects; want %s, %d", info.ResourceVersion, info.Objects, rv, len(sums))
@@ -74,8 +74,8 @@ func see(t *testing.T, c *store.Collection, rv string, sums ...string) {
 	}
 }
 
-// seeIndex compares an index with what it has to file.
-func seeIndex(t *testing.T, c *store.Collection, index string, filed map[string][]string, more ...string) {
+// wantIndex compares all reads of an index with its expected contents: the sums for each value.
+func wantIndex(t *testing.T, c *store.Collection, index string, filed map[string][]string, more ...string) {
 	t.Helper()
 	ctx := context.Background()
 	var want []string
@@ -107,7 +107,7 @@ func seeIndex(t *testing.T, c *store.Collection, index string, filed map[string]
 	}
 }
 
-// TestReadsWhileACommitHangs: over what is being committed there are updates, deletes and objects that come again.
+// TestReadsWhileACommitHangs checks reads of updates, deletes and recreated objects on top of a commit in progress.
 func TestReadsWhileACommitHangs(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -119,7 +119,7 @@ func TestReadsWhileACommitHangs(t *testing.T) {
 		upsert("b/new", "7", storetest.ColorLabel, "green.blue"),
 		remove("b/back", "8"), upsert("a/lost", "9", storetest.ColorLabel, "red.green"), upsert("b/then", "10"))
 	steps := func() {
-		see(t, c, "10", "a/file uid=uid-a/file rv=1 color=red", "a/gone uid=uid-a/gone rv=2 color=green",
+		wantObjects(t, c, "10", "a/file uid=uid-a/file rv=1 color=red", "a/gone uid=uid-a/gone rv=2 color=green",
 			"a/lost uid=uid-a/lost rv=9 color=red.green", "a/new uid=uid-a/new rv=6 color=red",
 			"b/new uid=uid-b/new rv=7 color=green.blue", "b/then uid=uid-b/then rv=10")
 	}
@@ -150,21 +150,21 @@ func TestReadsWhileACommitHangs(t *testing.T) {
 	want := []string{"a/file uid=uid-a/file rv=1 color=red", "a/lost uid=uid-a/lost rv=12",
 		"a/new uid=uid-a/new rv=15 color=blue",
 		"b/back uid=uid-b/back rv=13 color=green", "b/new uid=uid-b/new rv=16 color=blue"}
-	see(t, c, "20", want...)
+	wantObjects(t, c, "20", want...)
 	if err := finish(); err != nil {
 		t.Fatal(err)
 	}
-	see(t, c, "20", want...)
+	wantObjects(t, c, "20", want...)
 	finish = hang(t, s, g)
-	see(t, c, "20", want...)
+	wantObjects(t, c, "20", want...)
 	if err := finish(); err != nil {
 		t.Fatal(err)
 	}
-	see(t, c, "20", want...)
+	wantObjects(t, c, "20", want...)
 	storetest.Check(t, s)
 }
 
-// TestBackpressure: at the limit Apply waits for the commit, or as long as its context lasts.
+// TestBackpressure checks that Apply waits at the limit until the commit ends or its context ends.
 func TestBackpressure(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetPendingLimit(s, 1000)
@@ -210,7 +210,8 @@ func TestBackpressure(t *testing.T) {
 	}
 }
 
-// TestBackpressureFailsAtOnceWhenCommitsFail: the caller reports it and tries again.
+// TestBackpressureFailsAtOnceWhenCommitsFail checks that Apply returns the error of a failing commit at once, so that
+// its caller can report it and retry.
 func TestBackpressureFailsAtOnceWhenCommitsFail(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetPendingLimit(s, 1)

@@ -29,8 +29,9 @@ func wantKeys(t *testing.T, c *store.Collection, index, value string, want ...st
 	wantStrings(t, index+" "+value, got, want...)
 }
 
-// TestAddIndexersWithUncommittedChanges: the index is right at once, before and after its build and the commit, for objects that
-// are in the file only, pending only, and both; and for those that the function fails on.
+// TestAddIndexersWithUncommittedChanges checks that an added index is correct immediately and after the commit: for
+// objects that are only in the file, only in the memtable or in both, and for objects on which the index function
+// fails.
 func TestAddIndexersWithUncommittedChanges(t *testing.T) {
 	for name, cold := range map[string]bool{"OverAFile": false, "OverNothing": true} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +76,7 @@ func TestAddIndexersWithUncommittedChanges(t *testing.T) {
 	}
 }
 
-// TestAddIndexersWhileACommitHangs checks that AddIndexers waits for the commit before writers have to wait for it.
+// TestAddIndexersWhileACommitHangs checks that AddIndexers waits for a running commit without blocking writers.
 func TestAddIndexersWhileACommitHangs(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -157,7 +158,7 @@ func TestAddIndexersThatFailsInTheMiddle(t *testing.T) {
 			pages := 0
 			color := func(obj any) ([]string, error) {
 				if obj.(*corev1.Pod).Name == "pod01400" {
-					if pages++; residency == store.None || pages == 2 { // the second call is that for the file
+					if pages++; residency == store.None || pages == 2 { // the second call is for the file
 						g.Fail(full)
 					}
 				}
@@ -190,8 +191,8 @@ func TestAddIndexersThatFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestWritersWaitForAnAddedIndex checks that writers wait while AddIndexers calls its function, that readers do not,
-// and that the index has what was written then.
+// TestWritersWaitForAnAddedIndex checks that writers wait while AddIndexers calls its index function, that readers do
+// not, and that the index has the writes that waited.
 func TestWritersWaitForAnAddedIndex(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) store.Interface{
 		"All":  func(t *testing.T) store.Interface { return openPodsAs(t, storetest.Open(t, byHand()), nil, store.All) },
@@ -244,7 +245,7 @@ func TestWritersWaitForAnAddedIndex(t *testing.T) {
 	}
 }
 
-// TestAddIndexersThatFails leaves all as it was, for batches during it and after it.
+// TestAddIndexersThatFails checks that a failed AddIndexers changes nothing, for batches during and after it.
 func TestAddIndexersThatFails(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -276,8 +277,8 @@ func TestAddIndexersThatFails(t *testing.T) {
 	}
 }
 
-// TestStoredIndexIsNotTrustedWithUncommittedChanges: an index of an earlier process, which this one adds again after it has
-// taken in batches without it.
+// TestStoredIndexIsNotTrustedWithUncommittedChanges checks a stored index of an earlier process that this process adds
+// after it has applied batches without it.
 func TestStoredIndexIsNotTrustedWithUncommittedChanges(t *testing.T) {
 	for name, flushed := range map[string]bool{"Pending": false, "Committed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +311,8 @@ func TestStoredIndexIsNotTrustedWithUncommittedChanges(t *testing.T) {
 	}
 }
 
-// TestIndexesUnderLoad: indexes are added and built while batches and commits go on, and every look-up is right.
+// TestIndexesUnderLoad checks that all look-ups are correct while indexes are added and built during batches and
+// commits.
 func TestIndexesUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, Logger: &quiet})
@@ -337,7 +339,7 @@ func TestIndexesUnderLoad(t *testing.T) {
 			if built {
 				store.WaitBuilds(c)
 			}
-			// Green are objects that do not change; the others are of one color at any time.
+			// Green objects do not change; at any time all other objects have one color.
 			keys, err := c.IndexKeys(t.Context(), index, "green")
 			if err != nil || len(keys) != 1000 {
 				t.Errorf("%s: %d keys, %v", index, len(keys), err)
@@ -354,7 +356,7 @@ func TestIndexesUnderLoad(t *testing.T) {
 	storetest.Check(t, s)
 }
 
-// TestIndexModel adds indexes at random moments of batches, commits that hang or fail, builds and reopening.
+// TestIndexModel adds indexes at random moments between batches, commits that hang or fail, builds and reopening.
 func TestIndexModel(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, byHand())

@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// pastStates is what a collection has been given: its state, as sums by key, at each resourceVersion.
+// pastStates are the states that a collection has had: a sum for each key, by resourceVersion.
 type pastStates struct {
 	rv     int
 	states map[string]map[string]string
@@ -34,7 +34,7 @@ func newHistory() *pastStates {
 
 func (h *pastStates) now() map[string]string { return h.states[strconv.Itoa(h.rv)] }
 
-// batch draws a batch, and notes the state that it leads to.
+// batch draws a batch and records the state after it.
 func (h *pastStates) batch(rt *rapid.T) entry.Batch {
 	state := maps.Clone(h.now())
 	var b entry.Batch
@@ -57,15 +57,15 @@ func (h *pastStates) batch(rt *rapid.T) entry.Batch {
 	return b
 }
 
-// reading is what *store.Collection and *store.View have in common.
+// reading has the methods common to *store.Collection and *store.View.
 type reading interface {
 	Info(ctx context.Context) (entry.Info, error)
 	Keys(ctx context.Context) ([]string, error)
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 }
 
-// wantPrefix fails unless what r holds is the state at its own resourceVersion, which it returns. A commit that has
-// failed is tried again in the background: what is read around one is read anew.
+// wantPrefix returns the resourceVersion of r. It fails the test unless r has exactly the state of that
+// resourceVersion. It repeats a read that overlaps a commit retried in the background.
 func (h *pastStates) wantPrefix(rt *rapid.T, r reading) int {
 	ctx := context.Background()
 	for {
@@ -85,7 +85,7 @@ func (h *pastStates) wantPrefix(rt *rapid.T, r reading) int {
 	}
 }
 
-// notPrefix says in what r differs from the state of info; empty if in nothing.
+// notPrefix describes the difference between r and the state of info. It returns "" if there is none.
 func (h *pastStates) notPrefix(ctx context.Context, r reading, info entry.Info) string {
 	state, known := h.states[info.ResourceVersion]
 	keys, err := r.Keys(ctx)
@@ -131,8 +131,8 @@ func (h *pastStates) wantObjects(rt *rapid.T, c *store.Collection) {
 	}
 }
 
-// TestFileIsAPrefix: whatever commits do, the file is at every moment the state at its resourceVersion, which
-// never goes back; and readers of the collection see the newest.
+// TestFileIsAPrefix checks that at any time the file has exactly the state of its resourceVersion, which never
+// decreases, and that readers of the collection see the newest state.
 func TestFileIsAPrefix(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "larder.db")
@@ -203,7 +203,7 @@ func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path s
 			store.NoSync(s)
 		},
 		"crash": func(rt *rapid.T) {
-			if rapid.IntRange(0, 3).Draw(rt, "seldom") == 0 { // it takes some fsyncs
+			if rapid.IntRange(0, 3).Draw(rt, "seldom") == 0 { // rare, because it takes some fsyncs
 				h.wantCopy(rt, path)
 			}
 		},
@@ -225,7 +225,7 @@ func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path s
 	storetest.Check(rt, s)
 }
 
-// wantCopy opens a copy of the file as it is, as after a crash.
+// wantCopy opens a copy of the file, as after a crash.
 func (h *pastStates) wantCopy(rt *rapid.T, path string) {
 	copied := path + ".copy"
 	if err := copyFile(path, copied); err != nil {

@@ -20,15 +20,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// soak returns n, or ten times as much if there is time.
+// soak returns n, or ten times n with LARDER_SOAK=1.
 func soak(n int) int { return soaked(n, 10*n) }
 
-// raceKeys are the objects of one state: state n has all but one of them, at resourceVersion n, of the color n%7.
+// raceKeys is the number of keys. State n has all but one of them, each at resourceVersion n and of color n%7.
 const raceKeys = 9
 
 func raceKey(i int) string { return fmt.Sprintf("ns%d/pod%d", i%3, i) }
 
-// raceBatch makes state n of any other.
+// raceBatch returns a batch that turns any state into state n.
 func raceBatch(n int) entry.Batch {
 	rv := strconv.Itoa(n)
 	b := entry.Batch{ResourceVersion: rv}
@@ -42,7 +42,7 @@ func raceBatch(n int) entry.Batch {
 	return b
 }
 
-// stateOf returns which state some of its objects are of.
+// stateOf returns the number of the state to which these objects belong.
 func stateOf(objs []runtime.Object, want func(n int) []string) (n int, err error) {
 	if len(objs) == 0 {
 		return 0, fmt.Errorf("there are no objects")
@@ -78,7 +78,7 @@ func raceState(namespace string) func(n int) []string {
 	}
 }
 
-// raceReads each return the state that they saw, and fail if it was none.
+// raceReads are reads that return the number of the state that they saw, and fail if it is not one state.
 func raceReads(c *store.Collection) map[string]func(ctx context.Context) (int, error) {
 	return map[string]func(ctx context.Context) (int, error){
 		"List": func(ctx context.Context) (int, error) {
@@ -134,8 +134,8 @@ func raceReads(c *store.Collection) map[string]func(ctx context.Context) (int, e
 	}
 }
 
-// TestReadersDuringCommits: every read is the state after some batch, no reader goes back in time, and what
-// different reads of one reader see fits.
+// TestReadersDuringCommits checks that every read returns the state after some batch, that no reader sees an older
+// state later, and that different reads of one reader are consistent.
 func TestReadersDuringCommits(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]store.Options{

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// pausing is a context for one read, which asks it for its error once the overlay has been captured, and before
-// its transaction begins.
+// pausing is a context for one read. Its Err pauses the read after it has taken a memtable snapshot and before it
+// begins its transaction.
 type pausing struct {
 	context.Context
 	once     sync.Once
@@ -31,7 +31,8 @@ func (p *pausing) Err() error {
 	return nil
 }
 
-// TestReadAcrossACommitAndAList: what a read saw pending is not laid over a list that was stored since.
+// TestReadAcrossACommitAndAList checks that a read does not merge its memtable snapshot with a list that was stored
+// later.
 func TestReadAcrossACommitAndAList(t *testing.T) {
 	for name, held := range map[string]bool{"BeforeTheCommit": false, "DuringTheCommit": true} {
 		t.Run(name, func(t *testing.T) { testReadAcrossAList(t, held) })

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestReplaceWithUncommittedChanges: a list is held against what is pending, and waits for no disk: one that is full, and one that
-// does not answer.
+// TestReplaceWithUncommittedChanges checks that a list is compared with the uncommitted changes too, and does not wait
+// for a full or hanging disk.
 func TestReplaceWithUncommittedChanges(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())
@@ -47,17 +47,17 @@ func TestReplaceWithUncommittedChanges(t *testing.T) {
 	}
 	wantStrings(t, "changes", describe(res.Changes),
 		"Deleted a/y from {a/y uid=uid-a/y rv=3}", "Updated a/z from {a/z uid=uid-a/z rv=4} to {a/z uid=uid-a/z rv=5}")
-	see(t, c, "6", "a/x uid=uid-a/x rv=2 color=blue", "a/z uid=uid-a/z rv=5")
+	wantObjects(t, c, "6", "a/x uid=uid-a/x rv=2 color=blue", "a/z uid=uid-a/z rv=5")
 	if err := s.Flush(ctx); !errors.Is(err, store.ErrNoSpace) {
 		t.Errorf("a list that is not in the file: %v", err)
 	}
 	g.Fail(nil)
 	apply(t, c, "7", remove("a/x", "7"))
 	flush(t, s)
-	see(t, c, "7", "a/z uid=uid-a/z rv=5")
+	wantObjects(t, c, "7", "a/z uid=uid-a/z rv=5")
 }
 
-// TestSetMustRelistWithUncommittedChanges: it is in the file at once, and stays there until the next list.
+// TestSetMustRelistWithUncommittedChanges checks that MustRelist is stored at once and remains until the next list.
 func TestSetMustRelistWithUncommittedChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, byHand())
@@ -91,7 +91,7 @@ func TestSetMustRelistWithUncommittedChanges(t *testing.T) {
 	want("after a list and a batch", "7", "")
 }
 
-// TestReopenWithUncommittedChanges: the next who opens the collection goes on from all that the last one was given.
+// TestReopenWithUncommittedChanges checks that a reopened collection has all changes that were applied before Close.
 func TestReopenWithUncommittedChanges(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	for rv := 2; rv < 20; rv += 2 {
@@ -111,10 +111,10 @@ func TestReopenWithUncommittedChanges(t *testing.T) {
 	}
 }
 
-// TestNoGoroutineIsLeft while nothing is pending, whoever commits.
+// TestNoGoroutineIsLeft checks that the store runs no extra goroutine when all changes are committed.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, CommitBytes: 500, Logger: &quiet})
-	before := goleak.IgnoreCurrent() // what runs as long as the store is open
+	before := goleak.IgnoreCurrent() // goroutines of an open store
 	store.NoSync(s)
 	c := openPods(t, s, nil)
 	var both sync.WaitGroup

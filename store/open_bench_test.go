@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkOpen opens and closes stores of different sizes, closed cleanly:
-// once Open reads no more branch pages, the time must not grow with them.
+// BenchmarkOpen opens and closes cleanly closed stores of different sizes. The time must not grow with the size beyond
+// the branch pages that Open verifies.
 func BenchmarkOpen(b *testing.B) {
 	for _, megabytes := range []int{1, 100, 400} {
 		b.Run(fmt.Sprintf("%dMB", megabytes), func(b *testing.B) {

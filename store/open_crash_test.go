@@ -21,14 +21,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A child appends to a chain, in a bucket that is no collection: transaction n stores keys that are derived from
-// n, deletes those of n-2, and stores n. A prefix of the chain is told by n alone.
+// A child process appends to a chain in a bucket outside the collections. Transaction n stores keys derived from n,
+// deletes the keys derived from n-2, and stores n. So n alone determines the contents of the bucket.
 
 const crashKeys = 40
 
 func crashKey(n uint64, i int) []byte { return fmt.Appendf(nil, "%02d/%d", i, n) }
 
-// crashStep applies transaction n, the one after what is stored.
+// crashStep applies the transaction that follows the stored one.
 func crashStep(tx *bolt.Tx) (n uint64, err error) {
 	b, err := tx.CreateBucketIfNotExists([]byte("chain"))
 	if err != nil {
@@ -51,7 +51,7 @@ func crashStep(tx *bolt.Tx) (n uint64, err error) {
 	return n, b.Put([]byte("n"), binary.BigEndian.AppendUint64(nil, n))
 }
 
-// crashState verifies that the store is at some transaction, and returns which.
+// crashState returns the number of the stored transaction. It fails if no transaction has these contents.
 func crashState(s *store.Store) (n uint64, err error) {
 	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte("chain"))
@@ -80,7 +80,7 @@ func crashState(s *store.Store) (n uint64, err error) {
 	return n, err
 }
 
-// childCrash opens, writes and closes for ever, and says what it has committed.
+// childCrash opens, writes and closes without end, and prints the number of each committed transaction.
 func childCrash(path string) error {
 	random := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(time.Now().UnixNano())))
 	for {
@@ -108,16 +108,15 @@ func childCrash(path string) error {
 	}
 }
 
-// TestKilled kills a process that opens, writes and closes, at random moments.
-// Whatever the moment, the store opens, nothing is moved aside, every
-// page is good, and what was committed is there: a prefix of the chain.
+// TestKilled kills a process that opens, writes and closes at random moments. It checks that the store opens, is not
+// moved aside, has no damaged page and has all committed transactions.
 func TestKilled(t *testing.T) {
 	kills := soaked(20, 480) / every
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(7, 8))
 	marks, last := 0, uint64(0)
 	for kill := range kills {
-		if kill%10 == 9 { // creation is killed too
+		if kill%10 == 9 { // kills during the creation of the file
 			path, last = filepath.Join(t.TempDir(), "store"), 0
 		}
 		said := killChild(t, "crash", path, time.Duration(random.IntN(25_000))*time.Microsecond)
@@ -130,7 +129,7 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("kill %d: a good file was moved aside as %s", kill, s.Quarantined())
 		}
 		n, err := crashState(s)
-		// The child may have committed one more than it had the time to say.
+		// The child may have committed one transaction without printing it.
 		if last = max(last, said); err != nil || n != last && n != last+1 {
 			t.Fatalf("kill %d: the child said %d, the store has %d: %v", kill, last, n, err)
 		}
@@ -146,7 +145,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d of %d kills came while the store was being opened", marks, kills)
 }
 
-// markOf returns what the mark of a process that opened the store says, if one has left it.
+// markOf returns the contents of the mark that a process left beside the store, or "".
 func markOf(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path + disk.SuffixOpening)
@@ -156,7 +155,7 @@ func markOf(t *testing.T, path string) string {
 	return string(data)
 }
 
-// killChild starts a child, kills it some time after it has begun to speak, and returns the last number that it said.
+// killChild starts a child, kills it some time after its first output, and returns the last number that it printed.
 func killChild(t *testing.T, job, path string, after time.Duration) (said uint64) {
 	t.Helper()
 	cmd := childCommand(job, path)
@@ -189,8 +188,8 @@ func killChild(t *testing.T, job, path string, after time.Duration) (said uint64
 	return said
 }
 
-// TestTightLoop: processes that start again and again, two of them at a time as in a rolling update, and are killed
-// whatever they do, leave nothing behind but the store and its mark, and the store does not grow.
+// TestTightLoop starts and kills processes again and again, two at a time as in a rolling update. It checks that only
+// the store and its mark are left, and that the store does not grow.
 func TestTightLoop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
@@ -221,7 +220,7 @@ func TestTightLoop(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "store")
 }
 
-// killLater starts a child that opens, writes and closes for ever, and kills it.
+// killLater starts a child that opens, writes and closes without end, and kills it.
 func killLater(t *testing.T, path string, after time.Duration) {
 	cmd := childCommand("crash", path)
 	var problems strings.Builder

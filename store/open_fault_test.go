@@ -9,14 +9,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// memoryFault is what the runtime panics with when a mapped page cannot be read.
+// memoryFault is the runtime's panic value for a fault in a mapped page.
 type memoryFault struct{}
 
 func (memoryFault) Error() string { return "unexpected fault address" }
 func (memoryFault) Addr() uintptr { return 0xdead }
 
-// TestFaultWhileOpening: the disk does not answer for a moment while a good store is being
-// opened. The store stays where it is.
+// TestFaultWhileOpening checks that a good store is not moved aside when its disk fails for a moment during Open.
 func TestFaultWhileOpening(t *testing.T) {
 	path, all := populated(t, true)
 	o, g := gated(store.Options{Logger: &quiet})

@@ -36,16 +36,16 @@ func TestNotARegularFile(t *testing.T) {
 		for what, err := range map[string]error{"write": writing, "read": reading, "compact": compacting} {
 			if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), path) ||
 				!strings.Contains(err.Error(), "it is no regular file") {
-				t.Fatalf("%s %s: %v", what, filepath.Base(path), err) // the pipe would wait for ever
+				t.Fatalf("%s %s: %v", what, filepath.Base(path), err) // an open of the pipe would block
 			}
 		}
 	}
 	wantNames(t, dir, "directory", "pipe", "socket")
 }
 
-// TestDamagedFileThatCannotBeMovedAside checks that Open fails, with both causes, and leaves the file as it is.
+// TestDamagedFileThatCannotBeMovedAside checks that Open fails, with both causes, and leaves the file unchanged.
 func TestDamagedFileThatCannotBeMovedAside(t *testing.T) {
-	// The name has room for the suffix of the mark, and none for that of a file that is moved aside.
+	// The name is short enough for the suffix of the mark, but too long for the suffix of a damaged file.
 	path := filepath.Join(t.TempDir(), strings.Repeat("s", 255-len(".opening")))
 	damaged := append(another(t, true)[:8192:8192], make([]byte, 8192)...)
 	if err := os.WriteFile(path, damaged, 0o600); err != nil {

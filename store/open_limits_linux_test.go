@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOpenWithoutAnInode checks that a store is opened where there is no room for the file of its mark, and that it is
-// verified as if a process had died in Open: a crash now would leave no count. Only root may mount a file system.
+// TestOpenWithoutAnInode checks that a store can be opened although no inode is left for its mark. It is then verified
+// as after a process that died in Open, since a crash now would leave no mark. Only root may mount a file system.
 func TestOpenWithoutAnInode(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		dir, ok := mountWith(t, "nr_inodes=3")
@@ -40,7 +40,7 @@ func TestOpenWithoutAnInode(t *testing.T) {
 	}
 }
 
-// TestAddressSpaceLimit runs a child that has less address space than Open would map.
+// TestAddressSpaceLimit runs a child process with less address space than Open would map.
 func TestAddressSpaceLimit(t *testing.T) {
 	path, _ := populated(t, true)
 	runChild(t, "address-space-limit", path)

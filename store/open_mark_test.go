@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childDieInOpen dies while it opens a store, as of a page that cannot be read.
+// childDieInOpen exits while it opens a store, like a process killed by an unreadable page.
 func childDieInOpen(path string) error {
 	_, err := store.Open(path, store.Options{Logger: &quiet, Hooks: &hook.Hooks{Wall: func() time.Time {
 		os.Exit(0)
@@ -21,7 +21,7 @@ func childDieInOpen(path string) error {
 	return fmt.Errorf("it has not died: %w", err)
 }
 
-// damageUnreadLeaf damages a page that Open does not read of a file that was closed cleanly.
+// damageUnreadLeaf damages a page that Open does not read in a cleanly closed file.
 func damageUnreadLeaf(t *testing.T, path string) {
 	t.Helper()
 	data := mustRead(t, path)
@@ -31,8 +31,8 @@ func damageUnreadLeaf(t *testing.T, path string) {
 	}
 }
 
-// TestProcessThatDiedInOpen: a file that may have killed the process that opened it is looked at as a whole, page by
-// page, by the next one, before that maps it: it kills one process at most.
+// TestProcessThatDiedInOpen checks that a file is read page by page, before it is mapped, after a process died while it
+// opened it. So a damaged file kills one process at most.
 func TestProcessThatDiedInOpen(t *testing.T) {
 	for _, died := range []bool{true, false} {
 		path, _ := populated(t, true)

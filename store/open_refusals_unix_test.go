@@ -55,7 +55,7 @@ func (m *messages) count(text string) (n int) {
 	return n
 }
 
-// publicDir returns a directory that root finds also as another user; see restrict.
+// publicDir returns a directory that root can also access after it became another user; see restrict.
 func publicDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,13 +77,13 @@ func TestReadOnlyStoreHasNoUpkeep(t *testing.T) {
 	}
 }
 
-// TestOpenWhereNothingCanBeWritten checks that a store is opened for reading if the disk is full or fails, and that a
-// file that was written after all is not taken for one that was closed cleanly.
+// TestOpenWhereNothingCanBeWritten checks that a store can be read if the disk is full or fails, and that a file that
+// was written nevertheless does not count as cleanly closed.
 func TestOpenWhereNothingCanBeWritten(t *testing.T) {
 	for says, test := range map[string]struct{ fails, write, state error }{
 		"The disk is full": {syscall.ENOSPC, store.ErrNoSpace, nil},
 		"The disk fails":   {syscall.EIO, store.ErrOutcomeUnknown, store.ErrOutcomeUnknown},
-		"The disk":         {}, // is in order
+		"The disk":         {}, // works
 	} {
 		path, all := populated(t, true)
 		var log messages
@@ -111,8 +111,8 @@ func TestOpenWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// TestTrimmingWithoutSpace checks that the removal of tombstones that follows a write without room is tried once: if
-// there is no room for it either, it does not ask for another.
+// TestTrimmingWithoutSpace checks that a write that finds no space is followed by one attempt to remove tombstones,
+// which is not followed by another.
 func TestTrimmingWithoutSpace(t *testing.T) {
 	o, g := gated(byHand())
 	s := storetest.Open(t, o)
@@ -144,8 +144,8 @@ func TestTrimmingWithoutSpace(t *testing.T) {
 	flush(t, s)
 }
 
-// TestOpenLeavesBranchesToTheBackground checks that a file that was closed cleanly and has more branches than Open
-// verifies is verified in the background, and a smaller one is not.
+// TestOpenLeavesBranchesToTheBackground checks that a cleanly closed file with more branch pages than Open verifies is
+// verified in the background, and that a smaller file is not.
 func TestOpenLeavesBranchesToTheBackground(t *testing.T) {
 	for _, keys := range []int{10, 3000} {
 		path := filepath.Join(t.TempDir(), "store")
@@ -166,8 +166,8 @@ func TestOpenLeavesBranchesToTheBackground(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatCannotBeListed checks that a store can be made, and a damaged one moved aside, in a directory that
-// this process may write and not read: only the sync of its names is missing, and the log has that.
+// TestDirectoryThatCannotBeListed checks that a store can be created, and a damaged one moved aside, in a directory
+// that the process may write but not read. Only the directory is not synced, which is logged.
 func TestDirectoryThatCannotBeListed(t *testing.T) {
 	for _, name := range []string{"store", "sub/store"} {
 		for _, damaged := range []bool{false, true} {
@@ -202,7 +202,7 @@ func TestDirectoryThatCannotBeListed(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatCannotBeMade checks that the error names the directory that could not be made and says why.
+// TestDirectoryThatCannotBeMade checks that the error names the directory that could not be created, and the reason.
 func TestDirectoryThatCannotBeMade(t *testing.T) {
 	dir := filepath.Join(publicDir(t), "d")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -222,7 +222,7 @@ func TestDirectoryThatCannotBeMade(t *testing.T) {
 	wantNames(t, dir)
 }
 
-// TestDirectoryThatIsALinkToNothing checks that Open follows such a link to no directory of its own making.
+// TestDirectoryThatIsALinkToNothing checks that Open does not create the target of a dangling symlink.
 func TestDirectoryThatIsALinkToNothing(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(dir, "none"), filepath.Join(dir, "link")); err != nil {
@@ -235,7 +235,7 @@ func TestDirectoryThatIsALinkToNothing(t *testing.T) {
 	wantNames(t, dir, "link")
 }
 
-// TestFileThatMayNotBeRead checks that a file without read permission is an error, and is neither changed nor moved.
+// TestFileThatMayNotBeRead checks that a file without read permission is reported, and neither changed nor moved.
 func TestFileThatMayNotBeRead(t *testing.T) {
 	dir := publicDir(t)
 	path := filepath.Join(dir, "store")
@@ -260,8 +260,8 @@ func TestFileThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// TestOpenWithoutFileDescriptors checks that a process that has reached its limit of open files makes no store, moves
-// none aside, and says what it could not do.
+// TestOpenWithoutFileDescriptors checks that a process at its limit of open files neither creates a store nor moves one
+// aside, and that the error says which step failed.
 func TestOpenWithoutFileDescriptors(t *testing.T) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -293,7 +293,7 @@ func TestOpenWithoutFileDescriptors(t *testing.T) {
 	wantNames(t, dir, "new")
 }
 
-// TestNameWithoutRoomForATemporaryFile checks that Open says why it cannot make the file, and leaves nothing.
+// TestNameWithoutRoomForATemporaryFile checks that Open reports why it cannot create the file, and leaves no file.
 func TestNameWithoutRoomForATemporaryFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, strings.Repeat("s", 255-len(disk.SuffixOpening)))
@@ -304,7 +304,7 @@ func TestNameWithoutRoomForATemporaryFile(t *testing.T) {
 	wantNames(t, dir)
 }
 
-// TestMarkThatIsRemovedByAnother checks that the log says so, and that the store is open.
+// TestMarkThatIsRemovedByAnother checks that a mark removed by another program is logged, and that the store opens.
 func TestMarkThatIsRemovedByAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	var log messages
@@ -318,7 +318,8 @@ func TestMarkThatIsRemovedByAnother(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestFailureThatLeavesNoMark checks that the log says so: the next process will not verify the file.
+// TestFailureThatLeavesNoMark checks that a failing store that cannot leave a mark logs that: the next process will not
+// verify the file.
 func TestFailureThatLeavesNoMark(t *testing.T) {
 	var log messages
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Logger: log.logger(0)})
@@ -332,7 +333,7 @@ func TestFailureThatLeavesNoMark(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestQuarantineTwiceInOneMoment checks that neither of two files that are moved aside at the same time is lost.
+// TestQuarantineTwiceInOneMoment checks that two files moved aside at the same time are both kept.
 func TestQuarantineTwiceInOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store")
@@ -351,8 +352,8 @@ func TestQuarantineTwiceInOneMoment(t *testing.T) {
 	})
 }
 
-// TestFormatVersionThatIsDamaged checks that a store without a format version, or with a wrong checksum of it, is a
-// damaged store: it is refused for reading, and moved aside for writing.
+// TestFormatVersionThatIsDamaged checks that a store whose format version is missing or has a wrong checksum is treated
+// as damaged: refused for reading, and moved aside for writing.
 func TestFormatVersionThatIsDamaged(t *testing.T) {
 	key := []byte("format")
 	for what, damage := range map[string]func(b *bolt.Bucket) error{
@@ -360,7 +361,7 @@ func TestFormatVersionThatIsDamaged(t *testing.T) {
 		"short":   func(b *bolt.Bucket) error { return b.Put(key, b.Get(key)[:8]) },
 		"flipped": func(b *bolt.Bucket) error {
 			v := append([]byte(nil), b.Get(key)...)
-			v[0] ^= 1 // with the old checksum, or it would be a newer format
+			v[0] ^= 1 // keeps the old checksum; with a new one it would be a newer format
 			return b.Put(key, v)
 		},
 	} {
@@ -383,8 +384,8 @@ func TestFormatVersionThatIsDamaged(t *testing.T) {
 	}
 }
 
-// TestFileThatCannotBeRead checks that a transaction fails if the meta pages cannot be read, and that this is not taken
-// for damage: the next transaction may succeed.
+// TestFileThatCannotBeRead checks that a transaction fails if the meta pages cannot be read, and that this does not
+// count as damage: the next transaction may succeed.
 func TestFileThatCannotBeRead(t *testing.T) {
 	path, all := populated(t, true)
 	s := mustOpen(t, path, store.Options{})
@@ -407,8 +408,8 @@ func TestFileThatCannotBeRead(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRollbackThatPanics checks that damage that bbolt meets when it takes a commit back is an error, and that readers
-// and Close wait for no lock then.
+// TestRollbackThatPanics checks that damage that bbolt finds while it rolls back a commit is returned as an error, and
+// that readers and Close do not block on a lock afterwards.
 func TestRollbackThatPanics(t *testing.T) {
 	path, _ := populated(t, true)
 	s := mustOpen(t, path, store.Options{MaxSize: 1})
@@ -418,7 +419,7 @@ func TestRollbackThatPanics(t *testing.T) {
 			at := pagesOf(t, data)["freelist"][0]
 			clear(data[at : at+filePageSize])
 		})
-		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // has no room
+		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // does not fit
 	})
 	if !isDamaged(err) || !isDamaged(s.Err()) {
 		t.Errorf("write: %v; Err: %v", err, s.Err())
@@ -429,8 +430,8 @@ func TestRollbackThatPanics(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestWriteToAnOverwrittenFile checks that a write is the first to notice that another file was copied over the open
-// one, and does not write it.
+// TestWriteToAnOverwrittenFile checks that a write notices that another file was copied over the open one, even before
+// any read, and does not change it.
 func TestWriteToAnOverwrittenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	s := openAt(t, path, byHand())
@@ -449,7 +450,8 @@ func TestWriteToAnOverwrittenFile(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatBecomesAFile checks that a store whose name cannot be looked up is not written, until it can be.
+// TestDirectoryThatBecomesAFile checks that a store is not written while its path cannot be resolved, and is written
+// again afterwards.
 func TestDirectoryThatBecomesAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	s := openAt(t, path, byHand())
@@ -465,7 +467,7 @@ func TestDirectoryThatBecomesAFile(t *testing.T) {
 	}
 }
 
-// laterProvider is a provider of keys that fails once Open has the file.
+// laterProvider is a KeyProvider that fails after Open has opened the file.
 type laterProvider struct {
 	*seal.Keys
 	asked                int
@@ -495,8 +497,8 @@ func (p *laterProvider) Unwrap(ctx context.Context, id string, wrapped []byte) (
 	return key, err
 }
 
-// TestKeyProviderThatFailsLater checks that Open says which question the provider did not answer, and that the file
-// stays where it is and is unlocked.
+// TestKeyProviderThatFailsLater checks that Open's error names the failed call of the provider, and that the file stays
+// in place, unlocked.
 func TestKeyProviderThatFailsLater(t *testing.T) {
 	why := errors.New("the KMS is away")
 	e := sealing(t, mustKey(t, ""))
@@ -526,8 +528,8 @@ func TestKeyProviderThatFailsLater(t *testing.T) {
 	}
 }
 
-// TestFileThatAppearsBeforeAnImport checks that an import that has waited for another process does not replace the file
-// that this one has made.
+// TestFileThatAppearsBeforeAnImport checks that an import that waited for another process does not replace the file
+// that this process created.
 func TestFileThatAppearsBeforeAnImport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store")

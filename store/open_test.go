@@ -43,7 +43,7 @@ func mustOpen(t *testing.T, path string, o store.Options) *store.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() }) // does nothing where the test has closed it
+	t.Cleanup(func() { _ = s.Close() }) // no effect if the test has closed it
 	return s
 }
 
@@ -54,7 +54,7 @@ func mustClose(t *testing.T, s *store.Store) {
 	}
 }
 
-// put writes values under the given keys of a bucket of the tests' own.
+// put writes a value under each of the keys, in a bucket that only tests use.
 func put(s *store.Store, value []byte, keys ...string) error {
 	return store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
 		b, err := tx.Bucket(disk.Root).CreateBucketIfNotExists([]byte("test"))
@@ -73,7 +73,7 @@ func put(s *store.Store, value []byte, keys ...string) error {
 	})
 }
 
-// readAll returns what put has written.
+// readAll returns the contents of put's bucket.
 func readAll(s *store.Store) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	err := store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -84,7 +84,7 @@ func readAll(s *store.Store) (map[string][]byte, error) {
 		last := ""
 		return b.Bucket(disk.Objects).ForEach(func(k, v []byte) error {
 			if key := string(k); key <= last && last != "" {
-				return fmt.Errorf("%q after %q: %w", key, last, entry.ErrDamaged) // or it would go on for ever
+				return fmt.Errorf("%q after %q: %w", key, last, entry.ErrDamaged) // ForEach would not end
 			}
 			last = string(k)
 			all[last] = bytes.Clone(v)
@@ -145,7 +145,8 @@ func TestOpenMakesAStore(t *testing.T) {
 	wantPages(t, s)
 }
 
-// TestOpenAfterCrashedCreation: neither the debris of a creation nor an empty file is in the way.
+// TestOpenAfterCrashedCreation checks that a store can be created beside temporary files of a crashed creation and over
+// an empty file.
 func TestOpenAfterCrashedCreation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	for _, name := range []string{path, path + disk.SuffixNew + "ABC", path + disk.SuffixNew + "DEF"} {
@@ -163,8 +164,8 @@ func TestOpenAfterCrashedCreation(t *testing.T) {
 	}
 }
 
-// TestOpenAtOnce: of many who open a store that is not there yet one gets it,
-// and the others are told that it is locked.
+// TestOpenAtOnce checks that exactly one of several concurrent opens of a new store succeeds, and that the others fail
+// with ErrLocked.
 func TestOpenAtOnce(t *testing.T) {
 	for range 8 {
 		path := filepath.Join(t.TempDir(), "store")
@@ -215,7 +216,7 @@ func TestLocked(t *testing.T) {
 	}
 	wantNames(t, filepath.Dir(path), "store")
 
-	// Who waits gets it.
+	// An open that waits gets the store when it is closed.
 	done := make(chan error)
 	go func() {
 		other, err := store.Open(path, store.Options{LockTimeout: 60_000_000_000})
@@ -230,7 +231,8 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestOpenContext: who waits for long can be told to stop, and is told who has the store.
+// TestOpenContext checks that a waiting open ends with its context, and that its error names the process that holds the
+// store.
 func TestOpenContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})
@@ -252,16 +254,17 @@ func TestOpenContext(t *testing.T) {
 	mustClose(t, mustOpen(t, path, store.Options{}))
 }
 
-// isHeldHere reports whether err says that this very process holds the store, which is known on Linux.
+// isHeldHere reports whether err says that this process itself holds the store. On other systems than Linux it is
+// always true.
 func isHeldHere(err error) bool {
 	return runtime.GOOS != "linux" || strings.Contains(err.Error(),
 		"this process has it open already: share the *Store, or close it")
 }
 
-// TestLockedByAnother: the error names the process that holds the store.
+// TestLockedByAnother checks that the error names the process that holds the store.
 func TestLockedByAnother(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		return // elsewhere it is not known
+		return // other systems do not tell
 	}
 	path := filepath.Join(t.TempDir(), "store")
 	mustClose(t, mustOpen(t, path, store.Options{}))
@@ -355,7 +358,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestCloseWaits: Close cancels the building of an index and waits until it has ended.
+// TestCloseWaits checks that Close cancels the build of an index and waits for its end.
 func TestCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
@@ -392,13 +395,13 @@ func TestCloseWaits(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForTheVerification: no page is read once Close has returned.
+// TestCloseWaitsForTheVerification checks that no page is read after Close has returned.
 func TestCloseWaitsForTheVerification(t *testing.T) {
 	path, _ := populated(t, false)
 	synctest.Test(t, func(t *testing.T) {
 		leave, closed := make(chan struct{}), make(chan error, 1)
 		var begun atomic.Bool
-		logger := funcr.New(func(_, args string) { // which the work calls
+		logger := funcr.New(func(_, args string) { // called by the verification
 			if strings.Contains(args, "Background work") && strings.Contains(args, "verify the file") {
 				begun.Store(true)
 				<-leave

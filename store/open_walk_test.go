@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCycle: a branch that points to itself overflows the stack of whoever
-// reads there, which kills the process. It is noticed before anybody does.
+// TestCycle checks that Open finds a branch page that points to itself. Reading it would overflow the stack and kill
+// the process.
 func TestCycle(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		path, _ := populated(t, clean)
@@ -35,7 +35,7 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// TestFreelistWithAPageInUse: the first write would be to that page. It is noticed before.
+// TestFreelistWithAPageInUse checks that Open finds a page in use on the freelist, to which the first write would go.
 func TestFreelistWithAPageInUse(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -58,15 +58,15 @@ func TestFreelistWithAPageInUse(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestCircle: a branch of which the last entry points to its parent has a cursor
-// read the same leaves again and again. A scan sees it from their keys.
+// TestCircle checks that a scan finds a branch whose last entry points to its parent. A cursor would read the same
+// leaves again and again; the scan notices their keys.
 func TestCircle(t *testing.T) {
 	for _, readOnly := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "store")
 		s := mustOpen(t, path, store.Options{})
 		mustList(t, mustCollection(t, s, pods()), 8000)
 		mustClose(t, s)
-		s = mustOpen(t, path, store.Options{ReadOnly: readOnly}) // which would notice it
+		s = mustOpen(t, path, store.Options{ReadOnly: readOnly}) // an open after the damage would find it
 		v, err := s.View(t.Context(), pods())
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-// pointBack makes branches whose last entry is their parent.
+// pointBack makes the last entry of branches point to their parent.
 func pointBack(t *testing.T, data []byte) {
 	t.Helper()
 	order := binary.NativeEndian

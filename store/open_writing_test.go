@@ -14,9 +14,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOpenWhileWriting: who opens a collection waits for the writer no longer than its context lasts, and is told who
-// that is. For one that is in the file already nobody is waited for but a rebuild: the disk may not finish what another
-// one writes.
+// TestOpenWhileWriting checks that opening a collection waits for the writer lock no longer than its context, and that
+// the error names the holder. A collection that is already in the file waits only for a rebuild, because the disk may
+// never finish another write.
 func TestOpenWhileWriting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
@@ -42,7 +42,7 @@ func TestOpenWhileWriting(t *testing.T) {
 		for _, by := range []struct {
 			what string
 			hold func() error
-		}{{"a write of " + known.Identity().String(), write}, {rebuilding, rebuild}} { // the rebuild takes the gate away
+		}{{"a write of " + known.Identity().String(), write}, {rebuilding, rebuild}} { // the rebuild removes the gate
 			want := by.what + " has had the writer's place for 1m0s"
 			done := make(chan error)
 			go func() { done <- by.hold() }()

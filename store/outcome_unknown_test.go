@@ -18,7 +18,7 @@ import (
 
 func diskError() error { return syscall.EIO }
 
-// wantSame verifies that the object says the same as Info.
+// wantSame checks that the object and Info have the same resourceVersion.
 func wantSame(t *testing.T, c *store.Collection, when, rv string) {
 	t.Helper()
 	info, err := c.Info(t.Context())
@@ -28,8 +28,8 @@ func wantSame(t *testing.T, c *store.Collection, when, rv string) {
 	}
 }
 
-// After a write that readers of the file may see or not, what is served is what the collection was given: Info and
-// objects agree, before the file is rebuilt and after it.
+// TestServedAfterAnUnknownOutcome checks that a collection serves the changes that it was given after a commit of
+// unknown outcome: Info and objects agree, before and after the rebuild.
 func TestServedAfterAnUnknownOutcome(t *testing.T) {
 	list := func(t *testing.T, c *store.Collection, rv string) error {
 		r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
@@ -60,7 +60,7 @@ func TestServedAfterAnUnknownOutcome(t *testing.T) {
 				t.Fatal(err)
 			}
 			g.After(diskError)
-			for _, rv := range []string{"2", "3"} { // the second is not begun
+			for _, rv := range []string{"2", "3"} { // the second write is refused
 				if err := test.write(t, c, rv); !errors.Is(err, store.ErrOutcomeUnknown) {
 					t.Fatal(err)
 				}
@@ -83,7 +83,8 @@ func TestServedAfterAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// A write that was not begun, because the store had failed before, holds up Info for nobody.
+// TestInfoAdvancesWhileTheStoreHasFailed checks that a write that a failed store refuses does not keep Info from
+// advancing.
 func TestInfoAdvancesWhileTheStoreHasFailed(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 	c := openAs(t, s, store.All)
@@ -109,8 +110,8 @@ func TestInfoAdvancesWhileTheStoreHasFailed(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Objects that were being read while a write of unknown outcome was made are not used.
-func TestFillingDuringAnUnknownOutcome(t *testing.T) {
+// TestLoadingDuringAnUnknownOutcome checks that objects loaded during a write of unknown outcome are not served.
+func TestLoadingDuringAnUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.AtOnce(store.Options{}))
 		g := store.GateCommits(s)
@@ -141,7 +142,8 @@ func TestFillingDuringAnUnknownOutcome(t *testing.T) {
 	})
 }
 
-// SetMustRelist writes no object: while it waits for its turn Info goes on, and what is in memory is read there.
+// TestSetMustRelistDoesNotBlock checks that Info advances and objects are read from memory while SetMustRelist waits
+// for the writer lock.
 func TestSetMustRelistDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
@@ -170,7 +172,7 @@ func TestSetMustRelistDoesNotBlock(t *testing.T) {
 	})
 }
 
-// wantInMemory verifies that an object is read from memory: there it is decoded once.
+// wantInMemory checks that an object is served from memory, where it was decoded once.
 func wantInMemory(t *testing.T, c *store.Collection, key string) {
 	t.Helper()
 	if err := c.WaitResident(t.Context()); err != nil {
@@ -183,7 +185,7 @@ func wantInMemory(t *testing.T, c *store.Collection, key string) {
 	}
 }
 
-// heldCodec waits in the first Decode.
+// heldCodec is a codec whose first Decode waits.
 type heldCodec struct {
 	codec.Codec
 	first *atomic.Bool
@@ -197,8 +199,7 @@ func (c heldCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// openSlowly opens the collection of pods and begins to read its objects into memory, which goes on once read is
-// called.
+// openSlowly opens the collection of pods. Loading its objects into memory waits until read is called.
 func openSlowly(t *testing.T, s *store.Store) (c *store.Collection, read func()) {
 	t.Helper()
 	wait := make(chan struct{})

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// overwrite copies the bytes over the file at path as cp does, which keeps the inode.
+// overwrite copies file over the file at path and keeps the inode, as cp does.
 func overwrite(t *testing.T, path string, file []byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
@@ -33,7 +33,7 @@ func overwrite(t *testing.T, path string, file []byte) {
 	}
 }
 
-// another returns the bytes of another store, with one object if full is set.
+// another returns the contents of another store, with one object if full is set.
 func another(t *testing.T, full bool) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other.db")
@@ -47,7 +47,7 @@ func another(t *testing.T, full bool) []byte {
 	return readFile(t, path)
 }
 
-// foreignFile returns the bytes of a bbolt file of another program.
+// foreignFile returns the contents of a bbolt file of another program.
 func foreignFile(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "foreign.db")
@@ -67,8 +67,8 @@ func foreignFile(t *testing.T) []byte {
 	return readFile(t, path)
 }
 
-// TestOverwrittenFile checks that nothing is read from a file that was copied over the open one, that nothing is
-// written to it, and that the store says so for good (issue 37).
+// TestOverwrittenFile checks that a store neither reads nor writes a file that was copied over its own, and reports
+// ErrOverwritten from then on (issue 37).
 func TestOverwrittenFile(t *testing.T) {
 	foreign := foreignFile(t)
 	for name, file := range map[string]func(own []byte) []byte{
@@ -86,7 +86,7 @@ func TestOverwrittenFile(t *testing.T) {
 			c := openPods(t, s, byNamespaceAndColor)
 			relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
 			flush(t, s)
-			for n := range 20 { // so that the copy has a higher transaction than the compacted file
+			for n := range 20 { // gives the copy a higher transaction id than the compacted file
 				apply(t, c, strconv.Itoa(6+n), upsert("a/y", strconv.Itoa(6+n)))
 				flush(t, s)
 			}
@@ -123,7 +123,7 @@ func TestOverwrittenFile(t *testing.T) {
 			default:
 				t.Error("the store has not failed")
 			}
-			overwrite(t, path, own) // an overwritten file is not used again, whatever is copied there
+			overwrite(t, path, own) // an overwritten file is never used again
 			if _, err := s.Collections(t.Context()); !errors.Is(err, store.ErrOverwritten) {
 				t.Errorf("after another copy: %v", err)
 			}
@@ -138,8 +138,8 @@ func TestOverwrittenFile(t *testing.T) {
 	}
 }
 
-// TestOverwrittenFileAtRest checks that a file that was copied over the open one is noticed within ten seconds although
-// nothing is read or written.
+// TestOverwrittenFileAtRest checks that a file copied over the open one is noticed within ten seconds, even without a
+// read or write.
 func TestOverwrittenFileAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s.db")

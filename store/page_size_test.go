@@ -10,25 +10,25 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// filePageSize is that of the files that mustOpen makes. TestOtherPageSize changes it.
+// filePageSize is the page size of the files that mustOpen creates. TestOtherPageSize changes it.
 var filePageSize = defaultPageSize
 
-// defaultPageSize is that of the files that the program makes.
+// defaultPageSize is the page size of files that the package creates.
 const defaultPageSize = 4 << 10
 
-// every is how many of the cases that a test would try it tries: one in so many. TestOtherPageSize, which runs tests
-// again, changes it.
+// every is the sampling rate of test cases: a test tries one in every cases. TestOtherPageSize, which runs tests again,
+// changes it.
 var every = 1
 
-// scaled is a number of bytes that is as many pages, whatever their size.
+// scaled converts a size for the default page size to the same number of pages.
 func scaled(n int) int { return n * filePageSize / defaultPageSize }
 
-// otherPageSize is what bbolt would choose on a Mac.
+// otherPageSize is bbolt's default on macOS.
 const otherPageSize = 16 << 10
 
-// TestOtherPageSize runs every test that damages files, or copies them, on files of another page size: whoever reads
-// pages takes their size from the file. bbolt by itself makes files with the pages of the system, from
-// 4 KiB to 64 KiB, and files move between systems. With LARDER_SOAK=1 it tries as many cases as those tests.
+// TestOtherPageSize runs all tests that damage or copy files with another page size: all readers of pages must use the
+// file's page size. bbolt by default uses the system's, from 4 KiB to 64 KiB, and files move between systems. With
+// LARDER_SOAK=1 it tries as many cases as those tests.
 func TestOtherPageSize(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -67,7 +67,7 @@ func TestOtherPageSize(t *testing.T) {
 	}
 }
 
-// TestPageSizeOfAFile: a file keeps its page size until it is written anew, which gives it that of the program.
+// TestPageSizeOfAFile checks that a file keeps its page size until Compact, which uses the default page size.
 func TestPageSizeOfAFile(t *testing.T) {
 	for _, size := range []int{1 << 10, 4 << 10, 16 << 10, 64 << 10} {
 		path := filepath.Join(t.TempDir(), "store")
@@ -103,7 +103,7 @@ func pageSizeOf(t *testing.T, path string) int {
 	return pages.PageSize
 }
 
-// soaked is how many rounds a test makes: so many in make test, or in make soak.
+// soaked returns soak with LARDER_SOAK=1, and test otherwise.
 func soaked(test, soak int) int {
 	if os.Getenv("LARDER_SOAK") != "" {
 		return soak

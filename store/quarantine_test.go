@@ -22,10 +22,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// populated returns the path of a store that was closed, cleanly or not, and
-// has every kind of page, and what readAll returns of it.
+// populated returns the path of a closed store that has every kind of page, and its contents as of readAll. clean says
+// whether it was closed cleanly.
 //
-// It is made once for each size of pages: many tests damage a copy of it.
+// The store is made once for each page size; each call returns a copy.
 func populated(t *testing.T, clean bool) (path string, all map[string][]byte) {
 	t.Helper()
 	kind := populatedKind{filePageSize, clean}
@@ -51,7 +51,7 @@ type populatedFile struct {
 	all  map[string][]byte
 }
 
-// populatedFiles are what populated has made. No test that asks for one runs beside another.
+// populatedFiles caches the files of populated. It has no lock: tests that call populated do not run in parallel.
 var populatedFiles = map[populatedKind]populatedFile{}
 
 func populate(t *testing.T, clean bool) populatedFile {
@@ -114,9 +114,8 @@ func pagesOf(t *testing.T, data []byte) map[string][]int {
 	return kinds
 }
 
-// survive opens the file, reads and writes all of it, and closes it. Whatever the
-// damage: no crash, no hang, and every error says that the store is damaged.
-// It returns where that was noticed: "open", "use" or "".
+// survive opens the file, reads and writes all of it, and closes it. It fails the test on a panic or an error other
+// than ErrDamaged. It returns where the damage was found: "open", "use" or "".
 func survive(t *testing.T, path, what string) (noticed string) {
 	t.Helper()
 	s, err := store.Open(path, store.Options{Logger: &quiet})
@@ -157,15 +156,15 @@ func writeFlipped(t *testing.T, path string, data []byte, at int, bits byte) str
 	t.Helper()
 	data[at] ^= bits
 	err := os.WriteFile(path, data, 0o600)
-	data[at] ^= bits // a copy of the data for each file would take the race detector longer than the test
+	data[at] ^= bits // copying the data for each file takes too long under the race detector
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// TestFlippedBits flips bits in each kind of page. What bbolt cannot see (a
-// bit in a value) is seen by the records' checksums, which these values have not.
+// TestFlippedBits flips bits in each kind of page. It does not expect flipped bits of values to be found: these values
+// have no checksums, unlike records.
 func TestFlippedBits(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -196,8 +195,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestWrecked: files that are cut short, zeros or partly zeros are moved aside
-// at once, read-only ones refused; and the page size of the file does not matter.
+// TestWrecked checks that truncated or zeroed files of any page size are moved aside by Open and refused by a read-only
+// open.
 func TestWrecked(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -241,8 +240,8 @@ func TestWrecked(t *testing.T) {
 	}
 }
 
-// TestRootPage flips bits, every third one in make soak, of the root page's entry: whatever it is then
-// called, it is a store, and not some other program's file that must be left alone.
+// TestRootPage flips bits of the entry on the root page, and every third bit with LARDER_SOAK=1. The file must still be
+// recognised as a store, and not left alone as a file of another program.
 func TestRootPage(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -262,7 +261,7 @@ func TestRootPage(t *testing.T) {
 	}
 }
 
-// TestQuarantineKeepsFew: a disk that damages the store every time is not filled with stores.
+// TestQuarantineKeepsFew checks that a bounded number of damaged files is kept, so that they cannot fill the disk.
 func TestQuarantineKeepsFew(t *testing.T) {
 	const keepDamaged = 2
 	path := filepath.Join(t.TempDir(), "store")
@@ -281,7 +280,8 @@ func TestQuarantineKeepsFew(t *testing.T) {
 	}
 }
 
-// TestQuarantineAfterTheClockWasSetBack: the file that was moved aside last is kept.
+// TestQuarantineAfterTheClockWasSetBack checks that the file that was moved aside last is kept although others have
+// later timestamps.
 func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	for _, name := range []string{path, path + disk.SuffixDamaged + "29980101T000000.000000000Z",
@@ -299,7 +299,7 @@ func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestMarkLeftBehind: a process has died while it opened the store.
+// TestMarkLeftBehind checks an open after a process died while it opened the store.
 func TestMarkLeftBehind(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		for _, damage := range []bool{false, true} {
@@ -308,7 +308,7 @@ func TestMarkLeftBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if damage { // where only a walk of every page sees it
+			if damage { // where only a walk of all pages finds it
 				offsets := pagesOf(t, data)["leaf"]
 				data[offsets[len(offsets)/2]] ^= 1
 				if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -343,7 +343,8 @@ func TestMarkLeftBehind(t *testing.T) {
 	}
 }
 
-// leafThatOpenLeaves returns a leaf that a walk of the branches does not read: the first one below each branch it does.
+// leafThatOpenLeaves returns the offset of a leaf that a walk of the branches does not read. The walk reads the first
+// leaf below each branch.
 func leafThatOpenLeaves(t *testing.T, data []byte) int {
 	t.Helper()
 	for _, off := range pagesOf(t, data)["leaf"] {
@@ -362,8 +363,8 @@ func leafThatOpenLeaves(t *testing.T, data []byte) int {
 	return 0
 }
 
-// TestVerifyAfterUncleanClose: what a clean file is spared is found in the
-// background, and stops the writing.
+// TestVerifyAfterUncleanClose checks that after an unclean close the background verification finds a damaged leaf and
+// stops all writes.
 func TestVerifyAfterUncleanClose(t *testing.T) {
 	path, _ := populated(t, false)
 	data, err := os.ReadFile(path)
@@ -387,7 +388,7 @@ func TestVerifyAfterUncleanClose(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 	mustClose(t, s)
-	// The next process looks before it uses the file.
+	// The next process verifies the file before it uses it.
 	s = mustOpen(t, path, store.Options{})
 	if s.Quarantined() == "" || s.Err() != nil {
 		t.Errorf("when opened again: quarantined %q, %v", s.Quarantined(), s.Err())
@@ -395,7 +396,7 @@ func TestVerifyAfterUncleanClose(t *testing.T) {
 	wantNames(t, filepath.Dir(path), "store", filepath.Base(s.Quarantined()))
 }
 
-// TestCheckFindsPages: a check that runs beside writers finds every leaf with a flipped bit, also where no reader would
+// TestCheckFindsPages checks that a check during writes finds each leaf with a flipped bit, even if no reader would
 // notice.
 func TestCheckFindsPages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
@@ -419,7 +420,7 @@ func TestCheckFindsPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if moved := s.Quarantined(); moved != "" { // it is one of those that Open looks at
+			if moved := s.Quarantined(); moved != "" { // Open has read this page
 				mustClose(t, s)
 				if err := os.Remove(moved); err != nil {
 					t.Fatal(err)

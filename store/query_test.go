@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// asUnstructured converts QueryPods; asTyped leaves them.
+// asUnstructured converts a pod to unstructured; asTyped returns it unchanged.
 func asUnstructured(t *testing.T, pod *corev1.Pod) runtime.Object {
 	t.Helper()
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
@@ -35,7 +35,7 @@ func asUnstructured(t *testing.T, pod *corev1.Pod) runtime.Object {
 
 func asTyped(_ *testing.T, pod *corev1.Pod) runtime.Object { return pod }
 
-// queryCollection stores QueryPods.
+// queryCollection opens a collection with the pods of QueryPods.
 func queryCollection(
 	t *testing.T, s *store.Store, o store.CollectionOptions, as func(*testing.T, *corev1.Pod) runtime.Object,
 ) *store.Collection {
@@ -108,7 +108,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	if _, by, err := compressedBy(c); err != nil || (len(by) > 0) != (o.Compression != store.NoCompression) {
 		t.Errorf("compressed records: %v, %v", by, err)
 	}
-	if o.Residency == store.None { // read from the file, not from what is pending
+	if o.Residency == store.None { // read from the file, not from the memtable
 		storetest.RunQueries(t, c)
 	}
 	view, err := codec.View(entry.Typed, o.Codec)
@@ -122,7 +122,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	t.Run("View", func(t *testing.T) { storetest.RunQueries(t, v) })
 }
 
-// The key of an object need not begin with its namespace.
+// TestQueryOfANamespaceWithOtherKeys checks a query by namespace where keys do not begin with the namespace.
 func TestQueryOfANamespaceWithOtherKeys(t *testing.T) {
 	o := store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: storetest.QueryIndexers,
 		KeyFunc: func(obj any) (string, error) {
@@ -169,7 +169,7 @@ func TestQueryByAFieldThatTypedObjectsDoNotHave(t *testing.T) {
 	}
 }
 
-// TestQueryMatches: an object in hand is selected as one that is stored, but for After and Limit.
+// TestQueryMatches checks that Query.Matches agrees with Select, except for After and Limit.
 func TestQueryMatches(t *testing.T) {
 	t.Parallel()
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
@@ -202,7 +202,8 @@ func TestQueryMatches(t *testing.T) {
 	}
 }
 
-// What is not selected need not be readable, and what is must not be left out in silence.
+// TestQueryReportsUnreadableObjects checks that Select ignores unreadable objects that the query excludes, and fails on
+// unreadable objects that it may include.
 func TestQueryReportsUnreadableObjects(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	o := store.CollectionOptions{Codec: storetest.PodCodec()}
@@ -233,7 +234,8 @@ func TestQueryReportsUnreadableObjects(t *testing.T) {
 	}
 }
 
-// Each must page, and must come to an end in a large collection of which little is selected.
+// TestEachGoesThroughManyPages checks that Each pages through a large collection and ends, even if few objects are
+// selected.
 func TestEachGoesThroughManyPages(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)

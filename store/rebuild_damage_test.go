@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// patch changes the store's file under its feet.
+// patch edits the file of an open store.
 func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	t.Helper()
 	data, err := os.ReadFile(s.Path())
@@ -22,7 +22,7 @@ func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := 0; at < len(data); at += 4096 { // what has not changed is not touched
+	for at := 0; at < len(data); at += 4096 { // writes changed blocks only
 		if page := data[at:min(at+4096, len(data))]; !bytes.Equal(page, before[at:at+len(page)]) {
 			if _, err := f.WriteAt(page, int64(at)); err != nil {
 				t.Fatal(err)
@@ -34,8 +34,8 @@ func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	}
 }
 
-// objectPages are the offsets of some leaves that hold pods of the large
-// collection, and of no other: the other has none of those names.
+// objectPages returns the offsets of leaves that have only pods of the large collection. The small collection has no
+// such names.
 func objectPages(t *testing.T, data []byte) (leaves []int) {
 	t.Helper()
 	for _, off := range pagesOf(t, data)["leaf"] {
@@ -50,13 +50,12 @@ func objectPages(t *testing.T, data []byte) (leaves []int) {
 	return leaves
 }
 
-// TestRebuildAfterDamage damages a store while it is open, in ways that lose
-// more or less, and rebuilds it.
+// TestRebuildAfterDamage damages an open store in ways that lose few or many objects, and rebuilds it.
 func TestRebuildAfterDamage(t *testing.T) {
 	tried := 0
 	for what, test := range map[string]struct {
 		damage func(t *testing.T, s *store.Store)
-		// min and max objects that must be left in the large collection
+		// bounds of the number of objects left in the large collection
 		min, max int
 	}{
 		"one bad record": {func(t *testing.T, s *store.Store) {
@@ -76,7 +75,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 				data[leaves[len(leaves)/2]] ^= 1
 			})
 		}, 900, 999},
-		"a leaf with fewer entries": { // which only the count of objects tells
+		"a leaf with fewer entries": { // only the number of objects shows it
 			func(t *testing.T, s *store.Store) {
 				patch(t, s, func(data []byte) {
 					leaves := objectPages(t, data)
@@ -108,12 +107,12 @@ func TestRebuildAfterDamage(t *testing.T) {
 		"no meta pages": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) { clear(data[:2*filePageSize]) })
 		}, 0, 0},
-		"branches with more elements than there are": {func(t *testing.T, s *store.Store) { // bbolt goes wherever those point
+		"branches with more elements than there are": {func(t *testing.T, s *store.Store) { // bbolt follows all of them
 			patch(t, s, func(data []byte) {
 				for _, off := range pagesOf(t, data)["branch"] {
 					count := int(binary.NativeEndian.Uint16(data[off+10:]))
 					binary.NativeEndian.PutUint16(data[off+10:], uint16(count+512))
-					for i := count; i < filePageSize/16-1; i++ { // to the branch itself
+					for i := count; i < filePageSize/16-1; i++ { // points to the branch itself
 						copy(data[off+16+16*i+8:], data[off:off+8])
 					}
 				}
@@ -132,7 +131,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 			})
 		}, 0, 0},
 	} {
-		if tried++; tried%every != 0 { // of a map, so others each time
+		if tried++; tried%every != 0 { // the order of a map: other cases in each run
 			continue
 		}
 		t.Run(what, func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildThatFailsLeavesTheMark: the store is still one that the next process must verify.
+// TestRebuildThatFailsLeavesTheMark checks that a failed rebuild leaves the mark, so that the next process verifies the
+// file.
 func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	s, _, _ := filled(t, store.Options{})
 	failNow(t, s)
@@ -31,8 +32,8 @@ func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	wantNames(t, filepath.Dir(s.Path()), "store", "store-away", "store.opening")
 }
 
-// TestRebuildWhileSomebodyOpens: another process waits for the store, with the mark. The copy, which
-// could not be put in place, is not even begun.
+// TestRebuildWhileSomebodyOpens checks that a rebuild fails with ErrLocked before it begins a copy when another process
+// has the mark locked: it could not rename the copy into place.
 func TestRebuildWhileSomebodyOpens(t *testing.T) {
 	s, _, _ := filled(t, store.Options{LockTimeout: -1})
 	failNow(t, s)

@@ -16,7 +16,7 @@ import (
 
 func colors(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(disk.Index).Bucket([]byte("color")) }
 
-// flip damages the body of a record.
+// flip damages the payload of a record.
 func flip(key string) func(b *bolt.Bucket) error {
 	return func(b *bolt.Bucket) error {
 		data := bytes.Clone(b.Bucket(disk.Objects).Get([]byte(key)))
@@ -25,7 +25,7 @@ func flip(key string) func(b *bolt.Bucket) error {
 	}
 }
 
-// punch deletes records without a trace.
+// punch deletes records without updating indexes or Info.
 func punch(keys ...string) func(b *bolt.Bucket) error {
 	return func(b *bolt.Bucket) error {
 		for _, key := range keys {
@@ -37,7 +37,7 @@ func punch(keys ...string) func(b *bolt.Bucket) error {
 	}
 }
 
-// holed is a store with a collection of 1,100 pods, in each residency.
+// holed returns a store with a collection of 1,100 pods.
 func holed(t *testing.T, residency store.Residency) (*store.Store, *store.Collection) {
 	t.Helper()
 	s, err := store.Open(t.TempDir()+"/larder.db", store.AtOnce(store.Options{}))
@@ -53,7 +53,7 @@ func holed(t *testing.T, residency store.Residency) (*store.Store, *store.Collec
 	return s, c
 }
 
-// wantWorking fails unless Check finds nothing.
+// wantWorking fails the test if Check finds a problem or the store has failed.
 func wantWorking(t *testing.T, s *store.Store) {
 	t.Helper()
 	r, err := s.Check(context.Background())
@@ -65,8 +65,8 @@ func wantWorking(t *testing.T, s *store.Store) {
 	}
 }
 
-// TestRebuildOfDamagedRecords: each kind of damage to single records and entries. What is good is kept, in each
-// residency, and who has lost something must be listed.
+// TestRebuildOfDamagedRecords covers each kind of damage to single records and index entries. The rebuild keeps all
+// good records, with each Residency, and a collection with losses must be relisted.
 func TestRebuildOfDamagedRecords(t *testing.T) {
 	key := "ns1/pod0001"
 	for name, test := range map[string]struct {
@@ -124,7 +124,8 @@ func equalKeys(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestRefs are what the records say, with what is pending over them, and do not hide that something else is in memory.
+// TestRefs checks that Refs returns the stored records overlaid with uncommitted changes, and shows when an object in
+// memory has no record.
 func TestRefs(t *testing.T) {
 	ctx := context.Background()
 	s, c := holed(t, store.All)

@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// somePod is the i-th pod of the tests of whole stores.
+// somePod returns the i-th pod of the tests of whole stores.
 func somePod(i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -47,7 +47,7 @@ func mustCollection(t *testing.T, s *store.Store, id entry.Identity) *store.Coll
 	return c
 }
 
-// mustList takes in a list of the first n pods.
+// mustList lists the first n pods.
 func mustList(t *testing.T, c *store.Collection, n int) {
 	t.Helper()
 	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
@@ -101,8 +101,8 @@ func count(t *testing.T, c *store.Collection) (n int, info entry.Info) {
 	return len(objs), info
 }
 
-// wantUsable verifies that the store is sound, held by us, and written, and
-// that the next process takes it as it is.
+// wantUsable checks that the store passes the check, is locked by this process and can be written, and that the next
+// process opens it without moving it aside.
 func wantUsable(t *testing.T, s *store.Store, c *store.Collection) {
 	t.Helper()
 	if s.Err() != nil {
@@ -140,7 +140,7 @@ func baseNames(paths []string) (names []string) {
 	return names
 }
 
-// TestRebuildAfterFailedSync: nothing is lost, and readers never wait or fail meanwhile.
+// TestRebuildAfterFailedSync checks that nothing is lost, and that readers neither wait nor fail during the rebuild.
 func TestRebuildAfterFailedSync(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	failAfterCommits(s, func() error { return syscall.EIO })
@@ -180,7 +180,7 @@ func TestRebuildAfterFailedSync(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildOfAGoodStore does nothing: many may call it for one failure.
+// TestRebuildOfAGoodStore checks that several calls for one failure rebuild the store once.
 func TestRebuildOfAGoodStore(t *testing.T) {
 	var log logged
 	s, many, _ := filled(t, store.Options{Logger: log.logger()})
@@ -200,8 +200,8 @@ func TestRebuildOfAGoodStore(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildEndsLists: a list that found objects unchanged, which are lost
-// since, would be missing them.
+// TestRebuildEndsLists checks that a rebuild aborts a running list. The list may have found objects unchanged that are
+// lost now.
 func TestRebuildEndsLists(t *testing.T) {
 	s, many, few := filled(t, store.Options{})
 	for _, c := range []*store.Collection{many, few} {
@@ -235,8 +235,8 @@ func TestRebuildEndsLists(t *testing.T) {
 	}
 }
 
-// TestRebuildFails: the disk has no room for a second file. Reads go on, and the
-// next call succeeds.
+// TestRebuildFails checks that reads continue when the disk has no space for a second file, and that a later call
+// succeeds.
 func TestRebuildFails(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	failNow(t, s)
@@ -250,7 +250,7 @@ func TestRebuildFails(t *testing.T) {
 	if !errors.Is(s.Err(), store.ErrOutcomeUnknown) {
 		t.Errorf("Err: %v", s.Err())
 	}
-	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // which a failing store leaves
+	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // left by a failed store
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	store.SetMaxSize(s, 0)
@@ -263,7 +263,7 @@ func TestRebuildFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildOfAMovedStore: somebody has removed the file, or put another in its place.
+// TestRebuildOfAMovedStore checks a rebuild after the file was removed or replaced by another.
 func TestRebuildOfAMovedStore(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	failNow(t, s)

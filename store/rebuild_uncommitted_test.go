@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// spoil makes the record of key one whose checksum is wrong, and has a reader meet it.
+// spoil damages the record of key and lets a reader find it.
 func spoil(t *testing.T, c *store.Collection, key string) {
 	t.Helper()
 	if err := flipRecord(c, key); err != nil {
@@ -22,7 +22,8 @@ func spoil(t *testing.T, c *store.Collection, key string) {
 	}
 }
 
-// What was pending when a rebuild lost an object speaks of it neither in the file nor to readers.
+// TestRebuildWithUncommittedChanges checks that an object that a rebuild has lost is missing from Newest and the count,
+// in the file and for readers, when Info was uncommitted.
 func TestRebuildWithUncommittedChanges(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 	g := store.GateCommits(s)
@@ -33,7 +34,7 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	}
 	spoil(t, c, "namespace-1/pod-0001")
 	refused := errors.New("from the test")
-	g.Fail(func() error { return refused }) // the commit with which Rebuild ends
+	g.Fail(func() error { return refused }) // the commit at the end of Rebuild
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	}
 	check("while it is pending")
 	g.Fail(nil)
-	if err := s.Rebuild(t.Context()); err != nil { // its commit was refused with an error of the disk
+	if err := s.Rebuild(t.Context()); err != nil { // the commit was refused with a disk error
 		t.Fatal(err)
 	}
 	check("in the file")
@@ -59,7 +60,8 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	mustClose(t, s)
 }
 
-// A commit that was about to begin when a rebuild did writes what is true after it.
+// TestRebuildBeforeACommitThatWaits checks that a commit that was queued behind a rebuild writes the Info of the
+// rebuilt collection.
 func TestRebuildBeforeACommitThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})

@@ -26,7 +26,7 @@ func mustRecords(t *testing.T, s *store.Store, id entry.Identity) (all []entry.E
 	return all
 }
 
-// wantRecords verifies that the records are those of the first n pods.
+// wantRecords checks that the records are those of the first n pods.
 func wantRecords(t *testing.T, records []entry.Entry, n int) {
 	t.Helper()
 	if len(records) != n {
@@ -64,7 +64,7 @@ func TestRecords(t *testing.T) {
 	if len(rest) != 1000-618 || rest[0].Key != all[618].Key {
 		t.Errorf("after the 618th: %d records, the first is %s", len(rest), rest[0].Key)
 	}
-	// fn may use the store: no transaction is open, and nothing is locked.
+	// fn may use the store: Records holds neither a transaction nor a lock while it calls fn.
 	stop, n := errors.New("enough"), 0
 	err := s.Records(t.Context(), many.Identity(), "", func(entry.Entry) error {
 		if _, err := many.Apply(t.Context(), entry.Batch{ResourceVersion: "9000",
@@ -92,7 +92,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRecordsOfACompressedCollection are as the codec wrote them.
+// TestRecordsOfACompressedCollection checks that Records returns payloads as the codec wrote them.
 func TestRecordsOfACompressedCollection(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.AtOnce(store.Options{}))
 	c := openPacked(t, s, store.Zstd)
@@ -103,7 +103,7 @@ func TestRecordsOfACompressedCollection(t *testing.T) {
 	wantRecords(t, mustRecords(t, s, pods()), 1000)
 }
 
-// TestRecordsOfADamagedCollection: the error names the key and tells where to go on.
+// TestRecordsOfADamagedCollection checks that the error names the key and says where to continue.
 func TestRecordsOfADamagedCollection(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	keys := objectKeys(t, many)

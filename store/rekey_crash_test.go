@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// rekeyKeys are those of childRekey.
+// rekeyKeys are the keys of childRekey.
 const rekeyKeys = "one:b25lIGtleSBvZiAzMiBieXRlcyBmb3IgYSB0ZXN0ISE=\ntwo:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
 
 func rekeyEncryption() (*seal.Encryption, *rotating, error) {
@@ -35,7 +35,7 @@ func rekeyEncryption() (*seal.Encryption, *rotating, error) {
 	return &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}, keys, nil
 }
 
-// rotating is two keys of which each is the current one in turn.
+// rotating alternates between two sets of keys with different current keys.
 type rotating struct {
 	turns [2]*seal.Keys
 	now   atomic.Int32
@@ -55,7 +55,7 @@ func (r *rotating) Unwrap(ctx context.Context, id string, wrapped []byte) ([]byt
 	return r.keys().Unwrap(ctx, id, wrapped)
 }
 
-// childRekey writes and rekeys for ever, with two keys in turn, and says what it has committed.
+// childRekey writes and rekeys without end, with alternating keys, and prints the number of each committed step.
 func childRekey(path string) error {
 	e, keys, err := rekeyEncryption()
 	if err != nil {
@@ -75,16 +75,16 @@ func childRekey(path string) error {
 		return err
 	}
 	n := uint64(0)
-	_, _ = fmt.Sscan(info.ResourceVersion, &n) // there is none at first
+	_, _ = fmt.Sscan(info.ResourceVersion, &n) // empty at first
 	return stepForEver(c, n, func(ctx context.Context) (store.Compacted, error) {
 		keys.rotate()
 		return s.Rekey(ctx)
 	})
 }
 
-// TestKilledWhileRekeying kills a process that rekeys, at random moments: the store is whole, at what was committed,
-// with keys that there are, nothing of it is legible, not in what is left of a copy either, and that goes away with the
-// next Open.
+// TestKilledWhileRekeying kills a process at random moments while it rekeys. It checks that the store has all committed
+// steps, that its data keys can be unwrapped, that neither it nor an unfinished copy contains plain text, and that the
+// next Open removes the copy.
 func TestKilledWhileRekeying(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
@@ -92,7 +92,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 	kills := soaked(6, 60)
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ {
-		// more, and later ones, until they show something
+		// more and later kills, until the tests below have something to check
 		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000*(1+kill/kills)))*time.Microsecond)
 		left := disk.Beside(path, disk.SuffixNew)
 		copies += len(left)
@@ -125,7 +125,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 		}
 		last = n
 		wantStep(t, kill, n, objs, info)
-		// a child may have begun to write under the other key
+		// The child may have begun to write under the other key.
 		if ids, err := dataKeys(s); err != nil || n > 0 && len(ids) != 1 && len(ids) != 2 {
 			t.Fatalf("kill %d: %d data keys, %v", kill, len(ids), err)
 		}

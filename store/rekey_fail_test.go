@@ -9,7 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRekeyThatCannotReplaceTheFile: the old file keeps the data keys that it needs, also when it is written afterwards.
+// TestRekeyThatCannotReplaceTheFile checks that the old file keeps the data keys that it needs, and that later writes
+// do, too.
 func TestRekeyThatCannotReplaceTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))

@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// wantIndexed verifies look-ups over the first n pods: by namespace, in key order, and the values.
+// wantIndexed checks look-ups by namespace over the first n pods: the keys, in order, and the values.
 func wantIndexed(t *testing.T, c *store.Collection, n int) {
 	t.Helper()
 	byNamespace := map[string][]string{}
@@ -69,8 +69,8 @@ func wantDataKeys(t *testing.T, s *store.Store, want int) {
 	}
 }
 
-// TestRotation: with a new key on top what was sealed is read, and what is new is sealed under the new one; Rekey makes
-// the old one needless.
+// TestRotation checks that records under an old key can be read with a new key on top, that new records are sealed
+// under the new one, and that the old key is not needed after Rekey.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
@@ -118,8 +118,8 @@ func TestRotation(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealingOverPlainText: what is there stays readable, what comes is sealed, and the state and the log say what
-// remains; after Rekey nothing does.
+// TestSealingOverPlainText checks that existing plain records stay readable and new ones are sealed, that Info and the
+// log report plain records, and that Rekey seals them.
 func TestSealingOverPlainText(t *testing.T) {
 	for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
 		t.Run("compression "+string(compression), func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestSealingOverPlainText(t *testing.T) {
 	}
 }
 
-// TestRekeyKeepsTheState: what Info says of a collection is not computed anew: not every object with a high
-// resourceVersion is among the newest, and a relist may have left one out on purpose.
+// TestRekeyKeepsTheState checks that Rekey and Rebuild copy Info instead of computing it. Newest, for example, cannot
+// be derived from the objects.
 func TestRekeyKeepsTheState(t *testing.T) {
 	for name, remake := range map[string]func(s *store.Store) error{
 		"rekey":   func(s *store.Store) error { _, err := s.Rekey(t.Context()); return err },
@@ -190,7 +190,7 @@ func TestRekeyKeepsTheState(t *testing.T) {
 		c := mustCollection(t, s, pods())
 		mustList(t, c, 20)
 		b := entry.Batch{ResourceVersion: "7000"}
-		for i := 15; i < 20; i++ { // the newest
+		for i := 15; i < 20; i++ { // the objects with the highest resourceVersions
 			b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: somePod(i)})
 		}
 		if _, err := c.Apply(t.Context(), b); err != nil {
@@ -210,7 +210,7 @@ func TestRekeyKeepsTheState(t *testing.T) {
 	}
 }
 
-// TestRewriteSealsAnew: a list that rewrites leaves nothing under an old key.
+// TestRewriteSealsAnew checks that a rewriting list leaves no record under an old key.
 func TestRewriteSealsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
@@ -251,7 +251,7 @@ func TestRewriteSealsAnew(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyWhileServing: reads and writes go on, and see every object in each of its states, in every residency.
+// TestRekeyWhileServing checks that reads and writes continue during Rekey and see all objects, with each Residency.
 func TestRekeyWhileServing(t *testing.T) {
 	t.Parallel()
 	for _, residency := range []store.Residency{store.All, store.None} {
@@ -317,7 +317,7 @@ func TestRekeyWhileServing(t *testing.T) {
 	}
 }
 
-// TestRekeyOfAChangelog: tombstones are sealed, sealed anew, and told.
+// TestRekeyOfAChangelog checks that tombstones are sealed, are sealed again by Rekey, and can be read by a handler.
 func TestRekeyOfAChangelog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
@@ -359,7 +359,8 @@ func TestRekeyOfAChangelog(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyDuringAList: what a list has shown is sealed anew, and the list goes on.
+// TestRekeyDuringAList checks that Rekey seals the changes that a running list has made visible, and that the list
+// continues.
 func TestRekeyDuringAList(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	c := mustCollection(t, s, pods())
@@ -394,9 +395,9 @@ func TestRekeyDuringAList(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyKeepsWhatItDoesNotKnow: buckets and entries of a newer program are copied, a record of one is refused, and
-// the file stays as it was.
-func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
+// TestRekeyKeepsUnknownBuckets checks that Rekey copies unknown buckets and entries of a newer program, and refuses
+// a file with a record of a newer format without changing it.
+func TestRekeyKeepsUnknownBuckets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
 	writeSealed(t, path, 10, e)

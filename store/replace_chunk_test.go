@@ -19,8 +19,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOpaqueListInterrupted checks that a mixture of two lists is marked as one where resourceVersions cannot be
-// compared, too, and that the end of the list takes the mark away (issue 37).
+// TestOpaqueListInterrupted checks that a mixture of two lists has MustRelist set even if resourceVersions cannot be
+// compared, and that the end of the next list clears it (issue 37).
 func TestOpaqueListInterrupted(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{Logger: &quiet}), byNamespaceAndColor)
 	var before, items []entry.Op
@@ -54,8 +54,8 @@ func TestOpaqueListInterrupted(t *testing.T) {
 	}
 }
 
-// beginChunked returns a list over a/00 to a/19 that has c/00 to c/19 instead, and changes b/0. A transaction holds a
-// few objects.
+// beginChunked begins a list that replaces a/00 to a/19 by c/00 to c/19 and updates b/0. A step of its commit holds few
+// objects.
 func beginChunked(t *testing.T, c *store.Collection) store.Replacement {
 	t.Helper()
 	items := []entry.Op{upsert("b/0", "50")}
@@ -76,7 +76,7 @@ func beginChunked(t *testing.T, c *store.Collection) store.Replacement {
 	return r
 }
 
-// chunkedChanges are those of beginChunked.
+// chunkedChanges are the changes of beginChunked's list.
 func chunkedChanges() (want []string) {
 	for n := range 20 {
 		want = append(want, fmt.Sprintf("Deleted a/%02d", n))
@@ -95,7 +95,8 @@ func names(changes []entry.Change) (out []string) {
 	return out
 }
 
-// The end of a list that takes several steps reports each by itself, whether the disk takes what they leave or not.
+// TestCommitInChunks checks that a commit in several steps reports each step's changes, even if the disk cannot store
+// them.
 func TestCommitInChunks(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{Logger: &quiet})
@@ -133,8 +134,8 @@ func TestCommitInChunks(t *testing.T) {
 	flush(t, s)
 }
 
-// A process that dies between two transactions of a commit, or a list that is given up there, leaves what must be
-// listed anew. The next list reports the rest.
+// TestCommitInterrupted checks that MustRelist is set after a crash or Abort between two steps of a commit, and that
+// the next list reports the remaining changes.
 func TestCommitInterrupted(t *testing.T) {
 	for transactions := range 12 {
 		for _, crash := range []bool{false, true} {
@@ -181,8 +182,8 @@ func testCommitInterrupted(t *testing.T, transactions int, crash bool) {
 	}
 }
 
-// TestCommitInterruptedUnderAMark checks that a list that is given up half way says so although the collection had to
-// be listed for another reason: otherwise the next list is made by metadata over the mixture. Issue 37.
+// TestCommitInterruptedUnderAMark checks that an aborted commit sets MustRelistInterrupted although MustRelist had
+// another reason. Otherwise the next list would compare metadata with a mixture of two lists (issue 37).
 func TestCommitInterruptedUnderAMark(t *testing.T) {
 	s := storetest.Open(t, store.Options{Logger: &quiet})
 	c := openPods(t, s, byNamespaceAndColor)
@@ -201,7 +202,7 @@ func TestCommitInterruptedUnderAMark(t *testing.T) {
 		}
 		r.Abort()
 		want := store.MustRelistInterrupted
-		if rewrite { // the mark has requested this list, and the next one rewrites, too
+		if rewrite { // MustRelist has requested this list, and the next one rewrites, too
 			want = "for a test"
 		}
 		if info := infoOf(t, c); info.MustRelist != want {
@@ -210,8 +211,8 @@ func TestCommitInterruptedUnderAMark(t *testing.T) {
 	}
 }
 
-// TestCommitIsBounded: however large the difference is, the changes of one transaction are no more than it may hold, of
-// objects that come, go, or are replaced. (The bound is far below what all of them take.)
+// TestCommitIsBounded checks that the changes of one commit step stay below the bound when all objects of a large
+// collection are added, deleted or replaced. The bound is far below the size of all changes.
 func TestCommitIsBounded(t *testing.T) {
 	t.Parallel()
 	const objects, bound = 2000, 64 << 10
@@ -290,7 +291,7 @@ func encodedSize(t *testing.T, codec codec.Codec, changes []entry.Change) (size 
 	return size
 }
 
-// TestCommitLimits: where not all objects are in memory, those of a transaction must not take much of it either.
+// TestCommitLimits checks the size of a commit step: it is small where objects are not in memory.
 func TestCommitLimits(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	for _, test := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// oneWay is a codec that writes one pod so that it cannot be read.
+// oneWay is a codec that cannot decode the pod of one name.
 type oneWay struct {
 	codec.Codec
 	unreadable string
@@ -21,14 +21,14 @@ type oneWay struct {
 func (c oneWay) Decode(data []byte) (runtime.Object, error) {
 	obj, err := c.Codec.Decode(data)
 	if err == nil && obj.(*corev1.Pod).Name == c.unreadable {
-		return nil, entry.ErrDamaged // as codecs say of bytes that are not theirs
+		return nil, entry.ErrDamaged // codecs return it for payloads that they cannot decode
 	}
 	return obj, err
 }
 
-// TestRelistOfAnObjectThatCanNotBeReadBack: it is left out and reported; the list is
-// committed, and nobody calls the file damaged.
-func TestRelistOfAnObjectThatCanNotBeReadBack(t *testing.T) {
+// TestRelistOfAnUnreadableObject checks that the object is left out and reported, that the list is committed,
+// and that the file does not count as damaged.
+func TestRelistOfAnUnreadableObject(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	mustEnd(t, many)
 	many, err := s.Collection(t.Context(), pods(), store.CollectionOptions{

@@ -61,12 +61,12 @@ func testEventsDuringARelist(t *testing.T, c store.Interface, cold bool) {
 		"a/6 uid=uid-a/6 rv=21", // the page was older than the event
 		"a/7 uid=uid-a/7 rv=13", // the event came first, but was older
 		"a/9 uid=uid-a/9 rv=30",
-		// b/1 was deleted after its page had been read
-		"b/2 uid=uid-b/2 rv=35") // and b/2 created again before
+		// b/1 was deleted after its page was read
+		"b/2 uid=uid-b/2 rv=35") // and b/2 was recreated before
 }
 
-// What the server has in a state that could not be stored must neither be
-// deleted nor be among the newest, where it would look like a rewound server.
+// TestSkippedDuringARelist checks that an object whose listed state cannot be stored is neither deleted nor in Newest,
+// where it would look like a rewound server.
 func TestSkippedDuringARelist(t *testing.T) {
 	ctx := context.Background()
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
@@ -103,7 +103,7 @@ func TestSkippedDuringARelist(t *testing.T) {
 	}
 }
 
-// What has not been committed must not be taken for a commit of nothing, whichever way a list is taken in. (issue 3)
+// TestStaged checks that Result.Staged tells a staged change from a commit without changes (issue 3).
 func TestStaged(t *testing.T) {
 	ctx := context.Background()
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildWithinACommit: a rebuild of the store comes after a commit has looked whether anything was lost, and
-// before it has its transaction.
+// TestRebuildWithinACommit checks a rebuild that runs after a commit has checked for losses and before its transaction
+// begins.
 func TestRebuildWithinACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{})
@@ -51,8 +51,8 @@ func TestRebuildWithinACommit(t *testing.T) {
 	})
 }
 
-// TestRebuildWithAnUncommittedList: a list that has ended, and is about to be committed, does not excuse what a rebuild
-// loses then.
+// TestRebuildWithAnUncommittedList checks that losses of a rebuild set MustRelist although a list has just ended and is
+// queued for commit.
 func TestRebuildWithAnUncommittedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{CommitInterval: time.Hour})
@@ -86,7 +86,7 @@ func TestRebuildWithAnUncommittedList(t *testing.T) {
 	})
 }
 
-// TestRebuildWithinAPage: a rebuild that loses nothing, during a page or an event of a list, loses nothing of the list.
+// TestRebuildWithinAPage checks that a rebuild without losses during a page or an event does not affect the list.
 func TestRebuildWithinAPage(t *testing.T) {
 	for name, write := range map[string]func(r store.Replacement) error{
 		"page": func(r store.Replacement) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// A list that is not in order, or has a key twice, must come out as the same list in order.
+// TestListsOutOfOrder checks that a list out of key order, or with duplicate keys, has the result of the ordered list.
 func TestListsOutOfOrder(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -69,7 +69,7 @@ func testOutOfOrder(t *testing.T, c store.Interface, pages [][]entry.Op) {
 		}
 		changes = append(changes, res.Changes...)
 	}
-	shown := len(changes) > 0 // what was too large to be held back: an item that comes twice is told twice
+	shown := len(changes) > 0 // the changes were too large to hold back: duplicates are reported twice
 	res, err := r.Commit(ctx, entry.Batch{ResourceVersion: "30"})
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func podsOf(ops ...entry.Op) []runtime.Object {
 	return items
 }
 
-// relist takes in one page and commits.
+// relist lists one page of items and commits it.
 func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, items ...entry.Op) []entry.Change {
 	t.Helper()
 	r, err := c.BeginReplace(context.Background(), o)
@@ -37,12 +37,12 @@ func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, 
 	}
 	changes := append(res.Changes, commitAll(t, r, rv)...)
 	if inFile, ok := c.(*store.Collection); ok {
-		_ = store.StoreOf(inFile).Flush(t.Context()) // where a test has the disk fail, it stays pending
+		_ = store.StoreOf(inFile).Flush(t.Context()) // changes stay uncommitted if the test makes the disk fail
 	}
 	return changes
 }
 
-// commitAll commits a list, in as many transactions as it takes, and returns its changes.
+// commitAll commits a list in all its steps, and returns its changes.
 func commitAll(t *testing.T, r store.Replacement, rv string) (changes []entry.Change) {
 	t.Helper()
 	for more := true; more; {
@@ -94,8 +94,8 @@ func TestRelistWritesOnlyDifferences(t *testing.T) {
 	}
 }
 
-// Two objects can have the same key and resourceVersion, in two clusters or
-// before and after a restore.
+// TestRelistDistinguishesObjectsByUID checks objects with the same key and resourceVersion but another UID, as in
+// another cluster or after a restore.
 func TestRelistDistinguishesObjectsByUID(t *testing.T) {
 	memory, err := memory.New(storetest.Pods, store.CollectionOptions{})
 	if err != nil {
@@ -137,7 +137,7 @@ func TestAbortedColdStartIsIncompleteAndRemovedByTheNextProcess(t *testing.T) {
 	if info := infoOf(t, c); info.Complete || info.ResourceVersion != "" {
 		t.Errorf("info %+v", info)
 	}
-	// In this process the change has been reported: a second try is a diff over it.
+	// This process has reported the first list's changes, so the second list reports the difference.
 	changes := relist(t, c, store.ReplaceOptions{}, "", upsert("a/2", "2"))
 	wantStrings(t, "changes", describe(changes),
 		"Deleted a/1 from {a/1 uid=uid-a/1 rv=1 color=red}", "Added a/2 to {a/2 uid=uid-a/2 rv=2}")
@@ -191,13 +191,13 @@ func TestRewriteOfRecordsOfAnotherCodec(t *testing.T) {
 	old.Close()
 	c := openPods(t, s, nil)
 	changes := relist(t, c, store.ReplaceOptions{Rewrite: true}, "20", upsert("a/1", "1"))
-	// Nobody can have been shown a/1 and a/2, which this process cannot decode.
+	// a/1 and a/2 were never reported, since this process cannot decode them.
 	wantStrings(t, "changes", describe(changes), "Deleted a/2", "Added a/1 to {a/1 uid=uid-a/1 rv=1}")
 	wantStrings(t, "what is stored", list(t, c), "a/1 uid=uid-a/1 rv=1")
 }
 
-// TestLargeRelist: differences beyond the bound are shown as they come, and until the list ends the collection is one
-// that must be listed; deletes wait for the end.
+// TestLargeRelist checks that changes beyond the bound become visible at once, that MustRelist is set until the list
+// ends, and that deletes wait for the end.
 func TestLargeRelist(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, byNamespaceAndColor)
@@ -242,7 +242,7 @@ func TestLargeRelist(t *testing.T) {
 	}
 }
 
-// With the disk full, every step of a list can be taken again.
+// TestReplaceCanBeRetried checks that each step of a list can be repeated after a full disk.
 func TestReplaceCanBeRetried(t *testing.T) {
 	for name, limits := range map[string][2]int{"InMemory": {1 << 20, 1 << 20}, "Spilling": {1, 1}} {
 		for _, cold := range []bool{true, false} {

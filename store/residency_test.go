@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openAs opens the collection of pods and waits until it is in memory as it is to be.
+// openAs opens the collection of pods and waits until its objects are loaded.
 func openAs(t *testing.T, s *store.Store, r store.Residency) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
@@ -59,7 +59,8 @@ func rvOf(obj runtime.Object) string {
 	return obj.(*corev1.Pod).ResourceVersion
 }
 
-// Info never says a resourceVersion that the objects in memory have not reached.
+// TestInfoIsNotAheadOfObjects checks that Info never returns a resourceVersion that is newer than the objects in
+// memory.
 func TestInfoIsNotAheadOfObjects(t *testing.T) {
 	for _, interval := range []time.Duration{0, -1} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: interval})
@@ -92,7 +93,7 @@ func TestInfoIsNotAheadOfObjects(t *testing.T) {
 	}
 }
 
-// What a failed AddIndexers has left in memory does not count.
+// TestAddIndexersAfterOneThatFailed checks that AddIndexers ignores the postings that a failed call left in memory.
 func TestAddIndexersAfterOneThatFailed(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	c := openAs(t, s, store.All)
@@ -113,7 +114,7 @@ func TestAddIndexersAfterOneThatFailed(t *testing.T) {
 	mustClose(t, s)
 }
 
-// AddIndexers comes to an end however fast batches come.
+// TestAddIndexersWhileBusy checks that AddIndexers ends during continuous writes.
 func TestAddIndexersWhileBusy(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	store.NoSync(s)
@@ -141,8 +142,9 @@ func TestAddIndexersWhileBusy(t *testing.T) {
 	mustClose(t, s)
 }
 
-// An object that a rebuild has lost, and that the server has deleted meanwhile, is not kept in memory.
-func TestRebuildForgetsWhatIsInMemory(t *testing.T) {
+// TestRebuildRemovesLostObjectsFromMemory checks that objects that a rebuild has lost are removed from memory, too. The
+// server may have deleted them since.
+func TestRebuildRemovesLostObjectsFromMemory(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	c := openAs(t, s, store.All)
 	mustList(t, c, 10)
@@ -168,7 +170,8 @@ func TestRebuildForgetsWhatIsInMemory(t *testing.T) {
 	mustClose(t, s)
 }
 
-// A closed collection takes nothing in while another has it open, and can be read.
+// TestWriteThroughAClosedCollection checks that a closed collection refuses writes but can be read while another
+// Collection has the same bucket open.
 func TestWriteThroughAClosedCollection(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	first := openAs(t, s, store.All)
@@ -186,7 +189,7 @@ func TestWriteThroughAClosedCollection(t *testing.T) {
 	mustClose(t, s)
 }
 
-// What fn has read, or written, is not older when Iterate comes to it.
+// TestIterateDoesNotGoBack checks that Iterate passes no state that is older than fn has read or written before.
 func TestIterateDoesNotGoBack(t *testing.T) {
 	for _, r := range []store.Residency{store.All, store.None} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{})
@@ -225,8 +228,9 @@ func TestIterateDoesNotGoBack(t *testing.T) {
 	}
 }
 
-// WaitResident speaks of the filling that it has waited for.
-func TestWaitResidentWhileFillingsFollow(t *testing.T) {
+// TestWaitResidentDuringReloads checks that WaitResident returns the result of the load that it waited for, while
+// further loads follow.
+func TestWaitResidentDuringReloads(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	c := openAs(t, s, store.All)
 	mustList(t, c, 1000)
@@ -240,7 +244,7 @@ func TestWaitResidentWhileFillingsFollow(t *testing.T) {
 			})
 		}
 		failNow(t, s)
-		if err := s.Rebuild(t.Context()); err != nil { // which has the objects read anew
+		if err := s.Rebuild(t.Context()); err != nil { // loads all objects again
 			t.Fatal(err)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkStoredPods is what a start with a handler does with 100,000 pods in the file: it brings them into memory
-// (All), or decodes each once (None).
+// BenchmarkStoredPods measures a start with a handler and 100,000 stored pods: with All it loads them into memory, with
+// None it decodes each once.
 func BenchmarkStoredPods(b *testing.B) {
 	const n = 100_000
 	path := filepath.Join(b.TempDir(), "larder.db")

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// benchSecrets is how many Secrets BenchmarkSealed stores, of about 2 KB each.
+// benchSecrets is the number of Secrets, of about 2 KB each, that BenchmarkSealed stores.
 const benchSecrets = 10_000
 
 func benchSecret(i int) *corev1.Secret {
@@ -38,8 +38,8 @@ func benchSecret(i int) *corev1.Secret {
 	}
 }
 
-// BenchmarkSealed stores, reads and looks up Secrets, with nothing of them in memory, sealed and in plain text in turn.
-// On a machine that is shared cpu-ns says more than the time.
+// BenchmarkSealed stores, reads and looks up Secrets with Residency None, sealed and in plain text in turn. On a shared
+// machine cpu-ns is more meaningful than the time.
 func BenchmarkSealed(b *testing.B) {
 	var page []runtime.Object
 	var keys []string
@@ -58,7 +58,7 @@ func BenchmarkSealed(b *testing.B) {
 		}
 	}
 	ctx := context.Background()
-	each("List", func(b *testing.B, how string) { // with the removal of what an earlier one has stored
+	each("List", func(b *testing.B, how string) { // includes the removal of the objects of the previous list
 		for b.Loop() {
 			c := stored[how]
 			if err := errors.Join(c.Close(), store.StoreOf(c).Drop(ctx, c.Identity())); err != nil {
@@ -152,7 +152,7 @@ func benchListSecrets(b *testing.B, c *store.Collection, page []runtime.Object) 
 	}
 }
 
-// benchUpdates updates so many Secrets that are far apart, and commits them in one transaction.
+// benchUpdates updates n Secrets, far apart in key order, in one transaction.
 func benchUpdates(b *testing.B, c *store.Collection, n int) {
 	rv := 100_000
 	for b.Loop() {

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// tamper changes the collection of pods behind the back of the store.
+// tamper edits the stored collection of pods behind the store's back.
 func tamper(t *testing.T, s *store.Store, fn func(b *bolt.Bucket) error) {
 	t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -30,10 +30,10 @@ func tamper(t *testing.T, s *store.Store, fn func(b *bolt.Bucket) error) {
 	}
 }
 
-// reseal gives a record the checksum that it would have under that key: somebody who knows the format does that too.
+// reseal recomputes a record's checksum for the key, as an attacker who knows the format would.
 func reseal(key string, data []byte) []byte { return disk.Reseal(pods().ID(), key, data) }
 
-// TestSealedRecordsThatWereTamperedWith are damage, as if a disk had done it, and are repaired as that is.
+// TestSealedRecordsThatWereTamperedWith checks that modified sealed records are detected and repaired like disk damage.
 func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 	const one, two = "namespace-0/pod-0000", "namespace-1/pod-0001"
 	objects := func(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(disk.Objects) }
@@ -75,7 +75,7 @@ func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 				s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 				c := openAs(t, s, residency)
 				mustList(t, c, 20)
-				v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{})) // which reads the file
+				v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{})) // reads the file
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,8 +105,8 @@ func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 	}
 }
 
-// TestSealedEntriesThatWereTamperedWith: an index entry moved to another value is found by Check, and one that is no
-// token is no panic.
+// TestSealedEntriesThatWereTamperedWith checks that Check finds an index entry moved to another value, and that an
+// entry without a token does not cause a panic.
 func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 	for name, change := range map[string]func(index *bolt.Bucket) error{
 		"moved": func(index *bolt.Bucket) error {
@@ -152,8 +152,8 @@ func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 	}
 }
 
-// TestDataKeysThatAreGone, as after a rebuild by a program that knows of none: what was sealed with them is lost, once,
-// and listed anew.
+// TestDataKeysThatAreGone checks a file whose data keys were lost, for example in a rebuild by a program that does not
+// know them. The sealed records are lost once and listed again.
 func TestDataKeysThatAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
@@ -185,7 +185,8 @@ func TestDataKeysThatAreGone(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildOfASealedStore: with keys and without, what is good is copied as it is, and so are the data keys.
+// TestRebuildOfASealedStore checks that a rebuild copies good sealed records and the data keys unchanged, with keys and
+// without.
 func TestRebuildOfASealedStore(t *testing.T) {
 	for name, compression := range map[string]store.Compression{"plain": store.NoCompression, "zstd": store.Zstd} {
 		for _, withKeys := range []bool{true, false} {
@@ -238,7 +239,8 @@ func TestRebuildOfASealedStore(t *testing.T) {
 	}
 }
 
-// TestSealedTombstonesAndDictionariesThatWereTamperedWith are damage that takes Rebuild.
+// TestSealedTombstonesAndDictionariesThatWereTamperedWith checks that modified tombstones and dictionaries are damage
+// that Rebuild repairs.
 func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 	for name, change := range map[string]func(b *bolt.Bucket) error{
 		"tombstones swapped": func(b *bolt.Bucket) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// The golden store with sealed records has so many pods, sealed with the first key, compressed and not, then with the
-// second.
+// The golden store with sealed records. All its pods were sealed with the first key, compressed and not;
+// goldenSealedLatest of them later with the second.
 const (
 	goldenSealedPath   = "testdata/golden-format-1-sealed.larder"
 	goldenSealedPods   = 20
@@ -45,8 +45,7 @@ func writeGoldenSealed(t *testing.T) {
 	saveGolden(t, path, goldenSealedPath)
 }
 
-// TestGoldenSealed opens a copy of a store that holds sealed records, with its keys and without, as TestGolden does one
-// of records that are not.
+// TestGoldenSealed is TestGolden for a store with sealed records, opened with its keys and without.
 func TestGoldenSealed(t *testing.T) {
 	if *updateGolden {
 		writeGoldenSealed(t)

@@ -30,27 +30,27 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// planted are words that a test hides in objects, by where they are, in every form in which a file may show them.
+// planted are unique words that a test hides in objects, by where it put them, in all encodings that a file may use.
 type planted struct {
 	dir   string
 	forms map[string][][]byte
 	mu    sync.Mutex
-	found map[string]string // where, by word; guarded by mu
+	found map[string]string // file or log in which the word was found, by word; guarded by mu
 }
 
 func newPlanted(dir string) *planted {
 	return &planted{dir: dir, forms: map[string][][]byte{}, found: map[string]string{}}
 }
 
-// word returns a new one for that place.
+// word returns a new word for that place.
 func (p *planted) word(place string) string {
 	word := "larder-planted-" + strings.ReplaceAll(place, " ", "-") + "-0123456789"
 	p.add(place, []byte(word))
 	return word
 }
 
-// add notes what must not be found: as it is, in hexadecimal digits, and in base64 wherever it begins. Strings of
-// msgpack are as they are.
+// add registers the encodings of a word: plain, hexadecimal, and base64 at each of the three alignments. Strings in
+// msgpack are plain.
 func (p *planted) add(place string, word []byte) {
 	forms := [][]byte{word, []byte(hex.EncodeToString(word))}
 	for skip := range 3 {
@@ -60,7 +60,7 @@ func (p *planted) add(place string, word []byte) {
 	p.forms[place] = forms
 }
 
-// search looks through every file of the directory.
+// search searches all files of the directory.
 func (p *planted) search(when string) {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func (p *planted) search(when string) {
 	}
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(p.dir, e.Name()))
-		if err == nil { // else it has gone
+		if err == nil { // otherwise the file was removed
 			p.look(when+", in "+e.Name(), data)
 		}
 	}
@@ -84,8 +84,8 @@ func (p *planted) look(where string, data []byte) {
 	}
 }
 
-// whileSearching looks through the files as long as fn runs, whose temporary ones come and go. It returns how many it
-// has seen with that suffix.
+// whileSearching searches the files, including temporary ones, while fn runs. It returns how often it saw a file with
+// that suffix.
 func (p *planted) whileSearching(when, suffix string, fn func()) (seen int) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -136,7 +136,7 @@ func byOwner(obj any) ([]string, error) {
 	return values, nil
 }
 
-// planting does to a store everything that may leave something of an object in a file.
+// planting runs all operations of a store that may write part of an object to a file.
 type planting struct {
 	t           *testing.T
 	p           *planted
@@ -186,15 +186,15 @@ func (x *planting) apply(s *store.Store, c *store.Collection, op entry.OpType, o
 	x.p.search("after a commit")
 }
 
-// run plants words everywhere and searches after each step.
+// run hides words everywhere and searches after each step.
 func (x *planting) run() {
 	t, p := x.t, x.p
 	s, c := x.open()
-	sample := p.word("a sample") // in the objects that a dictionary is made of, where there is one
+	sample := p.word("a sample") // in the objects that train a dictionary, if there is one
 	x.list(c, &sample)
 	mustOpenCursor(t, c, "handler")
 
-	last := p.word("an old state") // whose page is free afterwards
+	last := p.word("an old state") // its page is free afterwards
 	x.apply(s, c, entry.Upsert, plantedSecret(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
 	data, annotation, label, owner := p.word("data"), p.word("an annotation"), p.word("a label"), p.word("an index value")
 	long := strings.Repeat("x", 40_000) + p.word("a long index value")
@@ -209,7 +209,7 @@ func (x *planting) run() {
 	x.apply(s, c, entry.Upsert, plantedSecret(2, "", nil))
 	x.apply(s, c, entry.Delete, plantedSecret(2, "", func(s *corev1.Secret) { s.Data["k"] = []byte(gone) }))
 
-	store.SetLimits(c, 100, 1<<20) // lists are too large to be held back
+	store.SetLimits(c, 100, 1<<20) // lists exceed the limit, so that changes are not held back
 	abandoned := p.word("an abandoned list")
 	r := x.list(c, &abandoned)
 	r.Abort()
@@ -236,7 +236,7 @@ func (x *planting) run() {
 		copies += p.whileSearching("while rekeying", disk.SuffixNew, func() { mustRekey(t, s) })
 	}
 	if copies == 0 {
-		t.Log("no copy was seen while it was being made") // the crash test sees them
+		t.Log("no copy was seen while it was being made") // TestKilledWhileRekeying sees copies
 	}
 	x.addIndex(c)
 	wantSound(t, s)
@@ -245,7 +245,7 @@ func (x *planting) run() {
 	p.look("in the log", []byte(x.log.text()))
 }
 
-// list takes in a list with a word in each object. If that is to be abandoned it is not committed.
+// list lists objects with the word in each. It does not commit the list if that is to be abandoned.
 func (x *planting) list(c *store.Collection, word *string) store.Replacement {
 	x.t.Helper()
 	r, err := c.BeginReplace(x.t.Context(), store.ReplaceOptions{})
@@ -278,7 +278,7 @@ func (x *planting) list(c *store.Collection, word *string) store.Replacement {
 	return r
 }
 
-// damage flips a bit in a record, and has the store find it.
+// damage flips a bit in a record and makes the store find it.
 func (x *planting) damage(s *store.Store) {
 	x.t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -298,7 +298,7 @@ func (x *planting) damage(s *store.Store) {
 	}
 }
 
-// addIndex adds one whose function fails for some, which is logged.
+// addIndex adds an index whose function fails on some objects, which is logged.
 func (x *planting) addIndex(c *store.Collection) {
 	x.t.Helper()
 	err := c.AddIndexers(context.Background(), cache.Indexers{"other": func(obj any) ([]string, error) {
@@ -315,8 +315,8 @@ func (x *planting) addIndex(c *store.Collection) {
 	x.p.search("after an index was built")
 }
 
-// TestNoPlainText: of what is sealed nothing is legible, at any moment, in any file beside the store or in the log, in
-// no form; and without keys the same search finds all of it.
+// TestNoPlainText checks that no part of a sealed object is readable at any time, in any encoding, in the store, in
+// files beside it or in the log. Without keys the same search finds all words.
 func TestNoPlainText(t *testing.T) {
 	t.Parallel()
 	typed := mustCodec(t, &corev1.Secret{})
@@ -360,7 +360,7 @@ func TestNoPlainText(t *testing.T) {
 					return
 				}
 				want := slices.Sorted(maps.Keys(x.p.forms))
-				if test.compression != store.NoCompression { // of the others who knows what is left to be seen
+				if test.compression != store.NoCompression { // compression may hide the others
 					want = []string{"a list", "a sample", "a tombstone", "an abandoned list", "an index value"}
 				}
 				for _, place := range want {

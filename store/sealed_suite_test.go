@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestIndexerOfSealedCollection: the suite with records that are sealed, compressed or not.
+// TestIndexerOfSealedCollection runs the suite with sealed records, compressed and not.
 func TestIndexerOfSealedCollection(t *testing.T) {
 	t.Parallel()
 	for _, residency := range residencies {
@@ -34,7 +34,7 @@ func TestIndexerOfSealedCollection(t *testing.T) {
 	}
 }
 
-// TestQueriesOfSealedCollection: what is pending, what has been committed, and what a View reads of the file.
+// TestQueriesOfSealedCollection runs the queries on uncommitted changes, on committed ones and on a View.
 func TestQueriesOfSealedCollection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -63,7 +63,7 @@ func TestQueriesOfSealedCollection(t *testing.T) {
 	}
 }
 
-// TestSealedModel: a sealed collection is what the model says, while the store is sealed anew under it now and then.
+// TestSealedModel runs the model against a sealed collection, with occasional Rekeys.
 func TestSealedModel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -138,7 +138,7 @@ func testSealedModel(t *testing.T, bounds [2]int, commitInterval time.Duration, 
 			},
 		})
 	}
-	for range 10 { // a few scripts may happen not to
+	for range 10 { // a few scripts may not rekey
 		if rapid.Check(t, script); rekeyed > 0 {
 			return
 		}

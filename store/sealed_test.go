@@ -28,13 +28,13 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// sealing seals pods with the first of the keys.
+// sealing returns an Encryption that seals pods with the first of the keys.
 func sealing(t *testing.T, lines ...string) *seal.Encryption {
 	t.Helper()
 	return &seal.Encryption{Keys: mustKeys(t, lines...), Resources: []schema.GroupResource{{Resource: "pods"}}}
 }
 
-// writeSealed makes a store with n sealed pods, and widgets that are not sealed.
+// writeSealed writes a store with n sealed pods, and unsealed widgets.
 func writeSealed(t *testing.T, path string, n int, e *seal.Encryption) {
 	t.Helper()
 	s := mustOpen(t, path, store.Options{Encryption: e})
@@ -61,7 +61,7 @@ func mustWidgets(t *testing.T, s *store.Store) *store.Collection {
 	return c
 }
 
-// logged is a logger that keeps all it is told.
+// logged records the lines of its logger.
 type logged struct {
 	mu    sync.Mutex
 	lines []string // guarded by mu
@@ -76,7 +76,7 @@ func (l *logged) logger() *logr.Logger {
 	return &log
 }
 
-// count is how many lines have all of the words.
+// count returns the number of lines that contain all of the words.
 func (l *logged) count(words ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +103,8 @@ func mustRead(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestSealedStoreWithTheWrongKey: a clear error, for writing and reading, and nothing is changed, moved aside or listed
-// anew.
+// TestSealedStoreWithTheWrongKey checks that opening for reading and writing fails with ErrWrongKey, and that the file
+// is neither changed nor moved.
 func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -141,8 +141,8 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealedStoreWithoutKeys: what is sealed is refused, the rest and all names can be read, and the file can be
-// compacted.
+// TestSealedStoreWithoutKeys checks that without keys sealed records are refused, other records and all names can be
+// read, and the file can be compacted.
 func TestSealedStoreWithoutKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
@@ -200,7 +200,7 @@ func mustKeysOf(t *testing.T, s *store.Store, id entry.Identity) []string {
 	return keys
 }
 
-// wantSealedView verifies that of the pods the names can be read, and nothing else.
+// wantSealedView checks that the names of the pods can be read, but not the pods.
 func wantSealedView(t *testing.T, s *store.Store) {
 	t.Helper()
 	v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
@@ -227,11 +227,11 @@ func wantSealedView(t *testing.T, s *store.Store) {
 	}
 }
 
-// provider is a KMS that can be unreachable.
+// provider is a KMS that can be made to fail.
 type provider struct {
 	*seal.Keys
 	err error
-	// other has Unwrap return another key than was wrapped; hangs has it wait for the end of its context.
+	// other: Unwrap returns another key than the wrapped one; hangs: it waits for the end of its context.
 	other, hangs bool
 	calls        []string
 }
@@ -261,7 +261,7 @@ func (p *provider) Wrap(ctx context.Context, key []byte) (string, []byte, error)
 	return p.Keys.Wrap(ctx, key)
 }
 
-// TestKeyProvider: what it says is what Open says, and it is asked no more than it takes.
+// TestKeyProvider checks that Open returns the provider's error, and calls the provider only as often as needed.
 func TestKeyProvider(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	p := &provider{Keys: mustKeys(t, mustKey(t, ""))}
@@ -303,7 +303,8 @@ func TestKeyProvider(t *testing.T) {
 	}
 }
 
-// TestSeals: Secrets by default, what is named else, and what has been sealed in any case.
+// TestSeals checks the sealed resources: Secrets by default, otherwise the listed ones, and any collection that was
+// sealed before.
 func TestSeals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
@@ -343,7 +344,7 @@ func TestSeals(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealedLongValues: index values too long for a key of bbolt, and such that have a token's bytes.
+// TestSealedLongValues covers index values that are too long for a bbolt key, and values with the bytes of a token.
 func TestSealedLongValues(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
@@ -386,7 +387,7 @@ func TestSealedLongValues(t *testing.T) {
 	mustClose(t, s)
 }
 
-// tokenOf stores an object with the value under the index, and returns what the file has in its place.
+// tokenOf stores an object with this index value, and returns the token stored for it.
 func tokenOf(t *testing.T, c *store.Collection, annotation, value string) (token string) {
 	t.Helper()
 	p := somePod(0)

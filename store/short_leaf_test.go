@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestShortLeaf: a flipped bit in the number of a leaf's elements takes the last of them away, and bbolt does not
-// notice. Whoever reads all objects counts them: nobody is given fewer for all there are. (A soak of e2e's
-// TestDamagedFile found it.)
+// TestShortLeaf checks that reads of all objects find a leaf that has lost its last element, because a bit flipped in
+// its number of elements. bbolt does not notice. The reads compare the number of objects. (Found by a soak of
+// TestDamagedFile in test/e2e.)
 func TestShortLeaf(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"All": store.All, "None": store.None} {
 		for what, read := range map[string]func(*testing.T, *store.Store, *store.Collection) (int, error){
@@ -61,7 +61,7 @@ func TestShortLeaf(t *testing.T) {
 	}
 }
 
-// makeShortLeaf makes a store of so many objects, and takes one element off the leaf of the middle one.
+// makeShortLeaf writes a store of that many objects and removes the last element of the leaf of the middle one.
 func makeShortLeaf(t *testing.T, path string, objects int) {
 	t.Helper()
 	s := mustOpen(t, path, store.Options{})

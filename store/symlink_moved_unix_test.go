@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The file of an open store is moved, and a symbolic link to it takes its place: Rekey does not replace the link, which
-// would leave the plain text in the file that it leads to.
+// TestRekeyOfAFileThatWasMovedBehindALink checks that Rekey does not replace a symbolic link to the moved file of an
+// open store. The file behind the link would keep its plain text.
 func TestRekeyOfAFileThatWasMovedBehindALink(t *testing.T) {
 	dir := t.TempDir()
 	path, moved := filepath.Join(dir, "s.db"), filepath.Join(dir, "moved.db")

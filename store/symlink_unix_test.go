@@ -20,17 +20,17 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// marker is in the objects of these tests, and in no name.
+// marker is contained in the objects of these tests, and in no key.
 const marker = "marker-in-plain-text"
 
-// linked is a store file in a directory of its own and the ways to it by symbolic links.
+// linked is a store file in a directory of its own, and symbolic links to it.
 type linked struct {
 	target string
-	ways   map[string]string // the paths, by what they are
-	links  map[string]string // what each link says
+	ways   map[string]string // path by kind of link
+	links  map[string]string // target by link
 }
 
-// newLinked makes the links. There is nothing at their end yet.
+// newLinked creates the links, without the file.
 func newLinked(t *testing.T) *linked {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -54,7 +54,8 @@ func newLinked(t *testing.T) *linked {
 	return l
 }
 
-// still verifies that the links are what they were, that nothing is beside them, and that the file is where it was.
+// still checks that the links are unchanged, that no file is beside them, and that the store is a regular file in its
+// place.
 func (l *linked) still(t *testing.T) {
 	t.Helper()
 	for link, to := range l.links {
@@ -71,7 +72,7 @@ func (l *linked) still(t *testing.T) {
 	}
 }
 
-// write makes a store of pods at path.
+// write writes a store of pods at path.
 func write(t *testing.T, path string, o store.Options) {
 	t.Helper()
 	s := openAt(t, path, o)
@@ -94,7 +95,7 @@ func openAt(t *testing.T, path string, o store.Options) *store.Store {
 	return s
 }
 
-// eachWay runs fn for each way to the file.
+// eachWay runs fn for each kind of link.
 func eachWay(t *testing.T, fn func(t *testing.T, l *linked, path string)) {
 	for _, way := range []string{"absolute", "relative", "chain", "dir"} {
 		t.Run(way, func(t *testing.T) {
@@ -117,7 +118,8 @@ func podKeys(t *testing.T) *seal.Encryption {
 	return &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}
 }
 
-// TestRekeyThroughALink: after a Rekey the file at the end of the link holds no plain text, and the link is as it was.
+// TestRekeyThroughALink checks that Rekey through a link leaves no plain text in the target and does not replace the
+// link.
 func TestRekeyThroughALink(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		eachWay(t, func(t *testing.T, l *linked, path string) {
@@ -155,7 +157,8 @@ func readFile(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestOneStoreBehindALink: a link and its target cannot both be open for writing, a compaction in between or not.
+// TestOneStoreBehindALink checks that a link and its target cannot both be open for writing, before and after a
+// compaction.
 func TestOneStoreBehindALink(t *testing.T) {
 	eachWay(t, func(t *testing.T, l *linked, path string) {
 		s := openAt(t, path, store.Options{})
@@ -184,7 +187,8 @@ func TestOneStoreBehindALink(t *testing.T) {
 	})
 }
 
-// TestDamageBehindALink: a damaged file is moved aside where it is, and what is written anew is where it was.
+// TestDamageBehindALink checks that a damaged file is moved aside in the target's directory, and that the new file
+// takes the target's place.
 func TestDamageBehindALink(t *testing.T) {
 	eachWay(t, func(t *testing.T, l *linked, path string) {
 		write(t, l.target, store.Options{})
@@ -199,8 +203,7 @@ func TestDamageBehindALink(t *testing.T) {
 	})
 }
 
-// TestRestoreBehindALink: an import takes no name that a link has, and makes its file at the end of a link to a
-// directory.
+// TestRestoreBehindALink checks that an import refuses a path that is a link, and follows a link to a directory.
 func TestRestoreBehindALink(t *testing.T) {
 	l := newLinked(t)
 	for _, way := range []string{"absolute", "relative", "chain", "dir", "dir"} {
@@ -216,7 +219,7 @@ func TestRestoreBehindALink(t *testing.T) {
 	l.still(t)
 }
 
-// TestLinkToNothing: what cannot be followed is an error that says why, and nothing is made.
+// TestLinkToNothing checks that a link that cannot be followed is reported with a reason, and that no file is created.
 func TestLinkToNothing(t *testing.T) {
 	for name, test := range map[string]struct{ to, says string }{
 		"no directory": {"none/cluster.db", "there is no directory"},
@@ -248,7 +251,8 @@ func TestLinkToNothing(t *testing.T) {
 	}
 }
 
-// TestMarkThatIsALink: whoever may make names beside the store does not have it write into a file of anybody's.
+// TestMarkThatIsALink checks that Open refuses a mark that is a symbolic link, so that a user who can create names
+// beside the store cannot make it write to another file.
 func TestMarkThatIsALink(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := errors.Join(os.WriteFile("victim", []byte("mine"), 0o600),
@@ -267,7 +271,8 @@ func TestMarkThatIsALink(t *testing.T) {
 	}
 }
 
-// TestPathIsResolvedOnce: neither another working directory nor another link leads a store away from its file.
+// TestPathIsResolvedOnce checks that an open store stays with its file after a change of the working directory or of a
+// link.
 func TestPathIsResolvedOnce(t *testing.T) {
 	l := newLinked(t)
 	s := openAt(t, "relative", store.Options{})

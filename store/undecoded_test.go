@@ -23,8 +23,8 @@ func undecoded(s *storetest.Sender, rv string, keys ...string) (objs []runtime.O
 	return objs
 }
 
-// TestUndecodedIsNotDecoded: a list, events, commits, an equal list and an index by namespace decode nothing. With
-// the residency All each object is decoded once, and with an index function, too.
+// TestUndecodedIsNotDecoded checks that a list, events, commits, an equal list and an index by namespace decode no
+// object. With the residency All or another index function each object is decoded once.
 func TestUndecodedIsNotDecoded(t *testing.T) {
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	for name, tt := range map[string]struct {
@@ -84,8 +84,8 @@ func TestUndecodedIsNotDecoded(t *testing.T) {
 	}
 }
 
-// TestUndecodable: an object that cannot be decoded is left out if somebody wants it. Otherwise it is stored as it
-// came, and whoever reads it is told; the others are read.
+// TestUndecodable checks that an object that cannot be decoded is left out if its decoded form is needed. Otherwise it
+// is stored as received, and a read of it fails, but not of the others.
 func TestUndecodable(t *testing.T) {
 	for name, tt := range map[string]struct {
 		residency store.Residency

@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// variedPods makes pods as a cluster has them: of many workloads, each with containers, environment, volumes, probes,
-// labels, annotations and managedFields of its own, and of each pod its own names, UIDs, hashes, addresses and times.
-// What pods of one template would say of a compression is too good.
+// variedPods generates pods as in a real cluster: of many workloads, each with its own containers, environment,
+// volumes, probes, labels, annotations and managedFields, and for each pod its own names, UIDs, hashes, addresses and
+// times. Pods of a single template would compress too well.
 type variedPods struct {
 	r         *rand.Rand
-	workloads []workload       // that have not been listed
-	ready     []runtime.Object // the rest of the one that was begun
+	workloads []workload       // not listed yet
+	ready     []runtime.Object // the remaining pods of the current workload
 }
 
 type workload struct {
@@ -32,7 +32,7 @@ type workload struct {
 	size int    // replicas
 }
 
-// variedRV is at or above the resourceVersion of each pod.
+// variedRV is not below the resourceVersion of any pod.
 const variedRV = 10_000_000
 
 const lettersAndDigits = "bcdfghjklmnpqrstvwxz2456789"
@@ -40,7 +40,7 @@ const lettersAndDigits = "bcdfghjklmnpqrstvwxz2456789"
 var variedWords = strings.Fields(`web api cart search auth mail queue worker cron proxy cache ledger billing report export import media resize index feed
 	gateway stock price order payment user session audit metrics trace log stream batch sync notify render geo route ticket invoice`)
 
-// newVariedPods makes workloads of perWorkload pods each, as many as total pods need.
+// newVariedPods generates workloads of perWorkload pods each, enough for total pods.
 func newVariedPods(total, perWorkload int) *variedPods {
 	v := &variedPods{r: rand.New(rand.NewPCG(1, 2))}
 	for range (total + perWorkload - 1) / perWorkload {
@@ -176,7 +176,7 @@ func (v *variedPods) container(name string, volumes []corev1.Volume) corev1.Cont
 	return c
 }
 
-// page returns the next n pods in key order, as a list has them, and nothing after the last.
+// page returns the next n pods in key order, and an empty page at the end.
 func (v *variedPods) page(n int) []runtime.Object {
 	pods := make([]runtime.Object, 0, n)
 	for len(pods) < n {

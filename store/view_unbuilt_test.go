@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestViewOfAnUnbuiltIndex: whoever reads the file gets an error, and no short answer, from an index that has not been
-// built yet.
+// TestViewOfAnUnbuiltIndex checks that a View returns an error, not a partial result, for an index that is not built
+// yet.
 func TestViewOfAnUnbuiltIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -26,7 +26,7 @@ func TestViewOfAnUnbuiltIndex(t *testing.T) {
 				return []string{"one"}, nil
 			}}, map[string]string{"slow": "1"})
 		}()
-		synctest.Wait() // until the function is being called
+		synctest.Wait() // until the index function is called
 		view, err := s.ViewWith(ctx, storetest.Pods, storetest.PodCodec())
 		if err != nil {
 			t.Fatal(err)

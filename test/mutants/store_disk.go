@@ -335,7 +335,7 @@ var storeDiskMutants = []mutant{
 		file:   "store/internal/format/sealed.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{string(bucket), key, string(head)}",
-		test:   "TestSealedRecordsOfAnotherPlace",
+		test:   "TestSealedRecordOfAnotherCollection",
 		dir:    "store",
 	},
 	{

@@ -109,7 +109,7 @@ var storeIndexMutants = []mutant{
 `,
 		new: `			st.Idle = true
 `,
-		test: "TestIndexThatAProcessWrotePast",
+		test: "TestIndexAfterWritesWithoutIt",
 		dir:  "store",
 	},
 	{

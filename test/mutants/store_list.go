@@ -179,7 +179,7 @@ var storeListMutants = []mutant{
 		old: `				r.leaveOut(leftOutOf(x, err))
 				skipped`,
 		new:  `				skipped`,
-		test: "TestRelistOfAnObjectThatCanNotBeReadBack",
+		test: "TestRelistOfAnUnreadableObject",
 	},
 	{
 		name:   "store/list-without-rv-resumable",

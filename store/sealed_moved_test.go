@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSealedRecordsOfAnotherPlace: a sealed record is damaged in another collection than its own, although the key is
-// the same and somebody who knows the format has made the checksum right.
-func TestSealedRecordsOfAnotherPlace(t *testing.T) {
+// TestSealedRecordOfAnotherCollection checks that a sealed record copied to another collection, under the same key and
+// with a correct checksum, is detected as damage.
+func TestSealedRecordOfAnotherCollection(t *testing.T) {
 	const key = "namespace-0/pod-0000"
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	c, other := mustCollection(t, s, pods()), mustCollection(t, s, otherPods())
@@ -37,12 +37,12 @@ func TestSealedRecordsOfAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestTokensHideValues: what stands for a value in the file is the same within an index, and tells nobody that
-// another index, or another collection, has that value.
+// TestTokensHideValues checks that equal values have equal tokens within an index, and different tokens in different
+// indexes or collections.
 func TestTokensHideValues(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	fn := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Annotations["value"]}, nil }
-	const idLen, hashLen = 8, 32 // of a token: which key, and the keyed hash
+	const idLen, hashLen = 8, 32 // of a token: the data key's id, and the keyed hash
 	seen := map[string]string{}
 	for name, id := range map[string]func() (*store.Collection, error){
 		"pods": func() (*store.Collection, error) {
