@@ -42,7 +42,7 @@ func TestDictionaryDamage(t *testing.T) {
 		"another content": func([]byte) []byte {
 			content := []byte("something else")
 			sum := sha256.Sum256(content)
-			place := disk.DictionaryPlace(binary.BigEndian.Uint64(sum[:]))
+			place := disk.DictionaryKey(binary.BigEndian.Uint64(sum[:]))
 			return disk.Record{Version: disk.Plain, Payload: content}.Append(nil, pods().ID(), place)
 		},
 		"gone": func([]byte) []byte { return nil },

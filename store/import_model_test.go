@@ -74,7 +74,7 @@ func runImportModel(t *rapid.T, dir string, files *int, compression store.Compre
 				t.Fatal(err)
 			}
 		},
-		Settle: func() { store.WaitBuilds(c) },
+		Wait: func() { store.WaitBuilds(c) },
 		Check: func(t *rapid.T) {
 			if r, err := store.CheckContent(ctx, s); err != nil || len(r.Problems) > 0 {
 				t.Fatalf("check: %v, %q", err, r.Problems)

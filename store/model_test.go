@@ -100,8 +100,8 @@ func testCollectionModel(
 				c = opened
 				return as(c)
 			},
-			Close:  func(t *rapid.T) { c.Close() },
-			Settle: func() { store.WaitBuilds(c) },
+			Close: func(t *rapid.T) { c.Close() },
+			Wait:  func() { store.WaitBuilds(c) },
 			Flush: func(t *rapid.T) {
 				if err := s.Flush(ctx); err != nil {
 					t.Fatal(err)

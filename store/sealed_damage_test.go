@@ -273,7 +273,7 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 			k, v := dicts.Cursor().First()
 			v = bytes.Clone(v)
 			v[len(v)-1] ^= 1
-			return dicts.Put(bytes.Clone(k), reseal(disk.DictionaryPlace(disk.ParseSeqKey(k)), v))
+			return dicts.Put(bytes.Clone(k), reseal(disk.DictionaryKey(disk.ParseSeqKey(k)), v))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -115,8 +115,8 @@ func testSealedModel(t *testing.T, bounds [2]int, commitInterval time.Duration, 
 				c = opened
 				return c
 			},
-			Close:  func(*rapid.T) { c.Close() },
-			Settle: func() { store.WaitBuilds(c) },
+			Close: func(*rapid.T) { c.Close() },
+			Wait:  func() { store.WaitBuilds(c) },
 			Flush: func(t *rapid.T) {
 				err := s.Flush(ctx)
 				if err == nil && rapid.Bool().Draw(t, "rekey") {

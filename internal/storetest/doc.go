@@ -1,6 +1,4 @@
-// Package storetest holds the tests that every implementation of an interface
-// of package store must pass: RunIndexer for cache.Indexer (client-go's own
-// passes it, which is what makes it a contract), RunModel for
-// store.Interface, RunQueries for its part that answers queries. Open gives a
-// test a store that is checked when the test ends.
+// Package storetest has the tests that all implementations of the interfaces of package store must pass: RunIndexer for
+// cache.Indexer, which client-go's own implementation passes too; RunModel for store.Interface; and RunQueries for the
+// queries of store.Interface. Open opens a store that is checked when the test ends.
 package storetest

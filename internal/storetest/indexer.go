@@ -13,9 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// RunIndexer runs the tests that every cache.Indexer of pods must pass. open
-// returns an empty one with the key function cache.MetaNamespaceKeyFunc (or one that
-// handles tombstones too).
+// RunIndexer runs the tests that every cache.Indexer of pods must pass. open returns an empty indexer with the key
+// function cache.MetaNamespaceKeyFunc or its variant for tombstones.
 func RunIndexer(t *testing.T, open func(t *testing.T, indexers cache.Indexers) cache.Indexer) {
 	tests := map[string]func(*testing.T, cache.Indexer){
 		"Empty":           testEmpty,
@@ -62,7 +61,7 @@ func testAddUpdateDelete(t *testing.T, i cache.Indexer) {
 	must(t, i.Add(Pod("b/x", "2", "2")))
 	must(t, i.Add(Pod("c", "3", "3")))
 	must(t, i.Update(Pod("a/x", "1", "4", ColorLabel, "red")))
-	must(t, i.Update(Pod("d/new", "5", "5"))) // an update of nothing adds
+	must(t, i.Update(Pod("d/new", "5", "5"))) // an update of a missing object adds it
 	must(t, i.Add(Pod("b/x", "2", "6")))      // adding again replaces
 	must(t, i.Delete(Pod("c", "3", "7")))
 	want := []string{"a/x uid=1 rv=4 color=red", "b/x uid=2 rv=6", "d/new uid=5 rv=5"}
@@ -261,7 +260,7 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// sameKeys compares both ways to look up a value.
+// sameKeys compares the results of IndexKeys and ByIndex with the expected keys.
 func sameKeys(t *testing.T, i cache.Indexer, index, value string, want ...string) {
 	t.Helper()
 	keys, err := i.IndexKeys(index, value)

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Key returns a new key, as a line for Sealing.
+// Key returns a new key in the form of an argument of Sealing.
 func Key(t Failer) string {
 	t.Helper()
 	line, err := seal.GenerateKey("")
@@ -18,7 +18,7 @@ func Key(t Failer) string {
 	return line
 }
 
-// Sealing seals Pods under the first of the keys, and can open what was sealed under the others.
+// Sealing returns an Encryption that seals Pods under the first key and can decrypt records under the others.
 func Sealing(t Failer, keys ...string) *seal.Encryption {
 	t.Helper()
 	parsed, err := seal.ParseKeys([]byte(strings.Join(keys, "\n")))

@@ -16,27 +16,26 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Harness is how RunModel gets at an implementation of store.Interface.
+// Harness gives RunModel access to an implementation of store.Interface.
 type Harness struct {
-	// Open opens the collection, the same one each time.
+	// Open opens the collection, the same at each call.
 	Open func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface
-	// Close closes what Open returned, to be opened again; nil if the collection ends
-	// with it. The last one is left to the caller.
+	// Close closes the collection before it is opened again. It is nil if the collection cannot be reopened. The caller
+	// closes the last one.
 	Close func(t *rapid.T)
-	// Settle waits for background work; may be nil.
-	Settle func()
-	// Flush commits what is pending; may be nil.
+	// Wait waits for background work; may be nil.
+	Wait func()
+	// Flush commits all changes; may be nil.
 	Flush func(t *rapid.T)
 	// Check verifies the collection's integrity; may be nil.
 	Check func(t *rapid.T)
 }
 
-// RunModel does random things to a collection and to a map, and compares them after
-// each. Run it with rapid.Check.
+// RunModel applies random operations to a collection and to a map, and compares them after each. Run it with
+// rapid.Check.
 //
-// Besides the contents it follows the changes that the collection reports: applied
-// to a map of their own they must give the contents too, each Old must be what
-// that map had, and a relist must not report what did not change.
+// It also applies the reported changes to a second map, which must get the same contents. Each change's Old must be the
+// object in that map, and a relist must not report unchanged objects.
 func RunModel(t *rapid.T, h Harness) {
 	m := &model{h: h, rv: 1, pods: map[string]*corev1.Pod{}}
 	m.open(t)
@@ -47,8 +46,8 @@ func RunModel(t *rapid.T, h Harness) {
 		"addIndexers": m.addIndexers,
 		"mustRelist":  m.setMustRelist,
 	}
-	if h.Settle != nil {
-		actions["settle"] = func(*rapid.T) { h.Settle() }
+	if h.Wait != nil {
+		actions["wait"] = func(*rapid.T) { h.Wait() }
 	}
 	if h.Flush != nil {
 		actions["flush"] = h.Flush
@@ -62,7 +61,7 @@ func RunModel(t *rapid.T, h Harness) {
 	t.Repeat(actions)
 }
 
-// model is what the collection must be.
+// model is the expected state of the collection.
 type model struct {
 	h    Harness
 	c    store.Interface
@@ -73,9 +72,9 @@ type model struct {
 	complete   bool
 	mustRelist string
 	reported   bool // this process has reported changes
-	// unheard are the keys of what an earlier process has stored of a list that did not end.
-	unheard map[string]bool
-	funcs   cache.Indexers
+	// unreported are the keys that an earlier process stored from a list that did not end.
+	unreported map[string]bool
+	funcs      cache.Indexers
 }
 
 var modelIndexers = cache.Indexers{
@@ -84,14 +83,14 @@ var modelIndexers = cache.Indexers{
 	"name":               ByName,
 }
 
-// modelKeys are around the separator's neighbours in byte order.
+// modelKeys differ in the bytes that sort next to the separator.
 var modelKeys = []string{"a/x", "a/y", "a-b/x", "a.b/x", "a0/x", "b/x", "b/x.y", "b/x-y", "c", "zz/z"}
 
 func (m *model) open(t *rapid.T) {
 	funcs := drawIndexers(t)
 	m.c = m.h.Open(t, funcs, drawVersions(t))
 	m.funcs = maps.Clone(funcs)
-	m.reported, m.unheard = false, nil
+	m.reported, m.unreported = false, nil
 }
 
 func drawIndexers(t *rapid.T) cache.Indexers {
@@ -113,7 +112,7 @@ func (m *model) next() string {
 	return strconv.Itoa(m.rv)
 }
 
-// drawPod draws the next state of key, at a resourceVersion of its own.
+// drawPod draws the next state of key, at a new resourceVersion.
 func (m *model) drawPod(t *rapid.T, key string, old *corev1.Pod) *corev1.Pod {
 	rv := m.next()
 	uid := "uid-" + rv
@@ -132,7 +131,7 @@ func (m *model) storable(p *corev1.Pod) bool {
 
 func (m *model) drawKey(t *rapid.T) string { return rapid.SampledFrom(modelKeys).Draw(t, "key") }
 
-// apply gives the collection a batch.
+// apply applies a random batch and compares the reported changes.
 func (m *model) apply(t *rapid.T) {
 	var b entry.Batch
 	var want []string
@@ -145,7 +144,7 @@ func (m *model) apply(t *rapid.T) {
 			gone := Pod(key, "uid", m.next())
 			b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: drawTombstone(t, key, gone)})
 			delete(pods, key)
-			delete(m.unheard, key)
+			delete(m.unreported, key)
 			want = append(want, describe(cache.Deleted, key, old, gone))
 			continue
 		}
@@ -161,7 +160,7 @@ func (m *model) apply(t *rapid.T) {
 		}
 		want = append(want, describe(kind, key, old, p))
 		pods[key] = p
-		delete(m.unheard, key)
+		delete(m.unreported, key)
 	}
 	b.ResourceVersion = rapid.SampledFrom([]string{"", m.next(), "not a number"}).Draw(t, "batch rv")
 	res, err := m.c.Apply(context.Background(), b)
@@ -189,7 +188,7 @@ func (m *model) advance(rv string) {
 	}
 }
 
-// drawTombstone draws one of the forms in which a delete can come.
+// drawTombstone draws one of the forms of a deleted object.
 func drawTombstone(t *rapid.T, key string, p *corev1.Pod) any {
 	if rapid.Bool().Draw(t, "tombstone") {
 		return cache.DeletedFinalStateUnknown{Key: key, Obj: p}
@@ -197,7 +196,7 @@ func drawTombstone(t *rapid.T, key string, p *corev1.Pod) any {
 	return p
 }
 
-// addIndexers adds an index, or fails to because there is one of the name.
+// addIndexers adds an index. It must fail if the name is taken.
 func (m *model) addIndexers(t *rapid.T) {
 	funcs := drawIndexers(t)
 	taken := false
@@ -219,7 +218,7 @@ func (m *model) setMustRelist(t *rapid.T) {
 	m.mustRelist = "some reason"
 }
 
-// describe is one line that two equal changes share.
+// describe returns the same line for equal changes only.
 func describe(kind cache.DeltaType, key string, before, now *corev1.Pod) string {
 	s := fmt.Sprintf("%s %s", kind, key)
 	if before != nil {

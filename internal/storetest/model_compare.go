@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// compare holds every way to read the collection against the map.
+// compare compares all reads of the collection with the map.
 func (m *model) compare(t *rapid.T) {
 	ctx := context.Background()
 	keys := slices.Sorted(maps.Keys(m.pods))
@@ -85,7 +85,7 @@ func (m *model) compareIndexes(t *rapid.T) {
 	}
 }
 
-// compareQuery holds a query against a filter.
+// compareQuery compares a query with a filter over the map.
 func (m *model) compareQuery(t *rapid.T) {
 	q := query.Query{
 		Namespace: rapid.SampledFrom([]string{"", "a", "a-b", "b", "none"}).Draw(t, "namespace"),
@@ -137,7 +137,7 @@ func (m *model) compareInfo(t *rapid.T) {
 	}
 }
 
-// compareNewest holds Info.Newest after a list without skipped objects against the newest there are.
+// compareNewest compares Info.Newest, after a list without skipped objects, with the newest objects of the map.
 func (m *model) compareNewest(t *rapid.T, info entry.Info) {
 	pods := slices.SortedFunc(maps.Values(m.pods), func(a, b *corev1.Pod) int {
 		x, _ := strconv.Atoi(a.ResourceVersion)

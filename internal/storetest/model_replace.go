@@ -17,52 +17,51 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// relist is one list, as a server gives it: a snapshot of its state, read in
-// pages, while events go on. Some pages come from a later state, as those of an
-// inconsistent continue token do.
+// relist is one list from a server: its state at one moment, in pages, during further events. Some pages have a later
+// state, as after an inconsistent continue token.
 type relist struct {
 	m       *model
 	r       store.Replacement
 	rewrite bool
 	cold    bool
-	visible map[string]*corev1.Pod // what readers see
-	shown   bool                   // differences are shown before the end: there were too many to hold back
-	// unheardAtBegin are the keys that nobody had been told of.
-	unheardAtBegin map[string]bool
+	visible map[string]*corev1.Pod // readers must see exactly these objects
+	shown   bool                   // changes became visible before the end, since they were too large to hold back
+	// unreportedAtBegin are the keys of model.unreported at the begin of the list.
+	unreportedAtBegin map[string]bool
 
-	server   map[string]*corev1.Pod // its state now
-	listed   map[string]item        // the newest state that a page has given
+	server   map[string]*corev1.Pod // the server's current state
+	listed   map[string]item        // the newest listed state by key
 	events   []item
-	shadow   map[string]*corev1.Pod // the reported changes, applied
+	shadow   map[string]*corev1.Pod // the result of the reported changes
 	skipping bool
 }
 
-// item is a state that a page or an event carried.
+// item is a state from a page or an event.
 type item struct {
 	key string
-	pod *corev1.Pod // for a delete: its last state
+	pod *corev1.Pod // of a delete: the last state
 	del bool
-	ok  bool // it could be indexed when it came
+	ok  bool // the collection could index it when it arrived
 }
 
-// replace gives the collection a list.
+// replace runs a random list on the collection.
 func (m *model) replace(t *rapid.T) {
 	ctx := context.Background()
 	l := &relist{
 		m: m, rewrite: rapid.Bool().Draw(t, "rewrite"), cold: !m.complete && !m.reported,
 		server: map[string]*corev1.Pod{}, listed: map[string]item{}, shadow: maps.Clone(m.pods),
 	}
-	if l.cold { // what an earlier process has left of a list has been told to nobody
-		m.unheard = map[string]bool{}
+	if l.cold { // objects of an earlier process's unfinished list were never reported
+		m.unreported = map[string]bool{}
 		for key := range m.pods {
-			m.unheard[key] = true
+			m.unreported[key] = true
 		}
 	}
 	l.visible = maps.Clone(m.pods)
-	for key := range m.unheard {
+	for key := range m.unreported {
 		delete(l.shadow, key)
 	}
-	l.unheardAtBegin = maps.Clone(m.unheard)
+	l.unreportedAtBegin = maps.Clone(m.unreported)
 	attrs := entry.Attributes{ClusterID: "cluster " + m.next()}
 	var err error
 	if l.r, err = m.c.BeginReplace(ctx, store.ReplaceOptions{Rewrite: l.rewrite, Attributes: attrs}); err != nil {
@@ -77,7 +76,7 @@ func (m *model) replace(t *rapid.T) {
 	l.commit(t, attrs)
 }
 
-// drawServer makes the server's state out of what is stored.
+// drawServer draws the server's state from the stored one.
 func (l *relist) drawServer(t *rapid.T) {
 	for _, key := range modelKeys {
 		old := l.shadow[key]
@@ -138,7 +137,7 @@ func (l *relist) stream(t *rapid.T) {
 		}
 		res, err := l.r.Page(context.Background(), items)
 		l.take(t, res, err)
-		l.readersSeeWhatWasTold(t)
+		l.checkVisible(t)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "events") {
 		l.sendEvent(t)
@@ -164,9 +163,9 @@ func (l *relist) sendEvent(t *rapid.T) {
 	e := item{key: key}
 	if old != nil && rapid.IntRange(0, 2).Draw(t, "event") == 0 {
 		e.del, e.pod = true, old.DeepCopy()
-		if l.m.unheard[key] && (l.cold || l.shown) { // it goes at once, and nobody is told who was not told of it
+		if l.m.unreported[key] && (l.cold || l.shown) { // deleted at once, without a report
 			delete(l.visible, key)
-			delete(l.m.unheard, key)
+			delete(l.m.unreported, key)
 		}
 		e.pod.ResourceVersion = l.m.next()
 		op = entry.Op{Type: entry.Delete, Object: e.pod}
@@ -182,7 +181,7 @@ func (l *relist) sendEvent(t *rapid.T) {
 	l.take(t, res, err)
 }
 
-// take applies reported changes to the shadow.
+// take checks reported changes and applies them to shadow.
 func (l *relist) take(t *rapid.T, res entry.Result, err error) {
 	if err != nil {
 		t.Fatalf("replacement: %v", err)
@@ -194,7 +193,7 @@ func (l *relist) take(t *rapid.T, res entry.Result, err error) {
 	l.shown = l.shown || !l.cold && !res.Staged
 	for _, ch := range res.Changes {
 		old, now := asPod(ch.Old), asPod(ch.New)
-		delete(l.m.unheard, ch.Key)
+		delete(l.m.unreported, ch.Key)
 		if have := l.shadow[ch.Key]; (old == nil) != (have == nil) || old != nil && Sum(old) != Sum(have) {
 			t.Fatalf("%s %s has another old state than was reported last", ch.Type, ch.Key)
 		}
@@ -214,8 +213,8 @@ func (l *relist) take(t *rapid.T, res entry.Result, err error) {
 	}
 }
 
-// readersSeeWhatWasTold: nothing of a list is visible before its change was reported, and all is from then on.
-func (l *relist) readersSeeWhatWasTold(t *rapid.T) {
+// checkVisible checks that a change of a list is visible from the moment it is reported, and not before.
+func (l *relist) checkVisible(t *rapid.T) {
 	objs, err := l.m.c.List(context.Background())
 	var want []string
 	for _, key := range slices.Sorted(maps.Keys(l.visible)) {
@@ -236,7 +235,7 @@ func (l *relist) readersSeeWhatWasTold(t *rapid.T) {
 
 func (l *relist) abort(t *rapid.T) {
 	l.r.Abort()
-	l.m.pods = l.visible // what was reported, and what an earlier process has left
+	l.m.pods = l.visible // reported changes, and objects of an earlier process
 	if l.shown {
 		l.m.mustRelist = "some reason"
 	}
@@ -265,7 +264,7 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 	if !l.cold && !l.shown && !slices.IsSorted(order) {
 		t.Fatalf("the changes of a commit are not deletes and then the others, each in key order: %q", order)
 	}
-	l.r.Abort() // does nothing
+	l.r.Abort() // no effect
 	for key := range want {
 		if l.shadow[key] == nil || Sum(l.shadow[key]) != Sum(want[key]) {
 			t.Fatalf("%s is reported as %s, want %s", key, Sum(l.shadow[key]), Sum(want[key]))
@@ -276,7 +275,7 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 			t.Fatalf("%s is reported as %s, want none", key, Sum(l.shadow[key]))
 		}
 	}
-	l.m.pods, l.m.complete, l.m.mustRelist, l.m.storedRV, l.m.reported, l.m.unheard = want, true, "", "", true, nil
+	l.m.pods, l.m.complete, l.m.mustRelist, l.m.storedRV, l.m.reported, l.m.unreported = want, true, "", "", true, nil
 	if rv == "" {
 		l.m.mustRelist = "some reason"
 	}
@@ -290,14 +289,14 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 	}
 }
 
-// betweenCommits: readers see what has been reported. It cannot be resumed, and nobody else writes.
+// betweenCommits checks that, between the steps of a commit, readers see the reported changes and MustRelist is set.
 func (l *relist) betweenCommits(t *rapid.T) {
 	objs, err := l.m.c.List(context.Background())
 	var want []string
 	for _, key := range slices.Sorted(maps.Keys(l.shadow)) {
 		want = append(want, Sum(l.shadow[key]))
 	}
-	if len(l.m.unheard) == 0 {
+	if len(l.m.unreported) == 0 {
 		equal(t, "List between the transactions of a commit", sumsOf(objs), want, err)
 	}
 	if info, err := l.m.c.Info(context.Background()); err != nil || info.MustRelist == "" {
@@ -309,18 +308,18 @@ func (l *relist) betweenCommits(t *rapid.T) {
 	}
 }
 
-// expected is what the list and its events make of what was stored.
+// expected returns the collection's contents after the list and its events.
 func (l *relist) expected() map[string]*corev1.Pod {
 	want := map[string]*corev1.Pod{}
 	for key, it := range l.listed {
 		old, p := l.m.pods[key], it.pod
-		if l.unheardAtBegin[key] {
+		if l.unreportedAtBegin[key] {
 			old = nil
 		}
 		switch {
 		case it.ok:
 			want[key] = p
-		case old != nil: // skipped: the old state stays
+		case old != nil: // skipped: the old state remains
 			want[key] = old
 		}
 	}

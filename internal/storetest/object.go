@@ -21,7 +21,7 @@ import (
 // Pods is the identity of a collection of Pod objects.
 var Pods = entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 
-// Labels that the index functions of this package look at.
+// Labels that the index functions of this package read.
 const (
 	// ColorLabel holds the values of ByColor, separated by dots.
 	ColorLabel = "color"
@@ -82,7 +82,7 @@ func PodCodec() codec.Codec {
 	return codec
 }
 
-// Sum describes a pod in one line: two pods of the same sum are the same to the tests here.
+// Sum describes a pod in one line. The tests consider pods with equal sums equal.
 func Sum(obj runtime.Object) string {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

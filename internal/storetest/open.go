@@ -8,14 +8,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Open opens a store in a directory of the test's. When the test ends the store is
-// checked and closed.
+// Open opens a store in a temporary directory. When the test ends the store is checked and closed.
 func Open(t testing.TB, o store.Options) *store.Store {
 	t.Helper()
 	return OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), o)
 }
 
-// OpenFile is Open for a file of a given name. A store that the test has closed is not checked.
+// OpenFile is Open for a file of a given name. It skips the check if the test has closed the store.
 func OpenFile(t testing.TB, path string, o store.Options) *store.Store {
 	t.Helper()
 	s, err := store.Open(path, o)
@@ -33,13 +32,13 @@ func OpenFile(t testing.TB, path string, o store.Options) *store.Store {
 	return s
 }
 
-// Failer is the part of testing.TB that Check needs; *rapid.T has it too.
+// Failer is the part of testing.TB that Check needs. *rapid.T implements it too.
 type Failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// Check fails the test unless the whole file is in order.
+// Check fails the test if Store.Check finds a problem.
 func Check(t Failer, s *store.Store) {
 	t.Helper()
 	report, err := s.Check(context.Background())

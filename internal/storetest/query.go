@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// Queried is the part of store.Interface that answers queries. store.View has it too.
+// Queried is the query part of store.Interface, which store.View has too.
 type Queried interface {
 	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
@@ -30,7 +30,7 @@ type Queried interface {
 	IndexValues(ctx context.Context, index string) ([]string, error)
 }
 
-// QueryIndexers are the index functions that RunQueries needs, for objects of any type.
+// QueryIndexers are the indexes that RunQueries needs. The functions accept objects of any type.
 var QueryIndexers = cache.Indexers{"color": func(obj any) ([]string, error) {
 	o, err := meta.Accessor(obj)
 	if err != nil {
@@ -63,11 +63,11 @@ func QueryPods() []*corev1.Pod {
 	return pods
 }
 
-// longColor is too long for bbolt's keys.
+// longColor is too long for a key in bbolt.
 var longColor = "reb" + strings.Repeat("x", 40000)
 
-// RunQueries runs the tests that everything that answers queries must pass.
-// It must hold QueryPods, by whatever representation, with QueryIndexers.
+// RunQueries runs the tests of queries. c must contain QueryPods, in any representation, with the indexes of
+// QueryIndexers.
 func RunQueries(t *testing.T, c Queried) {
 	t.Run("Select", func(t *testing.T) { testSelect(t, c) })
 	t.Run("Paged", func(t *testing.T) { testPaged(t, c) })
@@ -191,7 +191,7 @@ func testQueriedIndex(t *testing.T, c Queried) {
 	}
 }
 
-// sameOrder compares keys, separated by blanks.
+// sameOrder compares the keys of objs with want, a list separated by blanks.
 func sameOrder(t *testing.T, objs []runtime.Object, err error, want string) {
 	t.Helper()
 	must(t, err)

@@ -9,13 +9,13 @@ import (
 	"github.com/larder-dev/larder/internal/storetest/disk"
 )
 
-// Flip damages the records of these keys in a file that nobody has open. Every collection of the file must have them.
+// Flip damages the records of these keys in an unlocked file. All collections of the file must have them.
 func Flip(t testing.TB, path string, keys ...string) {
 	t.Helper()
 	tamper(t, path, keys, disk.Flip)
 }
 
-// Punch removes records, and corrects the number of objects, so that only an index that was written before shows it.
+// Punch removes records and corrects the number of objects, so that only the entries of existing indexes show the loss.
 func Punch(t testing.TB, path string, keys ...string) {
 	t.Helper()
 	tamper(t, path, keys, (*bbolt.Bucket).Delete)

@@ -16,19 +16,19 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Undecoded returns c, to which objects come undecoded, as from package reflector/wire. In the changes that it returns
-// they are decoded.
+// Undecoded returns a wrapper of c that passes objects undecoded, as package reflector/wire does. The changes that it
+// returns are decoded.
 func Undecoded(c store.Interface) store.Interface { return undecoding{c, NewSender(PodCodec())} }
 
 // Sender makes undecoded pods.
 type Sender struct {
 	codec codec.Codec
 	kind  entry.UndecodedKind
-	// Decoded counts how often one was decoded.
+	// Decoded counts the decoded objects.
 	Decoded atomic.Int64
 }
 
-// NewSender returns a Sender of pods in that codec.
+// NewSender returns a Sender that encodes pods with c.
 func NewSender(c codec.Codec) *Sender {
 	s := &Sender{codec: c}
 	s.kind = entry.UndecodedKind{
@@ -41,7 +41,7 @@ func NewSender(c codec.Codec) *Sender {
 	return s
 }
 
-// Send returns obj undecoded. What is no pod stays as it is.
+// Send returns obj undecoded. An object that is not a pod is returned unchanged.
 func (s *Sender) Send(obj runtime.Object) runtime.Object {
 	payload, err := s.codec.Append(nil, obj)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Sender) Send(obj runtime.Object) runtime.Object {
 	return s.Raw(obj, payload)
 }
 
-// Raw returns an undecoded object with the metadata of obj and that payload.
+// Raw returns an undecoded object with the metadata of obj and this payload.
 func (s *Sender) Raw(obj runtime.Object, payload []byte) *entry.Undecoded {
 	m, err := meta.Accessor(obj)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package disk is what tests know of a store's file: which buckets it has, and what their entries look like. It is
-// written from the description of the format and shares no code with package store. Tests that damage a file, or verify
-// what has reached it, use its names, so that a change of the format changes no test.
+// Package disk is the tests' knowledge of a store's file: its buckets and the encoding of their entries. It follows the
+// description of the format and shares no code with package store. Tests that damage a file or check its contents use
+// this package, so that a change of the format needs no change in them.
 package disk
 
 import (
@@ -17,11 +17,11 @@ import (
 // Suffixes of the files beside a store; see Beside.
 const (
 	SuffixOpening = ".opening"  // present while a process opens the store
-	SuffixNew     = ".new-"     // and a random text: a file that is being made, or that a crash left
-	SuffixDamaged = ".damaged-" // and the time: a damaged file that was moved aside
+	SuffixNew     = ".new-"     // plus random text: a file that is being written, or that a crash left
+	SuffixDamaged = ".damaged-" // plus the time: a damaged file that was moved aside
 )
 
-// Beside returns the files whose names begin with path and suffix and are longer, in order.
+// Beside returns the sorted paths that begin with path and suffix and continue after that.
 func Beside(path, suffix string) (names []string) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -39,7 +39,7 @@ func Beside(path, suffix string) (names []string) {
 var (
 	Root      = []byte("larder")    // the keys below, and a bucket per collection, named by its id
 	Documents = []byte("documents") // name → record
-	Dropped   = []byte("dropped")   // number → what is left of a collection that was dropped
+	Dropped   = []byte("dropped")   // number → the rest of a dropped collection
 )
 
 // Keys in Root.
@@ -53,13 +53,13 @@ var (
 	Info         = []byte("info")       // a key; its value is a record; see EditInfo
 	Objects      = []byte("objects")    // key → record
 	Index        = []byte("index")      // a bucket per index, of entries; see IndexEntry
-	Dictionaries = []byte("dict")       // SeqKey of the id → record; see DictionaryPlace
+	Dictionaries = []byte("dict")       // SeqKey of the id → record; see DictionaryKey
 	Seq          = []byte("seq")        // SeqKey → object key
 	Tombstones   = []byte("tombstones") // SeqKey → tombstone; see ParseTombstone
 	Cursors      = []byte("handlers")   // name → record
 )
 
-// PutFormat sets the format version that the file claims to have.
+// PutFormat sets the stored format version.
 func PutFormat(tx *bolt.Tx, version uint64) error {
 	v := binary.BigEndian.AppendUint64(nil, version)
 	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
@@ -81,7 +81,8 @@ func EachCollection(tx *bolt.Tx, fn func(id string, b *bolt.Bucket) error) error
 	return root.ForEachBucket(func(name []byte) error { return fn(string(name), root.Bucket(name)) })
 }
 
-// Each calls fn with every entry of a bucket, in order; a nil bucket has none. k and v die with the transaction.
+// Each calls fn with all entries of a bucket, in order. A nil bucket has no entries. k and v are valid until the
+// transaction ends.
 func Each(b *bolt.Bucket, fn func(k, v []byte) error) error {
 	if b == nil {
 		return nil
@@ -89,7 +90,7 @@ func Each(b *bolt.Bucket, fn func(k, v []byte) error) error {
 	return b.ForEach(fn)
 }
 
-// Len returns the number of entries of a bucket; 0 if it is nil.
+// Len returns the number of entries of a bucket, and 0 for nil.
 func Len(b *bolt.Bucket) (n int) {
 	_ = Each(b, func(_, _ []byte) error { n++; return nil })
 	return n
@@ -98,8 +99,8 @@ func Len(b *bolt.Bucket) (n int) {
 // SeqKey returns the key for a sequence number.
 func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-// ParseSeqKey is the reverse of SeqKey.
+// ParseSeqKey is the inverse of SeqKey.
 func ParseSeqKey(k []byte) uint64 { return binary.BigEndian.Uint64(k) }
 
-// DictionaryPlace is the key that the checksum of a dictionary's record covers.
-func DictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", Dictionaries, id) }
+// DictionaryKey returns the key that the checksum of a dictionary's record covers.
+func DictionaryKey(id uint64) string { return fmt.Sprintf("%s/%016x", Dictionaries, id) }

@@ -15,30 +15,30 @@ import (
 const (
 	Plain  = 1
 	Packed = 2 // compressed
-	Sealed = 3 // encrypted, compressed before or not
+	Sealed = 3 // encrypted, optionally compressed before
 )
 
-// RecordFixed is how long a record is before its header's length: its version and its checksum.
+// RecordFixed is the length of the version and checksum at the begin of a record.
 const RecordFixed = 5
 
-// SealOverhead is how much longer a payload is once it is sealed.
+// SealOverhead is the number of bytes that sealing adds to a payload.
 const SealOverhead = 24 + 16
 
-// Record is a record taken apart.
+// Record is a decoded record.
 type Record struct {
 	Version    byte
 	UID, RV    string
 	Seq        uint64
 	Encoding   string
-	Terms      map[string][]string // by index; tokens if it is sealed
-	Dictionary uint64              // what the payload is compressed with, or 0
-	Size       uint64              // of the payload before it was
-	SealedBy   uint64              // the data key, or 0
+	Terms      map[string][]string // by index; tokens in a sealed record
+	Dictionary uint64              // id of the dictionary that the payload is compressed with, or 0
+	Size       uint64              // of the uncompressed payload
+	SealedBy   uint64              // id of the data key, or 0
 	Created    uint64              // the seq at which the object was created, or 0 for Seq
 	Payload    []byte
 }
 
-// ParseRecord takes a record apart. It does not look at the checksum. The payload is a copy.
+// ParseRecord decodes a record without verifying its checksum. The payload is a copy.
 func ParseRecord(data []byte) (r Record, err error) {
 	if len(data) < RecordFixed {
 		return r, fmt.Errorf("a record of %d bytes", len(data))
@@ -80,7 +80,7 @@ func ParseRecord(data []byte) (r Record, err error) {
 	return r, nil
 }
 
-// PlainSize is how long the payload was before it was compressed and sealed.
+// PlainSize returns the length of the payload before it was compressed and sealed.
 func (r Record) PlainSize() int {
 	switch {
 	case r.Dictionary != 0:
@@ -91,7 +91,7 @@ func (r Record) PlainSize() int {
 	return len(r.Payload)
 }
 
-// Append appends the record under key, with the checksum that it has to have there.
+// Append appends the encoded record to dst, with its checksum for key in the collection.
 func (r Record) Append(dst []byte, collection, key string) []byte {
 	var head bytes.Buffer
 	e := msgpack.NewEncoder(&head)
@@ -111,7 +111,7 @@ func (r Record) Append(dst []byte, collection, key string) []byte {
 		fields[4] = map[string][]string{}
 	}
 	if err := e.Encode(fields); err != nil {
-		panic(err) // of text and numbers
+		panic(err) // impossible: only text and numbers
 	}
 	data := []byte{r.Version, 0, 0, 0, 0}
 	data = binary.AppendUvarint(data, uint64(head.Len()))
@@ -119,7 +119,7 @@ func (r Record) Append(dst []byte, collection, key string) []byte {
 	return append(dst, Reseal(collection, key, data)...)
 }
 
-// Reseal gives a record the checksum that it has to have under key, and returns it.
+// Reseal sets the checksum of a record for key in the collection, and returns the record.
 func Reseal(collection, key string, data []byte) []byte {
 	if len(data) < RecordFixed {
 		return data
@@ -133,7 +133,7 @@ func Reseal(collection, key string, data []byte) []byte {
 	return data
 }
 
-// Flip changes a bit of the record under key in one of a collection's buckets, so that its checksum is wrong.
+// Flip flips a bit of the record under key in a bucket, so that its checksum is wrong.
 func Flip(b *bolt.Bucket, key []byte) error {
 	data := bytes.Clone(b.Get(key))
 	if data == nil {
@@ -143,10 +143,10 @@ func Flip(b *bolt.Bucket, key []byte) error {
 	return b.Put(key, data)
 }
 
-// TombstoneFixed is how long a tombstone is before the length of its key: when it was put.
+// TombstoneFixed is the length of the time at the begin of a tombstone, before the length of its key.
 const TombstoneFixed = 8
 
-// ParseTombstone takes a tombstone apart: its record, and what comes before, which is the key that the checksum covers.
+// ParseTombstone decodes a tombstone: the part before its record, which the record's checksum covers, and the record.
 func ParseTombstone(data []byte) (place string, r Record, err error) {
 	if len(data) < TombstoneFixed {
 		return "", r, fmt.Errorf("a tombstone of %d bytes", len(data))
@@ -160,7 +160,7 @@ func ParseTombstone(data []byte) (place string, r Record, err error) {
 	return string(data[:end]), r, err
 }
 
-// EditInfo changes what the file says of a collection. info has its fields as the file names them.
+// EditInfo edits the stored Info of a collection by its field names.
 func EditInfo(b *bolt.Bucket, id string, edit func(info map[string]any)) error {
 	r, info, err := info(b)
 	if err != nil {
@@ -173,7 +173,7 @@ func EditInfo(b *bolt.Bucket, id string, edit func(info map[string]any)) error {
 	return b.Put(Info, r.Append(nil, id, string(Info)))
 }
 
-// GetInfo returns what the file says of a collection, by the names of its fields there.
+// GetInfo returns the stored Info of a collection by its field names.
 func GetInfo(b *bolt.Bucket) (map[string]any, error) {
 	_, m, err := info(b)
 	return m, err
@@ -190,7 +190,7 @@ func info(b *bolt.Bucket) (Record, map[string]any, error) {
 	return r, m, err
 }
 
-// DataKeys returns the ids of the data keys in the file.
+// DataKeys returns the ids of the stored data keys.
 func DataKeys(tx *bolt.Tx) (ids []uint64, err error) {
 	data := tx.Bucket(Root).Get(Keys)
 	if data == nil {
@@ -212,13 +212,13 @@ func DataKeys(tx *bolt.Tx) (ids []uint64, err error) {
 	return ids, err
 }
 
-// IndexEntry returns the key of the entry that files an object's key under a value that is short.
+// IndexEntry returns the key of the index entry for a short value and an object's key.
 func IndexEntry(value, key string) []byte {
 	escaped := bytes.ReplaceAll([]byte(value), []byte{0}, []byte{0, 0xff})
 	return append(append(append([]byte{1}, escaped...), 0, 1), key...)
 }
 
-// ParseIndexEntry is the reverse of IndexEntry.
+// ParseIndexEntry is the inverse of IndexEntry.
 func ParseIndexEntry(k []byte) (value, key string, err error) {
 	i := bytes.Index(k, []byte{0, 1})
 	if len(k) == 0 || k[0] != 1 || i < 0 {
