@@ -71,7 +71,7 @@ func wantStrings(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-func TestApplyWritesAKeyOnceABatch(t *testing.T) {
+func TestApplyWritesEachKeyOncePerBatch(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.AtOnce(store.Options{})), byNamespaceAndColor)
 	res := apply(t, c, "9",
 		upsert("b/x", "1"), upsert("b/x", "2"), remove("b/x", "3"), upsert("b/x", "4"), upsert("a/y", "5"))
@@ -103,7 +103,7 @@ func TestApplyDeleteOfUnknownKey(t *testing.T) {
 	}
 }
 
-func TestApplySkipsWhatCanNotBeStored(t *testing.T) {
+func TestApplySkipsInvalidObjects(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
 	apply(t, c, "2", upsert("a/x", "1", storetest.ColorLabel, "red"), upsert("a/y", "2"))
 	res := apply(t, c, "20",
@@ -128,7 +128,7 @@ func TestApplySkipsWhatCanNotBeStored(t *testing.T) {
 	if info.ResourceVersion != "20" {
 		t.Errorf("resourceVersion %q: skipped objects must not hold it up", info.ResourceVersion)
 	}
-	// The server has a newer a/x than we do, which must not look like a rewound server.
+	// Newest must lack a/x: the server has a newer state of it, and the rewind check must not take that for a rewind.
 	if len(info.Newest) != 1 || info.Newest[0].Key != "a/z" {
 		t.Errorf("newest: %+v", info.Newest)
 	}
@@ -173,8 +173,8 @@ func TestApplyKeepsLastContactAndEmptyFields(t *testing.T) {
 	}
 }
 
-// TestApplyFailsAsAWhole: nothing of a batch whose context has ended is taken in.
-func TestApplyFailsAsAWhole(t *testing.T) {
+// TestApplyCanceled checks that Apply with a canceled context changes nothing.
+func TestApplyCanceled(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, byNamespaceAndColor)
 	apply(t, c, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
@@ -186,9 +186,9 @@ func TestApplyFailsAsAWhole(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=1 color=red")
 }
 
-// TestApplyWhoseCommitFails: with a negative CommitInterval Apply tells of a commit that has failed. The batch is
-// served, stays pending, and is in the file with the next commit.
-func TestApplyWhoseCommitFails(t *testing.T) {
+// TestApplyCommitFailure checks a store that commits in each Apply: if the commit fails, Apply returns its error. Reads
+// see the batch, it stays dirty, and the next commit writes it to the file.
+func TestApplyCommitFailure(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
 	g := store.GateCommits(s)
 	c := openPods(t, s, byNamespaceAndColor)
@@ -217,8 +217,8 @@ func TestApplyWhoseCommitFails(t *testing.T) {
 	}
 }
 
-// A record that this program cannot decode must neither block its key nor be
-// shown to anyone.
+// TestApplyOverAnUndecodableRecord checks that a record which this program cannot decode is not returned by reads, and
+// can be overwritten and deleted.
 func TestApplyOverAnUndecodableRecord(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	unstructured, err := s.Collection(context.Background(), storetest.Pods,
@@ -240,12 +240,12 @@ func TestApplyOverAnUndecodableRecord(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=4")
 }
 
-// otherCodec is a codec under a name that no other codec reads.
+// otherCodec is a codec whose payloads no other codec can decode, because its name differs.
 type otherCodec struct{ codec.Codec }
 
 func (otherCodec) Name() string { return "other" }
 
-func TestNewestHoldsTheHighest(t *testing.T) {
+func TestNewestHasTheHighestResourceVersions(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), nil)
 	var ops []entry.Op
 	for _, n := range []int{5, 100, 20, 7, 99, 3, 12, 40, 41, 42, 9, 1000} {
@@ -260,7 +260,7 @@ func TestNewestHoldsTheHighest(t *testing.T) {
 	wantStrings(t, "newest", got, "1001", "1000", "100", "42", "41", "40", "20")
 }
 
-// Readers see a batch whole or not at all.
+// TestApplyIsAtomicForReaders checks that concurrent readers see all objects of a batch or none.
 func TestApplyIsAtomicForReaders(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	store.NoSync(s)

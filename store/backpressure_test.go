@@ -36,7 +36,7 @@ func acceptsMore(c *store.Collection) bool {
 // has its share.
 func TestBackpressureIsShared(t *testing.T) {
 	s := storetest.Open(t, byHand())
-	store.SetPendingLimit(s, 10_000)
+	store.SetDirtyLimit(s, 10_000)
 	g := store.GateCommits(s)
 	busy, quiet := openPodsIn(t, s, "busy"), openPodsIn(t, s, "quiet")
 	apply(t, busy, "1", upsert("busy/0", "1"))
@@ -80,7 +80,7 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s := storetest.Open(t, byHand())
 		limit := 1000 + random.IntN(50_000)
-		store.SetPendingLimit(s, limit)
+		store.SetDirtyLimit(s, limit)
 		g := store.GateCommits(s)
 		all := make([]*store.Collection, 1+random.IntN(20))
 		for n := range all {

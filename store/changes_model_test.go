@@ -13,12 +13,12 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// sinceModel is a reader of the model that asks for what has changed since it asked last, and begins with the list if
-// that is not kept.
+// sinceModel is a reader in the model test. It reads the changes since its last read with View.Changes, and lists all
+// objects if these changes are not kept any more.
 type sinceModel struct {
 	objects map[string]string // uid@rv of each key; nil before the first list
 	seq     uint64
-	// damaged: what was written again since may count as new.
+	// damaged is true after the file was damaged: rewritten objects may then count as created.
 	damaged bool
 }
 

@@ -17,8 +17,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestChangesKeptForLessOverARebuild: what is dropped when less is asked for stays known as dropped.
-func TestChangesKeptForLessOverARebuild(t *testing.T) {
+// TestShorterRetentionAndRebuild checks that tombstones which a shorter retention has dropped still count as dropped
+// after a rebuild: Kept.Oldest stays the same.
+func TestShorterRetentionAndRebuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
 		g := store.GateCommits(s)
@@ -41,14 +42,14 @@ func TestChangesKeptForLessOverARebuild(t *testing.T) {
 		if err := s.Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want.Last++ // what the rebuild found pending
+		want.Last++ // the write of a/z, which was dirty during the rebuild
 		if k := kept(t, s, c); k != want {
 			t.Errorf("%+v after a rebuild, was %+v", k, want)
 		}
 	})
 }
 
-// rebuildAfterFailure writes the store anew, as is done after a disk that failed.
+// rebuildAfterFailure makes the commit of a write fail with EIO, and then rebuilds the store.
 func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Collection, rv string) {
 	t.Helper()
 	g.Fail(func() error { return syscall.EIO })
@@ -62,9 +63,9 @@ func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Co
 	}
 }
 
-// TestChangesOverARebuild: what is told is what was told before it: what was created is not told as changed, before and
-// after.
-func TestChangesOverARebuild(t *testing.T) {
+// TestChangesAfterRebuild checks that View.Changes returns the same changes after a rebuild as before, and still
+// distinguishes created objects from updated ones.
+func TestChangesAfterRebuild(t *testing.T) {
 	for name, open := range map[string]bool{"open": true, "closed": false} {
 		t.Run(name, func(t *testing.T) {
 			s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
@@ -102,9 +103,9 @@ func TestChangesOverARebuild(t *testing.T) {
 	}
 }
 
-// TestChangesAreTheStateAtEachCommit: however many updates come between commits, what is told since the last one,
-// applied in order, is the state of then.
-func TestChangesAreTheStateAtEachCommit(t *testing.T) {
+// TestChangesMatchTheState checks that a reader which applies View.Changes after each commit has the collection's
+// state, and receives each object at most once per commit.
+func TestChangesMatchTheState(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: time.Hour})
 	c := openPods(t, s, nil)
 	apply(t, c, "1", upsert("a/0", "1"))

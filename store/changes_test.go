@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// retainChanges has the changes of c kept.
+// retainChanges calls RetainChanges, which must succeed.
 func retainChanges(t *testing.T, c *store.Collection, keep time.Duration) {
 	t.Helper()
 	if err := c.RetainChanges(context.Background(), keep); err != nil {
@@ -26,7 +26,7 @@ func retainChanges(t *testing.T, c *store.Collection, keep time.Duration) {
 	}
 }
 
-// viewPods reads what the store has of pods, as whoever does not write it would.
+// viewPods returns a View of c: the committed state, as another process sees it.
 func viewPods(t *testing.T, s *store.Store, c *store.Collection) *store.View {
 	t.Helper()
 	v, err := s.ViewWith(context.Background(), c.Identity(), storetest.PodCodec())
@@ -36,7 +36,8 @@ func viewPods(t *testing.T, s *store.Store, c *store.Collection) *store.View {
 	return v
 }
 
-// since returns what has changed since a number, with a * for what was created since, and the number to go on after.
+// since returns the changes after an offset, one line each, and the last offset. The lines of objects that were created
+// after the offset end with a star.
 func since(t *testing.T, v *store.View, after uint64) (all []string, end uint64) {
 	t.Helper()
 	for {
@@ -73,7 +74,7 @@ func kept(t *testing.T, s *store.Store, c *store.Collection) consumer.Kept {
 	return k
 }
 
-func TestChangesSinceANumber(t *testing.T) {
+func TestChangesSinceOffset(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
@@ -127,9 +128,7 @@ func TestChangesSinceANumber(t *testing.T) {
 	closeStore(t, s)
 }
 
-// What is kept for readers is dropped once it is older than they were promised, and no handler needs it, and not
-// before.
-func TestFeedID(t *testing.T) {
+func TestChangelogID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.AtOnce(store.Options{}))
 	feed := func(s *store.Store, namespace string) string {
@@ -155,7 +154,9 @@ func TestFeedID(t *testing.T) {
 	}
 }
 
-func TestChangesAreKeptForSoLong(t *testing.T) {
+// TestChangesRetention checks that a tombstone is dropped once it is older than the retention and no handler needs it,
+// and not before.
+func TestChangesRetention(t *testing.T) {
 	for _, tc := range []struct {
 		keep    time.Duration
 		handler bool
@@ -206,7 +207,7 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 				if f == nil {
 					return
 				}
-				// A handler has a week, whatever readers have; one that a tombstone of theirs is kept for has not missed anything.
+				// A handler does not begin anew while the tombstones after its position are kept.
 				if place, _, err := f.Position(); err != nil || place.Replaying != (tc.left == 0) {
 					t.Errorf("the handler is at %+v, %v", place, err)
 				}
@@ -215,9 +216,9 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 	}
 }
 
-// TestRetainChangesBehindACommitThatDrops: RetainChanges waits for a commit that drops tombstones; readers must not be
-// promised them again, nor the old time be kept on.
-func TestRetainChangesBehindACommitThatDrops(t *testing.T) {
+// TestRetainChangesDuringTrim calls RetainChanges with a longer time while a commit drops tombstones. Kept must then
+// have the new time, and must not include the dropped tombstones.
+func TestRetainChangesDuringTrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))
 		c := openPods(t, s, nil)
@@ -251,8 +252,8 @@ func TestRetainChangesBehindACommitThatDrops(t *testing.T) {
 	})
 }
 
-// Not more than 100,000 (here: 2) are kept.
-func TestChangesAreKeptUpToALimit(t *testing.T) {
+// TestChangesLimit checks that no more tombstones are kept than the limit, which is 100,000 and 2 in this test.
+func TestChangesLimit(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	store.SetTombstoneLimit(c, 2)
@@ -271,7 +272,7 @@ func TestChangesAreKeptUpToALimit(t *testing.T) {
 	}
 }
 
-func TestChangesAreKeptNoMore(t *testing.T) {
+func TestRetainChangesEnds(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	retainChanges(t, c, 0)
@@ -313,8 +314,9 @@ func TestChangesAreKeptNoMore(t *testing.T) {
 	}
 }
 
-// Changed tells of commits while somebody writes, and of nothing afterwards.
-func TestChangedOfAView(t *testing.T) {
+// TestViewChanged checks that the channel of View.Changed is closed by a commit and by Collection.Close, and is nil
+// once no collection is open for writing.
+func TestViewChanged(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	v := viewPods(t, s, c)
@@ -336,8 +338,9 @@ func TestChangedOfAView(t *testing.T) {
 	}
 }
 
-// After damage that lost something nobody is told that what he has is the whole.
-func TestChangesAfterALoss(t *testing.T) {
+// TestChangesAfterDataLoss checks that after a rebuild which has lost an object no older offset is valid, so that
+// readers list again.
+func TestChangesAfterDataLoss(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))

@@ -37,9 +37,9 @@ func dated(t *testing.T, v *store.View, after uint64) (keys []string, ages []tim
 	}
 }
 
-// Changes that are kept for readers are dated to a minute, also after a restart and in a copy of the file; and what has
-// changed since a time is found.
-func TestTimesOfChanges(t *testing.T) {
+// TestChangeTimes checks Change.Time and View.OffsetAt: changes that are kept for readers have their commit time, to a
+// minute, also after a restart and a compaction.
+func TestChangeTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
 		s := storetest.OpenFile(t, path, byHand())
@@ -51,7 +51,7 @@ func TestTimesOfChanges(t *testing.T) {
 			flush(t, s)
 		}
 		retainChanges(t, c, 24*time.Hour)
-		mustList(t, c, 5) // which is what there is, and no change
+		mustList(t, c, 5) // the objects of the first list are no changes
 		flush(t, s)
 		after, from, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Unix(0, 0), 0)
 		if err != nil || after != 5 || !from.Equal(time.Now().Truncate(time.Second)) {
@@ -89,7 +89,7 @@ func TestTimesOfChanges(t *testing.T) {
 			t.Helper()
 			check(0, 0, map[string]time.Duration{"a/later": 0})
 			check(5*time.Minute, 5*time.Minute, map[string]time.Duration{"a/later": 0})
-			check(begun-50*time.Second, begun-50*time.Second, all) // the minute of the mark before, too
+			check(begun-50*time.Second, begun-50*time.Second, all) // changes of the minute before are included
 			check(2*time.Hour, begun, all)
 		}
 		everything()
@@ -103,7 +103,7 @@ func TestTimesOfChanges(t *testing.T) {
 		c = openPods(t, s, nil)
 		everything()
 
-		// What was written while nobody was to read it has no time.
+		// Changes written while RetainChanges was off have no time.
 		f := cursorOf(t, c, "handler")
 		catchUp(t, f)
 		retainChanges(t, c, 0)
@@ -115,7 +115,7 @@ func TestTimesOfChanges(t *testing.T) {
 			t.Errorf("%v are %v old", keys, ages)
 		}
 
-		// Times are forgotten with what is kept.
+		// The times are dropped with the changes.
 		write(48*time.Hour, "20009", upsert("a/anew", "20009"))
 		write(time.Hour, "20010", upsert("a/newest", "20010"))
 		_, since, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Now().Add(-72*time.Hour), 0)
@@ -126,9 +126,9 @@ func TestTimesOfChanges(t *testing.T) {
 	})
 }
 
-// The newest changes alone; and if deletes are dropped before their time, those behind them, since when none is
-// missing.
-func TestTimesOfTrimmedChanges(t *testing.T) {
+// TestChangeTimesAfterTrim checks OffsetAt with a limit on the number of changes, and after the tombstone limit has
+// dropped deletes within the retention: then from is the time after which none is missing.
+func TestChangeTimesAfterTrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), byHand())
 		c := openPods(t, s, nil)
@@ -156,7 +156,7 @@ func TestTimesOfTrimmedChanges(t *testing.T) {
 		if want := []string{"a/1", "a/2"}; !slices.Equal(keys, want) {
 			t.Errorf("%v, want %v", keys, want)
 		}
-		// The delete that was dropped was written half an hour ago; from is when its minute had passed.
+		// The dropped delete was written half an hour ago; from is the end of the minute of its mark.
 		if got := time.Since(from).Truncate(time.Minute); got != 29*time.Minute {
 			t.Errorf("none is missing since %s", got)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A check that is held to a rate takes its time for records and index entries.
-func TestCheckIsHeldToARate(t *testing.T) {
+// TestScrubRate checks that the rate limit of a Scrub includes the records and the index entries.
+func TestScrubRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.AtOnce(store.Options{}))
 		mustUpdate(t, many) // to 10 MB
@@ -22,7 +22,7 @@ func TestCheckIsHeldToARate(t *testing.T) {
 			t.Fatal(err)
 		}
 		const rate = 64 << 20
-		least := 2 * 10 * 1000 * 1000 * time.Second / rate // the records, and what indexes say of them
+		least := 2 * 10 * 1000 * 1000 * time.Second / rate // for the records and for their index entries
 		if took := time.Since(begun); took < least || took > 3*time.Duration(size)*time.Second/rate {
 			t.Errorf("it took %v for %d bytes", took, size)
 		}

@@ -17,8 +17,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestScrubKeepsNoPages: while a Scrub waits so as not to read too fast, pages that updates have freed are used again.
-func TestScrubKeepsNoPages(t *testing.T) {
+// TestScrubDoesNotPinPages checks that a Scrub has no transaction open while its rate limit makes it wait: pages that
+// updates free are reused, and the file does not grow.
+func TestScrubDoesNotPinPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
 		store.NoSync(s)
@@ -55,8 +56,8 @@ func TestScrubKeepsNoPages(t *testing.T) {
 	})
 }
 
-// besides is what is done to a store every now and then. It returns the collection that is open then.
-type besides func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection
+// interference is an operation that runs during a Scrub. It returns the collection that is open afterwards.
+type interference func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection
 
 func compacts(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
 	if _, err := s.Compact(t.Context()); err != nil {
@@ -72,7 +73,7 @@ func dropsAndLists(t *testing.T, s *store.Store, c *store.Collection) *store.Col
 	return listed(t, s)
 }
 
-func endsAndBeginsTheFeed(t *testing.T, _ *store.Store, c *store.Collection) *store.Collection {
+func restartsChangelog(t *testing.T, _ *store.Store, c *store.Collection) *store.Collection {
 	if err := c.ForgetCursor(t.Context(), "h"); err != nil {
 		t.Error(err)
 	}
@@ -80,27 +81,27 @@ func endsAndBeginsTheFeed(t *testing.T, _ *store.Store, c *store.Collection) *st
 	return c
 }
 
-// TestScrubBesideWriters: what is created, removed, dropped and written anew while a Scrub waits between its steps is
-// no damage to it, and a record that is lost meanwhile is.
-func TestScrubBesideWriters(t *testing.T) {
+// TestScrubDuringWrites checks that a Scrub reports no damage if records, collections, changelogs and the file itself
+// change between its steps, and that it reports a record that is lost meanwhile.
+func TestScrubDuringWrites(t *testing.T) {
 	for name, test := range map[string]struct {
-		lose bool // a record, in the middle of the Scrub
-		also besides
+		lose bool // whether a record is lost in the middle of the Scrub
+		also interference
 	}{
 		"changes":          {},
 		"changes and loss": {lose: true},
 		"a compaction":     {also: compacts},
 		"a collection that is dropped and listed": {also: dropsAndLists},
-		"a change feed that ends and begins":      {also: endsAndBeginsTheFeed},
+		"a change feed that ends and begins":      {also: restartsChangelog},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { scrubBesideWriters(t, test.lose, test.also) })
+			synctest.Test(t, func(t *testing.T) { scrubDuringWrites(t, test.lose, test.also) })
 		})
 	}
 }
 
-func scrubBesideWriters(t *testing.T, lose bool, also besides) {
-	s, err := store.Open(t.TempDir()+"/larder.db", byHand()) // which is damaged at the end
+func scrubDuringWrites(t *testing.T, lose bool, also interference) {
+	s, err := store.Open(t.TempDir()+"/larder.db", byHand()) // not storetest: the file may be damaged at the end
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func scrubBesideWriters(t *testing.T, lose bool, also besides) {
 		if round == 2 && lose {
 			loseRecord(t, c)
 		}
-		if lose && s.Err() != nil { // it has found the loss, and nothing is written any more
+		if lose && s.Err() != nil { // the Scrub has found the loss, and the store refuses writes
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -164,7 +165,7 @@ func listed(t *testing.T, s *store.Store) *store.Collection {
 	return c
 }
 
-// largeItems are those of a list of 8 MB.
+// largeItems returns the objects of a list of 8 MB.
 func largeItems() (items []entry.Op) {
 	for n := range 2000 {
 		items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, largeBody))
@@ -172,7 +173,7 @@ func largeItems() (items []entry.Op) {
 	return items
 }
 
-// handler registers a durable handler, which acknowledges nothing.
+// handler registers a durable handler that acknowledges nothing, so that tombstones stay.
 func handler(t *testing.T, c *store.Collection) {
 	t.Helper()
 	f, err := c.OpenCursor(t.Context(), "h")
@@ -182,7 +183,7 @@ func handler(t *testing.T, c *store.Collection) {
 	f.Close()
 }
 
-// loseRecord takes the last record out of the file, and nothing else.
+// loseRecord removes the last record from the file, without its index entries and its count.
 func loseRecord(t *testing.T, c *store.Collection) {
 	t.Helper()
 	err := tamperWith(c, func(b *bolt.Bucket) error {
@@ -195,17 +196,17 @@ func loseRecord(t *testing.T, c *store.Collection) {
 	}
 }
 
-// TestScrubBesideAListThatClears: a list that is begun anew in place of one that was interrupted, and removes what that
-// has stored, is no damage to a Scrub, whatever that has counted by then.
-func TestScrubBesideAListThatClears(t *testing.T) {
+// TestScrubDuringAList checks that a Scrub reports no damage if a list removes objects of an interrupted list, at
+// whichever step of the Scrub it runs.
+func TestScrubDuringAList(t *testing.T) {
 	for pause := range 10 {
 		t.Run(fmt.Sprintf("at pause %d", pause), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { scrubBesideAListThatClears(t, pause) })
+			synctest.Test(t, func(t *testing.T) { scrubDuringAList(t, pause) })
 		})
 	}
 }
 
-func scrubBesideAListThatClears(t *testing.T, pause int) {
+func scrubDuringAList(t *testing.T, pause int) {
 	s := storetest.Open(t, byHand())
 	store.NoSync(s)
 	c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})

@@ -14,20 +14,20 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestScrubBesideARebuild: damage that a Scrub has found is charged to the file that had it, and not to the one that a
-// Rebuild has put in its place meanwhile.
-func TestScrubBesideARebuild(t *testing.T) {
+// TestScrubDuringRebuild checks that damage which a Scrub has found in the old file does not fail the store once a
+// Rebuild has replaced the file.
+func TestScrubDuringRebuild(t *testing.T) {
 	for name, damage := range map[string]func(leaf []byte, body int){
 		"a page":   func(leaf []byte, _ int) { leaf[0] ^= 1 },
 		"a record": func(leaf []byte, body int) { leaf[body] ^= 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { scrubBesideARebuild(t, damage) })
+			synctest.Test(t, func(t *testing.T) { scrubDuringRebuild(t, damage) })
 		})
 	}
 }
 
-func scrubBesideARebuild(t *testing.T, damage func(leaf []byte, body int)) {
+func scrubDuringRebuild(t *testing.T, damage func(leaf []byte, body int)) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func scrubBesideARebuild(t *testing.T, damage func(leaf []byte, body int)) {
 			return
 		default:
 		}
-		if round == 45 { // it has passed the record: now a reader meets it too, if it is still there
+		if round == 45 { // the Scrub has passed the record: now a reader finds the damage too, if the record is still there
 			_, err := c.Refs(t.Context(), "a/0299", 1)
 			t.Logf("a reader: %v", err)
 			continue
@@ -64,7 +64,7 @@ func scrubBesideARebuild(t *testing.T, damage func(leaf []byte, body int)) {
 	}
 }
 
-// wantRebuilt verifies that the store is sound, after one Rebuild that has lost something.
+// wantRebuilt verifies that the store is sound, after one Rebuild that has lost objects.
 func wantRebuilt(t *testing.T, s *store.Store, rebuilds, losses int) {
 	t.Helper()
 	aside, err := filepath.Glob(s.Path() + ".damaged-*")

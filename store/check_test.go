@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// checked opens a store without the check at the end of the test, and fills it.
+// checked opens a store without storetest's check at the end of the test, and fills it.
 func checked(t *testing.T) (*store.Store, *store.Collection) {
 	t.Helper()
 	s, err := store.Open(t.TempDir()+"/larder.db", store.AtOnce(store.Options{}))
@@ -48,7 +48,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		tamper func(b *bolt.Bucket) error
-		want   []string // in one of the problems
+		want   []string // substrings of one of the problems
 	}{
 		{"a flipped bit in a body", func(b *bolt.Bucket) error {
 			data := bytes.Clone(b.Bucket(objects).Get(key))

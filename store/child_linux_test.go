@@ -12,7 +12,7 @@ import (
 
 // childFileSizeLimit fills a store under RLIMIT_FSIZE, lifts the limit and goes on.
 func childFileSizeLimit(path string) error {
-	// Without this the kernel's signal ends the process.
+	// Otherwise SIGXFSZ would end the process.
 	signal.Ignore(syscall.SIGXFSZ)
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {

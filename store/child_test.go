@@ -11,11 +11,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childMode is the environment variable that makes the test binary a child
-// process of a test: its value is what to do.
+// childMode is the environment variable that makes the test binary a child process of a test. Its value selects the
+// function that child runs.
 const childMode = "LARDER_STORE_TEST_CHILD"
 
-// child is what a child process does, and its exit status.
+// child runs the function of a child process, and returns the exit status.
 func child() int {
 	var err error
 	switch mode := os.Getenv(childMode); mode {
@@ -49,7 +49,7 @@ func child() int {
 	return 0
 }
 
-// childHold has a store open until its input ends.
+// childHold keeps a store open until its standard input ends.
 func childHold(path string) error {
 	s, err := store.Open(path, store.Options{})
 	if err != nil {
@@ -71,7 +71,7 @@ func runChild(t *testing.T, mode string, args ...string) {
 
 func childCommand(mode string, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	// The race detector lets every process that ends sleep for a second, in case that others still race.
+	// By default the race detector makes each process sleep for a second before it exits.
 	cmd.Env = append(os.Environ(), childMode+"="+mode, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }

@@ -17,10 +17,10 @@ import (
 
 const day = 24 * time.Hour
 
-// jumper is a store whose clock on the wall shows any time.
+// jumper is a store whose wall clock can be set to any time.
 type jumper struct {
 	path  string
-	ahead atomic.Int64 // of the true time, in nanoseconds
+	ahead atomic.Int64 // wall clock minus true time, in nanoseconds
 	s     *store.Store
 	c     *store.Collection
 	rv    int
@@ -29,7 +29,7 @@ type jumper struct {
 func (j *jumper) open(t *testing.T) {
 	t.Helper()
 	o := byHand()
-	o.Hooks = &hook.Hooks{IdentityInterval: day, // the default, ten seconds, takes minutes of a processor for months
+	o.Hooks = &hook.Hooks{IdentityInterval: day, // with the default, ten seconds, months take minutes of CPU time
 		Wall: func() time.Time { return time.Now().Add(time.Duration(j.ahead.Load())) }}
 	j.s = storetest.OpenFile(t, j.path, o)
 	j.c = openPodsIn(t, j.s, "used")
@@ -42,7 +42,7 @@ func (j *jumper) close(t *testing.T) {
 	}
 }
 
-// write commits something, with which tombstones that are too old go.
+// write commits an op. The commit drops tombstones that are too old.
 func (j *jumper) write(t *testing.T, op entry.Op) {
 	t.Helper()
 	j.rv++
@@ -51,7 +51,7 @@ func (j *jumper) write(t *testing.T, op entry.Op) {
 }
 
 // TestClockJumps checks that no delete is lost to a handler that has yet to receive it, however the wall clock jumps
-// while the store is open or closed. Time that passes while the store is open counts, whatever that clock says.
+// while the store is open or closed. Time while the store is open counts, independent of the wall clock.
 func TestClockJumps(t *testing.T) {
 	const year = 365 * day
 	for name, jumps := range map[string][]time.Duration{
@@ -101,8 +101,8 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClockAfterAKill checks that days count on which the program ran and was killed: a delete is kept for seven days
-// of both processes together. Nothing but commits stores the clock then.
+// TestClockAfterAKill checks that the running time of a killed process counts: a delete is kept for seven days of both
+// processes together. Only commits store the clock then.
 func TestClockAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &jumper{path: filepath.Join(t.TempDir(), "larder.db")}
@@ -131,7 +131,8 @@ func TestClockAfterAKill(t *testing.T) {
 	})
 }
 
-// TestScrubbedIsMonotonic: who asks how long ago the file was found good is not told of a future that a clock was in.
+// TestScrubbedIsMonotonic checks that the time of Store.Scrubbed has a monotonic reading, so that a changed wall clock
+// does not change the age of the last check.
 func TestScrubbedIsMonotonic(t *testing.T) {
 	s := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), store.Options{})
 	if at := s.Scrubbed(); !at.IsZero() {

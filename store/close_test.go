@@ -15,10 +15,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// closeWait is how long Close waits for the disk.
+// closeWait is the maximum time that Close waits for the disk.
 const closeWait = 10 * time.Second
 
-// openGated opens a store whose commits go through the gate.
+// openGated opens a store whose commits the returned gate controls.
 func openGated(t *testing.T, path string) (*store.Store, *hook.Gate) {
 	t.Helper()
 	g := &hook.Gate{}
@@ -31,7 +31,8 @@ func openGated(t *testing.T, path string) (*store.Store, *hook.Gate) {
 	return s, g
 }
 
-// wantStillWriting calls end, which must give up after closeWait and name what goes on.
+// wantStillWriting calls end, which must fail with ErrStillWriting after closeWait. The error must name the write that
+// still runs.
 func wantStillWriting(t *testing.T, what, writing string, end func() error) {
 	t.Helper()
 	begun := time.Now()
@@ -42,8 +43,8 @@ func wantStillWriting(t *testing.T, what, writing string, end func() error) {
 	}
 }
 
-// TestCloseWhileTheDiskHangs: it returns in time, reads go on, the file stays locked, and what was pending is in it
-// when the disk works again.
+// TestCloseWhileTheDiskHangs checks that Close returns in time while a commit hangs. Reads still work, and the file
+// stays locked. When the disk works again, the dirty changes are in the file.
 func TestCloseWhileTheDiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
@@ -81,9 +82,9 @@ func TestCloseWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAListHangs: a write that was begun by somebody else is named, and what is pending is committed after
-// it.
-func TestCloseWhileAListHangs(t *testing.T) {
+// TestCloseWhileAWriteHangs checks that the error of Close names another write that hangs, and that the dirty changes
+// are committed after that write.
+func TestCloseWhileAWriteHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
 		s, _ := openGated(t, path)
@@ -101,7 +102,8 @@ func TestCloseWhileAListHangs(t *testing.T) {
 	})
 }
 
-// TestCollectionCloseWhileTheDiskHangs: others go on, and nobody waits for its name.
+// TestCollectionCloseWhileTheDiskHangs checks that other collections keep working while Collection.Close hangs, and
+// that calls which open the same collection fail instead of waiting.
 func TestCollectionCloseWhileTheDiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -154,7 +156,8 @@ func TestCollectionCloseWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestFlushEndsWithItsContext: the commit goes on, and is told.
+// TestFlushEndsWithItsContext checks that Flush returns when its context ends. The commit goes on, and
+// CollectionOptions.Committed is called for it.
 func TestFlushEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []store.Commit
@@ -184,7 +187,8 @@ func TestFlushEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestSlowDisk: a write that does not return is told, and that it has returned.
+// TestSlowDisk checks that CommitErr returns ErrSlowDisk while a commit takes longer than ten seconds, and nil again
+// once it has ended.
 func TestSlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))
@@ -201,7 +205,7 @@ func TestSlowDisk(t *testing.T) {
 			time.Since(begun) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
-		apply(t, c, "2", upsert("a/x", "2")) // there is room
+		apply(t, c, "2", upsert("a/x", "2")) // below the limits of backpressure
 		changed = s.Committed()
 		if err := finish(); err != nil {
 			t.Error(err)

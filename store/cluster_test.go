@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestClaimCluster: one store, one cluster, among the collections that are open; but a cluster that was exchanged is no
-// second one.
+// TestClaimCluster checks that the open collections of a store can claim only one cluster, except when the cluster was
+// exchanged.
 func TestClaimCluster(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	var opened []*store.Collection
@@ -38,18 +38,18 @@ func TestClaimCluster(t *testing.T) {
 	if err := c.ClaimCluster("two", false); err == nil || !strings.Contains(err.Error(), a.Identity().String()+" has") {
 		t.Errorf("the first of the others is not named: %v", err)
 	}
-	claim(c, "", false, true) // not known: matches any
+	claim(c, "", false, true) // an unknown cluster
 	claim(c, "one", false, true)
 	claim(c, "two", false, false)
 
-	// The address of all leads to another cluster now; a has noticed it.
+	// The server's address now leads to another cluster, and a notices it first.
 	claim(a, "two", true, true)
 	claim(a, "two", false, true)
 	claim(b, "one", false, true)
 	claim(b, "two", true, true)
 	claim(c, "two", false, true)
 
-	// Claims end with the collections.
+	// Close of a collection removes its claim.
 	claim(a, "three", false, false)
 	b.Close()
 	c.Close()

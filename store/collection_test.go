@@ -41,7 +41,7 @@ func TestCollectionSurvivesReopening(t *testing.T) {
 	}
 
 	s = storetest.OpenFile(t, path, store.Options{})
-	o.Resource = entry.ResourceInfo{} // a process that does not know it leaves it
+	o.Resource = entry.ResourceInfo{} // a process without Resource keeps the stored one
 	if c, err = s.Collection(context.Background(), storetest.Pods, o); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestCollectionSurvivesReopening(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, c), "a/1 uid=uid-a/1 rv=1 color=red", "b/1 uid=uid-b/1 rv=2")
 }
 
-func TestOneOpenerAtATime(t *testing.T) {
+func TestCollectionOpensOnce(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)
@@ -64,7 +64,7 @@ func TestOneOpenerAtATime(t *testing.T) {
 		t.Errorf("dropped while open: %v", err)
 	}
 	c.Close()
-	c.Close() // must not give free what another has opened
+	c.Close() // must not release the name, which again has claimed
 	again, err := s.Collection(ctx, storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
 		store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); err == nil {
 		t.Error("without an identity: no error")
 	}
-	// A collection that could not be opened is not left open.
+	// A failed Collection must release the name, so that openPods succeeds below.
 	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
 		Codec: storetest.PodCodec(), Indexers: cache.Indexers{"bad": nil},
 	}); err == nil {
@@ -101,7 +101,7 @@ func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
 	openPods(t, s, nil)
 }
 
-func TestCollectionsAreApart(t *testing.T) {
+func TestCollectionsAreSeparate(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	for _, id := range []entry.Identity{
 		storetest.Pods,
@@ -142,7 +142,7 @@ func TestIterateByPages(t *testing.T) {
 			t.Fatalf("%q after %q", key, last)
 		}
 		last = key
-		if n == 10 { // no transaction is open, so that this cannot wait for itself
+		if n == 10 { // a write inside the callback must not deadlock: no transaction is open
 			apply(t, c, "5000", upsert("zz/new", "5000"), remove("ns0/pod0300", "5000"))
 		}
 		return nil
@@ -196,7 +196,8 @@ func TestReadOnlyStore(t *testing.T) {
 	}
 }
 
-// TestReadOnlyEmptyCollection: an index that the file does not have is no damage.
+// TestReadOnlyEmptyCollection checks that a missing index of an empty collection is not reported as damage by a
+// read-only store.
 func TestReadOnlyEmptyCollection(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "larder.db")
@@ -259,9 +260,9 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestWaitForTheOtherOpener: a collection whose owner is about to close it is waited for, for as long as the context
-// lasts; any other one is not.
-func TestWaitForTheOtherOpener(t *testing.T) {
+// TestCollectionWaitsForClose checks that Store.Collection waits, until its context ends, for a collection whose owner
+// is about to close it, and fails at once otherwise.
+func TestCollectionWaitsForClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{})
 		var closing atomic.Bool

@@ -11,9 +11,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestKeysTellTheScope: whoever opened the collection did not say that its objects have namespaces; of those whose
-// resourceVersions cannot be compared Newest does not either.
-func TestKeysTellTheScope(t *testing.T) {
+// TestScopeFromKeys checks that Store.Collections reports a collection as namespaced because of its keys, even if
+// CollectionOptions.Resource was not set and Newest is empty (resourceVersions that cannot be compared).
+func TestScopeFromKeys(t *testing.T) {
 	for _, rv := range []string{"7", "v7"} {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))
 		c := mustCollection(t, s, pods())

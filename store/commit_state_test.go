@@ -14,11 +14,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fileStates are the states that a file of pods may be in: by resourceVersion, the keys and those of them that are red.
+// fileStates are the allowed states of a file of pods, by resourceVersion: all keys, and the keys of the red pods.
 type fileStates map[string]struct{ keys, red []string }
 
-// problem says in what the file is none of the states; "" if it is one. A collection that was never listed whole, or
-// has to be listed again, is in no state that anybody resumes from.
+// problem describes how the file differs from the state of its resourceVersion; "" if it does not. It ignores a
+// collection that is incomplete or must be listed, since no informer resumes from it.
 func (f fileStates) problem(ctx context.Context, s *store.Store) string {
 	view, err := s.ViewWith(ctx, storetest.Pods, storetest.PodCodec())
 	if err != nil {
@@ -47,7 +47,7 @@ func (f fileStates) problem(ctx context.Context, s *store.Store) string {
 	return ""
 }
 
-// at fails the test unless the file is the state of that resourceVersion.
+// at fails the test unless the file has the resourceVersion rv and the state for it.
 func (f fileStates) at(t *testing.T, s *store.Store, rv string) {
 	t.Helper()
 	if problem := f.problem(context.Background(), s); problem != "" {
@@ -62,8 +62,8 @@ func (f fileStates) at(t *testing.T, s *store.Store, rv string) {
 	}
 }
 
-// TestEveryTransactionLeavesAState: whichever transaction is the last before a crash, the file is the state that its
-// resourceVersion names: objects, index entries and count.
+// TestEveryTransactionLeavesAState checks that after each transaction the objects, index entries and count in the file
+// are the state of its resourceVersion. So a crash at any time leaves a consistent file.
 func TestEveryTransactionLeavesAState(t *testing.T) {
 	var gate hook.Gate
 	o := byHand()
@@ -106,8 +106,8 @@ func TestEveryTransactionLeavesAState(t *testing.T) {
 	}
 }
 
-// TestCommitCoversItsObjectsOnly: a commit that has to wait for another write is of one moment, its resourceVersion
-// too. What has come while it waited is either in it as a whole or not.
+// TestCommitCoversItsObjectsOnly checks a commit that waits for another write while batches are applied: objects and
+// resourceVersion in the file are from the same batch.
 func TestCommitCoversItsObjectsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -146,8 +146,8 @@ func TestCommitCoversItsObjectsOnly(t *testing.T) {
 	})
 }
 
-// TestFailedCommitLosesNothing: a commit that fails changes nothing in the file, and what it was to write is in the one
-// that follows.
+// TestFailedCommitLosesNothing checks that a failed commit changes nothing in the file, and that the next commit writes
+// its changes.
 func TestFailedCommitLosesNothing(t *testing.T) {
 	ctx := context.Background()
 	var gate hook.Gate
@@ -172,8 +172,8 @@ func TestFailedCommitLosesNothing(t *testing.T) {
 	states.at(t, s, "5")
 }
 
-// TestCommitIsWhole: one commit writes all that is pending, however much that is.
-func TestCommitIsWhole(t *testing.T) {
+// TestCommitWritesAllBatches checks that one commit writes all dirty changes.
+func TestCommitWritesAllBatches(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
 	relist(t, c, store.ReplaceOptions{}, "1")
@@ -191,9 +191,9 @@ func TestCommitIsWhole(t *testing.T) {
 	fileStates{"21": {keys, keys}}.at(t, s, "21")
 }
 
-// TestFileHasWhatWasApplied: what happens to an object after it was given to Apply, by a handler that takes it for its
-// own, does not reach the file.
-func TestFileHasWhatWasApplied(t *testing.T) {
+// TestFileIgnoresModifiedObjects checks that the commit writes an object as it was passed to Apply, even if a handler
+// has wrongly modified it since.
+func TestFileIgnoresModifiedObjects(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
 	relist(t, c, store.ReplaceOptions{}, "1")

@@ -63,7 +63,7 @@ func (f *fileBench) compact(b *testing.B, what string) {
 	b.ReportMetric(float64(done.After)/(1<<20), what+"-after-MiB")
 }
 
-// writtenPerUpdate commits batches of 10 pods that are there.
+// writtenPerUpdate commits updates of existing pods, 10 in each batch, and reports the bytes written per update.
 func (f *fileBench) writtenPerUpdate(b *testing.B, what string) {
 	b.Helper()
 	const batches, size = 20, 10

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// compactPods is how many pods there are between the steps of childCompact.
+// compactPods is the number of pods that compactStep writes.
 const compactPods = 300
 
 func openCompactPods(s *store.Store) (*store.Collection, error) {
@@ -31,7 +31,7 @@ func openCompactPods(s *store.Store) (*store.Collection, error) {
 	})
 }
 
-// compactStep brings every pod to resourceVersion n.
+// compactStep updates every pod to resourceVersion n.
 func compactStep(c *store.Collection, n uint64) error {
 	batch := entry.Batch{ResourceVersion: fmt.Sprint(n)}
 	for i := range compactPods {
@@ -43,7 +43,7 @@ func compactStep(c *store.Collection, n uint64) error {
 	return err
 }
 
-// childCompact writes and compacts for ever, and says what it has committed.
+// childCompact writes and compacts until it is killed, and prints the committed resourceVersions.
 func childCompact(path string) error {
 	s, err := store.Open(path, store.AtOnce(store.Options{Logger: &quiet, LockTimeout: 10 * time.Second}))
 	if err != nil {
@@ -61,11 +61,11 @@ func childCompact(path string) error {
 		return err
 	}
 	n := uint64(0)
-	_, _ = fmt.Sscan(info.ResourceVersion, &n) // there is none at first
+	_, _ = fmt.Sscan(info.ResourceVersion, &n) // 0 in a new store
 	return stepForEver(c, n, s.Compact)
 }
 
-// stepForEver writes and calls exchange in turn, and says what has been committed.
+// stepForEver alternates compactStep and exchange, and prints the committed resourceVersion after each.
 func stepForEver(c *store.Collection, n uint64, exchange func(context.Context) (store.Compacted, error)) error {
 	for {
 		n++
@@ -80,8 +80,8 @@ func stepForEver(c *store.Collection, n uint64, exchange func(context.Context) (
 	}
 }
 
-// TestKilledWhileCompacting kills a process that compacts, at random moments: the store
-// is whole, at what was committed, and what was left of a copy goes away with the next Open.
+// TestKilledWhileCompacting kills a process that compacts, at random moments, and checks that the store is sound and
+// has the committed state, and that the next Open removes an unfinished copy.
 func TestKilledWhileCompacting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
@@ -89,7 +89,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	kills := soaked(6, 100)
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ {
-		// more, and later ones, until one shows something
+		// go on with later kills until one has interrupted a copy
 		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000*(1+kill/kills)))*time.Microsecond)
 		copies += len(disk.Beside(path, disk.SuffixNew))
 		s, err := store.Open(path, store.Options{Logger: &quiet})
@@ -126,7 +126,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	t.Logf("%d kills came while there was a copy", copies)
 }
 
-// wantStep verifies that there is what compactStep has left.
+// wantStep verifies that the objects are the pods that compactStep has written.
 func wantStep(t *testing.T, kill int, n uint64, objs []*corev1.Pod, info entry.Info) {
 	t.Helper()
 	for _, p := range objs {

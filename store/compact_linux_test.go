@@ -11,7 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompactOnAFullDisk says how much room it needs, leaves nothing behind, and succeeds once there is room.
+// TestCompactOnAFullDisk checks that Compact on a full disk fails with an error that has the needed space, leaves no
+// file behind, and succeeds once there is space.
 func TestCompactOnAFullDisk(t *testing.T) {
 	dir, ok := mountSmall(t)
 	if !ok {
@@ -54,7 +55,7 @@ func TestCompactOnAFullDisk(t *testing.T) {
 	wantUsable(t, s, mustCollection(t, s, pods()))
 }
 
-// TestCompactInAReadOnlyDirectory changes nothing.
+// TestCompactInAReadOnlyDirectory checks that Compact on a read-only file system fails and leaves no file behind.
 func TestCompactInAReadOnlyDirectory(t *testing.T) {
 	dir, ok := mountSmall(t)
 	if !ok {

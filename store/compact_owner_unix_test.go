@@ -14,9 +14,9 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// ofAnother gives the file, as an administrator would who makes it readable for a group, to a service; only root can
-// change the owner. It returns what has to stay.
-func ofAnother(t *testing.T, path string) ownership {
+// giveAway makes the file readable for its group and, if the test runs as root, changes its owner and group. It
+// returns the ownership, which Compact has to keep.
+func giveAway(t *testing.T, path string) ownership {
 	t.Helper()
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
@@ -44,8 +44,8 @@ func ownershipOf(t *testing.T, path string) ownership {
 	return ownership{st.Uid, st.Gid, info.Mode()}
 }
 
-// TestCompactKeepsTheOwner: root compacts the store of a service, which has to be able to open it afterwards. So it is
-// with Rekey, and with a store that is open.
+// TestCompactKeepsTheOwner checks that Compact and Rekey keep the owner, group and mode of the file, so that root can
+// compact the store of a service.
 func TestCompactKeepsTheOwner(t *testing.T) {
 	keys, err := seal.ParseKeys([]byte(rekeyKeys))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestCompactKeepsTheOwner(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := ofAnother(t, path)
+			want := giveAway(t, path)
 			if err := anew(path); err != nil {
 				t.Fatal(err)
 			}

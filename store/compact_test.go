@@ -21,12 +21,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// thinned returns filled with many's pods deleted but for every tenth, and what that has left to be returned.
+// thinned returns a filled store in which nine of ten pods of many are deleted, so that most pages are free.
 func thinned(t *testing.T, o store.Options) (s *store.Store, many, few *store.Collection) {
 	t.Helper()
 	o = store.AtOnce(o)
 	s, many, few = filled(t, o)
-	for range soaked(1, 3) { // so that the file grows
+	for range soaked(1, 3) { // to make the file grow
 		mustUpdate(t, many)
 	}
 	batch := entry.Batch{ResourceVersion: "9000"}
@@ -70,10 +70,11 @@ func rootKeys(t *testing.T, s *store.Store) map[string]string {
 	return all
 }
 
-// TestCompact: the file is smaller, nothing else has changed, and who reads and writes does not notice.
+// TestCompact checks that Compact makes the file smaller and keeps its contents, and that concurrent reads and later
+// writes succeed.
 func TestCompact(t *testing.T) {
 	s, many, few := thinned(t, store.Options{})
-	err := tamperWith(few, func(b *bolt.Bucket) error { // what a later program may store
+	err := tamperWith(few, func(b *bolt.Bucket) error { // a bucket as a newer program may add
 		later, err := b.CreateBucket([]byte("later"))
 		if err != nil {
 			return err
@@ -144,7 +145,7 @@ func mustInfo(t *testing.T, c *store.Collection) entry.Info {
 	return info
 }
 
-// TestCompactLosesNoWrite: what is written while the file is copied is in the new one.
+// TestCompactLosesNoWrite checks that writes during Compact are in the new file.
 func TestCompactLosesNoWrite(t *testing.T) {
 	s, _, _ := thinned(t, store.Options{})
 	compacted := make(chan error, 1)
@@ -153,7 +154,7 @@ func TestCompactLosesNoWrite(t *testing.T) {
 		compacted <- err
 	}()
 	stored := 0
-	for end := false; !end; stored++ { // at least one begins after it
+	for end := false; !end; stored++ { // at least one write begins after Compact has started
 		select {
 		case err := <-compacted:
 			if err != nil {
@@ -173,7 +174,7 @@ func TestCompactLosesNoWrite(t *testing.T) {
 	}
 }
 
-// TestCompactAtPath: what no process has open is compacted and closed cleanly.
+// TestCompactAtPath checks the function Compact: it compacts a store that no process has open, and closes it cleanly.
 func TestCompactAtPath(t *testing.T) {
 	s, _, _ := thinned(t, store.Options{})
 	path := mustCrash(t, s)
@@ -199,8 +200,9 @@ func TestCompactAtPath(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestCompactWhileAList: a list that is being taken in, held or shown, goes on over a compaction.
-func TestCompactWhileAList(t *testing.T) {
+// TestCompactDuringAList checks that a Replacement goes on after a compaction, with held differences and with
+// differences that are visible already.
+func TestCompactDuringAList(t *testing.T) {
 	s, many, few := thinned(t, store.Options{})
 	store.SetLimits(few, 1, store.CommitLimit(few))
 	for _, c := range []*store.Collection{many, few} {
@@ -230,7 +232,8 @@ func TestCompactWhileAList(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestCompactFails: nothing has changed then, nothing is left behind, and the next try succeeds.
+// TestCompactFails checks that a failed Compact keeps the old file and leaves no other file behind, and that the next
+// Compact succeeds.
 func TestCompactFails(t *testing.T) {
 	s, many, _ := thinned(t, store.Options{})
 	stat := func() os.FileInfo {
@@ -291,8 +294,9 @@ func TestCompactFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestCompactOfAStoreThatHasFailed: what the file holds is not known, and Rebuild makes one of which it is.
-func TestCompactOfAStoreThatHasFailed(t *testing.T) {
+// TestCompactOfAFailedStore checks that Compact refuses a store after ErrOutcomeUnknown, since the contents of the file
+// are not known, and succeeds after Rebuild.
+func TestCompactOfAFailedStore(t *testing.T) {
 	s, many, _ := thinned(t, store.Options{})
 	before, err := os.Stat(s.Path())
 	if err != nil {
@@ -310,7 +314,7 @@ func TestCompactOfAStoreThatHasFailed(t *testing.T) {
 	if n, _ := count(t, many); n != 100 {
 		t.Errorf("%d objects", n)
 	}
-	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // which a failing store leaves
+	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // a failed store leaves the second file
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +324,8 @@ func TestCompactOfAStoreThatHasFailed(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestCompactRefuses: a file that is not a good store, and nobody else's, is left as it is.
+// TestCompactRefuses checks that Compact fails if the store is open, damaged, missing or not a store, and leaves the
+// file alone.
 func TestCompactRefuses(t *testing.T) {
 	if _, err := store.Compact(t.Context(), t.TempDir(), store.Options{}); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("a directory: %v", err)
@@ -377,8 +382,8 @@ func TestCompactRefuses(t *testing.T) {
 	}
 }
 
-// TestCopiesKeepBucketsOfLaterPrograms: a bucket beside those that this program knows comes through a compaction and a
-// rekey, with what is in it.
+// TestCopiesKeepBucketsOfLaterPrograms checks that Compact and Rekey keep buckets that this program does not know, with
+// their contents.
 func TestCopiesKeepBucketsOfLaterPrograms(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	for name, remake := range map[string]func(s *store.Store) error{

@@ -27,7 +27,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// cpuTime is what the process has used so far. On a machine that is shared it says more than the time on the wall.
+// cpuTime returns the CPU time of the process so far. On a shared machine it varies less than the elapsed time.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -36,14 +36,15 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// variedTotal is how many pods, of variedReplicas per workload, BenchmarkCompression stores; VARIED_PODS overrides it.
+// variedTotal is the number of pods that BenchmarkCompression stores, variedReplicas for each workload. The environment
+// variable VARIED_PODS overrides it.
 const (
 	variedTotal    = 100_000
 	variedReplicas = 50
 )
 
-// BenchmarkCompression: pods that differ (see variedPods), stored with and without compression. Cold is one list of all
-// of them; what follows reads that file with nothing decoded in memory, and is measured with and without in turn.
+// BenchmarkCompression stores pods that differ (see variedPods) with and without compression. Cold is one list of all
+// pods. The other benchmarks read that file with no object in memory, alternately with and without compression.
 func BenchmarkCompression(b *testing.B) {
 	total := variedTotal
 	if n, err := strconv.Atoi(os.Getenv("VARIED_PODS")); err == nil {
@@ -64,7 +65,7 @@ func benchCompression(b *testing.B, codec codec.Codec, total int) {
 		b.Fatal(err)
 	}
 	if len(keys) != total {
-		return // not asked for
+		return // -bench has not selected Cold
 	}
 	each := func(what string, fn func(b *testing.B, c *store.Collection)) {
 		for _, name := range []string{"plain", "zstd"} {
@@ -76,7 +77,7 @@ func benchCompression(b *testing.B, codec codec.Codec, total int) {
 			})
 		}
 	}
-	b.Run("RawGetDecode/plain", func(b *testing.B) { // of what is compressed there is nothing else to hold a read against
+	b.Run("RawGetDecode/plain", func(b *testing.B) { // bbolt alone cannot read compressed records
 		b.ReportAllocs()
 		benchRaw(b, stored["plain"], codec, keys)
 	})
@@ -111,7 +112,7 @@ func benchCompression(b *testing.B, codec codec.Codec, total int) {
 	each("CommitHot1000", func(b *testing.B, c *store.Collection) { benchCommitHot(b, c, keys) })
 }
 
-// benchCold leaves in stored what the last list has made.
+// benchCold lists all pods into a new collection in each iteration, and leaves the last one in stored.
 func benchCold(b *testing.B, stored map[string]*store.Collection, name string, codec codec.Codec,
 	compression store.Compression, total int) {
 	c := stored[name]
@@ -161,7 +162,7 @@ func benchOpenVaried(b *testing.B, s *store.Store, codec codec.Codec, compressio
 	return c
 }
 
-// benchColdVaried lists total pods into c, and returns the CPU time that the store has used for it.
+// benchColdVaried lists total pods into c, and returns the CPU time of the pages.
 func benchColdVaried(b *testing.B, c *store.Collection, codec codec.Codec, total int) (cpu time.Duration) {
 	b.StopTimer()
 	v := newVariedPods(total, variedReplicas)
@@ -203,7 +204,7 @@ func benchUnstructured(b *testing.B, obj runtime.Object) *unstructured.Unstructu
 	return &unstructured.Unstructured{Object: m}
 }
 
-// benchRaw reads records that are not compressed with bbolt alone, and decodes what is in them.
+// benchRaw reads uncompressed records with bbolt alone, and decodes their payloads.
 func benchRaw(b *testing.B, c *store.Collection, codec codec.Codec, keys []string) {
 	for b.Loop() {
 		key := keys[rand.IntN(len(keys))]

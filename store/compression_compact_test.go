@@ -6,13 +6,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Compaction keeps the dictionaries, and what was compressed can be read, online and offline.
+// TestCompactKeepsDictionaries checks that compressed records can be read after Compact of an open and of a closed
+// store.
 func TestCompactKeepsDictionaries(t *testing.T) {
 	path := t.TempDir() + "/larder.db"
 	s := mustOpen(t, path, store.Options{})
-	c := openPacked(t, s, store.Zstd)
+	c := openCompressed(t, s, store.Zstd)
 	mustList(t, c, 2000)
-	if _, packed, dicts := packedOf(t, c); packed == 0 || dicts == 0 {
+	if _, packed, dicts := compressionOf(t, c); packed == 0 || dicts == 0 {
 		t.Fatalf("%d records are compressed, with %d dictionaries", packed, dicts)
 	}
 	if _, err := s.Compact(t.Context()); err != nil {
@@ -25,7 +26,7 @@ func TestCompactKeepsDictionaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = mustOpen(t, path, store.Options{})
-	wantPods(t, openPacked(t, s, store.NoCompression), 2000, nil)
+	wantPods(t, openCompressed(t, s, store.NoCompression), 2000, nil)
 	wantSound(t, s)
 	mustClose(t, s)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// tamperDictionary changes the only dictionary behind c's back; change returns nil to remove it.
+// tamperDictionary replaces the only dictionary in the file with the result of change, or removes it if that is nil.
 func tamperDictionary(t *testing.T, c *store.Collection, change func(data []byte) []byte) {
 	t.Helper()
 	err := tamperWith(c, func(b *bolt.Bucket) error {
@@ -33,8 +33,8 @@ func tamperDictionary(t *testing.T, c *store.Collection, change func(data []byte
 	}
 }
 
-// TestDictionaryDamage: whoever needs a dictionary that is damaged or gone finds out, Check says so once, and
-// Rebuild loses the records that name it, and no others.
+// TestDictionaryDamage checks a dictionary that is damaged or missing: reads of its records fail, Check reports one
+// problem, and Rebuild loses these records and no others.
 func TestDictionaryDamage(t *testing.T) {
 	for what, change := range map[string]func([]byte) []byte{
 		"a flipped bit in the content":  func(data []byte) []byte { data[len(data)-7] ^= 1; return data },
@@ -56,10 +56,10 @@ func TestDictionaryDamage(t *testing.T) {
 func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again store.Compression) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})
-	c := openPacked(t, s, store.NoCompression)
+	c := openCompressed(t, s, store.NoCompression)
 	mustList(t, c, 150)
 	mustEnd(t, c)
-	c = openPacked(t, s, store.Zstd)
+	c = openCompressed(t, s, store.Zstd)
 	applyNewer(t, c, 0, 100, 5000)
 	tamperDictionary(t, c, change)
 	mustClose(t, s)
@@ -69,7 +69,7 @@ func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again store.
 	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "dict") {
 		t.Errorf("check: %q, %v", r.Problems, err)
 	}
-	c = openPacked(t, s, again)
+	c = openCompressed(t, s, again)
 	if obj, err := c.Get(t.Context(), "namespace-0/pod-0120"); obj == nil || err != nil {
 		t.Errorf("an object that does not need it: %v, %v", obj, err)
 	}
@@ -92,21 +92,21 @@ func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again store.
 	wantSound(t, s)
 }
 
-// TestRebuildKeepsCompressed: a rebuild for another reason loses nothing.
+// TestRebuildKeepsCompressed checks that Rebuild of an undamaged file loses no compressed record.
 func TestRebuildKeepsCompressed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})
-	c := openPacked(t, s, store.Zstd)
+	c := openCompressed(t, s, store.Zstd)
 	mustList(t, c, 200)
 	failNow(t, s)
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if total, packed, dicts := packedOf(t, c); total != 200 || packed != 200 || dicts != 1 || c.Losses() != 0 {
+	if total, packed, dicts := compressionOf(t, c); total != 200 || packed != 200 || dicts != 1 || c.Losses() != 0 {
 		t.Errorf("%d of %d, %d dictionaries, losses %d", packed, total, dicts, c.Losses())
 	}
 	mustClose(t, s)
 	s = mustOpen(t, path, store.Options{})
-	wantPods(t, openPacked(t, s, store.Zstd), 200, nil)
+	wantPods(t, openCompressed(t, s, store.Zstd), 200, nil)
 	wantSound(t, s)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The golden store with compressed records has this many pods, the first of which are compressed.
+// The golden store with compressed records has goldenZstdPods pods, of which the first goldenCompressed are compressed.
 const (
 	goldenZstdPath   = "testdata/golden-format-1-zstd.larder"
 	goldenZstdPods   = 30
@@ -21,18 +21,17 @@ func writeGoldenZstd(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})
-	c := openPacked(t, s, store.NoCompression)
+	c := openCompressed(t, s, store.NoCompression)
 	mustList(t, c, goldenZstdPods)
 	mustEnd(t, c)
-	c = openPacked(t, s, store.Zstd)
+	c = openCompressed(t, s, store.Zstd)
 	store.SetSampling(c, 4<<10, 8<<10)
 	applyNewer(t, c, 0, goldenCompressed, 5000)
 	mustClose(t, s)
 	saveGolden(t, path, goldenZstdPath)
 }
 
-// TestGoldenZstd opens a copy of a store whose records are compressed with a dictionary, as TestGolden does one of
-// records that are not.
+// TestGoldenZstd opens a copy of the golden store with compressed records and checks its contents.
 func TestGoldenZstd(t *testing.T) {
 	if *updateGolden {
 		writeGoldenZstd(t)
@@ -44,14 +43,14 @@ func TestGoldenZstd(t *testing.T) {
 			t.Fatal("the golden store was moved aside")
 		}
 		wantSound(t, s)
-		c := openPacked(t, s, compression)
+		c := openCompressed(t, s, compression)
 		wantPods(t, c, goldenZstdPods, func(pod *corev1.Pod) {
 			i := 0
 			if _, err := fmt.Sscanf(pod.Name, "pod-%d", &i); err == nil && i < goldenCompressed {
 				pod.ResourceVersion = "5000"
 			}
 		})
-		if total, packed, dicts := packedOf(t, c); total != goldenZstdPods || packed != goldenCompressed || dicts != 1 {
+		if total, packed, dicts := compressionOf(t, c); total != goldenZstdPods || packed != goldenCompressed || dicts != 1 {
 			t.Errorf("%d of %d records are compressed, with %d dictionaries", packed, total, dicts)
 		}
 		if info, err := c.Info(t.Context()); err != nil || info.ResourceVersion != "5000" || info.MustRelist != "" {

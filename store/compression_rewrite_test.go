@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// rewrite takes in a list that rewrites, of the pods as change makes them.
+// rewrite lists n pods, modified by change, with ReplaceOptions.Rewrite, and returns the number of reported changes.
 func rewrite(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)) (changes int) {
 	t.Helper()
 	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: true})
@@ -44,23 +44,24 @@ func rewrite(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod))
 	return len(first.Changes) + len(last.Changes)
 }
 
-// TestRewriteBringsRecordsIntoTodaysForm: a list that rewrites compresses what was plain, and the other way round, and
-// tells nobody: the objects are the same. So does one that is too large to be held.
-func TestRewriteBringsRecordsIntoTodaysForm(t *testing.T) {
-	t.Run("held", func(t *testing.T) { testRewriteBringsRecordsIntoTodaysForm(t, false) })
-	t.Run("shown", func(t *testing.T) { testRewriteBringsRecordsIntoTodaysForm(t, true) })
+// TestRewriteChangesCompression checks that a list with Rewrite compresses plain records, and decompresses compressed
+// ones if the option is off, and reports no changes since the objects are the same. It checks held differences, and
+// differences that are too large to be held.
+func TestRewriteChangesCompression(t *testing.T) {
+	t.Run("held", func(t *testing.T) { testRewriteChangesCompression(t, false) })
+	t.Run("shown", func(t *testing.T) { testRewriteChangesCompression(t, true) })
 }
 
-func testRewriteBringsRecordsIntoTodaysForm(t *testing.T, shown bool) {
+func testRewriteChangesCompression(t *testing.T, shown bool) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
-	c := openPacked(t, s, store.NoCompression)
+	c := openCompressed(t, s, store.NoCompression)
 	mustList(t, c, 200)
 	for round, test := range []struct {
 		compression   store.Compression
 		packed, dicts int
 	}{{store.Zstd, 200, 1}, {store.Zstd, 200, 1}, {store.NoCompression, 0, 0}, {store.Zstd, 200, 1}} {
 		mustEnd(t, c)
-		c = openPacked(t, s, test.compression)
+		c = openCompressed(t, s, test.compression)
 		if shown {
 			store.SetLimits(c, 1, store.CommitLimit(c))
 		}
@@ -71,7 +72,7 @@ func testRewriteBringsRecordsIntoTodaysForm(t *testing.T, shown bool) {
 		if wrote := nextSeq(t, c) - before; (wrote == 0) != written {
 			t.Errorf("round %d: %d records were written", round, wrote)
 		}
-		if total, packed, dicts := packedOf(t, c); total != 200 || packed != test.packed || dicts != test.dicts {
+		if total, packed, dicts := compressionOf(t, c); total != 200 || packed != test.packed || dicts != test.dicts {
 			t.Errorf("round %d: %d of %d, %d dictionaries", round, packed, total, dicts)
 		}
 		wantPods(t, c, 200, nil)
@@ -88,11 +89,11 @@ func nextSeq(t *testing.T, c *store.Collection) uint64 {
 	return info.NextSeq
 }
 
-// TestRewriteRevisesTheDictionary: objects have become others than those that the dictionary was made of. The next list
-// that rewrites makes a new one, and the old one goes with the last record that names it.
-func TestRewriteRevisesTheDictionary(t *testing.T) {
+// TestRewriteReplacesTheDictionary checks that a list with Rewrite builds a new dictionary once the objects differ much
+// from the samples of the old one, and that the old dictionary is removed with the last record that refers to it.
+func TestRewriteReplacesTheDictionary(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
-	c := openPacked(t, s, store.Zstd)
+	c := openCompressed(t, s, store.Zstd)
 	mustList(t, c, 200)
 	old, err := dictionaries(c)
 	if err != nil || len(old) != 1 {
@@ -111,13 +112,13 @@ func TestRewriteRevisesTheDictionary(t *testing.T) {
 	if err != nil || len(now) != 1 || string(now[0]) == string(old[0]) {
 		t.Errorf("dictionaries %x, before %x, %v", now, old, err)
 	}
-	if total, packed, _ := packedOf(t, c); total != 200 || packed != 200 {
+	if total, packed, _ := compressionOf(t, c); total != 200 || packed != 200 {
 		t.Errorf("%d of %d", packed, total)
 	}
 	wantPods(t, c, 200, change)
 	wantSound(t, s)
 
-	// What a list leaves out for lack of a reason to write it keeps its dictionary.
+	// Another Rewrite of the same objects keeps the records and their dictionary.
 	rewrite(t, c, 200, change)
 	if again, err := dictionaries(c); err != nil || fmt.Sprintf("%x", again) != fmt.Sprintf("%x", now) {
 		t.Errorf("dictionaries %x, before %x, %v", again, now, err)

@@ -9,8 +9,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A write that is tried again and again is one sample for the dictionary, not as many as there are attempts.
-func TestWritesThatFailAreSampledOnce(t *testing.T) {
+// TestFailedWritesAreSampledOnce checks that a write which is retried several times counts as one sample for the
+// dictionary.
+func TestFailedWritesAreSampledOnce(t *testing.T) {
 	noSpace := func() error { return syscall.ENOSPC }
 	for name, test := range map[string]struct {
 		interval time.Duration
@@ -28,8 +29,8 @@ func TestWritesThatFailAreSampledOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := mustOpen(t, t.TempDir()+"/store", store.Every(store.Options{}, test.interval))
 			g := store.GateCommits(s)
-			c := openPacked(t, s, store.Zstd)
-			store.SetSampling(c, 1<<10, 1<<10) // as three pods have
+			c := openCompressed(t, s, store.Zstd)
+			store.SetSampling(c, 1<<10, 1<<10) // the size of about three pods
 			test.before(t, c)
 			g.Fail(noSpace)
 			for range 10 {
@@ -44,7 +45,7 @@ func TestWritesThatFailAreSampledOnce(t *testing.T) {
 			if err := s.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, dicts := packedOf(t, c); dicts != 0 {
+			if _, _, dicts := compressionOf(t, c); dicts != 0 {
 				t.Errorf("there is a dictionary of one object, or two")
 			}
 			for i := 2; i < 12; i++ {
@@ -52,7 +53,7 @@ func TestWritesThatFailAreSampledOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, _, dicts := packedOf(t, c); dicts == 0 {
+			if _, _, dicts := compressionOf(t, c); dicts == 0 {
 				t.Error("there is no dictionary of ten objects")
 			}
 			mustClose(t, s)

@@ -25,8 +25,9 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// openPacked opens the collection of pods, with dictionaries that a test's few pods are enough for.
-func openPacked(t *testing.T, s *store.Store, compression store.Compression) *store.Collection {
+// openCompressed opens the collection of pods. Its dictionaries are so small that the few pods of a test suffice to build
+// one.
+func openCompressed(t *testing.T, s *store.Store, compression store.Compression) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
 		Residency: store.None, Compression: compression, Codec: mustCodec(t, &corev1.Pod{}),
@@ -49,7 +50,7 @@ func wantSound(t *testing.T, s *store.Store) {
 	}
 }
 
-// wantPods verifies that the first n pods are stored, with what has been changed of them.
+// wantPods verifies that exactly the first n pods are stored, as modified by change.
 func wantPods(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)) {
 	t.Helper()
 	for i := range n {
@@ -72,7 +73,7 @@ func wantPods(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)
 	}
 }
 
-func packedOf(t *testing.T, c *store.Collection) (total, packed, dicts int) {
+func compressionOf(t *testing.T, c *store.Collection) (total, packed, dicts int) {
 	t.Helper()
 	total, by, err := compressedBy(c)
 	if err != nil {
@@ -91,7 +92,7 @@ func packedOf(t *testing.T, c *store.Collection) (total, packed, dicts int) {
 	return total, packed, len(keys)
 }
 
-// applyNewer updates some pods to a later resourceVersion, and commits that.
+// applyNewer updates the pods from to to-1 to a later resourceVersion, and commits.
 func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 	t.Helper()
 	var b entry.Batch
@@ -109,14 +110,15 @@ func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 	}
 }
 
-// TestCompressionOnAndOff: the option can be switched over what is stored. Nothing has to be listed for it.
+// TestCompressionOnAndOff checks that Compression can be changed between opens of a stored collection: all records stay
+// readable, and the collection need not be listed.
 func TestCompressionOnAndOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	const n = 200
 	rvs := map[int]int{} // by pod
 	for round, test := range []struct {
 		compression    store.Compression
-		from, to       int // these are updated
+		from, to       int // range of pods to update
 		packed, dicted int
 	}{
 		{store.NoCompression, 0, 0, 0, 0},
@@ -125,7 +127,7 @@ func TestCompressionOnAndOff(t *testing.T) {
 		{store.Zstd, 60, 200, 190, 1},
 	} {
 		s := mustOpen(t, path, store.Options{})
-		c := openPacked(t, s, test.compression)
+		c := openCompressed(t, s, test.compression)
 		if round == 0 {
 			mustList(t, c, n)
 		}
@@ -144,7 +146,7 @@ func TestCompressionOnAndOff(t *testing.T) {
 				pod.ResourceVersion = fmt.Sprint(rvs[i])
 			}
 		})
-		if total, packed, dicts := packedOf(t, c); total != n || packed != test.packed || dicts != test.dicted {
+		if total, packed, dicts := compressionOf(t, c); total != n || packed != test.packed || dicts != test.dicted {
 			t.Errorf("round %d: %d of %d records are compressed, with %d dictionaries; want %d with %d", round, packed, total,
 				dicts, test.packed, test.dicted)
 		}
@@ -153,39 +155,39 @@ func TestCompressionOnAndOff(t *testing.T) {
 	}
 }
 
-// TestCompressionMakesADictionary: of the first page, or of the first batches once there is enough; until then
-// payloads are stored as they are.
+// TestCompressionMakesADictionary checks that a dictionary is built from the first page, or from the first batches once
+// there are enough samples, and that payloads before that are stored plain.
 func TestCompressionMakesADictionary(t *testing.T) {
 	t.Run("List", func(t *testing.T) {
-		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
+		c := openCompressed(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
 		mustList(t, c, 1000)
 		wantPods(t, c, 1000, nil)
-		if total, packed, dicts := packedOf(t, c); total != packed || dicts != 1 {
+		if total, packed, dicts := compressionOf(t, c); total != packed || dicts != 1 {
 			t.Errorf("%d of %d, %d dictionaries", packed, total, dicts)
 		}
 	})
 	t.Run("Batches", func(t *testing.T) {
-		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
+		c := openCompressed(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
 		mustList(t, c, 0)
 		for i := range 200 {
 			applyNewer(t, c, i, i+1, 5000+i)
 		}
-		if total, packed, dicts := packedOf(t, c); total != 200 || packed < 100 || packed > 190 || dicts != 1 {
+		if total, packed, dicts := compressionOf(t, c); total != 200 || packed < 100 || packed > 190 || dicts != 1 {
 			t.Errorf("%d of %d, %d dictionaries", packed, total, dicts)
 		}
 	})
 	t.Run("Few", func(t *testing.T) {
-		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
+		c := openCompressed(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
 		mustList(t, c, 5)
 		wantPods(t, c, 5, nil)
-		if _, packed, dicts := packedOf(t, c); packed != 0 || dicts != 0 {
+		if _, packed, dicts := compressionOf(t, c); packed != 0 || dicts != 0 {
 			t.Errorf("%d compressed, %d dictionaries", packed, dicts)
 		}
 	})
 }
 
-// TestCompressionOfWhatDoesNotShrink: it is stored as it is.
-func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
+// TestIncompressiblePayloads checks that payloads which compression does not shrink are stored plain.
+func TestIncompressiblePayloads(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Residency: store.None, Compression: store.Zstd,
 		Codec: mustCodec(t, &corev1.ConfigMap{})})
@@ -208,8 +210,8 @@ func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Those that the dictionary has whole are the exception.
-	if total, packed, _ := packedOf(t, c); total != 400 || packed > (64<<10)/2000+1 {
+	// Only the payloads that are contained in the dictionary are compressed.
+	if total, packed, _ := compressionOf(t, c); total != 400 || packed > (64<<10)/2000+1 {
 		t.Errorf("%d of %d are compressed", packed, total)
 	}
 	if n, _ := count(t, c); n != 400 {
@@ -217,8 +219,8 @@ func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 	}
 }
 
-// TestCompressionOfVariedPods: what the option promises of its gain, and that each way to read gives back what was
-// stored.
+// TestCompressionOfVariedPods checks the compression ratio for pods that differ, and that each kind of read returns the
+// stored objects.
 func TestCompressionOfVariedPods(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
@@ -258,7 +260,7 @@ func TestCompressionOfVariedPods(t *testing.T) {
 	wantSound(t, s)
 }
 
-// storeVaried lists the pods into c. It returns a comparison with them.
+// storeVaried lists the pods into c. It returns a function that compares read objects with them.
 func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(what string, got []runtime.Object,
 	err error) {
 	t.Helper()
@@ -298,17 +300,17 @@ func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(
 	}
 }
 
-// TestCompressionConcurrently: dictionaries are loaded, used by readers on all sides and by a writer.
+// TestCompressionConcurrently runs all kinds of reads and a writer concurrently on a compressed collection.
 func TestCompressionConcurrently(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))
 	store.NoSync(s)
-	c := openPacked(t, s, store.Zstd)
+	c := openCompressed(t, s, store.Zstd)
 	mustList(t, c, 300)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c = openPacked(t, s, store.Zstd)
+	c = openCompressed(t, s, store.Zstd)
 	view, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
 	if err != nil {
 		t.Fatal(err)
@@ -344,12 +346,12 @@ func TestCompressionConcurrently(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestCompressionSurvivesAFailedCommit: what the commit that failed would have written, its dictionary too, the next
-// one writes.
+// TestCompressionSurvivesAFailedCommit checks that the next commit writes the records and the dictionary of a failed
+// commit.
 func TestCompressionSurvivesAFailedCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{})
-	c := openPacked(t, s, store.Zstd)
+	c := openCompressed(t, s, store.Zstd)
 	mustList(t, c, 0)
 	failCommits(s, func() error { return syscall.ENOSPC })
 	var b entry.Batch
@@ -362,19 +364,19 @@ func TestCompressionSurvivesAFailedCommit(t *testing.T) {
 	if err := s.Flush(t.Context()); !errors.Is(err, store.ErrNoSpace) {
 		t.Fatal(err)
 	}
-	if _, _, dicts := packedOf(t, c); dicts != 0 {
+	if _, _, dicts := compressionOf(t, c); dicts != 0 {
 		t.Errorf("%d dictionaries without a commit", dicts)
 	}
 	failCommits(s, func() error { return nil })
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if total, packed, dicts := packedOf(t, c); total != 200 || packed != 200 || dicts != 1 {
+	if total, packed, dicts := compressionOf(t, c); total != 200 || packed != 200 || dicts != 1 {
 		t.Errorf("%d of %d, %d dictionaries", packed, total, dicts)
 	}
 	mustClose(t, s)
 	s = mustOpen(t, path, store.Options{})
-	wantPods(t, openPacked(t, s, store.NoCompression), 200, nil)
+	wantPods(t, openCompressed(t, s, store.NoCompression), 200, nil)
 	wantSound(t, s)
 }
 
@@ -387,8 +389,7 @@ func TestCompressionMustBeKnown(t *testing.T) {
 	}
 }
 
-// payloadBytes returns how many bytes the codec made of the objects, and how many the records have of them,
-// dictionaries included.
+// payloadBytes returns the total size of the encoded objects, and of the stored payloads with their dictionaries.
 func payloadBytes(t testing.TB, c *store.Collection) (plain, packed int) {
 	t.Helper()
 	err := viewOf(c, func(bucket *bolt.Bucket) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// event returns the op of a watch event. The UID is that of the key, unless another one is given.
+// event returns the op of a watch event. The UID is derived from the key unless uid is given.
 func event(typ cache.DeltaType, key, rv string, uid ...string) entry.Op {
 	pod := storetest.Pod(key, "uid-"+key, rv)
 	if len(uid) > 0 {
@@ -30,13 +30,13 @@ func event(typ cache.DeltaType, key, rv string, uid ...string) entry.Op {
 	return op
 }
 
-// failing returns the op with an object that the indexes refuse.
+// failing returns the op with an object on which an index function fails.
 func failing(op entry.Op) entry.Op {
 	op.Object.(*corev1.Pod).Labels = map[string]string{storetest.FailLabel: "error"}
 	return op
 }
 
-// unknownState is a delete whose object the transform has refused.
+// unknownState returns a delete without the object's last state, as after a transform that failed.
 func unknownState(key string) entry.Op {
 	return entry.Op{Type: entry.Delete, Event: deleted, Object: cache.DeletedFinalStateUnknown{Key: key}}
 }
@@ -48,7 +48,8 @@ func leaveOut(key, rv string) entry.Op {
 
 const added, updated, deleted = cache.Added, cache.Updated, cache.Deleted
 
-// TestContradictions: the collection was listed at 10, with a/x and a/y. (Issue 16, A13.)
+// TestContradictions checks which watch events contradict the collection's state, so that a list is due (issue 16,
+// A13). The collection was listed at resourceVersion 10, with a/x and a/y.
 func TestContradictions(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, ops []entry.Op
@@ -112,7 +113,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// TestContradictionsOfAnIncompleteCollection: what is held is no state of the server's, and a list is due anyway.
+// TestContradictionsOfAnIncompleteCollection checks that no contradiction is reported while the collection is
+// incomplete or must be listed: its objects are then no state of the server, and a list is due anyway.
 func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
 	eachCollection(t, func(t *testing.T, c store.Interface) {
 		ops := []entry.Op{event(updated, "a/z", "11"), event(added, "a/x", "12", "new")}
@@ -133,7 +135,8 @@ func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
 	})
 }
 
-// TestIfContradicted: why a list is due is stored with what shows it.
+// TestIfContradicted checks that Apply sets Info.MustRelist to Batch.IfContradicted if an op of the batch contradicts
+// the state.
 func TestIfContradicted(t *testing.T) {
 	eachCollection(t, func(t *testing.T, c store.Interface) {
 		want := func(what, rv, reason string, b entry.Batch) {
@@ -161,7 +164,7 @@ func TestIfContradicted(t *testing.T) {
 	})
 }
 
-// TestIfContradictedIsStored: the next process finds it.
+// TestIfContradictedIsStored checks that this MustRelist is stored in the file.
 func TestIfContradictedIsStored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, byHand())
@@ -182,7 +185,7 @@ func TestIfContradictedIsStored(t *testing.T) {
 	}
 }
 
-// contradictions are the keys and resourceVersions of the changes that contradict.
+// contradictions returns the keys and resourceVersions of the changes that contradict the state.
 func contradictions(res entry.Result) (out string) {
 	for _, ch := range res.Changes {
 		if ch.Contradicts {
@@ -192,7 +195,7 @@ func contradictions(res entry.Result) (out string) {
 	return out
 }
 
-// listPods makes the contents those of a list of the keys.
+// listPods lists pods with these keys, all at resourceVersion rv, into c.
 func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
 	t.Helper()
 	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
@@ -213,7 +216,7 @@ func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
 	}
 }
 
-// eachCollection runs the test with every kind of collection.
+// eachCollection runs the test with a memory.Collection and with the kinds of store.Collection.
 func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	t.Run("memory", func(t *testing.T) {
 		c, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
@@ -233,8 +236,8 @@ func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	}
 }
 
-// TestDamageIsKeptBesideAContradiction: that a file lost objects is not forgotten for a contradiction that was yet to
-// be committed.
+// TestDamageIsKeptBesideAContradiction checks that Rebuild sets MustRelistDamaged even if the memtable has another,
+// uncommitted MustRelist.
 func TestDamageIsKeptBesideAContradiction(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkCopyPauses copies a file of 100 MB again and again while 1,000 pods a second are updated and others are
-// read, and says how long the longest Apply and the longest Get took, beside the same without a copy. Run it with
-// -benchtime 1x -count 3.
+// BenchmarkCopyPauses copies a file of 100 MB repeatedly while 1,000 pods a second are updated and others are read. It
+// reports the longest Apply and the longest Get, with and without a copy. Run it with -benchtime 1x -count 3.
 func BenchmarkCopyPauses(b *testing.B) {
 	for b.Loop() {
 		f := &fileBench{path: filepath.Join(b.TempDir(), "store"), pods: 30_000, padding: 1600,
@@ -50,7 +49,7 @@ func BenchmarkCopyPauses(b *testing.B) {
 	}
 }
 
-// pauses reads and writes while work runs, for ten seconds.
+// pauses reads and writes for ten seconds while work runs, and reports the longest Apply and Get.
 func (f *fileBench) pauses(b *testing.B, what string, work func(end time.Time)) {
 	b.Helper()
 	end := time.Now().Add(10 * time.Second)

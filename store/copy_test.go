@@ -23,7 +23,7 @@ func mustOpenCopy(t *testing.T, path string) *store.Store {
 	return s
 }
 
-// TestCopyTo: the copy opens, for reading and for writing, and has what was pending.
+// TestCopyTo checks that the copy can be opened for reading and for writing, and has the latest state.
 func TestCopyTo(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	last := somePod(0)
@@ -54,8 +54,9 @@ func TestCopyTo(t *testing.T) {
 	}
 }
 
-// TestCopyCommitsWhatIsPending: and a copy that is made where that fails has the state before.
-func TestCopyCommitsWhatIsPending(t *testing.T) {
+// TestCopyCommitsDirtyChanges checks that CopyFile commits the dirty changes first, and that the copy has the state
+// before them if that commit fails.
+func TestCopyCommitsDirtyChanges(t *testing.T) {
 	for name, test := range map[string]struct {
 		failure error
 		rv      string
@@ -112,7 +113,7 @@ func (w *endingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCopyEnds: with the context or the writer's error, and the store is none the worse.
+// TestCopyEnds checks that CopyTo fails when its context ends or its writer fails, and that the store does not fail.
 func TestCopyEnds(t *testing.T) {
 	s, _, _ := filled(t, store.AtOnce(store.Options{}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -140,7 +141,7 @@ func TestCopyEnds(t *testing.T) {
 	}
 }
 
-// TestCopyOfATruncatedFile: that is damage, not a short copy.
+// TestCopyOfATruncatedFile checks that CopyFile fails with ErrDamaged if the file is too short, and leaves no copy.
 func TestCopyOfATruncatedFile(t *testing.T) {
 	s, _, _ := filled(t, store.AtOnce(store.Options{}))
 	if err := os.Truncate(s.Path(), 16*int64(filePageSize)); err != nil {
@@ -149,10 +150,11 @@ func TestCopyOfATruncatedFile(t *testing.T) {
 	if name, err := s.CopyFile(t.Context()); !errors.Is(err, entry.ErrDamaged) || name != "" {
 		t.Errorf("%q, %v", name, err)
 	}
-	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // the mark is for the next process
+	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // a failed store leaves the second file
 }
 
-// TestCopyFile: for its owner only, beside the store, and the next open for writing removes it.
+// TestCopyFile checks that the copy has mode 0600 and is beside the store, and that the next open for writing removes
+// it.
 func TestCopyFile(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	mustUpdate(t, many)
@@ -165,7 +167,7 @@ func TestCopyFile(t *testing.T) {
 		t.Errorf("%s: %v, %v", name, info.Mode(), err)
 	}
 	mustClose(t, mustOpenCopy(t, name))
-	// A compaction gives the name to another file.
+	// After a compaction CopyFile must copy the new file.
 	if _, err := s.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +184,7 @@ func TestCopyFile(t *testing.T) {
 	wantNames(t, filepath.Dir(name), "store")
 }
 
-// TestCopyUnderWrites: a copy is one moment, whatever is written meanwhile.
+// TestCopyUnderWrites checks that a copy is consistent while another goroutine writes.
 func TestCopyUnderWrites(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))
 	c, err := openCompactPods(s)

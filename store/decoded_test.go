@@ -21,20 +21,22 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// ledger is a codec that keeps account of the pods that it has decoded.
-type ledger struct {
+// usageCounter is a codec that counts the pods that it decodes, and how many of them are in use at the same time.
+type usageCounter struct {
 	codec.Codec
-	every int // how many pods it decodes from one look at those that are in use to the next
+	every int // number of decoded pods after which it counts the pods in use; 0 is never
 
 	mu    sync.Mutex
 	total int                        // guarded by mu
 	pods  []weak.Pointer[corev1.Pod] // guarded by mu
-	held  int                        // at most, at a look; guarded by mu
+	held  int                        // guarded by mu; maximum number of pods in use
 }
 
-func newLedger(every int) *ledger { return &ledger{Codec: storetest.PodCodec(), every: every} }
+func newUsageCounter(every int) *usageCounter {
+	return &usageCounter{Codec: storetest.PodCodec(), every: every}
+}
 
-func (l *ledger) Decode(data []byte) (k8sruntime.Object, error) {
+func (l *usageCounter) Decode(data []byte) (k8sruntime.Object, error) {
 	obj, err := l.Codec.Decode(data)
 	if err != nil {
 		return nil, err
@@ -52,8 +54,8 @@ func (l *ledger) Decode(data []byte) (k8sruntime.Object, error) {
 	return obj, nil
 }
 
-// take returns what has been counted since the last take.
-func (l *ledger) take() (total, held int) {
+// take returns the counts since the last take, and resets them.
+func (l *usageCounter) take() (total, held int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	total, held = l.total, l.held
@@ -63,7 +65,8 @@ func (l *ledger) take() (total, held int) {
 
 var byNamespace = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 
-// TestOpeningDecodesNothing: nor do the reads that need no object, unless all objects are to be in memory.
+// TestOpeningDecodesNothing checks that opening a collection, and reads of keys and index values, decode no object
+// with the Residency None. With All each object is decoded once.
 func TestOpeningDecodesNothing(t *testing.T) {
 	for _, test := range []struct {
 		residency store.Residency
@@ -76,7 +79,7 @@ func TestOpeningDecodesNothing(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			codec := newLedger(0)
+			codec := newUsageCounter(0)
 			c := openPodsWith(t, storetest.OpenFile(t, path, store.Options{}), store.CollectionOptions{
 				Residency: test.residency, Codec: codec, Indexers: byNamespace,
 			})
@@ -103,7 +106,7 @@ func TestOpeningDecodesNothing(t *testing.T) {
 	}
 }
 
-// colored fills c with pods of some bytes each, of which the first and the last are red, and the others green.
+// colored fills c with n pods with that many bytes each. The first and the last are red, the others green.
 func colored(t *testing.T, c *store.Collection, n, bytes int) {
 	t.Helper()
 	var items []entry.Op
@@ -119,7 +122,7 @@ func colored(t *testing.T, c *store.Collection, n, bytes int) {
 	relist(t, c, store.ReplaceOptions{}, fmt.Sprint(n), items...)
 }
 
-// pairing is a codec that decodes an object once another one is being decoded.
+// pairing is a codec whose Decode waits until another goroutine is in Decode too, and calls alone if there is none.
 type pairing struct {
 	codec.Codec
 	arrived chan struct{}
@@ -130,13 +133,13 @@ func (p pairing) Decode(data []byte) (k8sruntime.Object, error) {
 	select {
 	case p.arrived <- struct{}{}:
 	case <-p.arrived:
-	case <-time.After(time.Minute): // of the bubble: nobody else will come
+	case <-time.After(time.Minute): // fake time: no other goroutine is going to decode
 		p.alone()
 	}
 	return p.Codec.Decode(data)
 }
 
-// TestLargeObjectsAreDecodedOnAllCores: a page of few objects is worth as much as one of many small ones.
+// TestLargeObjectsAreDecodedOnAllCores checks that a page of few large objects is decoded in parallel.
 func TestLargeObjectsAreDecodedOnAllCores(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(2)

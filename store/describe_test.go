@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestDescribe: what is learned of a resource while its collection is open is there at once, and after a commit and a
-// restart; what is not known any more stays, and what is known to be gone goes.
+// TestDescribe checks that a description is visible at once and stays after a commit and a reopening of the
+// collection. Fields that a later Describe does not set stay; empty slices remove categories and columns.
 func TestDescribe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := mustOpen(t, path, store.Options{})
@@ -46,7 +46,7 @@ func TestDescribe(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c = mustCollection(t, s, pods()) // which does not know it
+	c = mustCollection(t, s, pods()) // without CollectionOptions.Resource
 	applyOne(t, c)
 	check(want)
 	none := want
@@ -69,13 +69,14 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// A resource of the cluster without short names is described all the same.
+// TestResourceInfoWith checks Describe for a cluster-scoped resource without short names, where single fields change.
 func TestResourceInfoWith(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "s"), store.Options{})
 	mustCollection(t, s, pods())
 	now := entry.ResourceInfo{Kind: "Zone", Singular: "zone", Columns: []entry.Column{{Name: "A"}}, Deprecated: "no"}
 	for _, learned := range []entry.ResourceInfo{{Kind: "Zone", Singular: "zone"},
-		{Kind: "Zone", Singular: "zone", Deprecated: "no"}, now, {Kind: "Zone", Singular: "zone", ShortNames: []string{"z"}}} {
+		{Kind: "Zone", Singular: "zone", Deprecated: "no"}, now,
+		{Kind: "Zone", Singular: "zone", ShortNames: []string{"z"}}} {
 		if err := s.Describe(t.Context(), pods(), learned); err != nil {
 			t.Fatal(err)
 		}

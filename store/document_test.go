@@ -36,8 +36,8 @@ func mustPutDocument(t *testing.T, s *store.Store, name, data string) {
 // large is a document of many pages.
 var large = strings.Repeat("0123456789abcdef", 10_000)
 
-// TestDocument: what was stored is there, after a compaction, a rebuild and a restart too, and the same is not written
-// twice.
+// TestDocument checks that documents can be read, also after a compaction, a rebuild and a restart, and that
+// PutDocument does not write the same data again.
 func TestDocument(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{Logger: &quiet})
@@ -91,7 +91,7 @@ func TestDocument(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDocuments: the names are told in order, and one that is deleted is gone, after a restart too.
+// TestDocuments checks that Documents returns the names in order, without deleted documents, also after a restart.
 func TestDocuments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{Logger: &quiet})
@@ -134,7 +134,7 @@ func TestDocuments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDocumentTooLarge: it is refused, and what was there stays.
+// TestDocumentTooLarge checks that PutDocument refuses too large data and keeps the old document.
 func TestDocumentTooLarge(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	mustPutDocument(t, s, "d", "small")
@@ -147,14 +147,15 @@ func TestDocumentTooLarge(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDamagedDocument: it says so, nothing else does, and it can be stored anew. A rebuild leaves it out.
+// TestDamagedDocument checks a document with a wrong checksum: Document and Check report it, the store keeps writing,
+// and PutDocument repairs it. Rebuild leaves it out.
 func TestDamagedDocument(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Logger: &quiet})
 	mustPutDocument(t, s, "d", large)
 	mustPutDocument(t, s, "e", "short")
 	damage := func() {
 		t.Helper()
-		patch(t, s, func(data []byte) { // in old copies of the page too
+		patch(t, s, func(data []byte) { // all copies, in free pages too
 			for rest := data; ; rest = rest[len(large):] {
 				at := bytes.Index(rest, []byte(large[:100]))
 				if at < 0 {
@@ -180,7 +181,7 @@ func TestDamagedDocument(t *testing.T) {
 	if got := mustDocument(t, s, "d"); string(got) != large {
 		t.Errorf("%d bytes", len(got))
 	}
-	if _, err := s.Compact(t.Context()); err != nil { // so that no old copy of the pages is there
+	if _, err := s.Compact(t.Context()); err != nil { // removes free pages with old copies
 		t.Fatal(err)
 	}
 	damage()
@@ -196,10 +197,11 @@ func TestDamagedDocument(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildBesideDocuments: pages of the documents that point to themselves are no reason to lose a collection.
+// TestRebuildBesideDocuments checks that Rebuild keeps all collections if a branch page of the documents points to
+// itself.
 func TestRebuildBesideDocuments(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
-	for _, name := range []string{"a", "b", "c", "d", "e"} { // so that the bucket has a branch
+	for _, name := range []string{"a", "b", "c", "d", "e"} { // large enough for a branch page in the bucket
 		mustPutDocument(t, s, strings.Repeat(name, 700), strings.Repeat("x", 3000))
 	}
 	patched := 0
@@ -230,7 +232,8 @@ func TestRebuildBesideDocuments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestStoreWithoutDocuments: files that have none, as all had before there were any, are what they were.
+// TestStoreWithoutDocuments checks that a file without documents, as older programs wrote it, gets no bucket for them
+// until PutDocument.
 func TestStoreWithoutDocuments(t *testing.T) {
 	data, err := os.ReadFile(goldenPath(store.FormatVersion))
 	if err != nil {

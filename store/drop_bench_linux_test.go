@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkDrop drops a collection of 100,000 pods, about 400 MB: how long that takes, with the file in the page cache
-// and without; how long the writer's place, and with it a commit of another collection, and a read had to wait
-// meanwhile; and what an update writes before and after. Run it with -benchtime 1x -count 3.
+// BenchmarkDrop drops a collection of 100,000 pods, about 400 MB, with the file in the page cache and without. It
+// reports the time of the Drop, the longest commit and the longest read of another collection meanwhile, and the bytes
+// written per update before and after. Run it with -benchtime 1x -count 3.
 func BenchmarkDrop(b *testing.B) {
 	for name, cold := range map[string]bool{"cached": false, "cold": true} {
 		b.Run(name, func(b *testing.B) {
@@ -95,7 +95,7 @@ func dropOnce(b *testing.B, cold bool) {
 				b.Fatal(err)
 			}
 			commit, read = max(commit, updated.Sub(at)), max(read, time.Since(updated))
-			time.Sleep(100 * time.Millisecond) // else it is these updates that are measured
+			time.Sleep(100 * time.Millisecond) // so that these updates do not slow down the Drop
 		}
 	}
 	b.ReportMetric(commit.Seconds(), "longest-commit-s")
@@ -105,7 +105,7 @@ func dropOnce(b *testing.B, cold bool) {
 	f.close(b)
 }
 
-// uncache has the kernel forget what it has read of a file.
+// uncache removes the file from the page cache.
 func uncache(b *testing.B, path string) {
 	b.Helper()
 	file, err := os.Open(path)

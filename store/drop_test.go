@@ -30,16 +30,16 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// dropAtOnce is how many objects one transaction removes at most.
+// dropAtOnce is the largest number of objects that Drop removes in one transaction.
 const dropAtOnce = 2000
 
-// dropPods are more than one transaction removes.
+// dropPods is the size of a collection that Drop removes in several transactions.
 const dropPods = dropAtOnce + 500
 
-// smallStep is how many bytes of a dropped collection one transaction removes here.
+// smallStep is the number of bytes of a dropped collection that one transaction removes in these tests.
 const smallStep = 64 << 10
 
-// inSmallSteps returns o for a store that drops in such steps.
+// inSmallSteps returns o with smallStep.
 func inSmallSteps(o store.Options) store.Options { return store.WithDropStep(o, smallStep) }
 
 // fillToDrop makes a complete collection of dropPods objects, with an index.
@@ -80,9 +80,9 @@ func mustFillToDrop(t *testing.T, s *store.Store, id entry.Identity) {
 	mustEnd(t, c)
 }
 
-// wantGoneOrWhole fails if a complete collection of pods lacks some, or anything is left of one that was dropped. It
-// reports whether there is one.
-func wantGoneOrWhole(t *testing.T, s *store.Store) (there bool) {
+// wantDroppedOrComplete fails the test if the collection of pods is complete but lacks pods, or if a part of a dropped
+// collection is left in the file. It reports whether the collection exists.
+func wantDroppedOrComplete(t *testing.T, s *store.Store) (there bool) {
 	t.Helper()
 	r, err := s.Check(t.Context())
 	if err != nil || len(r.Problems) > 0 {
@@ -113,8 +113,8 @@ func wantGoneOrWhole(t *testing.T, s *store.Store) (there bool) {
 	return there
 }
 
-// TestDropInSteps drops a large collection, of which copies are made at each commit, as a crash would leave the file
-// there: in each it is gone or whole, and after the next Open nothing is left of it, and its room is free.
+// TestDropInSteps drops a large collection and copies the file after each commit, as a crash would leave it. In each
+// copy the collection is gone or complete. After the next Open no part of it is left, and its pages are free.
 func TestDropInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -135,7 +135,7 @@ func TestDropInSteps(t *testing.T) {
 		mustFillToDrop(t, s, pods())
 		other := mustOpenPods(t, s, "other")
 		applyOne(t, other)
-		if !wantGoneOrWhole(t, s) {
+		if !wantDroppedOrComplete(t, s) {
 			t.Fatal("there is nothing to drop")
 		}
 		mustCopy(t, path, path+"-whole")
@@ -147,7 +147,7 @@ func TestDropInSteps(t *testing.T) {
 		if len(copies) < 10 {
 			t.Errorf("%d transactions: those are no steps", len(copies))
 		}
-		if wantGoneOrWhole(t, s) {
+		if wantDroppedOrComplete(t, s) {
 			t.Error("it is there still")
 		}
 		_, free, err := s.Size()
@@ -159,7 +159,7 @@ func TestDropInSteps(t *testing.T) {
 		for n, name := range append([]string{path + "-whole"}, copies...) {
 			s := mustOpen(t, name, inSmallSteps(store.Options{}))
 			synctest.Wait()
-			if there := wantGoneOrWhole(t, s); there != (n == 0) {
+			if there := wantDroppedOrComplete(t, s); there != (n == 0) {
 				t.Errorf("copy %d: it is there: %t", n, there)
 			}
 			if _, now, err := s.Size(); n > 0 && (err != nil || now < free-4*int64(filePageSize)) {
@@ -170,13 +170,13 @@ func TestDropInSteps(t *testing.T) {
 	})
 }
 
-// TestDropIsCalledOff: a Drop whose context ends has dropped the collection; what is left is removed in the background.
-// The same collection can be made and dropped again meanwhile.
-func TestDropIsCalledOff(t *testing.T) {
+// TestDropCanceled checks that a Drop whose context ends has dropped the collection, and that its remaining pages are
+// freed in the background. Meanwhile the same collection can be created and dropped again.
+func TestDropCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var commits atomic.Int32 // of the Drop; before it they do not come to 3
+		var commits atomic.Int32 // number of commits of the Drop; negative before it
 		commits.Store(-1 << 20)
 		o := inSmallSteps(store.AtOnce(store.Options{Logger: &quiet}))
 		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
@@ -195,14 +195,14 @@ func TestDropIsCalledOff(t *testing.T) {
 			ctx = t.Context()
 		}
 		synctest.Wait()
-		if wantGoneOrWhole(t, s) {
+		if wantDroppedOrComplete(t, s) {
 			t.Error("it is there still")
 		}
 		mustClose(t, s)
 	})
 }
 
-// TestDropLetsOthersWrite: what others have pending comes between two steps.
+// TestDropLetsOthersWrite checks that a commit of another collection runs between two steps of a Drop.
 func TestDropLetsOthersWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var other *store.Collection
@@ -215,7 +215,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 				if steps++; steps == 3 {
 					applyOne(t, other)
 					go func() { written <- s.Flush(context.Background()) }()
-					synctest.Wait() // until it waits for the end of this step
+					synctest.Wait() // until Flush waits for the end of this step
 				}
 				if steps >= 3 && s.Pending() > 0 {
 					longest++
@@ -234,7 +234,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 		if err := <-written; err != nil {
 			t.Error(err)
 		}
-		if longest != 2 || steps < 10 { // a step, and the commit that writes what is pending
+		if longest != 2 || steps < 10 { // the current step, and the commit of the dirty changes
 			t.Errorf("of %d commits %d were made while something was pending", steps, longest)
 		}
 		mustEnd(t, other)
@@ -242,8 +242,9 @@ func TestDropLetsOthersWrite(t *testing.T) {
 	})
 }
 
-// TestRebuildAmidADrop: what is being removed is no loss, nor is anything else if its pages are damaged.
-func TestRebuildAmidADrop(t *testing.T) {
+// TestRebuildDuringADrop checks that a half removed collection, with damaged pages, does not count as a loss in
+// Rebuild, and that other collections lose nothing.
+func TestRebuildDuringADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, g := gated(store.AtOnce(store.Options{Logger: &quiet}))
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
@@ -272,7 +273,7 @@ func TestRebuildAmidADrop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		patch(t, s, func(data []byte) { // the page of the bucket is one that is in use
+		patch(t, s, func(data []byte) { // makes the bucket of dropped collections refer to a page of the documents
 			for rest := data; ; {
 				at := bytes.Index(rest, disk.Dropped)
 				if at < 0 {
@@ -286,7 +287,7 @@ func TestRebuildAmidADrop(t *testing.T) {
 		if err := s.Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if wantGoneOrWhole(t, s) {
+		if wantDroppedOrComplete(t, s) {
 			t.Error("it is there still")
 		}
 		if info, err := other.Info(t.Context()); err != nil || info.Objects != 1 || info.MustRelist != "" {
@@ -297,8 +298,9 @@ func TestRebuildAmidADrop(t *testing.T) {
 	})
 }
 
-// TestCopiesAmidADrop: what is being removed is not copied. Of a rekeyed file, nobody reads what was dropped.
-func TestCopiesAmidADrop(t *testing.T) {
+// TestCopiesDuringADrop checks that Compact and Rekey do not copy a half removed collection, so that the new file has
+// no plain text of it.
+func TestCopiesDuringADrop(t *testing.T) {
 	for name, remake := range map[string]func(s *store.Store, ctx context.Context) (store.Compacted, error){
 		"compact": (*store.Store).Compact, "rekey": (*store.Store).Rekey,
 	} {
@@ -327,7 +329,7 @@ func TestCopiesAmidADrop(t *testing.T) {
 				if bytes.Contains(mustRead(t, s.Path()), []byte("p-000001")) {
 					t.Error("the copy has what was dropped")
 				}
-				if wantGoneOrWhole(t, s) {
+				if wantDroppedOrComplete(t, s) {
 					t.Error("it is there still")
 				}
 				mustClose(t, s)
@@ -336,7 +338,7 @@ func TestCopiesAmidADrop(t *testing.T) {
 	}
 }
 
-// childDrop fills a collection and drops it, for ever, and says so.
+// childDrop fills a collection and drops it until it is killed, and prints a line before each Drop.
 func childDrop(path string) error {
 	s, err := store.Open(path, inSmallSteps(store.AtOnce(store.Options{Logger: &quiet, LockTimeout: 10 * time.Second})))
 	if err != nil {
@@ -357,8 +359,8 @@ func childDrop(path string) error {
 	}
 }
 
-// TestKilledWhileDropping kills a process that drops a large collection, at random moments: it is gone or whole,
-// nothing is left of it, and the file does not grow.
+// TestKilledWhileDropping kills a process that drops a large collection, at random moments. After the next Open the
+// collection is gone or complete, and no part of a dropped one is left. The file does not grow.
 func TestKilledWhileDropping(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
@@ -366,12 +368,12 @@ func TestKilledWhileDropping(t *testing.T) {
 	kills := soaked(4, 60)
 	left, size := 0, int64(0)
 	for kill := 0; kill < kills || left == 0 && kill < 20*kills; kill++ {
-		// more, and later ones, until one shows something
+		// go on with later kills until one has interrupted a Drop
 		killChild(t, "drop", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		left += countDropped(t, path)
 		s := mustOpen(t, path, inSmallSteps(store.Options{}))
-		store.WaitBackground(s) // it removes what is left
-		wantGoneOrWhole(t, s)
+		store.WaitBackground(s) // the background work removes the rest of the dropped collection
+		wantDroppedOrComplete(t, s)
 		total, _, err := s.Size()
 		if err != nil {
 			t.Fatal(err)
@@ -387,7 +389,7 @@ func TestKilledWhileDropping(t *testing.T) {
 	}
 }
 
-// countDropped is how many collections in the file are being removed.
+// countDropped returns 1 if a half removed collection is in the file, and 0 otherwise.
 func countDropped(t *testing.T, path string) (n int) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})

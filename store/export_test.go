@@ -12,45 +12,45 @@ import (
 	"github.com/larder-dev/larder/store/internal/check"
 )
 
-// What tests of this package reach of its inside, all of it. Each line says what needs it; whoever builds the inside
-// anew has to provide the same.
+// This file is the complete access of the package's external tests to unexported state. Each comment says which tests
+// need the function; a rewrite of the internals has to provide the same functions.
 
-// ViewFile runs fn in a read transaction of the file that s has open: what the file holds, a record, an index entry, a
-// key, is looked at there (internal/storetest/disk knows where), while the store is in use.
+// ViewFile runs fn in a read transaction of the open file, for tests that inspect records, index entries or keys.
+// Package internal/storetest/disk describes the layout.
 func ViewFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
 	return s.file.View(ctx, fn)
 }
 
-// UpdateFile is ViewFile for a write, which goes the way of the store's own: damage that is found while the file is in
-// use, and how a write of the store ends whatever it writes.
+// UpdateFile is ViewFile for a write transaction. It uses the store's own path of a write, for tests that damage an
+// open file, and for tests of how a write ends.
 func UpdateFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
 	return s.file.Update(ctx, boltfile.Upkeep, fn)
 }
 
-// StoreOf returns the store of a collection, for helpers that are given collections.
+// StoreOf returns the store of a collection, for test helpers whose parameter is a collection.
 func StoreOf(c *Collection) *Store { return c.store }
 
-// GateCommits puts a gate before every commit of s: a disk that fails, is full or does not answer. It is
-// Options.Hooks.Commit for a store that is open.
+// GateCommits makes all commits of s use the returned gate, which simulates a disk that fails, is full or hangs. It is
+// Options.Hooks.Commit for an open store.
 func GateCommits(s *Store) *hook.Gate {
 	g := &hook.Gate{}
 	s.file.Commit = func(tx *bolt.Tx) error { return g.Commit(tx.Commit) }
 	return g
 }
 
-// TakeWriter keeps everybody else from writing until release is called: what must not wait for a write, and who comes
-// first of those that wait.
+// TakeWriter blocks all writes until release is called, for tests of calls that must not wait for a write, and of the
+// order of waiting writers.
 func TakeWriter(s *Store) (release func(), err error) {
 	return s.file.TakeWriter(context.Background(), boltfile.Work{What: "a test"})
 }
 
-// OnRelease has fn called whenever a writer has done its part and is about to let the next one write; nil ends that.
+// OnRelease sets a function that is called whenever a writer is about to release the writer lock; nil removes it.
 func OnRelease(s *Store, fn func()) { s.file.OnRelease = fn }
 
-// WaitBackground waits until s verifies no pages any more, and does nothing else in the background.
-func WaitBackground(s *Store) { s.file.WaitBackground(1) } // VerifyIdentity goes on
+// WaitBackground waits until the background work of s has ended, except the check of the file's identity.
+func WaitBackground(s *Store) { s.file.WaitBackground(1) } // 1: VerifyIdentity never ends
 
-// handleOf returns the file that s has open now.
+// handleOf returns the current open file of s.
 func handleOf(s *Store) (h *boltfile.Handle) {
 	err := s.file.ViewHandle(context.Background(), func(now *boltfile.Handle, _ *bolt.Tx) error {
 		h = now
@@ -62,8 +62,8 @@ func handleOf(s *Store) (h *boltfile.Handle) {
 	return h
 }
 
-// LookAt makes s look at f, in place of its own file, before it goes to the mapping: its file is cut short between the
-// look and the read. stuck reports whether bbolt has kept a lock for ever then.
+// LookAt makes s verify f instead of its own file before it reads the mapping. That simulates a file that is truncated
+// between the check and the read. stuck reports whether bbolt then keeps a lock for ever.
 func LookAt(s *Store, f *os.File) (stuck func() bool, restore func()) {
 	h := handleOf(s)
 	own := h.File
@@ -71,10 +71,10 @@ func LookAt(s *Store, f *os.File) (stuck func() bool, restore func()) {
 	return h.Stuck.Load, func() { h.File = own }
 }
 
-// NoSync leaves out the fsyncs, for tests that commit often and never crash.
+// NoSync turns off fsync, for tests that commit often and never crash.
 func NoSync(s *Store) {
 	db := handleOf(s).DB
-	tx, err := db.Begin(true) // whoever commits reads it
+	tx, err := db.Begin(true) // bbolt reads NoSync in write transactions
 	if err != nil {
 		panic(err)
 	}
@@ -82,7 +82,7 @@ func NoSync(s *Store) {
 	_ = tx.Rollback()
 }
 
-// NoSyncImport is NoSync for the store that is being made.
+// NoSyncImport is NoSync for the store of an Import.
 func NoSyncImport(i *Import) { NoSync(i.store) }
 
 // AtOnce returns o for a store whose Apply commits before it returns.
@@ -91,59 +91,59 @@ func AtOnce(o Options) Options {
 	return o
 }
 
-// Every returns o with that CommitInterval; below zero it is that of AtOnce.
+// Every returns o with that CommitInterval; a negative interval is AtOnce.
 func Every(o Options, interval time.Duration) Options {
 	o.CommitInterval, o.atOnce = max(interval, 0), interval < 0
 	return o
 }
 
-// WithPageSize returns o for a file of that page size: those that bbolt makes on other systems.
+// WithPageSize returns o with the page size of new files, for tests of files from systems with other page sizes.
 func WithPageSize(o Options, size int) Options {
 	o.pageSize = size
 	return o
 }
 
-// WithDropStep returns o for a store that removes a dropped collection in steps of so many bytes: drops of many steps,
-// of small collections.
+// WithDropStep returns o for a store that removes that many bytes of a dropped collection in a transaction, for tests
+// in which the drop of a small collection has many steps.
 func WithDropStep(o Options, bytes int) Options {
 	o.dropStep = bytes
 	return o
 }
 
-// SetMaxSize changes Options.MaxSize of an open store: a disk that is full, and then is not.
+// SetMaxSize changes Options.MaxSize of an open store, for tests of a disk that is full and then has space again.
 func SetMaxSize(s *Store, bytes int64) { s.file.MaxSize = bytes }
 
-// SetPendingLimit makes those who write wait once so many bytes are pending.
-func SetPendingLimit(s *Store, bytes int) { s.commits.Limit = bytes }
+// SetDirtyLimit sets the limit of dirty bytes above which writers wait.
+func SetDirtyLimit(s *Store, bytes int) { s.commits.Limit = bytes }
 
-// SetLimits makes relists of c show what is more than held bytes, and apply about as many bytes as step a step: a list
-// that is larger than memory, of few objects.
+// SetLimits sets the number of bytes of differences that a list of c holds, and the number of bytes that one Commit of
+// its Replacement returns. With small limits a list of few objects behaves like a large one.
 func SetLimits(c *Collection, held, step int) {
 	c.in.Limits.Held, c.in.Limits.Step = held, step
 }
 
-// CommitLimit returns about how many bytes a step of the end of a relist of c applies.
+// CommitLimit returns the step of SetLimits.
 func CommitLimit(c *Collection) int { return c.in.Limits.Step }
 
-// SetTombstoneLimit makes c keep so many tombstones that a handler has not passed.
+// SetTombstoneLimit sets the maximum number of tombstones that c keeps.
 func SetTombstoneLimit(c *Collection, n int) { c.tombstones = n }
 
-// SetSampling makes c compress with dictionaries of so many bytes, as soon as there are sample bytes to make one of:
-// compression, of few objects.
+// SetSampling sets the size of c's dictionaries, and the number of sample bytes from which a dictionary is built, for
+// compression tests with few objects.
 func SetSampling(c *Collection, dictionary, sample int) {
 	c.compressor.DictBytes, c.compressor.SampleBytes = dictionary, sample
 }
 
-// WaitBuilds returns once no index of c is being built.
+// WaitBuilds calls BuildIndexes and returns once no index of c is being built.
 func WaitBuilds(c *Collection) {
 	c.BuildIndexes()
 	c.workers.Wait()
 }
 
-// IndexReady reports whether look-ups in the index need not wait for its build.
+// IndexReady reports whether the index is built.
 func IndexReady(c *Collection, index string) bool { return c.in.Set.Load().Ready(index) }
 
-// CheckContent is the part of Store.Check that looks at the contents: models check after every step.
+// CheckContent is the part of Store.Check that checks the contents, not the pages. Model tests call it after each step.
 func CheckContent(ctx context.Context, s *Store) (Report, error) {
 	r, err := check.Content(ctx, s.checked(0))
 	return Report(r), err

@@ -196,7 +196,7 @@ func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object
 	s := mustOpen(t, path, store.Options{})
 	wantSound(t, s)
 	imported := open(s, after)
-	if _, packed, _ := packedOf(t, imported); (packed > objects/2) != (after == store.Zstd) {
+	if _, packed, _ := compressionOf(t, imported); (packed > objects/2) != (after == store.Zstd) {
 		t.Errorf("%d of %d records are compressed", packed, objects)
 	}
 	if got, want := mustInfo(t, imported).Attributes, mustInfo(t, c).Attributes; got != want || got.Codec != codec.Name() {

@@ -223,7 +223,7 @@ func TestIndexesAreBuiltTogether(t *testing.T) {
 	const pods = 10
 	s := storetest.Open(t, byHand())
 	fileColored(t, s, pods, 10)
-	codec := newLedger(0)
+	codec := newUsageCounter(0)
 	color := func(i int) cache.Indexers { return cache.Indexers{fmt.Sprint("color ", i): storetest.ByColor} }
 	c := openPodsWith(t, s, store.CollectionOptions{Residency: store.None, Codec: codec, Indexers: color(0)})
 	for i := 1; i < 5; i++ {
@@ -252,7 +252,7 @@ func TestBuildHoldsOnePage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := storetest.Open(t, store.Options{})
 			store.NoSync(s)
-			codec := newLedger(test.every)
+			codec := newUsageCounter(test.every)
 			c := openPodsWith(t, s, store.CollectionOptions{Residency: store.None, Codec: codec})
 			colored(t, c, test.objects, test.bytes)
 			flush(t, s)

@@ -191,7 +191,7 @@ func TestCloseDuringBackpressure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store.SetPendingLimit(s, 1)
+		store.SetDirtyLimit(s, 1)
 		c := openPods(t, s, nil)
 		release, err := store.TakeWriter(s) // taken first: Apply commits at once at this limit
 		if err != nil {

@@ -227,7 +227,7 @@ func TestBackOffEndsWithSuccess(t *testing.T) {
 func TestFullBeforeCommitBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
-		store.SetPendingLimit(s, 1000)
+		store.SetDirtyLimit(s, 1000)
 		c := openPods(t, s, nil)
 		start := time.Now()
 		for i := range 5 {

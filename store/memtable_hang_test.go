@@ -167,7 +167,7 @@ func TestReadsWhileACommitHangs(t *testing.T) {
 // TestBackpressure checks that Apply waits at the limit until the commit ends or its context ends.
 func TestBackpressure(t *testing.T) {
 	s := storetest.Open(t, byHand())
-	store.SetPendingLimit(s, 1000)
+	store.SetDirtyLimit(s, 1000)
 	g := store.GateCommits(s)
 	c := openPods(t, s, nil)
 	entered, release := g.Hold()
@@ -214,7 +214,7 @@ func TestBackpressure(t *testing.T) {
 // its caller can report it and retry.
 func TestBackpressureFailsAtOnceWhenCommitsFail(t *testing.T) {
 	s := storetest.Open(t, byHand())
-	store.SetPendingLimit(s, 1)
+	store.SetDirtyLimit(s, 1)
 	g := store.GateCommits(s)
 	c := openPods(t, s, nil)
 	g.Fail(full)

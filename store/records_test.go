@@ -95,9 +95,9 @@ func TestRecords(t *testing.T) {
 // TestRecordsOfACompressedCollection checks that Records returns payloads as the codec wrote them.
 func TestRecordsOfACompressedCollection(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.AtOnce(store.Options{}))
-	c := openPacked(t, s, store.Zstd)
+	c := openCompressed(t, s, store.Zstd)
 	mustList(t, c, 1000)
-	if _, packed, _ := packedOf(t, c); packed < 500 {
+	if _, packed, _ := compressionOf(t, c); packed < 500 {
 		t.Fatalf("%d of 1000 records are compressed", packed)
 	}
 	wantRecords(t, mustRecords(t, s, pods()), 1000)

@@ -125,14 +125,14 @@ func TestSealingOverPlainText(t *testing.T) {
 		t.Run("compression "+string(compression), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store")
 			s := mustOpen(t, path, store.Options{})
-			c := openPacked(t, s, compression)
+			c := openCompressed(t, s, compression)
 			mustList(t, c, 80)
 			mustClose(t, s)
 
 			var log logged
 			e := sealing(t, mustKey(t, ""))
 			s = mustOpen(t, path, store.Options{Encryption: e, Logger: log.logger()})
-			c = openPacked(t, s, compression)
+			c = openCompressed(t, s, compression)
 			wantPods(t, c, 80, nil)
 			applyNewer(t, c, 0, 60, 5000)
 			newer := func(p *corev1.Pod) {
@@ -147,7 +147,7 @@ func TestSealingOverPlainText(t *testing.T) {
 				t.Errorf("%+v", info)
 			}
 			mustEnd(t, c)
-			c = openPacked(t, s, compression)
+			c = openCompressed(t, s, compression)
 			if n := log.count("legible", "rekeyed", "pods"); n != 1 {
 				t.Errorf("the log warns %d times", n)
 			}
@@ -171,7 +171,7 @@ func TestSealingOverPlainText(t *testing.T) {
 			wantSound(t, s)
 			mustClose(t, s)
 			s = mustOpen(t, path, store.Options{Encryption: e})
-			c = openPacked(t, s, compression)
+			c = openCompressed(t, s, compression)
 			wantPods(t, c, 80, func(p *corev1.Pod) { p.ResourceVersion = "5000" })
 			wantIndexed(t, c, 80)
 			mustClose(t, s)

@@ -194,7 +194,7 @@ func TestRebuildOfASealedStore(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "store")
 				e := sealing(t, mustKey(t, ""))
 				s := mustOpen(t, path, store.Options{Encryption: e})
-				c := openPacked(t, s, compression)
+				c := openCompressed(t, s, compression)
 				mustList(t, c, 80)
 				mustOpenCursor(t, c, "h")
 				applyNewer(t, c, 0, 20, 5000)
@@ -219,7 +219,7 @@ func TestRebuildOfASealedStore(t *testing.T) {
 				wantSound(t, s)
 				mustClose(t, s)
 				s = mustOpen(t, path, store.Options{Encryption: e})
-				c = openPacked(t, s, compression)
+				c = openCompressed(t, s, compression)
 				wantSound(t, s)
 				keys, err := c.Keys(t.Context())
 				if err != nil || len(keys) != 79 || mustInfo(t, c).MustRelist != store.MustRelistDamaged {
@@ -280,7 +280,7 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store")
 			e := sealing(t, mustKey(t, ""))
 			s := mustOpen(t, path, store.Options{Encryption: e})
-			c := openPacked(t, s, store.Zstd)
+			c := openCompressed(t, s, store.Zstd)
 			mustList(t, c, 80)
 			mustOpenCursor(t, c, "h")
 			b := entry.Batch{ResourceVersion: "9000"}
@@ -296,7 +296,7 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 			tamper(t, s, change)
 			mustClose(t, s)
 			s = mustOpen(t, path, store.Options{Encryption: e})
-			c = openPacked(t, s, store.Zstd)
+			c = openCompressed(t, s, store.Zstd)
 			if err := s.Scrub(t.Context()); !isDamaged(err) {
 				t.Errorf("scrub: %v", err)
 			}

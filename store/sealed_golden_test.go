@@ -27,7 +27,7 @@ func writeGoldenSealed(t *testing.T) {
 	_, first, _ := strings.Cut(rekeyKeys, "\n")
 	old := sealing(t, first)
 	s := mustOpen(t, path, store.Options{Encryption: old})
-	c := openPacked(t, s, store.NoCompression)
+	c := openCompressed(t, s, store.NoCompression)
 	mustList(t, c, goldenSealedPods+1)
 	mustOpenCursor(t, c, "handler")
 	if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Delete, Object: somePod(goldenSealedPods)}},
@@ -35,12 +35,12 @@ func writeGoldenSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustEnd(t, c)
-	c = openPacked(t, s, store.Zstd)
+	c = openCompressed(t, s, store.Zstd)
 	store.SetSampling(c, 2<<10, 2<<10)
 	applyNewer(t, c, 0, goldenSealedNewer, 5000)
 	mustClose(t, s)
 	s = mustOpen(t, path, store.Options{Encryption: sealing(t, rekeyKeys)})
-	applyNewer(t, openPacked(t, s, store.Zstd), 0, goldenSealedLatest, 6000)
+	applyNewer(t, openCompressed(t, s, store.Zstd), 0, goldenSealedLatest, 6000)
 	mustClose(t, s)
 	saveGolden(t, path, goldenSealedPath)
 }
@@ -67,7 +67,7 @@ func TestGoldenSealed(t *testing.T) {
 			t.Fatal("the golden store was moved aside")
 		}
 		wantSound(t, s)
-		c := openPacked(t, s, store.Zstd)
+		c := openCompressed(t, s, store.Zstd)
 		wantPods(t, c, goldenSealedPods, func(pod *corev1.Pod) {
 			switch {
 			case pod.Name < "pod-0005":
@@ -77,7 +77,7 @@ func TestGoldenSealed(t *testing.T) {
 			}
 		})
 		wantIndexed(t, c, goldenSealedPods)
-		if total, packed, dicts := packedOf(t, c); total != goldenSealedPods || packed != goldenSealedNewer || dicts != 1 {
+		if total, packed, dicts := compressionOf(t, c); total != goldenSealedPods || packed != goldenSealedNewer || dicts != 1 {
 			t.Errorf("%d of %d records are compressed, with %d dictionaries", packed, total, dicts)
 		}
 		f, err := c.OpenCursor(t.Context(), "handler")

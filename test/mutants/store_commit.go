@@ -125,7 +125,7 @@ var storeCommitMutants = []mutant{
 			break
 		}
 `,
-		test: "TestCommitIsWhole",
+		test: "TestCommitWritesAllBatches",
 		dir:  "store",
 	},
 	{
@@ -302,7 +302,7 @@ var storeCommitMutants = []mutant{
 			}
 			continue
 `,
-		test: "TestApplySkipsWhatCanNotBeStored",
+		test: "TestApplySkipsInvalidObjects",
 	},
 	{
 		name:   "store/left-out-looks-rewound",
@@ -326,7 +326,7 @@ var storeCommitMutants = []mutant{
 		}
 		old, err := w.get(x.Key)
 		if err == nil && (`,
-		test: "TestFileHasWhatWasApplied",
+		test: "TestFileIgnoresModifiedObjects",
 		dir:  "store",
 	},
 	{
@@ -361,7 +361,7 @@ var storeCommitMutants = []mutant{
 `,
 		new: `		if found {
 `,
-		test: "TestNewestHoldsTheHighest",
+		test: "TestNewestHasTheHighestResourceVersions",
 	},
 	{
 		name:   "store/no-retry",

@@ -84,7 +84,7 @@ var storeDiskMutants = []mutant{
 `,
 		new: `		case after < k.Oldest:
 `,
-		test: "TestChangesSinceANumber",
+		test: "TestChangesSinceOffset",
 		dir:  "store",
 	},
 	{
@@ -95,7 +95,7 @@ var storeDiskMutants = []mutant{
 `,
 		new: `		needed := unread || retain > 0 && age <= retain
 `,
-		test: "TestChangesAreKeptForSoLong",
+		test: "TestChangesRetention",
 		dir:  "store",
 	},
 	{
@@ -180,7 +180,7 @@ var storeDiskMutants = []mutant{
 		old: `		w.state.Lacks = max(w.state.Lacks, seq)
 `,
 		new:  ``,
-		test: "TestChangesAreKeptForSoLong",
+		test: "TestChangesRetention",
 		dir:  "store",
 	},
 	{
@@ -193,7 +193,7 @@ var storeDiskMutants = []mutant{
 		new: `	if old.Found {
 		h.Created = old.FirstSeq()
 `,
-		test: "TestChangesSinceANumber",
+		test: "TestChangesSinceOffset",
 		dir:  "store",
 	},
 	{

@@ -209,7 +209,7 @@ var storeFileMutants = []mutant{
 		old: `		case string(name) == string(format.BucketDropped): // it is being removed
 `,
 		new:  ``,
-		test: "TestCopiesAmidADrop",
+		test: "TestCopiesDuringADrop",
 		dir:  "store",
 	},
 	{

@@ -289,7 +289,7 @@ var storeListMutants = []mutant{
 `,
 		new: `	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.Key, b.Key) })
 `,
-		test: "TestApplyWritesAKeyOnceABatch",
+		test: "TestApplyWritesEachKeyOncePerBatch",
 		dir:  "store",
 	},
 	{
@@ -301,7 +301,7 @@ var storeListMutants = []mutant{
 		change =`,
 		new: `	default:
 		change =`,
-		test: "TestRewriteBringsRecordsIntoTodaysForm",
+		test: "TestRewriteChangesCompression",
 	},
 	{
 		name:   "store/list-skips-a-key-between-pages",
