@@ -18,12 +18,12 @@ import (
 
 	"github.com/larder-dev/larder/internal/fakeapi"
 
-	// A change of these is one of what is tested.
+	// The programs import these, so that go test runs again when they change.
 	_ "github.com/larder-dev/larder/informer/factory"
 	_ "github.com/larder-dev/larder/metrics"
 )
 
-// adoptHead is what the Go blocks of docs/adopt.md take for granted, each in a function of its own.
+// adoptHead has the imports and variables that the Go blocks of docs/adopt.md use. Each block becomes a function.
 const adoptHead = `package adopt
 
 import (
@@ -61,7 +61,7 @@ var (
 )
 `
 
-// goBlock is a block of Go, and declared is what a line of it declares.
+// goBlock matches a block of Go, and declared the variables that a line of it declares.
 var (
 	goBlock  = regexp.MustCompile("(?s)\n```go\n(.*?)```\n")
 	declared = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) :=`)
@@ -110,7 +110,7 @@ func TestAdoptPage(t *testing.T) {
 	runWithAndWithoutServer(t, dir, binary)
 }
 
-// addSource adds a package of one file below adopt in the module of controllerruntime.
+// addSource adds a package with one file below the directory adopt of the module controllerruntime to the overlay.
 func addSource(t *testing.T, overlay map[string]string, dir, name, source string) {
 	t.Helper()
 	file := filepath.Join(dir, name+".go")
@@ -120,7 +120,7 @@ func addSource(t *testing.T, overlay map[string]string, dir, name, source string
 	overlay[at] = file
 }
 
-// runWithAndWithoutServer checks that the first program prints the selected pod, from the server and from its file.
+// runWithAndWithoutServer checks that the first program prints the selected pod: from the server, then from its file.
 func runWithAndWithoutServer(t *testing.T, dir, binary string) {
 	server := fakeapi.New(fakeapi.Options{})
 	check(t, server.Start())

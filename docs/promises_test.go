@@ -1,4 +1,4 @@
-// Package docs has the documents of the repository, and no code.
+// Package docs has the repository's documents, and tests of them.
 package docs
 
 import (
@@ -12,14 +12,14 @@ import (
 )
 
 var (
-	// named is what a row of promises.md names: a test, or a script of the command.
+	// named matches the tests and the scripts of the command that a row of promises.md names.
 	named = regexp.MustCompile(`\b(?:Test|Example|Fuzz|Benchmark)[A-Z_][A-Za-z0-9_]*\b|\b[a-z_]+\.txtar\b`)
-	// defined is a test in a Go file.
+	// defined matches a test in a Go file.
 	defined = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)[A-Za-z0-9_]+)\(`)
 )
 
-// TestPromises holds promises.md against the repository: each row says whether the promise is kept, changed or dropped,
-// and each test that it names is there.
+// TestPromises checks that each row of promises.md says whether the promise is kept, changed or dropped, and that the
+// tests that it names exist.
 func TestPromises(t *testing.T) {
 	tests := testsOfTheRepository(t)
 	f, err := os.Open("promises.md")
@@ -59,7 +59,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// testsOfTheRepository are the tests of all modules, and the scripts, by name.
+// testsOfTheRepository returns the names of the tests of all modules, and of the scripts.
 func testsOfTheRepository(t *testing.T) map[string]bool {
 	t.Helper()
 	tests := map[string]bool{}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestReadmeProgram: the program in the README is the one that ExampleNewSharedInformerFactory_run runs, line by line.
+// TestReadmeProgram checks that the program in the README equals that of ExampleNewSharedInformerFactory_run, line by
+// line.
 func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -27,7 +28,7 @@ func TestReadmeProgram(t *testing.T) {
 	}
 }
 
-// unindented is a text without the white space at the beginning of its lines.
+// unindented returns a text without the tabs at the beginning of its lines.
 func unindented(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
