@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	elementSize = 16 // of an element of a branch page, and of a leaf page
-	// maxKey is bbolt's bound on the length of a key.
+	elementSize = 16 // of an element of a branch or leaf page
+	// maxKey is bbolt's limit on the length of a key.
 	maxKey = 32768
 )
 
 // element is an entry of a branch or leaf page.
 type element struct {
 	key []byte
-	// child is the page that a branch's element points to.
+	// child is the page id in a branch element.
 	child uint64
-	// flags, value (an offset in the page) and valueSize are a leaf's.
+	// flags, value (an offset in the page) and valueSize are set in a leaf element.
 	flags            uint32
 	value, valueSize int64
 }
 
-// elements decodes the entries of the page, and verifies that they lie in it. It uses buf if that is large enough.
+// elements decodes the elements of the page, and verifies that they lie within it. It uses buf if that is large enough.
 func (p *page) elements(buf []element) ([]element, error) {
 	heads, err := p.heads()
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *page) elements(buf []element) ([]element, error) {
 	return elements, nil
 }
 
-// heads returns the fixed part of the page's entries.
+// heads returns the fixed-size headers of the page's elements.
 func (p *page) heads() ([]byte, error) {
 	size := int64(p.count) * elementSize
 	if headerSize+size > p.span {
@@ -71,7 +71,7 @@ func (p *page) inOrder(elements []element, keys keyRange) error {
 	low := keys.low
 	for i, e := range elements {
 		c := bytes.Compare(e.key, low)
-		// Only the first key may equal the bound, which is its parent's copy of it.
+		// Only the first key may equal low, which is the copy of that key in the parent.
 		if c < 0 || c == 0 && i > 0 || keys.high != nil && bytes.Compare(e.key, keys.high) >= 0 {
 			return damaged("page %d: the key of element %d is out of order", p.id, i)
 		}
@@ -80,8 +80,9 @@ func (p *page) inOrder(elements []element, keys keyRange) error {
 	return nil
 }
 
-// spans verifies that the page has as many overflow pages as its elements take, or one more: bbolt before 1.4 gave one
-// more to what filled its pages exactly. bbolt frees them all with the page, so too many would be pages of others.
+// spans verifies that the page has no more overflow pages than its elements need. One more is accepted if the elements
+// fill their pages exactly, because bbolt before 1.4 allocated one more then. bbolt frees all overflow pages with the
+// page, so a larger number would free other pages.
 func (p *page) spans(elements []element, pageSize int) error {
 	end := int64(headerSize)
 	for _, e := range elements {

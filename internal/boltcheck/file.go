@@ -13,12 +13,12 @@ type File struct {
 	// Size of the file in bytes.
 	Size int64
 	r    io.ReaderAt
-	// free has a bit for each page that the freelist names.
+	// free has a bit for each page in the freelist.
 	free bitmap
 }
 
-// Open returns the newest committed state of a file with that size. It verifies that the file is long enough, the
-// headers of the root and freelist pages, and the freelist. It reads a few pages, whatever the size.
+// Open returns the newest committed state of a file with that size. It verifies the file's length, the headers of the
+// root and freelist pages, and the freelist. It reads only a few pages.
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	metas, err := readMetas(r)
 	if err != nil {
@@ -27,7 +27,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return open(r, size, newest(metas))
 }
 
-// OpenTx is Open for the state of the transaction with that id, which the caller must have just begun.
+// OpenTx is Open for the transaction with that id, which the caller must have just begun.
 func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	m, err := metaOf(r, txid)
 	if err != nil {
@@ -36,7 +36,7 @@ func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	return open(r, size, m)
 }
 
-// Salvage is OpenTx for a file that is damaged or too short: only the meta page must be valid. It does not read the
+// Salvage is OpenTx for a damaged or truncated file: it requires only a valid meta page, and does not read the
 // freelist.
 func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	m, err := metaOf(r, txid)
@@ -47,14 +47,15 @@ func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	return &File{Meta: m, Size: size, r: r, free: newBitmap(m.HighWater)}, nil
 }
 
-// ErrOvertaken: two transactions were committed since the given one began, so its meta page is gone. Begin another.
+// ErrOvertaken: two transactions were committed since the given one began, so its meta page was overwritten. Begin a
+// new transaction.
 var ErrOvertaken = errors.New("its meta page has been written over")
 
-// IsFree reports whether the freelist names the page.
+// IsFree reports whether the page is in the freelist.
 func (f *File) IsFree(id uint64) bool { return id < f.HighWater && f.free.has(id) }
 
-// FreeBytes returns the size of the free pages, as of the transaction with that id, which the caller must have just
-// begun. It reads the meta pages and the header of the freelist, whatever the size.
+// FreeBytes returns the total size of the free pages, as of the transaction with that id, which the caller must have
+// just begun. It reads only the meta pages and the header of the freelist.
 func FreeBytes(r io.ReaderAt, txid uint64) (int64, error) {
 	m, err := metaOf(r, txid)
 	if err != nil {
@@ -65,8 +66,8 @@ func FreeBytes(r io.ReaderAt, txid uint64) (int64, error) {
 	return count * int64(m.PageSize), err
 }
 
-// Readable returns an error unless r still has both meta pages, and one of them is valid. It is a cheap check before
-// bbolt begins a transaction, which would crash.
+// Readable returns an error unless r has both meta pages and one of them is valid. It is a cheap check before bbolt
+// begins a transaction, which would crash otherwise.
 func Readable(r io.ReaderAt) error {
 	metas, err := readMetas(r)
 	if err != nil || len(metas) == 2 {
@@ -81,7 +82,7 @@ func Readable(r io.ReaderAt) error {
 
 func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
 	f := &File{Meta: m, Size: size, r: r}
-	// The first comparison keeps the product in the second from overflowing.
+	// The first comparison prevents an overflow of the product in the second.
 	if m.HighWater > uint64(size) || m.HighWater*uint64(m.PageSize) > uint64(size) {
 		return nil, fmt.Errorf("the file has %d bytes, its %d pages of %d need more: %w", size, m.HighWater, m.PageSize,
 			ErrDamaged)
@@ -99,7 +100,7 @@ func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
 	return f, nil
 }
 
-// page is a page that has been read.
+// page is a page that was read.
 type page struct {
 	id       uint64
 	flags    uint16
@@ -107,15 +108,15 @@ type page struct {
 	overflow uint64
 	// span is the length of the page with its overflow pages.
 	span int64
-	// off is where the page begins in the file.
+	// off is the page's offset in the file.
 	off int64
-	// data is the beginning of the page, no more than window bytes.
+	// data is the first part of the page, at most window bytes.
 	data []byte
 	r    io.ReaderAt
 }
 
-// window is how much of a page is read at once: all of an ordinary page, or the part of a larger page that has its
-// elements and most of its keys.
+// window is the number of bytes of a page that are read at once: a complete ordinary page, or the elements and most
+// keys of a larger one.
 const window = 64 << 10
 
 // readPage reads a page and verifies its header. It uses buf if that is large enough.
@@ -131,7 +132,7 @@ func (f *File) readPage(id uint64, buf []byte) (page, error) {
 	return p, err
 }
 
-// readHead reads the first n bytes of a page, or its header if n is less, and verifies the header.
+// readHead reads the first n bytes of a page, at least its header, and verifies the header.
 func (f *File) readHead(id uint64, n int64, buf []byte) (p page, first []byte, err error) {
 	if id < 2 || id >= f.HighWater {
 		return page{}, nil, fmt.Errorf("page %d is not between 2 and %d: %w", id, f.HighWater, ErrDamaged)
@@ -170,10 +171,10 @@ func (p *page) read(off, n int64, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// freelistHead reads the header of the freelist: the number of page ids, and where in the page they begin.
+// freelistHead reads the header of the freelist: the number of page ids, and their offset in the page.
 func (f *File) freelistHead() (p page, at, count int64, err error) {
 	if f.Freelist == noFreelist {
-		// The meta page has a checksum, so this is no damage: another program, such as etcd, has chosen it.
+		// The meta page has a checksum, so this is not damage but the choice of another program, such as etcd.
 		return p, 0, 0, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrForeign)
 	}
 	if p, p.data, err = f.readHead(f.Freelist, headerSize+8, nil); err != nil {
@@ -183,7 +184,7 @@ func (f *File) freelistHead() (p page, at, count int64, err error) {
 		return p, 0, 0, fmt.Errorf("freelist: page %d has flags %#x: %w", p.id, p.flags, ErrDamaged)
 	}
 	count, at = int64(p.count), headerSize
-	if count == 0xFFFF { // then the true count comes first
+	if count == 0xFFFF { // then the number of ids comes first
 		b, err := p.read(at, 8, nil)
 		if err != nil {
 			return p, 0, 0, fmt.Errorf("freelist: %w", err)
@@ -241,7 +242,7 @@ func newBitmap(n uint64) bitmap { return make(bitmap, n/64+1) }
 
 func (b bitmap) has(id uint64) bool { return b[id/64]&(1<<(id%64)) != 0 }
 
-// set adds id; it is false if id was there already.
+// set adds id. It returns false if id was already in the set.
 func (b bitmap) set(id uint64) bool {
 	if b.has(id) {
 		return false

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// counted is a file that knows how much of it was read.
+// counted counts the bytes that were read.
 type counted struct {
 	*bytes.Reader
 	read int

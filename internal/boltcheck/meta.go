@@ -9,11 +9,10 @@ import (
 	"io"
 )
 
-// ErrDamaged: the file is not what bbolt wrote.
+// ErrDamaged: the contents of the file are not as bbolt wrote them.
 var ErrDamaged = errors.New("damaged bbolt file")
 
-// ErrForeign: the start of the file does not look like bbolt, or the file was written with options that Larder does not
-// use.
+// ErrForeign: the file does not begin like a bbolt file, or it was written with options that Larder does not use.
 var ErrForeign = errors.New("not a bbolt file")
 
 // Constants of bbolt's format; see its internal/common.
@@ -29,7 +28,7 @@ const (
 	flagMeta     = 0x04
 	flagFreelist = 0x10
 
-	// noFreelist in a meta page: the list of free pages is not in the file.
+	// noFreelist in a meta page says that the file has no freelist.
 	noFreelist = ^uint64(0)
 
 	minPageSize = 1 << 10
@@ -94,7 +93,7 @@ func readMetas(r io.ReaderAt) ([]Meta, error) {
 		}
 		return metas, nil
 	}
-	// If the first is invalid the page size is unknown: try each.
+	// If the first meta page is invalid the page size is unknown: try all sizes.
 	for size := int64(minPageSize); size <= maxPageSize; size *= 2 {
 		second, no, err := readMeta(r, size)
 		if err != nil {
@@ -104,10 +103,10 @@ func readMetas(r io.ReaderAt) ([]Meta, error) {
 			return append(metas, second), nil
 		}
 	}
-	return nil, judgeHead(r, why)
+	return nil, classifyHead(r, why)
 }
 
-// readMeta returns the meta page at off. why says why it is invalid, if it is; err is an error of reading.
+// readMeta returns the meta page at off. why is the reason if it is invalid; err is a read error.
 func readMeta(r io.ReaderAt, off int64) (m Meta, why, err error) {
 	data := make([]byte, headerSize+metaSize)
 	n, err := r.ReadAt(data, off)
@@ -118,9 +117,9 @@ func readMeta(r io.ReaderAt, off int64) (m Meta, why, err error) {
 	return m, why, nil
 }
 
-// judgeHead returns ErrDamaged or ErrForeign for a file without a valid meta page: a damaged bbolt file begins with the
-// header of page 0, or with the filling of a lost block.
-func judgeHead(r io.ReaderAt, why error) error {
+// classifyHead returns ErrDamaged or ErrForeign for a file without a valid meta page. A damaged bbolt file begins with
+// the header of page 0, or with the fill pattern of a lost block.
+func classifyHead(r io.ReaderAt, why error) error {
 	if errors.Is(why, ErrForeign) {
 		return why
 	}
@@ -134,7 +133,7 @@ func judgeHead(r io.ReaderAt, why error) error {
 	for _, c := range head {
 		uniform = uniform && c == head[0]
 	}
-	number := head[:min(n, 8)] // of the page: 0
+	number := head[:min(n, 8)] // the page number: 0
 	isMeta := n == headerSize && binary.NativeEndian.Uint16(head[8:]) == flagMeta
 	if uniform || len(bytes.Trim(number, "\x00")) == 0 || isMeta {
 		return fmt.Errorf("no valid meta page (%w): %w", why, ErrDamaged)
@@ -142,7 +141,7 @@ func judgeHead(r io.ReaderAt, why error) error {
 	return fmt.Errorf("no valid meta page (%w): %w", why, ErrForeign)
 }
 
-// metaOf returns the meta page of the transaction with that id. It fails with ErrOvertaken if it is gone.
+// metaOf returns the meta page of the transaction with that id, or ErrOvertaken if it was overwritten.
 func metaOf(r io.ReaderAt, txid uint64) (Meta, error) {
 	metas, err := readMetas(r)
 	if err != nil {

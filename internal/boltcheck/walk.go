@@ -13,33 +13,28 @@ import (
 const (
 	bucketHeader = 16
 	flagBucket   = 0x01
-	// maxDepth is far beyond any tree that fits on a disk, and far below what
-	// would overflow the stack.
+	// maxDepth is larger than the depth of any real tree, and small enough not to overflow the stack.
 	maxDepth = 64
-	// maxProblems is where Walk stops.
+	// maxProblems is the number of problems at which Walk stops.
 	maxProblems = 100
 )
 
 // WalkOptions are the options of Walk. The zero value walks every page.
 type WalkOptions struct {
-	// LeafDepth, if it is not 0, leaves out most leaves: in buckets that are
-	// nested deeper, the pages that the lowest branches point to are counted, and
-	// not read. That still shows every page that has two parents, and so
-	// every cycle, for about a hundredth of the reading; the buckets and
-	// keys in those leaves are not seen.
+	// LeafDepth, if not 0, skips most leaves: in buckets that are nested deeper, the children of the lowest branches
+	// are counted but not read. The walk still finds each page with two parents, and so each cycle, while it reads
+	// about a hundredth of the file. It does not find buckets and keys in the skipped leaves.
 	LeafDepth int
-	// Pace is called with the number of bytes of each page that was read; it
-	// may wait. An error ends the walk.
+	// Pace is called with the number of bytes of each page that was read, and may wait. An error ends the walk.
 	Pace func(ctx context.Context, bytes int) error
-	// Unsafe is called with the names of the buckets on the way to a page that
-	// is reached twice, is too deep or cannot be read, or to a branch whose elements are not what was written, so
-	// that bbolt would take anything for a page below it: it must not be made to go there. With
-	// Unsafe, the walk goes on past what cannot be read, and to the end, however many problems there are.
+	// Unsafe is called with the path of each bucket that bbolt must not read: a page below it is reached twice, is too
+	// deep or cannot be read, or the elements of a branch are damaged, so that bbolt would follow arbitrary page ids.
+	// With Unsafe, the walk continues after unreadable pages and after maxProblems.
 	Unsafe func(path []string)
 }
 
-// Walk follows every page of the file from the root, and returns what is wrong,
-// a line each, at most 100 lines. The error is of reading, or the context's.
+// Walk checks all pages of the file from the root. It returns the problems, a line each, at most 100 lines. The error
+// is a read error or the error of the context.
 func (f *File) Walk(ctx context.Context, o WalkOptions) ([]string, error) {
 	return (&walker{f: f, o: o, ctx: ctx, seen: newBitmap(f.HighWater)}).walk()
 }
@@ -51,7 +46,7 @@ func (w *walker) walk() ([]string, error) {
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrDamaged), w.o.Unsafe != nil: // which buckets are unsafe it does not say
+	case errors.Is(err, ErrDamaged), w.o.Unsafe != nil: // the error does not say which buckets are unsafe
 		if err := w.add("freelist", err); err != nil {
 			return w.end(err)
 		}
@@ -61,9 +56,9 @@ func (w *walker) walk() ([]string, error) {
 	return w.end(w.bucket(tree{name: "/"}, w.f.Root))
 }
 
-// Range returns what is wrong in the pages of a bucket that may have keys from low to high, a line each; nil as high is
-// no bound. r is the file, which a read transaction with so many pages keeps as it is. root is the bucket's root page,
-// 0 for a bucket within a page of another. It does not read the freelist, so it costs as much as those pages.
+// Range returns the problems, a line each, in the pages of a bucket that may have keys from low to high; a nil high is
+// no bound. r is the file, which a read transaction with that number of pages keeps unchanged. root is the bucket's
+// root page, or 0 for an inline bucket. Range does not read the freelist: it reads only these pages.
 func Range(ctx context.Context, r io.ReaderAt, pageSize int, pages, root uint64, low, high []byte) ([]string, error) {
 	if root == 0 {
 		return nil, nil
@@ -78,18 +73,17 @@ type walker struct {
 	o    WalkOptions
 	ctx  context.Context
 	seen bitmap
-	// only is the keys whose pages are looked at, with both bounds; nil for all.
+	// only is the range of keys whose pages are read, both bounds included; nil for all.
 	only *keyRange
 	// problems found so far.
 	problems []string
-	// levels are the pages on the way to the one that is looked at, the first depth of them; the others are to be used
-	// again.
+	// levels[:depth] hold the pages on the path to the current page; the rest is kept for reuse.
 	levels []*level
 	depth  int
 	head   [headerSize]byte
 }
 
-// level is the memory of a page while it and those below it are looked at.
+// level is the memory for one page while the walk is at or below it.
 type level struct {
 	data     []byte
 	elements []element
@@ -114,7 +108,7 @@ func (l *level) elementsOf(p *page) ([]element, error) {
 	return elements, err
 }
 
-// errEnough ends a walk that has found plenty.
+// errEnough ends a walk that has found maxProblems.
 var errEnough = errors.New("too many problems")
 
 func (w *walker) end(err error) ([]string, error) {
@@ -127,7 +121,7 @@ func (w *walker) end(err error) ([]string, error) {
 	return w.problems, err
 }
 
-// note takes an error of looking at something in the bucket. It returns one that ends the walk.
+// note records an error below the bucket. It returns an error if the walk must end.
 func (w *walker) note(t tree, err error) error {
 	if err == nil {
 		return nil
@@ -143,8 +137,7 @@ func (w *walker) note(t tree, err error) error {
 	return w.add("bucket "+t.name, err)
 }
 
-// add adds a problem. It returns an error if there are so many that the walk ends; it goes on if each unsafe
-// bucket must be found.
+// add adds a problem. It returns errEnough at maxProblems, unless all unsafe buckets must be found.
 func (w *walker) add(where string, err error) error {
 	if len(w.problems) < maxProblems {
 		w.problems = append(w.problems, where+": "+err.Error())
@@ -155,7 +148,7 @@ func (w *walker) add(where string, err error) error {
 	return nil
 }
 
-// loopError is damage that a reader might run in circles on.
+// loopError is damage that may make a reader loop.
 type loopError struct{ error }
 
 func (e *loopError) Unwrap() error { return e.error }
@@ -164,7 +157,7 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, ErrDamaged)...)
 }
 
-// claim counts the pages of p as in use.
+// claim marks the pages of p as in use.
 func (w *walker) claim(p page) error {
 	for id := p.id; id <= p.id+p.overflow; id++ {
 		if w.f.free.has(id) {
@@ -177,26 +170,26 @@ func (w *walker) claim(p page) error {
 	return nil
 }
 
-// keyRange is the keys that a page may have: from low, and below high unless that is nil.
+// keyRange is the range of keys that a page may have: from low, and below high unless high is nil.
 type keyRange struct{ low, high []byte }
 
-// touches reports whether a page with such keys may have one from r.low to r.high.
+// touches reports whether a page with the range page may have keys from r.low to r.high.
 func (r *keyRange) touches(page keyRange) bool {
 	return (r.high == nil || bytes.Compare(page.low, r.high) <= 0) &&
 		(page.high == nil || bytes.Compare(page.high, r.low) > 0)
 }
 
-// tree is the bucket that is being walked.
+// tree is the bucket that the walk is in.
 type tree struct {
 	name string
-	path []string // the names of the buckets; of the root bucket, none
+	path []string // names of the nested buckets; empty for the root bucket
 }
 
 func (w *walker) bucket(t tree, root uint64) error {
 	return w.note(t, w.page(t, root, keyRange{}, 0))
 }
 
-// page walks the page and all below it.
+// page walks a page and all pages below it.
 func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -228,7 +221,7 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	return damaged("page %d is no leaf and no branch (flags %#x)", id, p.flags)
 }
 
-// branch walks what a branch page points to.
+// branch walks the children of a branch page.
 func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) error {
 	elements, err := l.elementsOf(&p)
 	if errors.Is(err, ErrDamaged) {
@@ -246,7 +239,7 @@ func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) erro
 	if err := p.spans(elements, w.f.PageSize); err != nil {
 		return err
 	}
-	// The tree is as deep everywhere, so that the first child tells of all.
+	// All leaves have the same depth, so the first child is representative.
 	lowest := w.o.LeafDepth > 0 && len(t.path) > w.o.LeafDepth && w.isLeaf(elements[0].child)
 	for i, e := range elements {
 		if lowest {
@@ -274,7 +267,7 @@ func (w *walker) isLeaf(id uint64) bool {
 	return err == nil && p.flags == flagLeaf
 }
 
-// claimUnread counts the page as in use without reading it.
+// claimUnread marks the page as in use without reading it.
 func (w *walker) claimUnread(id uint64) error {
 	if id < 2 || id >= w.f.HighWater {
 		return damaged("page %d is not between 2 and %d", id, w.f.HighWater)
@@ -282,7 +275,7 @@ func (w *walker) claimUnread(id uint64) error {
 	return w.claim(page{id: id})
 }
 
-// leaf looks at a leaf page, and walks the buckets in it.
+// leaf checks a leaf page and walks the buckets in it.
 func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
 	elements, err := l.elementsOf(&p)
 	if err != nil {
@@ -306,7 +299,7 @@ func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
 	return nil
 }
 
-// nested walks the bucket that a leaf's element holds.
+// nested walks the bucket in a leaf element.
 func (w *walker) nested(t tree, p page, e element) error {
 	if e.valueSize < bucketHeader {
 		return damaged("page %d: a bucket of %d bytes", p.id, e.valueSize)
@@ -318,7 +311,7 @@ func (w *walker) nested(t tree, p page, e element) error {
 	if root := binary.NativeEndian.Uint64(head); root != 0 {
 		return w.page(t, root, keyRange{}, 0)
 	}
-	// A small bucket is a page within the value.
+	// A small bucket is stored inline: a page within the value.
 	size := e.valueSize - bucketHeader
 	if size < headerSize {
 		return damaged("page %d: a bucket of %d bytes within it", p.id, e.valueSize)

@@ -16,8 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// sample returns the bytes of a file with every kind of page: branches two
-// deep, overflow pages, buckets within pages, and a freelist.
+// sample returns a file with all kinds of pages: two levels of branches, overflow pages, inline buckets and a freelist.
 func sample(t testing.TB) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
@@ -60,7 +59,7 @@ func sample(t testing.TB) []byte {
 	return data
 }
 
-// problems is what Open and Walk have to say; an error that is not damage fails the test.
+// problems returns the damage that Open and Walk find. Any other error fails the test.
 func problems(t *testing.T, data []byte, o WalkOptions) []string {
 	t.Helper()
 	f, err := Open(bytes.NewReader(data), int64(len(data)))
@@ -94,7 +93,7 @@ func TestSoundFile(t *testing.T) {
 	}
 }
 
-// kinds returns the offsets of the pages that are reachable, by kind.
+// kinds returns the offsets of the reachable pages, by kind.
 func kinds(t *testing.T, data []byte) map[string][]int {
 	t.Helper()
 	f, err := Open(bytes.NewReader(data), int64(len(data)))
@@ -125,8 +124,8 @@ func kinds(t *testing.T, data []byte) map[string][]int {
 	return kinds
 }
 
-// boltFinds is what bbolt's own check says of the file, a panic included.
-// Pages that nothing reaches are no damage to us.
+// boltFinds returns the problems that bbolt's own check finds, including a panic. It omits unreachable pages, which are
+// no damage for Walk.
 func boltFinds(t *testing.T, data []byte) (found []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
@@ -155,8 +154,7 @@ func boltFinds(t *testing.T, data []byte) (found []string) {
 	return found
 }
 
-// TestHeaderBits flips every bit of the header of a page of each kind. The id
-// and the kind must be noticed whichever bit it was.
+// TestHeaderBits flips every bit of the header of a page of each kind. All flips of the id and the flags must be found.
 func TestHeaderBits(t *testing.T) {
 	data := sample(t)
 	for kind, offsets := range kinds(t, data) {
@@ -179,12 +177,12 @@ func TestRandomBits(t *testing.T) {
 	noticed := 0
 	for kind, offsets := range kinds(t, data) {
 		if kind == "freelist" {
-			continue // bbolt's check runs into panics on goroutines of its own
+			continue // bbolt's check panics on goroutines of its own
 		}
 		for range 150 {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
 			if bit/8 < headerSize {
-				continue // TestHeaderBits
+				continue // covered by TestHeaderBits
 			}
 			flipped := &data[off+bit/8]
 			*flipped ^= 1 << (bit % 8)
@@ -201,7 +199,7 @@ func TestRandomBits(t *testing.T) {
 	}
 }
 
-// TestCycle points a branch to an ancestor, which overflows bbolt's stack.
+// TestCycle checks a branch that points to itself, which overflows the stack of bbolt.
 func TestCycle(t *testing.T) {
 	data := sample(t)
 	for _, off := range kinds(t, data)["branch"] {
@@ -270,7 +268,7 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// failing fails to read from an offset on.
+// failing fails reads beyond an offset.
 type failing struct {
 	r   *bytes.Reader
 	off int64
@@ -285,7 +283,7 @@ func (f failing) ReadAt(p []byte, off int64) (int, error) {
 	return f.r.ReadAt(p, off)
 }
 
-// TestReadError: what cannot be read is not called damaged.
+// TestReadError checks that a read error does not count as damage.
 func TestReadError(t *testing.T) {
 	data := sample(t)
 	for off := int64(0); off < int64(len(data)); off += 1024 {
@@ -303,7 +301,7 @@ func TestReadError(t *testing.T) {
 		if f == nil {
 			continue
 		}
-		// Who wants to save what there is is told where not to go.
+		// A caller that salvages the file learns which buckets to avoid.
 		unsafe := 0
 		found, err := f.Walk(context.Background(), WalkOptions{Unsafe: func([]string) { unsafe++ }})
 		if err != nil || unsafe == 0 && len(found) > 1 {
@@ -312,7 +310,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// TestUnsafeBehindManyProblems: every unsafe bucket is found, however many problems there are before it.
+// TestUnsafeBehindManyProblems checks that the walk continues after maxProblems if Unsafe is set.
 func TestUnsafeBehindManyProblems(t *testing.T) {
 	data := sample(t)
 	f, err := Open(bytes.NewReader(data), int64(len(data)))
@@ -346,7 +344,7 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// TestHead: what is somebody else's is told from what is ours and damaged, by the head alone.
+// TestHead checks that the first bytes distinguish a foreign file from a damaged one.
 func TestHead(t *testing.T) {
 	later := sample(t)
 	size := int(binary.NativeEndian.Uint32(later[headerSize+8:]))
@@ -374,7 +372,8 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// TestRange: of each leaf, with the branches above it and nothing else, is told that it has too many overflow pages.
+// TestRange checks that Range finds a wrong number of overflow pages in any leaf, for the range of that leaf's first
+// key.
 func TestRange(t *testing.T) {
 	data := sample(t)
 	path := filepath.Join(t.TempDir(), "db")

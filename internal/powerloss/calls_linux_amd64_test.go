@@ -2,7 +2,7 @@ package powerloss
 
 import "golang.org/x/sys/unix"
 
-// oldKinds are the calls that newer architectures do not have. Go does not use them.
+// oldKinds are system calls that newer architectures do not have. Go does not use them.
 var oldKinds = map[uint64]syscallKind{
 	unix.SYS_OPEN:    {name: "open", paths: []int{0, 1}},
 	unix.SYS_CREAT:   {name: "creat", paths: []int{0, 1}},

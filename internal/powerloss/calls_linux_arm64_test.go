@@ -1,4 +1,4 @@
 package powerloss
 
-// oldKinds are the calls that newer architectures do not have.
+// oldKinds are system calls that newer architectures do not have.
 var oldKinds map[uint64]syscallKind

@@ -13,31 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call is a system call of a thread.
+// call is a system call of a traced thread.
 type call struct {
 	tid   int
 	args  [6]uint64
-	since int // how many ops there were when it began
-	// file is what its descriptor is of; paths are those of its arguments, relative to the root.
+	since int // length of the record when the call began
+	// file is the number of the descriptor's file, or 0; paths are the path arguments, relative to the root.
 	file  int
 	paths []string
-	// positioned: it says where it writes.
+	// positioned: the call has an explicit file offset, as pwrite64 does.
 	positioned bool
 	result     int64
 	do         func(f *files, c call) error
 }
 
-// syscallKind is what a system call means. Its do is called when a call has succeeded that is for a file of ours.
+// syscallKind describes a system call. do is called after a call for a file below the root has succeeded.
 type syscallKind struct {
 	name string
-	// fd is where its descriptor is among the arguments, counted from 1; 0 if it has none.
+	// fd is the position of the descriptor among the arguments, counted from 1, or 0.
 	fd int
-	// paths are where its paths are, counted likewise, each behind that of the directory that it is relative to.
+	// paths are the positions of the path arguments, each preceded by the position of its directory descriptor; 0
+	// stands for the working directory.
 	paths []int
-	do    func(f *files, c call) error // nil: it is refused
+	do    func(f *files, c call) error // nil: the call ends the recording with an error
 }
 
-// syscallKinds are the calls that may change a file. The others are of no concern.
+// syscallKinds are the calls that may change a file. All other calls are ignored.
 var syscallKinds = map[uint64]syscallKind{
 	unix.SYS_WRITE:     {name: "write", fd: 1, do: wrote},
 	unix.SYS_PWRITE64:  {name: "pwrite64", fd: 1, do: wrote},
@@ -68,7 +69,7 @@ var syscallKinds = map[uint64]syscallKind{
 	unix.SYS_TRUNCATE:        {name: "truncate", paths: []int{0, 1}},
 }
 
-// enter looks at a call that begins, and reports whether it is to be recorded if it succeeds.
+// enter handles a call that begins. It returns true if the call is to be recorded once it succeeds.
 func (f *files) enter(number uint64, c *call) (bool, error) {
 	kind, ok := syscallKinds[number]
 	if !ok {
@@ -110,7 +111,7 @@ func (f *files) enter(number uint64, c *call) (bool, error) {
 	return ours, nil
 }
 
-// path returns an argument of a call that is a path, relative to the root, and whether it is beneath it.
+// path returns the path in an argument, relative to the root, and whether it is below the root.
 func (f *files) path(c *call, dir, arg int) (path string, inside bool, err error) {
 	path, err = readString(c.tid, c.args[arg-1])
 	if err != nil {
@@ -130,11 +131,11 @@ func (f *files) path(c *call, dir, arg int) (path string, inside bool, err error
 	return path, err == nil && path != ".." && !strings.HasPrefix(path, "../"), nil
 }
 
-// readString reads a string that ends with a zero from the memory of a thread.
+// readString reads a zero-terminated string from the memory of a thread.
 func readString(tid int, at uint64) (string, error) {
 	var all []byte
 	for len(all) <= unix.PathMax {
-		page := make([]byte, 4096-at%4096) // what follows the page may not be there
+		page := make([]byte, 4096-at%4096) // the next page may be unmapped
 		n, err := readMemory(tid, at, page)
 		if err != nil {
 			return "", err

@@ -17,13 +17,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// promise is what a worker has told up to some moment: what it was about to do, and what has to survive.
+// promise is the state that a worker has announced up to some moment: the work it had begun, and the durable work.
 type promise struct {
 	class       string
 	begun, done map[string]int
 }
 
-// promiseAt returns what was told in the first ops of the record.
+// promiseAt returns the promise after the first at ops of the record.
 func promiseAt(record []powerloss.Op, at int) (promise, error) {
 	p := promise{begun: map[string]int{}, done: map[string]int{}}
 	for _, op := range record[:at] {
@@ -46,7 +46,7 @@ func promiseAt(record []powerloss.Op, at int) (promise, error) {
 	return p, nil
 }
 
-// holds returns an error if something that was found is not what was promised of it.
+// holds returns an error if the number found is below the durable one or above the begun one.
 func (p promise) holds(what string, found int) error {
 	if found < p.done[what] || found > p.begun[what] {
 		return fmt.Errorf("%s: found %d, %d was durable and %d had begun", what, found, p.done[what], p.begun[what])
@@ -54,7 +54,7 @@ func (p promise) holds(what string, found int) error {
 	return nil
 }
 
-// keys are those that the store has to open with.
+// keys returns the encryption keys that must open the store.
 func (p promise) keys() []string {
 	switch {
 	case p.done["key"] > 0:
@@ -65,7 +65,7 @@ func (p promise) keys() []string {
 	return []string{firstKey}
 }
 
-// checkImage opens what is in an image and returns what is wrong with it, as who was promised p sees it.
+// checkImage opens the files of an image and returns their differences from the promise.
 func checkImage(ctx context.Context, dir string, p promise) error {
 	return errors.Join(checkStore(ctx, filepath.Join(dir, storeName), p),
 		checkSnapshot(ctx, filepath.Join(dir, snapshotName), p),
@@ -73,14 +73,14 @@ func checkImage(ctx context.Context, dir string, p promise) error {
 }
 
 func checkStore(ctx context.Context, path string, p promise) (err error) {
-	var told strings.Builder
-	logger := funcr.New(func(_, args string) { told.WriteString(args + "\n") }, funcr.Options{})
+	var logged strings.Builder
+	logger := funcr.New(func(_, args string) { logged.WriteString(args + "\n") }, funcr.Options{})
 	s, err := openStore(path, logger, p.keys()...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(), wantAlone(path)) }()
-	if err := checkMovedAside(s, told.String(), p); err != nil {
+	if err := checkMovedAside(s, logged.String(), p); err != nil {
 		return err
 	}
 	if err := checkDocument(ctx, s, p); err != nil {
@@ -97,26 +97,27 @@ func checkStore(ctx context.Context, path string, p promise) (err error) {
 	if err := sound(ctx, s); err != nil {
 		return err
 	}
-	if err := goOn(ctx, s, found); err != nil {
+	if err := continueStreams(ctx, s, found); err != nil {
 		return fmt.Errorf("go on: %w", err)
 	}
 	return nil
 }
 
-// checkMovedAside: a file is moved aside only while nothing is durable, and that is told.
-func checkMovedAside(s *store.Store, told string, p promise) error {
+// checkMovedAside returns an error if a file was moved aside although something was durable, or without a log message.
+func checkMovedAside(s *store.Store, logged string, p promise) error {
 	moved := s.Quarantined()
 	if moved == "" {
 		return nil
 	}
-	if _, err := os.Stat(moved); err != nil || len(p.done) > 0 || !strings.Contains(told, "moved aside") {
-		return fmt.Errorf("moved aside to %s, and told %q (%v)", moved, told, err) //nolint:errorlint // may be nil
+	if _, err := os.Stat(moved); err != nil || len(p.done) > 0 || !strings.Contains(logged, "moved aside") {
+		return fmt.Errorf("moved aside to %s, and logged %q (%v)", moved, logged, err) //nolint:errorlint // may be nil
 	}
 	return nil
 }
 
-// goOn applies what comes next to collections of which each is after some event of its stream.
-func goOn(ctx context.Context, s *store.Store, found map[*store.Collection]int) error {
+// continueStreams applies the next events of each stream to its collection. found has the number of the last event of each
+// collection.
+func continueStreams(ctx context.Context, s *store.Store, found map[*store.Collection]int) error {
 	for _, st := range streams {
 		for c, n := range found {
 			if n == 0 || c.Identity().Resource != st.id.Resource {
@@ -134,7 +135,7 @@ func goOn(ctx context.Context, s *store.Store, found map[*store.Collection]int) 
 	return sound(ctx, s)
 }
 
-// wantAlone returns an error if something is beside a store that was opened and closed.
+// wantAlone returns an error if temporary files are beside a closed store.
 func wantAlone(path string) error {
 	for _, suffix := range []string{".opening", ".new-*"} {
 		if names, err := filepath.Glob(path + suffix); len(names) > 0 || err != nil {
@@ -164,7 +165,7 @@ func checkDocument(ctx context.Context, s *store.Store, p promise) error {
 	return p.holds("document", n)
 }
 
-// checkCollection compares a collection with the stream, and returns the event that it is after.
+// checkCollection compares a collection with its stream, and returns the number of the last event in it.
 func checkCollection(ctx context.Context, s *store.Store, st stream, p promise) (*store.Collection, int, error) {
 	o, err := st.options()
 	if err != nil {
@@ -189,8 +190,8 @@ func checkCollection(ctx context.Context, s *store.Store, st stream, p promise) 
 	return c, n, p.holds("cursor of "+st.id.Resource, seq)
 }
 
-// compare returns the event that a collection is after, 0 if no list has been stored, and an error if it holds anything
-// else than what there is after that.
+// compare returns the number of the last event in a collection, or 0 if no list has been stored. It returns an error if
+// the contents differ from the stream's state after that event.
 func compare(ctx context.Context, c *store.Collection, st stream) (int, error) {
 	info, err := c.Info(ctx)
 	switch {
@@ -255,7 +256,7 @@ func checkSnapshot(ctx context.Context, path string, p promise) error {
 	return errors.Join(err, p.holds("snapshot", n))
 }
 
-// checkRestored looks at a store that was restored: it is whole as soon as it has its name.
+// checkRestored checks a restored store, which must be complete as soon as it has its name.
 func checkRestored(ctx context.Context, path string, p promise) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return p.holds("restored", 0)

@@ -22,14 +22,14 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Where childStore works. The directory is made by it.
+// Paths of childStore. It creates the directories.
 const (
 	storeName    = "a/b/larder.db"
 	snapshotName = "a/b/saved.larder"
 	restoredName = "restored/larder.db"
 )
 
-// The keys that secrets are sealed with: the first one until Rekey.
+// The encryption keys. Secrets are sealed under the first one until Rekey.
 const (
 	firstKey  = "one:b25lIGtleSBvZiAzMiBieXRlcyBmb3IgYSB0ZXN0ISE="
 	secondKey = "two:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
@@ -46,12 +46,13 @@ func openStore(path string, logger logr.Logger, keys ...string) (*store.Store, e
 	}
 	return store.Open(path, store.Options{
 		Logger: &logger, Encryption: &seal.Encryption{Keys: parsed},
-		CommitBytes: 24 << 10, // there are many commits in the background
+		CommitBytes: 24 << 10, // for many background commits
 	})
 }
 
-// worker does in a child what stores do, and tells the record. "class C" says what it does from now on; "begun T N"
-// that a thing T may be at N from now on, and "done T N" that it is durably, since what promises that has returned.
+// worker uses stores in a child process and announces its progress in the record. "class C" names its work from now on.
+// "begun T N" says that T may be at N from now on. "done T N" says that T is durably at N, since the call that promises
+// it has returned.
 type worker struct {
 	*powerloss.Marker
 	dir    string
@@ -61,7 +62,7 @@ type worker struct {
 	docs   int
 }
 
-// tape is a stream that is written to its collection.
+// tape applies a stream to its collection.
 type tape struct {
 	stream
 	c      *store.Collection
@@ -71,13 +72,13 @@ type tape struct {
 	seq    uint64
 }
 
-// step is something that a worker does.
+// step is a piece of a worker's work.
 type step struct {
 	class string
 	do    func(ctx context.Context) error
 }
 
-// childStore is the process that is recorded.
+// childStore is the recorded process.
 func childStore(dir string) error {
 	w := newWorker(dir)
 	return w.run([]step{
@@ -88,10 +89,10 @@ func childStore(dir string) error {
 	})
 }
 
-// survived is what a child says that should have been killed.
+// survived is the mark of a child that should have been killed before.
 const survived = "not killed"
 
-// childKilledInCommit goes on, and is killed when a commit has been written and not synced.
+// childKilledInCommit continues, and is killed between the write and the sync of a commit.
 func childKilledInCommit(dir string) error {
 	w := newWorker(dir)
 	die := func(ctx context.Context) error {
@@ -100,7 +101,8 @@ func childKilledInCommit(dir string) error {
 	return w.run([]step{{"close and open", w.reopen(secondKey)}, {"batches", w.batches}, {"kill in a commit", die}})
 }
 
-// childKilledInCompaction goes on after that, and is killed when the new file has its name, which is not synced.
+// childKilledInCompaction continues after that, and is killed between the rename of the new file and the sync of the
+// directory.
 func childKilledInCompaction(dir string) error {
 	w := newWorker(dir)
 	die := func(ctx context.Context) error {
@@ -109,7 +111,7 @@ func childKilledInCompaction(dir string) error {
 	return w.run([]step{{"open after a kill", w.reopen(secondKey)}, {"batches", w.batches}, {"kill in a compaction", die}})
 }
 
-// childResumed goes on after that.
+// childResumed continues after that.
 func childResumed(dir string) error {
 	w := newWorker(dir)
 	return w.run([]step{
@@ -137,7 +139,7 @@ func (w *worker) run(steps []step) error {
 func (w *worker) begun(what string, n int) error { return w.Mark(fmt.Sprintf("begun %s %d", what, n)) }
 func (w *worker) done(what string, n int) error  { return w.Mark(fmt.Sprintf("done %s %d", what, n)) }
 
-// open opens the store and its collections, and goes on from where they are.
+// open opens the store and its collections, and continues each stream at its collection's resourceVersion.
 func (w *worker) open(ctx context.Context, keys ...string) (err error) {
 	if w.s, err = openStore(filepath.Join(w.dir, storeName), quiet, keys...); err != nil {
 		return err
@@ -158,7 +160,7 @@ func (w *worker) open(ctx context.Context, keys ...string) (err error) {
 		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
-		t.n, _ = strconv.Atoi(info.ResourceVersion) // there is none at first
+		t.n, _ = strconv.Atoi(info.ResourceVersion) // empty at first
 		t.now, t.seq = t.after(t.n), position.Seq
 	}
 	data, err := w.s.Document(ctx, "document")
@@ -170,17 +172,17 @@ func (w *worker) create(ctx context.Context) error {
 	return errors.Join(w.open(ctx, firstKey), w.document(ctx))
 }
 
-// document stores the next document, which is durable when that returns.
+// document stores the next document. It is durable when PutDocument returns.
 func (w *worker) document(ctx context.Context) error {
 	w.docs++
 	err := errors.Join(w.begun("document", w.docs), w.s.PutDocument(ctx, "document", document(w.docs)))
 	return errors.Join(err, w.done("document", w.docs))
 }
 
-// document returns the content of a document.
+// document returns the contents of document n.
 func document(n int) []byte { return []byte(strings.Repeat(fmt.Sprintf("document %d ", n), 300+n)) }
 
-// documentNumber is the reverse, and says whether it is one.
+// documentNumber is the inverse of document. ok is false for other contents.
 func documentNumber(data []byte) (n int, ok bool) {
 	if len(data) == 0 {
 		return 0, true
@@ -189,10 +191,10 @@ func documentNumber(data []byte) (n int, ok bool) {
 	return n, err == nil && bytes.Equal(data, document(n))
 }
 
-// flush commits everything.
+// flush commits all changes.
 func (w *worker) flush(ctx context.Context) error { return errors.Join(w.s.Flush(ctx), w.flushed()) }
 
-// flushed tells that everything is durable.
+// flushed announces that all changes are durable.
 func (w *worker) flushed() error {
 	var errs []error
 	for _, t := range w.tapes {
@@ -201,7 +203,7 @@ func (w *worker) flushed() error {
 	return errors.Join(errs...)
 }
 
-// apply applies up to 30 events, and acknowledges some.
+// apply applies up to 30 events, and acknowledges some of them.
 func (w *worker) apply(ctx context.Context, t *tape) error {
 	to := t.n + 1 + w.random.IntN(30)
 	b := t.batch(t.now, t.n, to)
@@ -249,7 +251,7 @@ func (w *worker) batches(ctx context.Context) error {
 	return nil
 }
 
-// whileWriting does something while batches are applied, and commits them.
+// whileWriting calls do while batches are applied, and commits them.
 func (w *worker) whileWriting(ctx context.Context, do func() error) error {
 	applied := make(chan error, 1)
 	go func() {
@@ -269,7 +271,7 @@ func (w *worker) compact(ctx context.Context) error {
 	})
 }
 
-// relist lists all resources after 200 events that nobody watched.
+// relist lists all resources after 200 events without a watch.
 func (w *worker) relist(ctx context.Context) error {
 	for _, t := range w.tapes {
 		for range 200 {
@@ -314,7 +316,7 @@ func (w *worker) reopen(keys ...string) func(ctx context.Context) error {
 	return func(ctx context.Context) error { return errors.Join(w.close(ctx), w.open(ctx, keys...)) }
 }
 
-// rekey opens the store with a new key and seals everything with that. Then the old one is not needed.
+// rekey opens the store with a new key and seals all records under it. Then the old key is not needed.
 func (w *worker) rekey(ctx context.Context) error {
 	err := errors.Join(w.begun("key", 2), w.reopen(secondKey, firstKey)(ctx))
 	return errors.Join(err, w.whileWriting(ctx, func() error {
@@ -323,7 +325,7 @@ func (w *worker) rekey(ctx context.Context) error {
 	}))
 }
 
-// save writes a snapshot over an empty one.
+// save writes snapshots, each over the previous one.
 func (w *worker) save(ctx context.Context) error {
 	for i := range 3 {
 		if err := errors.Join(w.apply(ctx, w.tapes[0]), w.flush(ctx), w.begun("snapshot", w.tapes[0].n)); err != nil {
@@ -339,7 +341,7 @@ func (w *worker) save(ctx context.Context) error {
 	return nil
 }
 
-// restore makes another store of the snapshot.
+// restore imports the snapshot into another store.
 func (w *worker) restore(ctx context.Context) error {
 	n := w.tapes[0].n
 	if err := w.begun("restored", n); err != nil {

@@ -2,7 +2,7 @@ package powerloss
 
 import "slices"
 
-// Faults are those of a disk that does not do as it is told. Tests of checkers use them: they must be found.
+// Faults make a disk lose synced data. Tests use them to verify that the checks find it.
 type Faults struct {
 	// IgnoreSync: fsync and fdatasync of a file do nothing.
 	IgnoreSync bool
@@ -10,35 +10,36 @@ type Faults struct {
 	IgnoreDirSync bool
 }
 
-// Disk is what is on a disk, and what is not yet, once the first ops of a record have returned.
+// Disk is the state of a disk after the first ops of a record have returned: its durable contents and the ops that may
+// be lost.
 type Disk struct {
 	record []Op
 	faults Faults
 	at     int
 	files  map[int]*file
-	// spare is the content of the file that Image writes.
+	// spare is the buffer for the contents of the file that Image writes.
 	spare []byte
 }
 
 // file is a file or a directory.
 type file struct {
 	dir bool
-	// data is what is on the disk of a file, names of a directory.
+	// data is the durable content of a file; names are the durable entries of a directory.
 	data  []byte
 	names map[string]int
-	// pending are the ops that may be lost, by their indexes in the record, in order.
+	// pending are the indexes, in order, of the ops that may be lost.
 	pending []int
 }
 
-// NewDisk returns a disk with an empty directory, at the beginning of the record.
+// NewDisk returns a disk with an empty directory, at the begin of the record.
 func NewDisk(record []Op, faults Faults) *Disk {
 	return &Disk{record: record, faults: faults, files: map[int]*file{Root: {dir: true, names: map[string]int{}}}}
 }
 
-// At is how many ops have returned.
+// At returns the number of ops that have returned.
 func (d *Disk) At() int { return d.at }
 
-// Advance replays the record until its first ops, as many as at, have returned. It cannot go back.
+// Advance replays the record until its first at ops have returned. It cannot go back.
 func (d *Disk) Advance(at int) {
 	for ; d.at < at; d.at++ {
 		switch op := d.record[d.at]; op.Kind {
@@ -56,7 +57,7 @@ func (d *Disk) Advance(at int) {
 	}
 }
 
-// make makes the file that a name stands for, if it is new.
+// make creates the file of a name if it is new.
 func (d *Disk) make(n Name) {
 	if n.File == 0 || d.files[n.File] != nil {
 		return
@@ -64,7 +65,7 @@ func (d *Disk) make(n Name) {
 	d.files[n.File] = &file{dir: n.Dir, names: map[string]int{}}
 }
 
-// sync has the pending ops of f that precede the op since on the disk.
+// sync makes the pending ops of f before the op since durable.
 func (d *Disk) sync(f *file, since int) {
 	if f.dir && d.faults.IgnoreDirSync || !f.dir && d.faults.IgnoreSync {
 		return
@@ -88,7 +89,7 @@ func rename(names map[string]int, changes []Name) {
 	}
 }
 
-// sizeAfter is the size of a file after an op.
+// sizeAfter returns the size of a file after an op.
 func sizeAfter(size int64, op Op) int64 {
 	if op.Kind == Truncate {
 		return op.Offset
@@ -96,11 +97,11 @@ func sizeAfter(size int64, op Op) int64 {
 	return max(size, op.Offset+int64(len(op.Data)))
 }
 
-// sector is what a disk writes at once, in bytes.
+// sector is the size in bytes of a disk's atomic write.
 const sector = 512
 
-// apply does the op to data and returns data, which is longer then if it has to be. keep is asked for each sector of a
-// write whether to do that; nil keeps all.
+// apply applies the op to data and returns the result, which may be longer. keep decides for each sector of a write
+// whether it is applied; nil applies all.
 func apply(data []byte, op Op, keep func() bool) []byte {
 	if op.Kind == Truncate {
 		if op.Offset < int64(len(data)) {
@@ -120,7 +121,7 @@ func apply(data []byte, op Op, keep func() bool) []byte {
 	return data
 }
 
-// resize cuts data, or adds zeros to it.
+// resize truncates data or extends it with zeros.
 func resize(data []byte, size int64) []byte {
 	if size <= int64(len(data)) {
 		return data[:size]

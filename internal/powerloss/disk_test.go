@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/powerloss"
 )
 
-// The operations of scripted records. Files are numbers from 2 on.
+// Ops of scripted records. Files are numbered from 2.
 func names(dir int, names ...powerloss.Name) powerloss.Op {
 	return powerloss.Op{Kind: powerloss.Names, File: dir, Names: names}
 }
@@ -35,7 +35,7 @@ func syncs(file, since int) powerloss.Op {
 	return powerloss.Op{Kind: powerloss.Sync, File: file, Since: since}
 }
 
-// sectors returns whole sectors, each of one letter.
+// sectors returns one sector for each letter, filled with that letter.
 func sectors(letters string) string {
 	var s strings.Builder
 	for _, letter := range letters {
@@ -44,12 +44,12 @@ func sectors(letters string) string {
 	return s.String()
 }
 
-// made is a file that is on the disk, empty.
+// made returns a record that makes an empty file f durable, followed by more ops.
 func made(then ...powerloss.Op) []powerloss.Op {
 	return append([]powerloss.Op{create(powerloss.Root, "f", 2), syncs(powerloss.Root, 1)}, then...)
 }
 
-// TestImages: the images of a record are those that a power loss can leave, all of them and no other.
+// TestImages checks that the images of a record are exactly the states in which a power loss can leave the disk.
 func TestImages(t *testing.T) {
 	const root = powerloss.Root
 	var honest, noSync, noDirSync powerloss.Faults
@@ -57,12 +57,13 @@ func TestImages(t *testing.T) {
 	dir := names(root, powerloss.Name{Name: "d", File: 2, Dir: true})
 	remove := names(root, powerloss.Name{Name: "f"})
 	replace := names(root, powerloss.Name{Name: "g"}, powerloss.Name{Name: "f", File: 3})
-	old := slices.Clip(made(write(2, 0, sectors("AB")), syncs(2, 3))) // f=AB is on the disk
+	old := slices.Clip(made(write(2, 0, sectors("AB")), syncs(2, 3))) // f=AB is durable
 	tests := []struct {
 		name   string
 		record []powerloss.Op
 		faults powerloss.Faults
-		// want are the trees, with path=content of each file: a letter for a sector, 0 for one of zeros.
+		// want has the possible trees, with path=content for each file: a letter for each sector, and 0 for a sector of
+		// zeros.
 		want string
 	}{
 		{"nothing", nil, honest, ""},
@@ -112,7 +113,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// mustImage returns an image of the whole record.
+// mustImage writes an image after the whole record, and returns its tree.
 func mustImage(t *testing.T, dir string, record []powerloss.Op, faults powerloss.Faults, random *rand.Rand) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(dir, "")
@@ -159,7 +160,7 @@ func summary(data []byte) string {
 	return s.String()
 }
 
-// tempDir is t.TempDir, in memory if that can be, and with no symbolic link in its path.
+// tempDir is t.TempDir, in memory if possible, and without symbolic links in the path.
 func tempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "larder-powerloss-")

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// files are those beneath the root as a traced process has made them, and the record of that.
+// files are the files below the root that traced processes have created, and the record of their ops.
 type files struct {
 	root   string
 	record []Op
-	// names are the numbers of files by their paths, relative to the root, which is ".".
+	// names maps paths, relative to the root, to file numbers. The root itself is ".".
 	names map[string]int
-	// numbers are those of files by what the system knows them by.
+	// numbers maps inodes to file numbers.
 	numbers map[inode]int
 	dirs    map[int]bool
 	last    int
-	// syncsLeft is how many times something may be synced until the process is killed, if it is not 0: directories
-	// with dirSyncs, else files.
+	// syncsLeft is the number of the next sync at which the process is killed, or 0. It counts syncs of directories if
+	// dirSyncs is set, and syncs of files otherwise.
 	syncsLeft int
 	dirSyncs  bool
 }
@@ -39,18 +39,18 @@ func inodeOf(path string) (inode, error) {
 	return inode{st.Dev, st.Ino}, nil
 }
 
-// ofDescriptor returns the number of the file that a thread has a descriptor of; 0 if it is not beneath the root.
+// ofDescriptor returns the file number of a thread's descriptor, or 0 for a file outside the root.
 func (f *files) ofDescriptor(tid int, fd uint64) int {
 	at, err := inodeOf(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(fd)))
 	if err != nil {
-		return 0 // it is not open
+		return 0 // not open
 	}
 	return f.numbers[at]
 }
 
 func (f *files) add(op Op) { f.record = append(f.record, op) }
 
-// rename records what names, all in one directory, stand for now.
+// rename records the files that these names, all in one directory, stand for now. A name that numbers lacks is removed.
 func (f *files) rename(numbers map[string]int, paths ...string) error {
 	op := Op{Kind: Names, File: f.names[filepath.Dir(paths[0])]}
 	for _, path := range paths {
@@ -67,10 +67,10 @@ func (f *files) rename(numbers map[string]int, paths ...string) error {
 	return nil
 }
 
-// make records a file, or a directory, that has been made.
+// make records a new file or directory.
 func (f *files) make(path string, at inode, dir bool) error {
 	f.last++
-	f.numbers[at] = f.last // the system uses numbers again
+	f.numbers[at] = f.last // inode numbers are reused
 	f.dirs[f.last] = dir
 	return f.rename(map[string]int{path: f.last}, path)
 }
@@ -116,7 +116,7 @@ func renamed(f *files, c call) error {
 		return fmt.Errorf("a rename of the directory %s cannot be recorded", c.paths[0])
 	}
 	if number == f.names[c.paths[1]] {
-		return nil // two names of one file: rename does nothing
+		return nil // rename does nothing if both are names of the same file
 	}
 	return f.rename(map[string]int{c.paths[1]: number}, c.paths[0], c.paths[1])
 }
@@ -137,7 +137,7 @@ func wrote(f *files, c call) error {
 	return nil
 }
 
-// position returns that of a descriptor, behind what was read or written last.
+// position returns a descriptor's file offset, which is behind the last read or write.
 func position(tid int, fd uint64) (at int64, err error) {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", tid, int32(fd)))
 	if err != nil {

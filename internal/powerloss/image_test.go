@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// Image writes one of the disks that a power loss at this moment may leave to dir, which must be empty. random chooses
-// it; if it is nil, nothing survives but what was synced. Image returns what has become of the files of which something
-// was not synced, for whoever has to understand it.
+// Image writes to dir, which must be empty, one of the states in which a power loss at this moment may leave the disk.
+// random selects the state; with nil only synced ops survive. Image returns a description of the lost ops of each file,
+// for error messages.
 func (d *Disk) Image(dir string, random *rand.Rand) (fates string, err error) {
-	var told []string
+	var lost []string
 	err = d.writeDir(d.files[Root], dir, func(f *file, name string) fate {
 		fate := newFate(random, len(f.pending))
 		if len(f.pending) > 0 {
 			name = "." + strings.TrimPrefix(name, dir)
-			told = append(told, fmt.Sprintf("%s: of %d operations %s", name, len(f.pending), fate))
+			lost = append(lost, fmt.Sprintf("%s: of %d operations %s", name, len(f.pending), fate))
 		}
 		return fate
 	})
-	return strings.Join(told, "; "), err
+	return strings.Join(lost, "; "), err
 }
 
 func (d *Disk) writeDir(f *file, path string, choose func(f *file, path string) fate) error {
@@ -52,7 +52,7 @@ func (d *Disk) writeDir(f *file, path string, choose func(f *file, path string) 
 	return nil
 }
 
-// content returns what is on the disk of a file, until the next call.
+// content returns the surviving content of a file. It is valid until the next call.
 func (d *Disk) content(f *file, fate fate) []byte {
 	data := append(d.spare[:0], f.data...)
 	size := int64(len(data))
@@ -69,7 +69,7 @@ func (d *Disk) content(f *file, fate fate) []byte {
 	return resize(data, size)
 }
 
-// writeSparse writes a file, but for its pages of zeros.
+// writeSparse writes a file without its pages of zeros.
 func writeSparse(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -89,13 +89,13 @@ func writeSparse(path string, data []byte) error {
 	return f.Truncate(int64(len(data)))
 }
 
-// fate is what becomes of the pending ops of one file.
+// fate decides which pending ops of one file survive.
 type fate struct {
 	random *rand.Rand
 	how    int
-	// cut is how many survive of those that survive in order.
+	// cut is the number of ops that survive with inOrder.
 	cut int
-	// chance that a sector survives.
+	// chance is the probability that a sector survives.
 	chance float64
 	kept   []bool
 }
@@ -104,8 +104,8 @@ type fate struct {
 const (
 	all = iota
 	none
-	inOrder // the first ones, the last of them in part
-	some    // each or not
+	inOrder // the first ops, and part of the next one
+	some    // each op or not
 	torn    // each sector or not
 	ways
 )
@@ -136,7 +136,7 @@ func (f fate) String() string {
 	return fmt.Sprintf("sectors survive with probability %.1f", f.chance)
 }
 
-// survives reports whether an op that is all or nothing does.
+// survives reports whether an indivisible op survives.
 func (f fate) survives(op int) bool {
 	switch f.how {
 	case all:
@@ -149,7 +149,7 @@ func (f fate) survives(op int) bool {
 	return f.kept[op]
 }
 
-// sectorSurvives reports whether a sector of a write does.
+// sectorSurvives reports whether a sector of a write survives.
 func (f fate) sectorSurvives(op int) bool {
 	if f.how == torn || f.how == inOrder && op == f.cut {
 		return f.random.Float64() < f.chance
@@ -157,7 +157,7 @@ func (f fate) sectorSurvives(op int) bool {
 	return f.survives(op)
 }
 
-// grow returns the size of a file after a write that may make it larger.
+// grow returns the size of a file after a write that may extend it.
 func (f fate) grow(op int, from, to int64) int64 {
 	switch {
 	case f.how == all, f.how == inOrder && op < f.cut:

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childMode is the environment variable that makes the test binary a process that is recorded: its value is what to do,
-// and the first argument is the directory to do it in.
+// childMode is the environment variable that turns the test binary into a recorded process. Its value is the job, and
+// the first argument is the directory to work in.
 const childMode = "LARDER_POWERLOSS_CHILD"
 
 var children = map[string]func(dir string) error{
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// childEnv makes a process of this test binary do something.
+// childEnv returns the environment for a child process with this job.
 func childEnv(mode string) []string {
 	return append(os.Environ(), childMode+"="+mode, "GORACE=atexit_sleep_ms=0")
 }

@@ -21,9 +21,9 @@ var (
 	seed   = flag.Uint64("powerloss.seed", 1, "of the choice of images")
 )
 
-// TestPowerLoss: whenever the power fails, and whatever of what was not synced survives, a store opens, with everything
-// in it whose commit had returned, as it was after some event of the stream. So it is with a snapshot and a store that
-// was restored. And a disk that does not sync, or does not sync directories, is found.
+// TestPowerLoss checks that after a power loss at any moment, whichever unsynced ops survive, the store opens with all
+// commits that had returned, in the state after some event of each stream. The same holds for a snapshot and for a
+// restored store. It also checks that a disk that does not sync files or directories is detected.
 func TestPowerLoss(t *testing.T) {
 	record := mustRun(t, tempDir(t), "store", "kill-commit", "kill-compaction", "resume")
 	t.Run("Images", func(t *testing.T) { testImages(t, record, choose(record, numberOfImages(), *seed)) })
@@ -33,7 +33,7 @@ func TestPowerLoss(t *testing.T) {
 	t.Run("IgnoreDirSync", func(t *testing.T) { testFaults(t, record, powerloss.Faults{IgnoreDirSync: true}) })
 }
 
-// testFaults wants a disk with faults to be found, by as few images as make test opens.
+// testFaults checks that the faults of a disk are detected with as few images as "make test" opens.
 func testFaults(t *testing.T, record []powerloss.Op, faults powerloss.Faults) {
 	var found error
 	disk := powerloss.NewDisk(record, faults)
@@ -57,8 +57,7 @@ func numberOfImages() int {
 	return 200
 }
 
-// testImages opens images and wants nothing to be wrong with them, and some to be of each class of work. The first that
-// something is wrong with is kept.
+// testImages checks that all images are good and that each class of work occurs. It keeps the first bad image.
 func testImages(t *testing.T, record []powerloss.Op, chosen []image) {
 	classes, bad := map[string]int{}, 0
 	disk := powerloss.NewDisk(record, powerloss.Faults{})
@@ -86,8 +85,8 @@ func testImages(t *testing.T, record []powerloss.Op, chosen []image) {
 	}
 }
 
-// testSyncedAfterAKill: before a process writes to a file it syncs what one that was killed has written to it. Else the
-// page cache shows a commit that a power loss takes away, together with pages of the one before it.
+// testSyncedAfterAKill checks that a process syncs the writes of a killed predecessor before it writes to the file.
+// Otherwise the page cache shows a commit that a power loss removes, together with pages of the previous commit.
 func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 	written, synced, began := map[int]int{}, map[int]bool{}, 0
 	for i, op := range record {
@@ -105,7 +104,7 @@ func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 				delete(written, op.File)
 			}
 		case powerloss.Write:
-			if before, ok := written[op.File]; ok && before < began && synced[op.File] { // .opening never is
+			if before, ok := written[op.File]; ok && before < began && synced[op.File] { // .opening is never synced
 				t.Fatalf("operation %d writes to file %d, of which operation %d of a process that was killed is not synced",
 					i, op.File, before)
 			}
@@ -114,13 +113,13 @@ func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 	}
 }
 
-// image is a moment in which the power fails.
+// image selects a moment of the power loss.
 type image struct {
 	number, at int
-	least      bool // nothing survives but what was synced
+	least      bool // only synced ops survive
 }
 
-// random chooses the image.
+// random selects the state of the image.
 func (i image) random() *rand.Rand {
 	if i.least {
 		return nil
@@ -128,7 +127,7 @@ func (i image) random() *rand.Rand {
 	return rand.New(rand.NewPCG(*seed, uint64(i.number)))
 }
 
-// choose returns n images, as many of each class of work, in the order of their moments.
+// choose returns n images, equally many for each class of work, ordered by moment.
 func choose(record []powerloss.Op, n int, seed uint64) []image {
 	classes := momentsOf(record)
 	names := slices.Sorted(maps.Keys(classes))
@@ -146,7 +145,7 @@ func choose(record []powerloss.Op, n int, seed uint64) []image {
 	return all
 }
 
-// ends returns an image of each end of a piece of work, of what was synced until then.
+// ends returns images of the ends of all pieces of work, in which only synced ops survive.
 func ends(record []powerloss.Op) (all []image) {
 	for i, op := range record {
 		if strings.HasPrefix(op.Text, "class ") {
@@ -156,7 +155,7 @@ func ends(record []powerloss.Op) (all []image) {
 	return append(all, image{number: len(all), at: len(record), least: true})
 }
 
-// moments are those of a class of work: behind each operation, and just before something is synced.
+// moments are the moments of a class of work: after each op, and right before each sync.
 type moments struct{ all, synced []int }
 
 func momentsOf(record []powerloss.Op) map[string]*moments {
@@ -180,7 +179,7 @@ func momentsOf(record []powerloss.Op) map[string]*moments {
 	return found
 }
 
-// each opens images until then returns false, which is told what is wrong with them.
+// each opens images until then returns false. then receives the problems of the image in err.
 func each(
 	t *testing.T, record []powerloss.Op, disk *powerloss.Disk, all []image,
 	then func(i image, p promise, fates string, err error) bool,

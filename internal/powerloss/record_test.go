@@ -5,66 +5,66 @@ import (
 	"os"
 )
 
-// Kind is what an Op has done.
+// Kind is the effect of an Op.
 type Kind uint8
 
 const (
-	// Write put Data at Offset.
+	// Write writes Data at Offset.
 	Write Kind = iota
-	// Truncate set the size to Offset.
+	// Truncate sets the size to Offset.
 	Truncate
-	// Names changed names in a directory, all or none of them.
+	// Names changes names in a directory, all or none of them.
 	Names
-	// Sync has everything on the disk that was done to the file or directory before the op Since.
+	// Sync makes all ops on the file or directory before the op Since durable.
 	Sync
-	// Mark is Text that the process has said.
+	// Mark is a Text from the process.
 	Mark
 )
 
-// Root is the File of the directory beneath which everything happens. It is on the disk from the beginning.
+// Root is the number of the directory that contains all files. It is durable from the start.
 const Root = 1
 
-// Op is a system call that has succeeded. An op is recorded when the call has returned.
+// Op is a system call that has succeeded. It is recorded when the call has returned.
 type Op struct {
 	Kind Kind
-	// File is the number of the file or directory that it was done to. A file keeps its number under other names.
+	// File is the number of the file or directory. A file keeps its number when it is renamed.
 	File   int
 	Offset int64
 	Data   []byte
 	Names  []Name
-	// Since is, for Sync, the index in the record that the first op has that may not have been synced: those that
-	// follow had not returned when the call began.
+	// Since, of a Sync, is the index of the first op that had not returned when the sync began, and so may not be
+	// synced.
 	Since int
 	Text  string
 }
 
-// Name is what a name in a directory stands for after an op.
+// Name is an entry of a directory after an op.
 type Name struct {
 	Name string
-	// File is its number; 0 if the name is gone.
+	// File is its number; 0 if the name was removed.
 	File int
 	// Dir: the file is a directory.
 	Dir bool
 }
 
-// markFD is the descriptor that a process which is recorded has its Marker on.
+// markFD is the descriptor of the Marker in a recorded process.
 const markFD = 3
 
-// Marker is how a process that a Recorder runs adds to the record.
+// Marker adds texts to the record of the Recorder that runs this process.
 type Marker struct{ f *os.File }
 
-// NewMarker returns that of this process.
+// NewMarker returns the Marker of this process.
 func NewMarker() *Marker { return &Marker{os.NewFile(markFD, "marks")} }
 
-// Mark adds text to the record, of 4096 bytes at most, behind everything that has returned.
+// Mark adds text, of at most 4096 bytes, to the record, after all ops that have returned.
 func (m *Marker) Mark(text string) error {
 	_, err := m.f.WriteString(text)
 	return err
 }
 
-// dieAt is the beginning of what DieAtSync says.
+// dieAt is the prefix of DieAtSync's mark.
 const dieAt = "die at sync "
 
-// DieAtSync has this process killed when it is about to sync something for the nth time from now on, files or
-// directories, before that has begun.
+// DieAtSync makes the Recorder kill this process before its nth sync from now on, counting syncs of directories or of
+// files.
 func (m *Marker) DieAtSync(n int, dir bool) error { return m.Mark(fmt.Sprint(dieAt, n, " ", dir)) }

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Recorder records what processes, one after the other, do beneath a directory.
+// Recorder records the file operations of processes, one after the other, below a directory.
 type Recorder struct{ files *files }
 
-// NewRecorder returns one for root, which must be an empty directory with no symbolic link in its path.
+// NewRecorder returns a Recorder for root, which must be an empty directory without symbolic links in its path.
 func NewRecorder(root string) (*Recorder, error) {
 	at, err := inodeOf(root)
 	if err != nil {
@@ -28,14 +28,14 @@ func NewRecorder(root string) (*Recorder, error) {
 	}}, nil
 }
 
-// Record returns what has been recorded.
+// Record returns the recorded ops.
 func (r *Recorder) Record() []Op { return r.files.record }
 
-// Run runs a program with its arguments and environment until it exits or is killed as it has asked for
-// (Marker.DieAtSync). Its output goes to that of this process. Run fails if the program does, if it makes a call that
-// cannot be recorded, and where ptrace is not permitted.
+// Run runs a program until it exits or is killed at its own request (Marker.DieAtSync). The program shares standard
+// output and error with this process. Run fails if the program fails, if it makes a call that cannot be recorded, or if
+// ptrace is not permitted.
 func (r *Recorder) Run(argv, env []string) error {
-	// The thread that starts a process is the one that traces it, and the only one that may.
+	// Only the thread that starts a process may trace it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	marks, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -60,12 +60,12 @@ func (r *Recorder) Run(argv, env []string) error {
 	return nil
 }
 
-// errDie: the process is to be killed, as it has asked for.
+// errDie: the process is to be killed at its own request.
 var errDie = errors.New("the process wants to be killed")
 
-// end ends a process that is not to be traced any more, with its threads, of which each must be waited for.
+// end kills a traced process and waits for all its threads.
 func end(p *os.Process) error {
-	_ = p.Kill() // else it has ended
+	_ = p.Kill() // an error means that it has ended
 	for {
 		tid, status, err := wait()
 		if errors.Is(err, unix.ECHILD) || tid == p.Pid && (status.Exited() || status.Signaled()) {
@@ -77,11 +77,11 @@ func end(p *os.Process) error {
 	}
 }
 
-// tracer follows the threads of a process from system call to system call.
+// tracer follows the threads of a process from one system call to the next.
 type tracer struct {
 	pid   int
 	files *files
-	// calls are what the threads that are in a system call have called.
+	// calls are the current system calls by thread id.
 	calls map[int]call
 }
 
@@ -114,7 +114,7 @@ func (t *tracer) run() error {
 		case first && signal == unix.SIGSTOP: // a new thread
 		case signal == unix.SIGTRAP|0x80:
 			err = t.stopped(tid)
-		case signal == unix.SIGTRAP && status.TrapCause() > 0: // it makes a thread
+		case signal == unix.SIGTRAP && status.TrapCause() > 0: // a thread is being created
 		default:
 			deliver = int(signal)
 		}
@@ -127,7 +127,7 @@ func (t *tracer) run() error {
 	}
 }
 
-// wait waits for a thread that this thread traces, and for no other child of this process.
+// wait waits for a thread that this thread traces, and for no other child of the process.
 func wait() (tid int, status unix.WaitStatus, err error) {
 	for {
 		tid, err = unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
@@ -137,7 +137,7 @@ func wait() (tid int, status unix.WaitStatus, err error) {
 	}
 }
 
-// stopped handles a thread that enters or leaves a system call.
+// stopped handles a thread at the entry or exit of a system call.
 func (t *tracer) stopped(tid int) error {
 	info, err := callInfo(tid)
 	if errors.Is(err, unix.ESRCH) {
@@ -167,8 +167,8 @@ func (t *tracer) stopped(tid int) error {
 	return nil
 }
 
-// syscallInfo is struct ptrace_syscall_info of linux/ptrace.h. words are the number of the call and its arguments at
-// its entry, and its result at its exit.
+// syscallInfo is struct ptrace_syscall_info of linux/ptrace.h. At the entry of a call words has its number and
+// arguments, at the exit its result.
 type syscallInfo struct {
 	op    uint8
 	_     [3]uint8

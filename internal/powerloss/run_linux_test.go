@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/powerloss"
 )
 
-// childFiles does each thing that is recorded once.
+// childFiles makes each recorded call once.
 func childFiles(dir string) error {
 	sub, m := filepath.Join(dir, "sub"), powerloss.NewMarker()
 	err := os.Mkdir(sub, 0o700)
@@ -41,7 +41,7 @@ func childFiles(dir string) error {
 	return errors.Join(err, err2, err3, again.Close(), f.Close(), d.Close(), m.Mark("done"))
 }
 
-// TestRun: what a process does to its files is what is recorded, in order.
+// TestRun checks that the record has all file operations of a process, in order.
 func TestRun(t *testing.T) {
 	const sub, a = 2, 3
 	want := []powerloss.Op{
@@ -67,7 +67,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunRefuses: a process that changes a file unseen is not recorded.
+// TestRunRefuses checks that a process that changes a file through a mapping is refused.
 func TestRunRefuses(t *testing.T) {
 	dir := tempDir(t)
 	r := mustRecorder(t, dir)
@@ -77,7 +77,8 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestRunToDeath: a process that wants it is killed before it syncs a directory. What follows is recorded behind it.
+// TestRunToDeath checks that a process is killed before the sync that it has named, and that the next process continues
+// the record.
 func TestRunToDeath(t *testing.T) {
 	dir := tempDir(t)
 	r := mustRecorder(t, dir)
@@ -99,7 +100,7 @@ func TestRunToDeath(t *testing.T) {
 	}
 }
 
-// childDeath makes a file and wants to die before it syncs the directory.
+// childDeath creates a file and asks to be killed before it syncs the directory.
 func childDeath(dir string) error {
 	f, err := os.Create(filepath.Join(dir, "first"))
 	d, err2 := os.Open(dir)

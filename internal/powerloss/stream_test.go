@@ -21,8 +21,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// stream is what happens to the objects of one resource of a cluster: events 1, 2, 3 and so on, each with its number as
-// the resourceVersion. It is the same in every process.
+// stream is the history of one resource: events numbered from 1, each with its number as the resourceVersion. It is the
+// same in every process.
 type stream struct {
 	seed   uint64
 	id     entry.Identity
@@ -55,16 +55,16 @@ func secretsID() entry.Identity {
 	return id
 }
 
-// streamKeys is of how many objects a stream tells.
+// streamKeys is the number of objects in a stream.
 const streamKeys = 150
 
-// version is the state of an object: the event that made it and the last one that changed it.
+// version is the state of an object: the numbers of the events that created it and that changed it last.
 type version struct{ made, changed int }
 
-// contents are the objects there are after some event.
+// contents are the existing objects after some event.
 type contents map[int]version
 
-// next applies event n and returns the object that it is of, and whether it was deleted.
+// next applies event n. It returns the event's object, its previous version, and whether it was deleted.
 func (c contents) next(st stream, n int) (object int, was version, deleted bool) {
 	random := rand.New(rand.NewPCG(st.seed, uint64(n)))
 	object = random.IntN(streamKeys)
@@ -81,7 +81,7 @@ func (c contents) next(st stream, n int) (object int, was version, deleted bool)
 	return object, was, false
 }
 
-// after returns what there is after event n.
+// after returns the contents after event n.
 func (st stream) after(n int) contents {
 	c := contents{}
 	for i := 1; i <= n; i++ {
@@ -90,7 +90,7 @@ func (st stream) after(n int) contents {
 	return c
 }
 
-// make returns a state of an object.
+// make returns an object in one of its states.
 func (st stream) make(object int, v version) runtime.Object {
 	random := rand.New(rand.NewPCG(st.seed, uint64(object)<<32|uint64(v.changed)))
 	return st.object(metav1.ObjectMeta{
@@ -100,7 +100,7 @@ func (st stream) make(object int, v version) runtime.Object {
 	}, strings.Repeat(strconv.Itoa(v.changed)+" ", random.IntN(160)))
 }
 
-// batch returns the events from the one after from, up to and with to, which it applies to c.
+// batch returns the events after from, up to and including to, and applies them to c.
 func (st stream) batch(c contents, from, to int) entry.Batch {
 	b := entry.Batch{ResourceVersion: strconv.Itoa(to)}
 	for n := from + 1; n <= to; n++ {
@@ -114,7 +114,7 @@ func (st stream) batch(c contents, from, to int) entry.Batch {
 	return b
 }
 
-// options are those of the stream's collection. The codec, which takes a while to make, is made once.
+// options returns the options of the stream's collection. The codec, which is expensive to build, is built once.
 func (st stream) options() (store.CollectionOptions, error) {
 	c, err := st.codec()
 	return store.CollectionOptions{
@@ -129,13 +129,13 @@ func byColor(obj any) ([]string, error) {
 	return []string{obj.(metav1.Object).GetLabels()[storetest.ColorLabel]}, nil
 }
 
-// sorted returns the objects in the order of their keys, which is that of their numbers.
+// sorted returns the objects in key order, which is the order of their numbers.
 func (c contents) sorted() []int { return slices.Sorted(maps.Keys(c)) }
 
 func namespace(object int) string { return fmt.Sprintf("ns-%d", object/20) }
 func name(object int) string      { return fmt.Sprintf("object-%03d", object) }
 
-// content returns all that is in an object that a stream makes.
+// content returns all fields that a stream sets in an object.
 func content(object runtime.Object) (c [7]string) {
 	meta := object.(metav1.Object)
 	c = [7]string{meta.GetNamespace(), meta.GetName(), string(meta.GetUID()), meta.GetResourceVersion()}

@@ -4,5 +4,5 @@ package wholefile
 
 import "os"
 
-// tryLock has nothing to do: here a file that a process has open cannot be removed.
+// tryLock does nothing: on this system a file that a process has open cannot be removed.
 func tryLock(*os.File) bool { return true }

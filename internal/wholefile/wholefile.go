@@ -1,4 +1,4 @@
-// Package wholefile writes files that are there as a whole or not at all.
+// Package wholefile writes files atomically: after a crash a file is complete or absent.
 package wholefile
 
 import (
@@ -13,25 +13,25 @@ import (
 	"syscall"
 )
 
-// suffixNew follows the target's name in the names of unfinished files; random characters follow it.
+// suffixNew is part of the names of unfinished files: the target's name, suffixNew and random characters.
 const suffixNew = ".new-"
 
-// ErrNotSynced: the file is there, but a crash of the machine may bring the old one back.
+// ErrNotSynced: the file was written, but its directory was not synced: after a power loss the old file may be back.
 var ErrNotSynced = errors.New("its directory was not synced, and a crash of the machine may bring back the old one")
 
 // Options are the options of Write. The zero value replaces any file.
 type Options struct {
-	// May returns an error if what is at a path must not be replaced. It is called before anything is written, and again
-	// before the new file gets its name.
+	// May returns an error if the file at path must not be replaced. Write calls it before it writes, and again before
+	// the rename.
 	May func(path string) error
-	// Ours reports whether a name is of those that Write is called for in this directory; then unfinished files of all
-	// of these are removed. Default: those of the path.
+	// Ours reports whether a name in the directory is a target of Write. Unfinished files of all targets are removed.
+	// Default: only the target of this call.
 	Ours func(name string) bool
 }
 
-// Write makes the file at path, or replaces it, with what write writes, once that is on the disk. Its mode is 0600. A
-// symbolic link is followed; one that leads nowhere is replaced. If several processes write to path at the same time
-// the last one stays. Unfinished files of processes that were killed are removed.
+// Write creates or replaces the file at path: it calls write on a temporary file, syncs it and renames it to path. The
+// file's mode is 0600. A symbolic link is followed; a dangling link is replaced. If several processes write to path
+// concurrently the last rename wins. Unfinished files of killed processes are removed.
 func Write(path string, o Options, write func(*os.File) error) error {
 	target, err := targetOf(path)
 	if err == nil && o.May != nil {
@@ -51,7 +51,7 @@ func Write(path string, o Options, write func(*os.File) error) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if runtime.GOOS == "windows" { // where a file that is open cannot be renamed
+	if runtime.GOOS == "windows" { // Windows cannot rename an open file
 		err = errors.Join(err, f.Close())
 	}
 	if err == nil && o.May != nil {
@@ -60,7 +60,7 @@ func Write(path string, o Options, write func(*os.File) error) error {
 	if err == nil {
 		err = os.Rename(name, target)
 	}
-	if runtime.GOOS != "windows" { // until it has its name, another one may take it for debris if nobody has it locked
+	if runtime.GOOS != "windows" { // closed late: the lock keeps other processes from removing the file
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func Write(path string, o Options, write func(*os.File) error) error {
 	return nil
 }
 
-// targetOf follows symbolic links to the file that is to be made or replaced.
+// targetOf returns the path of the file to write, with symbolic links resolved.
 func targetOf(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty; name the file to make")
@@ -84,7 +84,7 @@ func targetOf(path string) (string, error) {
 	return real, err
 }
 
-// createNew makes a file beside the target and locks it, so that others do not remove it as debris.
+// createNew creates a temporary file beside the target and locks it, so that other processes do not remove it.
 func createNew(target string) (*os.File, error) {
 	for {
 		name := target + suffixNew + rand.Text()
@@ -95,14 +95,14 @@ func createNew(target string) (*os.File, error) {
 		if tryLock(f) && hasName(f, name) {
 			return f, nil
 		}
-		// Another one has removed it as debris before it was locked.
+		// Another process removed the file before it was locked.
 		if err := errors.Join(f.Close(), removeIfThere(name)); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// hasName reports whether the open file still has the name.
+// hasName reports whether name still refers to the open file.
 func hasName(f *os.File, name string) bool {
 	named, err := os.Lstat(name)
 	if err != nil {
@@ -112,8 +112,8 @@ func hasName(f *os.File, name string) bool {
 	return err == nil && os.SameFile(named, opened)
 }
 
-// removeDebris removes the unfinished files in a directory of killed processes, but none that a process has locked. It
-// ignores errors; the next one tries again.
+// removeDebris removes the unfinished files of killed processes in a directory, but not files that a process has
+// locked. It ignores errors; the next Write tries again.
 func removeDebris(dir string, ours func(name string) bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -127,15 +127,15 @@ func removeDebris(dir string, ours func(name string) bool) {
 	}
 }
 
-// removeDead removes a file unless a process has locked it. It leaves a file that it cannot open, for whatever reason.
-// It opens the file for writing, because otherwise NFS does not lock it.
+// removeDead removes a file unless a process has locked it. It leaves files that it cannot open. It opens the file for
+// writing because NFS locks only such files.
 func removeDead(name string) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return
 	}
 	dead := tryLock(f)
-	if dead && runtime.GOOS != "windows" { // while it is locked
+	if dead && runtime.GOOS != "windows" { // still locked
 		_ = os.Remove(name)
 	}
 	_ = f.Close() // nothing was written
@@ -163,7 +163,7 @@ func SyncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // the file system does not support it
+		err = nil // not supported by the file system
 	}
 	return errors.Join(err, d.Close())
 }

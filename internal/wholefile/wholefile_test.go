@@ -30,7 +30,8 @@ func wantText(t *testing.T, path, want string) {
 	}
 }
 
-// TestWrite: a file is made, and replaced through a link; one that fails, or may not be, leaves what was there.
+// TestWrite checks that Write creates a file and replaces one through a link, and that a write that fails or is refused
+// leaves the old file.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
@@ -49,7 +50,7 @@ func TestWrite(t *testing.T) {
 	}
 	calls := 0
 	may := Options{May: func(string) error {
-		if calls++; calls == 2 { // it has come meanwhile
+		if calls++; calls == 2 { // the file has appeared meanwhile
 			return failed
 		}
 		return nil
@@ -63,15 +64,15 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestDebris: what killed processes have left of the files that are ours is removed, and nothing else: not what another
-// process is writing, nor files of others that are called so.
+// TestDebris checks that Write removes the unfinished files of killed processes for its own targets, but neither a file
+// that another process is writing nor files of other programs with similar names.
 func TestDebris(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.new-DEAD", "b.ours.new-DEAD", "thesis.new-chapter.odt", "ab.new-X"} {
 		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	o := Options{Ours: func(name string) bool { return strings.HasSuffix(name, ".ours") }}
-	must(t, Write(filepath.Join(dir, "a"), o, func(f *os.File) error { // the other one sees it being written
+	must(t, Write(filepath.Join(dir, "a"), o, func(f *os.File) error { // the inner Write finds its file
 		return Write(filepath.Join(dir, "a"), o, writes("inner"))
 	}))
 	all, err := os.ReadDir(dir)
@@ -85,10 +86,11 @@ func TestDebris(t *testing.T) {
 	}
 }
 
-// What cannot be opened for writing may be what another one makes, and is left.
+// TestLeavesWhatItCanNotLookAt checks that a name that cannot be opened for writing is left: another program may have
+// created it.
 func TestLeavesWhatItCanNotLookAt(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.new-OTHER")
-	must(t, os.Mkdir(name, 0o700)) // which nobody can write to, root neither
+	must(t, os.Mkdir(name, 0o700)) // not even root can open it for writing
 	removeDead(name)
 	if _, err := os.Stat(name); err != nil {
 		t.Error(err)
