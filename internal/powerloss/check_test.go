@@ -115,8 +115,8 @@ func checkMovedAside(s *store.Store, logged string, p promise) error {
 	return nil
 }
 
-// continueStreams applies the next events of each stream to its collection. found has the number of the last event of each
-// collection.
+// continueStreams applies the next events of each stream to its collection. found has the number of the last event of
+// each collection.
 func continueStreams(ctx context.Context, s *store.Store, found map[*store.Collection]int) error {
 	for _, st := range streams {
 		for c, n := range found {
