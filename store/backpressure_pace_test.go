@@ -65,7 +65,7 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 		release()
 		flush(t, s)
 	})
-	synctest.Test(t, func(t *testing.T) { // a caller that has waited already does not wait again
+	synctest.Test(t, func(t *testing.T) { // Unpaced: the caller has waited already
 		s, g, c := paced(t)
 		entered, release := g.Hold()
 		begun := time.Now()

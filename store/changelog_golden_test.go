@@ -92,6 +92,6 @@ func wantGoldenChangelog(t *testing.T, c *store.Collection) {
 		"Delete namespace-3/pod-0003 uid-3 1003", "Upsert namespace-3/pod-0003 anew 3002",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("told %q, want %q", got, want)
+		t.Errorf("received %q, want %q", got, want)
 	}
 }

@@ -74,7 +74,7 @@ func TestRebuildAndTheChangelog(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.Close()
-	spoil(t, many, "namespace-0/pod-0000")
+	damageRecord(t, many, "namespace-0/pod-0000")
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
 // TestCheckOfTheChangelog checks that Check finds a changelog that contradicts the records, damaged tombstones and
 // damaged positions, and that Rebuild repairs them.
 func TestCheckOfTheChangelog(t *testing.T) {
-	for name, spoil := range map[string]func(b *bolt.Bucket) error{
+	for name, damage := range map[string]func(b *bolt.Bucket) error{
 		"a number without an object": func(b *bolt.Bucket) error {
 			return b.Bucket(disk.Seq).Put(disk.SeqKey(5),
 				[]byte("no/such"))
@@ -175,7 +175,7 @@ func TestCheckOfTheChangelog(t *testing.T) {
 			if err := s.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := tamperWith(few, spoil); err != nil {
+			if err := tamperWith(few, damage); err != nil {
 				t.Fatal(err)
 			}
 			report, err := s.Check(t.Context())

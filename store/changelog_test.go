@@ -85,7 +85,7 @@ func TestCursorReadsChanges(t *testing.T) {
 			apply(t, c, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
 			flush(t, s)
 			f := cursorOf(t, c, "h")
-			wantStrings(t, "a new handler is told", catchUp(t, f), "+ a/x uid=uid-a/x rv=1", "+ a/y uid=uid-a/y rv=2",
+			wantStrings(t, "a new handler receives", catchUp(t, f), "+ a/x uid=uid-a/x rv=1", "+ a/y uid=uid-a/y rv=2",
 				"+ a/z uid=uid-a/z rv=3")
 			wantStrings(t, "then", catchUp(t, f))
 			apply(t, c, "5", upsert("a/y", "4"), upsert("a/x", "5"))
@@ -128,7 +128,7 @@ func TestCursorReadsTheLastState(t *testing.T) {
 				entry.Op{Type: entry.Delete, Object: storetest.Pod("new", "n", "5")})
 			apply(t, in, "6", object(storetest.Pod("a/y", "c", "6")))
 			flush(t, s)
-			wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=3", "- a/y uid=uid-a/y rv=3", "+ a/y uid=c rv=6")
+			wantStrings(t, "received", catchUp(t, f), "- a/x uid=uid-a/x rv=3", "- a/y uid=uid-a/y rv=3", "+ a/y uid=c rv=6")
 			sound(t, s)
 		})
 	}
@@ -148,7 +148,7 @@ func TestCursorOverARestart(t *testing.T) {
 	f := cursorOf(t, c, "h")
 	flush(t, s)
 	if got := catchUp(t, f); len(got) != 2 {
-		t.Fatalf("told %q", got)
+		t.Fatalf("received %q", got)
 	}
 	apply(t, c, "4", remove("a/x", "3"), upsert("a/y", "4"))
 	if err := s.Close(); err != nil { // commits the acknowledged position and the unread changes
@@ -206,7 +206,7 @@ func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 	}
 	sound(t, s)
 	// A forgotten name is a new handler.
-	wantStrings(t, "told", catchUp(t, cursorOf(t, c, "one")), "+ a/y uid=uid-a/y rv=2")
+	wantStrings(t, "received", catchUp(t, cursorOf(t, c, "one")), "+ a/y uid=uid-a/y rv=2")
 }
 
 // TestCursorBehindTheTombstoneLimit checks that a handler starts over when more tombstones than the limit were written
@@ -236,7 +236,7 @@ func TestCursorBehindTheTombstoneLimit(t *testing.T) {
 	if err := slow.Acknowledge(consumer.Position{Seq: 1}, 0); !errors.Is(err, consumer.ErrReset) {
 		t.Errorf("acknowledged what was before the reset: %v", err)
 	}
-	wantStrings(t, "the slow handler is told", catchUp(t, slow), "+ a/5 uid=uid-a/5 rv=6", "- a/4 uid=uid-a/4 rv=14")
+	wantStrings(t, "the slow handler receives", catchUp(t, slow), "+ a/5 uid=uid-a/5 rv=6", "- a/4 uid=uid-a/4 rv=14")
 	if place, resets, err := fast.Position(); err != nil || place.Why != consumer.ResetNew || resets != 0 {
 		t.Errorf("the fast handler was set back too: %+v, %d resets, %v", place, resets, err)
 	}
@@ -254,7 +254,7 @@ func TestChangelogAndARewritingList(t *testing.T) {
 		object(storetest.Pod("a/z", "other", "4")))
 	got := catchUp(t, f)
 	slices.Sort(got)
-	wantStrings(t, "told", got, "+ a/y uid=uid-a/y rv=2 default=added", "+ a/z uid=other rv=4", "- a/z uid=uid-a/z rv=3")
+	wantStrings(t, "received", got, "+ a/y uid=uid-a/y rv=2 default=added", "+ a/z uid=other rv=4", "- a/z uid=uid-a/z rv=3")
 	sound(t, s)
 }
 
@@ -294,7 +294,7 @@ func TestChangelogOmitsEqualObjects(t *testing.T) {
 			t.Errorf("the list at %s has changed %+v", rv, changes)
 		}
 		if got := catchUp(t, f); len(got) > 0 {
-			t.Errorf("after the list at %s the handler is told %q", rv, got)
+			t.Errorf("after the list at %s the handler receives %q", rv, got)
 		}
 	}
 	sound(t, s)
@@ -318,7 +318,7 @@ func TestChangelogOverAnInterruptedList(t *testing.T) {
 	}
 	flush(t, s)
 	if got := catchUp(t, f); len(got) != 2 {
-		t.Fatalf("told %q", got)
+		t.Fatalf("received %q", got)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestChangelogOverAnInterruptedList(t *testing.T) {
 	c = openPods(t, s, nil)
 	f = cursorOf(t, c, "h")
 	changes := relist(t, c, store.ReplaceOptions{}, "5", upsert("a/y", "2"))
-	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=1")
+	wantStrings(t, "received", catchUp(t, f), "- a/x uid=uid-a/x rv=1")
 	// The incomplete list was never reported in this process. So the other handlers receive exactly the objects that
 	// the new list has.
 	if len(changes) != 1 || changes[0].Type != cache.Added || changes[0].Key != "a/y" || changes[0].Old != nil {

@@ -109,8 +109,8 @@ func TestCompactionWaitsForNoReader(t *testing.T) {
 	}
 }
 
-// TestAddIndexersDoesNotBlockCommits checks that AddIndexers, while it waits for another write of its collection, does
-// not hold the lock that commits of other collections need.
+// TestAddIndexersDoesNotBlockCommits checks that AddIndexers does not hold the writer lock while it waits for another
+// write of its collection: commits of other collections wait only for that write.
 func TestAddIndexersDoesNotBlockCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())

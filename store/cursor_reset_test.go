@@ -85,7 +85,7 @@ func TestCommitKeepsAReset(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustOpenCursor(t, few, "h")
-		spoil(t, few, "namespace-1/pod-0001")
+		damageRecord(t, few, "namespace-1/pod-0001")
 		rebuild := func() error { return s.Rebuild(context.Background()) } // resets the handler while a commit waits
 		flush := func() error { return s.Flush(context.Background()) }
 		if err := errors.Join(inTurn(t, s, rebuild, flush)()); err != nil {
@@ -238,9 +238,9 @@ func TestReplayLeavesTheNextObject(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, told := range catchUp(t, f) {
-		if strings.HasPrefix(told, "- ") && strings.Contains(told, "third") {
-			t.Errorf("a live object is told to be deleted: %s", told)
+	for _, change := range catchUp(t, f) {
+		if strings.HasPrefix(change, "- ") && strings.Contains(change, "third") {
+			t.Errorf("a live object is reported as deleted: %s", change)
 		}
 	}
 	wantSound(t, s)

@@ -13,20 +13,20 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// reopenHistoried opens the store again, with a history of bound bytes.
-func reopenHistoried(t *testing.T, h *historied, path string, bound int) {
+// reopenHistory opens the store again, with a history of bound bytes.
+func reopenHistory(t *testing.T, h *historyHarness, path string, bound int) {
 	t.Helper()
 	if h.store != nil {
 		if err := h.store.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	again := openHistoried(t, path, bound)
+	again := openHistory(t, path, bound)
 	h.store, h.c = again.store, again.c
 }
 
 // wantWatch checks that a watch from rv receives exactly these events. A watch that has expired passes, too.
-func wantWatch(t *testing.T, h *historied, rv int, want ...string) {
+func wantWatch(t *testing.T, h *historyHarness, rv int, want ...string) {
 	t.Helper()
 	at, err := h.c.History().Find(fmt.Sprint(rv), false)
 	if err != nil {
@@ -42,7 +42,7 @@ func wantWatch(t *testing.T, h *historied, rv int, want ...string) {
 		got = append(got, fmt.Sprintf("%s@%d", e.Key, e.RV))
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("a watch from %d is told %v, want %v or expired", rv, got, want)
+		t.Errorf("a watch from %d receives %v, want %v or expired", rv, got, want)
 	}
 }
 
@@ -50,7 +50,7 @@ func wantWatch(t *testing.T, h *historied, rv int, want ...string) {
 // between.
 func TestNoHistoryWithoutChanges(t *testing.T) {
 	path := t.TempDir() + "/s.db"
-	h := openHistoried(t, path, 1<<20)
+	h := openHistory(t, path, 1<<20)
 	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,11 @@ func TestNoHistoryWithoutChanges(t *testing.T) {
 	listed := h.rv
 	h.set("b")
 	b := h.rv
-	reopenHistoried(t, h, path, 0) // a run without --serve
+	reopenHistory(t, h, path, 0) // a run without --serve
 	if err := h.c.RetainChanges(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	reopenHistoried(t, h, path, 1<<20) // a run with --serve
+	reopenHistory(t, h, path, 1<<20) // a run with --serve
 	defer func() { _ = h.store.Close() }()
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 }
@@ -74,7 +74,7 @@ func TestNoHistoryWithoutChanges(t *testing.T) {
 // TestNoHistoryAfterAContact is TestNoHistoryWithoutChanges with a committed LastContact.
 func TestNoHistoryAfterAContact(t *testing.T) {
 	path := t.TempDir() + "/s.db"
-	h := openHistoried(t, path, 1<<20)
+	h := openHistory(t, path, 1<<20)
 	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	listed := h.rv
 	h.set("b")
 	b := h.rv
-	reopenHistoried(t, h, path, 0) // a run without --serve
+	reopenHistory(t, h, path, 0) // a run without --serve
 	if err := h.c.RetainChanges(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	if err := h.store.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	reopenHistoried(t, h, path, 1<<20) // a run with --serve
+	reopenHistory(t, h, path, 1<<20) // a run with --serve
 	defer func() { _ = h.store.Close() }()
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
@@ -106,7 +106,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 }
 
 // applyLate applies an object that was left out before, at an old resourceVersion.
-func applyLate(t *testing.T, h *historied, name string) {
+func applyLate(t *testing.T, h *historyHarness, name string) {
 	t.Helper()
 	pod := h.pod(name)
 	pod.ResourceVersion, h.truth["a/"+name] = "5", "5"
@@ -116,7 +116,7 @@ func applyLate(t *testing.T, h *historied, name string) {
 }
 
 // listAgain lists the current objects at the same resourceVersion.
-func listAgain(t *testing.T, h *historied, rv int, all map[string]string) {
+func listAgain(t *testing.T, h *historyHarness, rv int, all map[string]string) {
 	t.Helper()
 	r, err := h.c.BeginReplace(t.Context(), store.ReplaceOptions{})
 	if err == nil {
@@ -142,7 +142,7 @@ func TestListLeavesTheBreak(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint(restart), func(t *testing.T) {
 			path := t.TempDir() + "/s.db"
-			h := openHistoried(t, path, 1<<20)
+			h := openHistory(t, path, 1<<20)
 			if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
 				t.Fatal(err)
 			}
@@ -154,12 +154,12 @@ func TestListLeavesTheBreak(t *testing.T) {
 			applyLate(t, h, "b")
 			wantWatch(t, h, h.rv, "a/b@5")
 			if restart {
-				reopenHistoried(t, h, path, 1<<20)
+				reopenHistory(t, h, path, 1<<20)
 			}
 			wantWatch(t, h, h.rv, "a/b@5")
 			listAgain(t, h, h.rv, h.truth)
 			wantWatch(t, h, h.rv, "a/b@5")
-			reopenHistoried(t, h, path, 1<<20)
+			reopenHistory(t, h, path, 1<<20)
 			wantWatch(t, h, h.rv, "a/b@5")
 			_ = h.store.Close()
 		})
@@ -172,13 +172,13 @@ func TestListAfterAPartialList(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint(crash), func(t *testing.T) {
 			path := t.TempDir() + "/s.db"
-			h := openHistoried(t, path, 1<<20)
+			h := openHistory(t, path, 1<<20)
 			if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			h.rv = 10
 			h.list(t.Context(), "a")
-			told := h.rv // {a}
+			listed := h.rv // {a}
 			if err := h.store.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -201,8 +201,8 @@ func TestListAfterAPartialList(t *testing.T) {
 			t.Log("settled while it is shown:", h.c.History().Settled())
 			r.Abort()
 			if crash {
-				reopenHistoried(t, h, path, 1<<20)
-				wantWatch(t, h, told, "expired")
+				reopenHistory(t, h, path, 1<<20)
+				wantWatch(t, h, listed, "expired")
 			}
 			if r, err = h.c.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
 				t.Fatal(err)
@@ -211,7 +211,7 @@ func TestListAfterAPartialList(t *testing.T) {
 				t.Fatal(err)
 			}
 			for more := true; more; {
-				res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: fmt.Sprint(told)})
+				res, err := r.Commit(t.Context(), entry.Batch{ResourceVersion: fmt.Sprint(listed)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -221,7 +221,7 @@ func TestListAfterAPartialList(t *testing.T) {
 			if err != nil || len(p.Entries) != 3 {
 				t.Fatal(err, len(p.Entries))
 			}
-			wantWatch(t, h, told, "40 objects, or expired")
+			wantWatch(t, h, listed, "40 objects, or expired")
 			_ = h.store.Close()
 		})
 	}
@@ -233,7 +233,7 @@ var _ corev1.Pod
 // state at which it began, although its first change was replaced by a later one of the same object (issue 37).
 func TestHistoryOfAChangelogThatBegan(t *testing.T) {
 	path := t.TempDir() + "/s.db"
-	h := openHistoried(t, path, 1<<20)
+	h := openHistory(t, path, 1<<20)
 	retain := func(d time.Duration) {
 		t.Helper()
 		if err := h.c.RetainChanges(t.Context(), d); err != nil {
@@ -252,10 +252,10 @@ func TestHistoryOfAChangelogThatBegan(t *testing.T) {
 	retain(0)
 	retain(time.Hour)
 	h.set("b")
-	reopenHistoried(t, h, path, 1<<20)
+	reopenHistory(t, h, path, 1<<20)
 	before := h.rv
 	h.set("a", "b")
-	reopenHistoried(t, h, path, 1<<20)
+	reopenHistory(t, h, path, 1<<20)
 	defer func() { _ = h.store.Close() }()
 	if _, err := h.c.History().Find(fmt.Sprint(before), false); err != nil {
 		t.Errorf("a watch from %d: %v; the oldest is %s", before, err, h.c.History().Oldest())

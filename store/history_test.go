@@ -26,8 +26,8 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// historied is a collection with a history, and the server's state.
-type historied struct {
+// historyHarness is a collection with a history, and the server's state.
+type historyHarness struct {
 	t     testing.TB
 	store *store.Store
 	c     *store.Collection
@@ -36,7 +36,7 @@ type historied struct {
 	uids  map[string]string // name → UID of the existing objects
 }
 
-func openHistoried(t testing.TB, path string, bound int) *historied {
+func openHistory(t testing.TB, path string, bound int) *historyHarness {
 	t.Helper()
 	s, err := store.Open(path, store.Options{Logger: &quiet})
 	if err != nil {
@@ -51,11 +51,11 @@ func openHistoried(t testing.TB, path string, bound int) *historied {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &historied{t: t, store: s, c: c, truth: map[string]string{}, uids: map[string]string{}}
+	return &historyHarness{t: t, store: s, c: c, truth: map[string]string{}, uids: map[string]string{}}
 }
 
 // pod returns an object in its newest state. A recreated object has another UID.
-func (h *historied) pod(name string) *corev1.Pod {
+func (h *historyHarness) pod(name string) *corev1.Pod {
 	if h.uids[name] == "" {
 		h.uids[name] = fmt.Sprintf("uid-%s-%d", name, h.rv)
 	}
@@ -63,14 +63,14 @@ func (h *historied) pod(name string) *corev1.Pod {
 		ResourceVersion: fmt.Sprint(h.rv)}}
 }
 
-// weight returns a different weight for each state of an object.
-func weight(rv string) int {
+// stateSize returns a different stateSize for each state of an object.
+func stateSize(rv string) int {
 	n, _ := strconv.Atoi(rv)
 	return 1000 + n
 }
 
 // list lists objects with these names.
-func (h *historied) list(ctx context.Context, names ...string) {
+func (h *historyHarness) list(ctx context.Context, names ...string) {
 	h.t.Helper()
 	clear(h.truth)
 	clear(h.uids)
@@ -91,7 +91,7 @@ func (h *historied) list(ctx context.Context, names ...string) {
 }
 
 // set writes objects as events of a watch; remove deletes them.
-func (h *historied) set(names ...string) {
+func (h *historyHarness) set(names ...string) {
 	h.t.Helper()
 	var b entry.Batch
 	for _, name := range names {
@@ -100,7 +100,7 @@ func (h *historied) set(names ...string) {
 	h.apply(b)
 }
 
-func (h *historied) remove(names ...string) {
+func (h *historyHarness) remove(names ...string) {
 	h.t.Helper()
 	var b entry.Batch
 	for _, name := range names {
@@ -109,13 +109,13 @@ func (h *historied) remove(names ...string) {
 	h.apply(b)
 }
 
-func (h *historied) setting(name string) entry.Op {
+func (h *historyHarness) setting(name string) entry.Op {
 	h.rv++
 	h.truth["a/"+name] = fmt.Sprint(h.rv)
 	return entry.Op{Object: h.pod(name)}
 }
 
-func (h *historied) removing(name string) entry.Op {
+func (h *historyHarness) removing(name string) entry.Op {
 	h.rv++
 	op := entry.Op{Type: entry.Delete, Object: h.pod(name)}
 	delete(h.truth, "a/"+name)
@@ -123,7 +123,7 @@ func (h *historied) removing(name string) entry.Op {
 	return op
 }
 
-func (h *historied) apply(b entry.Batch) {
+func (h *historyHarness) apply(b entry.Batch) {
 	h.t.Helper()
 	b.ResourceVersion = fmt.Sprint(h.rv)
 	if _, err := h.c.Apply(h.t.Context(), b); err != nil {
@@ -132,7 +132,7 @@ func (h *historied) apply(b entry.Batch) {
 }
 
 // at returns the state at a position, read in pages of two objects.
-func (h *historied) at(from history.Position) (map[string]string, error) {
+func (h *historyHarness) at(from history.Position) (map[string]string, error) {
 	state, after := map[string]string{}, ""
 	for {
 		p, err := h.c.Page(h.t.Context(), store.PageOptions{After: after, Prefix: "a/", Limit: 2})
@@ -165,7 +165,7 @@ func (h *historied) at(from history.Position) (map[string]string, error) {
 // applying them yields the current state, wherever the objects are stored.
 func TestHistoryIsEveryState(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h := openHistoried(t, t.TempDir()+"/s.db", 1<<20)
+		h := openHistory(t, t.TempDir()+"/s.db", 1<<20)
 		defer func() { _ = h.store.Close() }()
 		h.rv = 10
 		h.list(t.Context())
@@ -199,18 +199,18 @@ func TestHistoryIsEveryState(t *testing.T) {
 				if diff := cmp.Diff(m.state, got); diff != "" {
 					rt.Fatalf("the state at %s (-want +got):\n%s", m.rv, diff)
 				}
-				grown, err := h.c.History().Grown(m.at, at, "a/", func(e entry.Entry) int { return weight(e.ResourceVersion) })
+				grown, err := h.c.History().Grown(m.at, at, "a/", func(e entry.Entry) int { return stateSize(e.ResourceVersion) })
 				if err != nil {
 					rt.Fatal(err)
 				}
 				for _, rv := range m.state {
-					grown += weight(rv)
+					grown += stateSize(rv)
 				}
 				for _, rv := range h.truth {
-					grown -= weight(rv)
+					grown -= stateSize(rv)
 				}
 				if grown != 0 {
-					rt.Fatalf("since %s it is told to have grown by %d too much", m.rv, grown)
+					rt.Fatalf("since %s Grown returns %d too much", m.rv, grown)
 				}
 				from, err := h.c.History().Find(m.rv, true)
 				if err != nil {
@@ -259,7 +259,7 @@ func TestHistoryOutlivesRestarts(t *testing.T) {
 
 func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 	path := t.TempDir() + "/s.db"
-	h := openHistoried(t, path, 1<<20)
+	h := openHistory(t, path, 1<<20)
 	defer func() { _ = h.store.Close() }()
 	must := func(err error) {
 		if err != nil {
@@ -299,15 +299,15 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 		must(h.store.Close())
 		committed()
 		maps.DeleteFunc(moments, func(rv int, _ map[string]string) bool { return rv < cut })
-		again := openHistoried(t, path, bound)
+		again := openHistory(t, path, bound)
 		h.store, h.c = again.store, again.c
 	}
 	// anew sets the expectations after a break of the history: no events from before the newest state are available.
-	// Events from the newest state itself are available unless told: then clients may know another state under its
+	// Events from the newest state itself are available unless ambiguous: then clients may know another state under its
 	// resourceVersion.
-	anew := func(told bool) {
+	anew := func(ambiguous bool) {
 		moments, oldest, broken = map[int]map[string]string{}, h.rv+1, true
-		if !told {
+		if !ambiguous {
 			moments[h.rv], oldest = maps.Clone(h.truth), h.rv
 		}
 	}
@@ -400,7 +400,7 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 				must(err)
 				for _, e := range events {
 					if _, known := knows[e.Key]; known != e.Existed(uint64(rv)) {
-						rt.Fatalf("who knows the state at %d is told of %s at %d that it existed: %t", rv, e.Key, e.RV, !known)
+						rt.Fatalf("a client with the state at %d receives %s at %d as existing before: %t", rv, e.Key, e.RV, !known)
 					}
 					if delete(knows, e.Key); e.After() != nil {
 						knows[e.Key] = e.New.ResourceVersion
@@ -417,7 +417,7 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 // TestBusyHistoryOutlivesRestarts checks that changes applied while a list is being committed continue its history.
 func TestBusyHistoryOutlivesRestarts(t *testing.T) {
 	path := t.TempDir() + "/s.db"
-	h := openHistoried(t, path, 1<<20)
+	h := openHistory(t, path, 1<<20)
 	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -442,7 +442,7 @@ func TestBusyHistoryOutlivesRestarts(t *testing.T) {
 	if err := h.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h = openHistoried(t, path, 1<<20)
+	h = openHistory(t, path, 1<<20)
 	defer func() { _ = h.store.Close() }()
 	if _, err := h.c.History().Find(fmt.Sprint(listed), false); err != nil {
 		t.Errorf("a watch from the list, at %d, begins: %v; the oldest is %s", listed, err, h.c.History().Oldest())
@@ -452,7 +452,7 @@ func TestBusyHistoryOutlivesRestarts(t *testing.T) {
 // TestPagesInOneMemory checks that pages read into reused memory equal those read into new memory, and that they
 // allocate nothing once it is large enough.
 func TestPagesInOneMemory(t *testing.T) {
-	h := openHistoried(t, t.TempDir()+"/s.db", 1<<20)
+	h := openHistory(t, t.TempDir()+"/s.db", 1<<20)
 	defer func() { _ = h.store.Close() }()
 	h.rv = 10
 	h.list(t.Context())
@@ -501,7 +501,7 @@ func TestPagesInOneMemory(t *testing.T) {
 // TestPageIsAtItsPosition checks that a page that is read during writes is the state at its position, and that a busy
 // writer does not make a reader retry.
 func TestPageIsAtItsPosition(t *testing.T) {
-	h := openHistoried(t, t.TempDir()+"/s.db", 1<<20)
+	h := openHistory(t, t.TempDir()+"/s.db", 1<<20)
 	defer func() { _ = h.store.Close() }()
 	h.rv = 10
 	h.list(t.Context(), "a", "b")

@@ -18,15 +18,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// held is an index function that waits until proceed is closed, and counts its calls.
-type held struct {
+// blockedIndex is an index function that waits until proceed is closed, and counts its calls.
+type blockedIndex struct {
 	proceed chan struct{}
 	calls   atomic.Int32
 }
 
-func holding() *held { return &held{proceed: make(chan struct{})} }
+func newBlockedIndex() *blockedIndex { return &blockedIndex{proceed: make(chan struct{})} }
 
-func (h *held) color(obj any) ([]string, error) {
+func (h *blockedIndex) color(obj any) ([]string, error) {
 	if _, isPod := obj.(*corev1.Pod); isPod {
 		h.calls.Add(1)
 		<-h.proceed
@@ -36,10 +36,10 @@ func (h *held) color(obj any) ([]string, error) {
 
 // unbuilt returns a reopened collection of n pods, the first and the last of them red. The build of its index "color"
 // waits until h.proceed is closed.
-func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *held) {
+func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *blockedIndex) {
 	t.Helper()
 	fileColored(t, s, n, 10)
-	h = holding()
+	h = newBlockedIndex()
 	c = openPods(t, s, cache.Indexers{"color": h.color})
 	c.BuildIndexes()
 	return c, h

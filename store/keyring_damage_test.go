@@ -28,7 +28,7 @@ func changeKeys(t *testing.T, s *store.Store, change func(data []byte) []byte) {
 	}
 }
 
-// flipLast flips the last bit of the record: in a wrapped key or in the checksum.
+// flipLast flips the last bit of the record: in a wrapped key or in the bytes after it.
 func flipLast(data []byte) []byte {
 	data[len(data)-1] ^= 1
 	return data

@@ -207,7 +207,7 @@ func TestWritersWaitForAnAddedIndex(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, h := open(t), holding()
+				c, h := open(t), newBlockedIndex()
 				relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "1", storetest.ColorLabel, "red"),
 					upsert("a/y", "2", storetest.ColorLabel, "red"))
 				added := make(chan error, 1)

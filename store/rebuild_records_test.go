@@ -37,8 +37,8 @@ func punch(keys ...string) func(b *bolt.Bucket) error {
 	}
 }
 
-// holed returns a store with a collection of 1,100 pods.
-func holed(t *testing.T, residency store.Residency) (*store.Store, *store.Collection) {
+// filledPods returns a store with a collection of 1,100 pods.
+func filledPods(t *testing.T, residency store.Residency) (*store.Store, *store.Collection) {
 	t.Helper()
 	s, err := store.Open(t.TempDir()+"/larder.db", store.AtOnce(store.Options{}))
 	if err != nil {
@@ -94,7 +94,7 @@ func TestRebuildOfDamagedRecords(t *testing.T) {
 		for _, residency := range []store.Residency{store.All, store.None} {
 			t.Run(name+", "+residency.String(), func(t *testing.T) {
 				ctx := context.Background()
-				s, c := holed(t, residency)
+				s, c := filledPods(t, residency)
 				if err := tamperWith(c, test.tamper); err != nil {
 					t.Fatal(err)
 				}
@@ -128,7 +128,7 @@ func equalKeys(t *testing.T, what string, got, want []string) {
 // memory has no record.
 func TestRefs(t *testing.T) {
 	ctx := context.Background()
-	s, c := holed(t, store.All)
+	s, c := filledPods(t, store.All)
 	if err := tamperWith(c, punch("ns1/pod0001")); err != nil {
 		t.Fatal(err)
 	}

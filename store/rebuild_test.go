@@ -200,8 +200,8 @@ func TestRebuildOfAGoodStore(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildEndsLists checks that a rebuild aborts a running list. The list may have found objects unchanged that are
-// lost now.
+// TestRebuildEndsLists checks that a list fails with ErrReplaceLost after a rebuild that has lost objects of its
+// collection: the list may have found these objects unchanged before.
 func TestRebuildEndsLists(t *testing.T) {
 	s, many, few := filled(t, store.Options{})
 	for _, c := range []*store.Collection{many, few} {

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// spoil damages the record of key and lets a reader find it.
-func spoil(t *testing.T, c *store.Collection, key string) {
+// damageRecord damages the record of key and lets a reader find it.
+func damageRecord(t *testing.T, c *store.Collection, key string) {
 	t.Helper()
 	if err := flipRecord(c, key); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	if err := applyPod(t, c, podAt(3, "2000")); err != nil {
 		t.Fatal(err)
 	}
-	spoil(t, c, "namespace-1/pod-0001")
+	damageRecord(t, c, "namespace-1/pod-0001")
 	refused := errors.New("from the test")
 	g.Fail(func() error { return refused }) // the commit at the end of Rebuild
 	if err := s.Rebuild(t.Context()); err != nil {
@@ -70,7 +70,7 @@ func TestRebuildBeforeACommitThatWaits(t *testing.T) {
 		if err := applyPod(t, c, podAt(3, "2000")); err != nil {
 			t.Fatal(err)
 		}
-		spoil(t, c, "namespace-1/pod-0001")
+		damageRecord(t, c, "namespace-1/pod-0001")
 		release, err := store.TakeWriter(s)
 		if err != nil {
 			t.Fatal(err)

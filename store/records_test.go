@@ -122,7 +122,7 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got, told []string
+	var got, failed []string
 	after := ""
 	for {
 		err := s.Records(t.Context(), many.Identity(), after,
@@ -137,10 +137,10 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 		if !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("%v is no damage", err)
 		}
-		told, after = append(told, record.Key), record.Key
+		failed, after = append(failed, record.Key), record.Key
 	}
-	if !slices.Equal(told, bad) || len(got) != 995 {
-		t.Errorf("told of %q, and read %d", told, len(got))
+	if !slices.Equal(failed, bad) || len(got) != 995 {
+		t.Errorf("%q were reported, and %d read", failed, len(got))
 	}
 }
 

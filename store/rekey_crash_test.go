@@ -92,7 +92,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 	kills := soaked(6, 60)
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ {
-		// more and later kills, until the tests below have something to check
+		// more and later kills, until one has left a copy and three steps are committed
 		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000*(1+kill/kills)))*time.Microsecond)
 		left := disk.Beside(path, disk.SuffixNew)
 		copies += len(left)

@@ -330,7 +330,7 @@ func TestRekeyOfAChangelog(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := somePod(3)
-	gone.ResourceVersion, gone.Annotations["why"] = "7000", "told with the delete"
+	gone.ResourceVersion, gone.Annotations["why"] = "7000", "sent with the delete"
 	if _, err := c.Apply(t.Context(), entry.Batch{Ops: []entry.Op{{Type: entry.Delete, Object: gone},
 		{Type: entry.Delete, Object: somePod(4)}}, ResourceVersion: "7000"}); err != nil {
 		t.Fatal(err)
@@ -343,12 +343,12 @@ func TestRekeyOfAChangelog(t *testing.T) {
 		if err != nil || len(p.Changes) != 2 {
 			t.Fatal(p, err)
 		}
-		if pod, ok := p.Changes[0].Object.(*corev1.Pod); !ok || pod.Annotations["why"] != "told with the delete" ||
+		if pod, ok := p.Changes[0].Object.(*corev1.Pod); !ok || pod.Annotations["why"] != "sent with the delete" ||
 			pod.ResourceVersion != "7000" {
-			t.Errorf("told of %v", p.Changes[0].Object)
+			t.Errorf("received %v", p.Changes[0].Object)
 		}
 		if pod, ok := p.Changes[1].Object.(*corev1.Pod); !ok || pod.Name != "pod-0004" {
-			t.Errorf("told of %v", p.Changes[1].Object)
+			t.Errorf("received %v", p.Changes[1].Object)
 		}
 		wantSound(t, s)
 		mustRekey(t, s)

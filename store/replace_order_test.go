@@ -81,17 +81,17 @@ func testOutOfOrder(t *testing.T, c store.Interface, pages [][]entry.Op) {
 			"Updated a/2 from {a/2 uid=uid-a/2 rv=3} to {a/2 uid=uid-a/2 rv=23}",
 			"Added b/2 to {b/2 uid=uid-b/2 rv=22}")
 	}
-	told := map[string]string{"a/1": "1", "a/2": "3", "b/1": "2", "c/1": "5"}
+	reported := map[string]string{"a/1": "1", "a/2": "3", "b/1": "2", "c/1": "5"}
 	for _, ch := range changes {
-		if ch.Old != nil && rvOf(ch.Old) != told[ch.Key] || ch.Old == nil && told[ch.Key] != "" {
-			t.Errorf("%s: what was told before is %q", describe([]entry.Change{ch}), told[ch.Key])
+		if ch.Old != nil && rvOf(ch.Old) != reported[ch.Key] || ch.Old == nil && reported[ch.Key] != "" {
+			t.Errorf("%s: reported before: %q", describe([]entry.Change{ch}), reported[ch.Key])
 		}
-		if delete(told, ch.Key); ch.New != nil {
-			told[ch.Key] = rvOf(ch.New)
+		if delete(reported, ch.Key); ch.New != nil {
+			reported[ch.Key] = rvOf(ch.New)
 		}
 	}
-	if want := map[string]string{"a/1": "1", "a/2": "23", "b/1": "2", "b/2": "22"}; !maps.Equal(told, want) {
-		t.Errorf("told %v, want %v", told, want)
+	if want := map[string]string{"a/1": "1", "a/2": "23", "b/1": "2", "b/2": "22"}; !maps.Equal(reported, want) {
+		t.Errorf("reported %v, want %v", reported, want)
 	}
 	wantStrings(t, "what is stored", list(t, c),
 		"a/1 uid=uid-a/1 rv=1", "a/2 uid=uid-a/2 rv=23", "b/1 uid=uid-b/1 rv=2", "b/2 uid=uid-b/2 rv=22")

@@ -59,10 +59,10 @@ func BenchmarkStoredPods(b *testing.B) {
 		b.Run(residency.String(), func(b *testing.B) {
 			for b.Loop() {
 				s, c := open(residency)
-				told := 0
+				decoded := 0
 				if err := c.Iterate(context.Background(), "",
-					func(string, k8sruntime.Object) error { told++; return nil }); err != nil || told != n {
-					b.Fatal(told, err)
+					func(string, k8sruntime.Object) error { decoded++; return nil }); err != nil || decoded != n {
+					b.Fatal(decoded, err)
 				}
 				b.StopTimer()
 				if err := s.Close(); err != nil {

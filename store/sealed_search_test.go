@@ -30,20 +30,21 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// planted are unique words that a test hides in objects, by where it put them, in all encodings that a file may use.
-type planted struct {
+// hiddenWords are unique words that a test hides in objects, by where it put them, in all encodings that a file may
+// use.
+type hiddenWords struct {
 	dir   string
 	forms map[string][][]byte
 	mu    sync.Mutex
 	found map[string]string // file or log in which the word was found, by word; guarded by mu
 }
 
-func newPlanted(dir string) *planted {
-	return &planted{dir: dir, forms: map[string][][]byte{}, found: map[string]string{}}
+func newHiddenWords(dir string) *hiddenWords {
+	return &hiddenWords{dir: dir, forms: map[string][][]byte{}, found: map[string]string{}}
 }
 
 // word returns a new word for that place.
-func (p *planted) word(place string) string {
+func (p *hiddenWords) word(place string) string {
 	word := "larder-planted-" + strings.ReplaceAll(place, " ", "-") + "-0123456789"
 	p.add(place, []byte(word))
 	return word
@@ -51,7 +52,7 @@ func (p *planted) word(place string) string {
 
 // add registers the encodings of a word: plain, hexadecimal, and base64 at each of the three alignments. Strings in
 // msgpack are plain.
-func (p *planted) add(place string, word []byte) {
+func (p *hiddenWords) add(place string, word []byte) {
 	forms := [][]byte{word, []byte(hex.EncodeToString(word))}
 	for skip := range 3 {
 		part := word[skip:]
@@ -61,7 +62,7 @@ func (p *planted) add(place string, word []byte) {
 }
 
 // search searches all files of the directory.
-func (p *planted) search(when string) {
+func (p *hiddenWords) search(when string) {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return
@@ -74,7 +75,7 @@ func (p *planted) search(when string) {
 	}
 }
 
-func (p *planted) look(where string, data []byte) {
+func (p *hiddenWords) look(where string, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for place, forms := range p.forms {
@@ -86,7 +87,7 @@ func (p *planted) look(where string, data []byte) {
 
 // whileSearching searches the files, including temporary ones, while fn runs. It returns how often it saw a file with
 // that suffix.
-func (p *planted) whileSearching(when, suffix string, fn func()) (seen int) {
+func (p *hiddenWords) whileSearching(when, suffix string, fn func()) (seen int) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -108,7 +109,7 @@ func (p *planted) whileSearching(when, suffix string, fn func()) (seen int) {
 	return seen
 }
 
-func plantedSecret(i int, rv string, fill func(*corev1.Secret)) *corev1.Secret {
+func secretWith(i int, rv string, fill func(*corev1.Secret)) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: fmt.Sprintf("secret-%03d", i), UID: "u", ResourceVersion: rv,
@@ -136,10 +137,10 @@ func byOwner(obj any) ([]string, error) {
 	return values, nil
 }
 
-// planting runs all operations of a store that may write part of an object to a file.
-type planting struct {
+// operations runs all operations of a store that may write part of an object to a file.
+type operations struct {
 	t           *testing.T
-	p           *planted
+	p           *hiddenWords
 	log         *logged
 	o           store.Options
 	codec       codec.Codec
@@ -148,7 +149,7 @@ type planting struct {
 	rv          int
 }
 
-func (x *planting) open() (*store.Store, *store.Collection) {
+func (x *operations) open() (*store.Store, *store.Collection) {
 	x.t.Helper()
 	s := mustOpen(x.t, filepath.Join(x.p.dir, "store"), x.o)
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
@@ -168,7 +169,7 @@ func (x *planting) open() (*store.Store, *store.Collection) {
 	return s, c
 }
 
-func (x *planting) apply(s *store.Store, c *store.Collection, op entry.OpType, objs ...*corev1.Secret) {
+func (x *operations) apply(s *store.Store, c *store.Collection, op entry.OpType, objs ...*corev1.Secret) {
 	x.t.Helper()
 	x.rv += 10
 	b := entry.Batch{ResourceVersion: fmt.Sprint(x.rv)}
@@ -187,7 +188,7 @@ func (x *planting) apply(s *store.Store, c *store.Collection, op entry.OpType, o
 }
 
 // run hides words everywhere and searches after each step.
-func (x *planting) run() {
+func (x *operations) run() {
 	t, p := x.t, x.p
 	s, c := x.open()
 	sample := p.word("a sample") // in the objects that train a dictionary, if there is one
@@ -195,10 +196,10 @@ func (x *planting) run() {
 	mustOpenCursor(t, c, "handler")
 
 	last := p.word("an old state") // its page is free afterwards
-	x.apply(s, c, entry.Upsert, plantedSecret(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
+	x.apply(s, c, entry.Upsert, secretWith(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
 	data, annotation, label, owner := p.word("data"), p.word("an annotation"), p.word("a label"), p.word("an index value")
 	long := strings.Repeat("x", 40_000) + p.word("a long index value")
-	x.apply(s, c, entry.Upsert, plantedSecret(1, "", func(s *corev1.Secret) {
+	x.apply(s, c, entry.Upsert, secretWith(1, "", func(s *corev1.Secret) {
 		s.Data["k"], s.Labels["l"] = []byte(data), label
 		s.Annotations["a"], s.Annotations["owner"], s.Annotations["long"] = annotation, owner, long
 	}))
@@ -206,8 +207,8 @@ func (x *planting) run() {
 		t.Fatalf("%q, %v", keys, err)
 	}
 	gone := p.word("a tombstone")
-	x.apply(s, c, entry.Upsert, plantedSecret(2, "", nil))
-	x.apply(s, c, entry.Delete, plantedSecret(2, "", func(s *corev1.Secret) { s.Data["k"] = []byte(gone) }))
+	x.apply(s, c, entry.Upsert, secretWith(2, "", nil))
+	x.apply(s, c, entry.Delete, secretWith(2, "", func(s *corev1.Secret) { s.Data["k"] = []byte(gone) }))
 
 	store.SetLimits(c, 100, 1<<20) // lists exceed the limit, so that changes are not held back
 	abandoned := p.word("an abandoned list")
@@ -246,7 +247,7 @@ func (x *planting) run() {
 }
 
 // list lists objects with the word in each. It does not commit the list if that is to be abandoned.
-func (x *planting) list(c *store.Collection, word *string) store.Replacement {
+func (x *operations) list(c *store.Collection, word *string) store.Replacement {
 	x.t.Helper()
 	r, err := c.BeginReplace(x.t.Context(), store.ReplaceOptions{})
 	if err != nil {
@@ -254,7 +255,7 @@ func (x *planting) list(c *store.Collection, word *string) store.Replacement {
 	}
 	x.rv += 10
 	for i := range 20 {
-		obj := plantedSecret(i, fmt.Sprint(x.rv), func(s *corev1.Secret) {
+		obj := secretWith(i, fmt.Sprint(x.rv), func(s *corev1.Secret) {
 			s.Data["listed"], s.Annotations["owner"] = []byte(*word), *word
 		})
 		if _, err := r.Page(x.t.Context(), []runtime.Object{x.as(obj)}); err != nil {
@@ -279,7 +280,7 @@ func (x *planting) list(c *store.Collection, word *string) store.Replacement {
 }
 
 // damage flips a bit in a record and makes the store find it.
-func (x *planting) damage(s *store.Store) {
+func (x *operations) damage(s *store.Store) {
 	x.t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
 		return tx.Bucket(disk.Root).ForEachBucket(func(name []byte) error {
@@ -299,7 +300,7 @@ func (x *planting) damage(s *store.Store) {
 }
 
 // addIndex adds an index whose function fails on some objects, which is logged.
-func (x *planting) addIndex(c *store.Collection) {
+func (x *operations) addIndex(c *store.Collection) {
 	x.t.Helper()
 	err := c.AddIndexers(context.Background(), cache.Indexers{"other": func(obj any) ([]string, error) {
 		values, err := byOwner(obj)
@@ -340,7 +341,7 @@ func TestNoPlainText(t *testing.T) {
 		for _, sealed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s sealed %v", name, sealed), func(t *testing.T) {
 				t.Parallel()
-				x := &planting{t: t, p: newPlanted(t.TempDir()), log: &logged{}, codec: test.codec, as: test.as,
+				x := &operations{t: t, p: newHiddenWords(t.TempDir()), log: &logged{}, codec: test.codec, as: test.as,
 					compression: test.compression}
 				x.o.Logger = x.log.logger()
 				if sealed {

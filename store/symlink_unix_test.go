@@ -95,8 +95,8 @@ func openAt(t *testing.T, path string, o store.Options) *store.Store {
 	return s
 }
 
-// eachWay runs fn for each kind of link.
-func eachWay(t *testing.T, fn func(t *testing.T, l *linked, path string)) {
+// eachLink runs fn for each kind of link.
+func eachLink(t *testing.T, fn func(t *testing.T, l *linked, path string)) {
 	for _, way := range []string{"absolute", "relative", "chain", "dir"} {
 		t.Run(way, func(t *testing.T) {
 			l := newLinked(t)
@@ -122,7 +122,7 @@ func podKeys(t *testing.T) *seal.Encryption {
 // link.
 func TestRekeyThroughALink(t *testing.T) {
 	for _, open := range []bool{false, true} {
-		eachWay(t, func(t *testing.T, l *linked, path string) {
+		eachLink(t, func(t *testing.T, l *linked, path string) {
 			write(t, l.target, store.Options{})
 			if !bytes.Contains(readFile(t, l.target), []byte(marker)) {
 				t.Fatal("the file has no plain text to begin with")
@@ -160,7 +160,7 @@ func readFile(t *testing.T, path string) []byte {
 // TestOneStoreBehindALink checks that a link and its target cannot both be open for writing, before and after a
 // compaction.
 func TestOneStoreBehindALink(t *testing.T) {
-	eachWay(t, func(t *testing.T, l *linked, path string) {
+	eachLink(t, func(t *testing.T, l *linked, path string) {
 		s := openAt(t, path, store.Options{})
 		relist(t, openPods(t, s, nil), store.ReplaceOptions{}, "9", upsert("a/x", "1"))
 		for range 2 {
@@ -190,7 +190,7 @@ func TestOneStoreBehindALink(t *testing.T) {
 // TestDamageBehindALink checks that a damaged file is moved aside in the target's directory, and that the new file
 // takes the target's place.
 func TestDamageBehindALink(t *testing.T) {
-	eachWay(t, func(t *testing.T, l *linked, path string) {
+	eachLink(t, func(t *testing.T, l *linked, path string) {
 		write(t, l.target, store.Options{})
 		if err := os.Truncate(l.target, 12<<10); err != nil {
 			t.Fatal(err)
