@@ -236,7 +236,7 @@ func (p *loop) healthy(ctx context.Context) {
 	}
 	p.told = nil
 	p.setStoreErr(nil)
-	p.indexer.Mended()
+	p.indexer.ClearErr()
 	klog.FromContext(ctx).Info("The store can be written again", "type", p.o.ObjectDescription)
 }
 

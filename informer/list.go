@@ -135,7 +135,7 @@ func (p *loop) endList(ctx context.Context, changes []entry.Change) {
 	p.sync.lacking.Store(false)
 	if p.rewrites {
 		p.health.setRewriting("")
-		p.indexer.Mended() // the bodies that could not be read have been replaced
+		p.indexer.ClearErr() // the bodies that could not be read have been replaced
 	}
 	deleted, rest := split(changes)
 	p.tellListed(deleted)

@@ -59,7 +59,7 @@ func (p *loop) repairFailure(ctx context.Context) error {
 		if err := p.indexer.Err(); errors.Is(err, entry.ErrIncompatible) && !p.listDue {
 			p.listForReader(ctx, err)
 		}
-		p.indexer.Mended()
+		p.indexer.ClearErr()
 	}
 	return err
 }

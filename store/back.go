@@ -195,7 +195,7 @@ func (c back) Look(ctx context.Context, fn func(h intake.Held) error) error {
 			return err
 		}
 		return fn(&intake.HeldFile{
-			Read: &c.read, Bucket: b, Objects: objects, Over: over, Compressor: c.compressor, Object: c.before,
+			Read: &c.read, Bucket: b, Objects: objects, Over: over, Compressor: c.compressor, Object: c.storedObject,
 		})
 	})
 }

@@ -29,7 +29,7 @@ func writeGoldenChangelog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place.Replaying, place.Told, place.Failing = false, true,
+	place.Replaying, place.Notified, place.Failing = false, true,
 		map[string]uint64{somePod(1).Namespace + "/" + somePod(1).Name: place.Seq}
 	if err := f.Acknowledge(place, resets); err != nil {
 		t.Fatal(err)

@@ -249,8 +249,8 @@ func (m *changelogModel) read(name string, pages int) {
 	for range pages {
 		place, resets, err := f.Position()
 		m.must("place", err)
-		if place.Replaying && !place.Told {
-			v.seen, place.Told = map[string]bool{}, true
+		if place.Replaying && !place.Notified {
+			v.seen, place.Notified = map[string]bool{}, true
 		}
 		p, next, err := f.Read(ctx, place)
 		m.must("read", err)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrOtherCluster is returned if another open collection of the store is connected to another cluster. A store holds
-// objects of one cluster; open a second store for the other.
+// ErrOtherCluster says that another open collection of the store is connected to another cluster. A store holds objects
+// of one cluster; open a second store for the other cluster.
 var ErrOtherCluster = errors.New("the store is used for another cluster")
 
 // ClaimCluster records which cluster (see Attributes.ClusterID) the collection is connected to, while it is open. It

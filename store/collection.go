@@ -32,15 +32,16 @@ type Collection struct {
 	read     read.Reader
 	store    *Store
 	id       entry.Identity // in canonical form
-	in       intake.Intake  // here in.Set is swapped with mu held, after the transaction has committed
+	in       intake.Intake  // receives batches and lists; in.Set changes only with mu held
 	resource entry.ResourceInfo
 	readOnly bool
 
 	cluster string // guarded by store.live.mu; see ClaimCluster
 
-	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then front.
+	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then
+	// in.Front.
 	mu       patient.Mutex
-	closed   bool          // whether Apply fails because Close was called; guarded by front
+	closed   bool          // whether Apply fails because Close was called; guarded by in.Front
 	released atomic.Bool   // whether Close has ended and the collection can be opened again
 	ending   atomic.Bool   // whether Close was called
 	claimed  *claims.Claim // claim of the name in store.open; set before the collection is returned
@@ -49,7 +50,7 @@ type Collection struct {
 	recorded atomic.Uint64 // timeline of the history that the file's changelog continues; 0 if it continues none
 
 	residency Residency
-	// resident is nil unless the Residency is All. It is set with mu or front held.
+	// resident has the objects in memory; nil unless the Residency is All. It is set with in.Front held.
 	resident atomic.Pointer[resident.All]
 
 	workers    *boltfile.Workers
@@ -60,8 +61,8 @@ type Collection struct {
 	committed func(Commit) // CollectionOptions.Committed; may be nil
 	decodes   func() bool  // CollectionOptions.Decodes; may be nil
 
-	cursors    changelog.Cursors // of the durable handlers
-	tombstones int               // changelog.Outside.MaxTombstones
+	cursors    changelog.Cursors // cursors of the durable handlers
+	tombstones int               // maximum number of tombstones (changelog.Outside.MaxTombstones)
 }
 
 const (

@@ -28,14 +28,14 @@ var (
 // ErrCollectionOpen, and has the CollectionOptions.Holder of the call that opened the collection.
 type CollectionOpenError = claims.HeldError
 
-// Collection opens or creates a collection. If the collection is open it fails with ErrCollectionOpen: at once, as a
-// CollectionOpenError, unless the holder is about to close the collection (see CollectionOptions.Closing). Then it
-// waits for Close, until ctx ends or Close gives up waiting for the disk. Collection also waits for a rebuild, and for
-// any other writer if it has to write. If ctx ends first, the error names the writer.
+// Collection opens or creates a collection. If the collection is open it fails at once with a CollectionOpenError,
+// which wraps ErrCollectionOpen. But if the owner is about to close the collection (CollectionOptions.Closing), it
+// waits for Close, until ctx ends or Close gives up waiting for the disk, and then fails with ErrCollectionOpen.
+// Collection also waits for a rebuild, and for other writes if it has to write. If ctx ends first, the error names that
+// write.
 //
-// Indexes that the file does not have yet, and those of functions without a version (see
-// CollectionOptions.IndexVersions), are built in the background, by a goroutine that ends with
-// Collection.Close or Store.Close.
+// A goroutine builds the indexes that the file does not have yet, and the indexes of functions without a version (see
+// CollectionOptions.IndexVersions). It ends with Collection.Close or Store.Close.
 //
 // If the collection is damaged, Collection calls Rebuild. The collection is then empty if its state could not be read.
 func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionOptions) (*Collection, error) {
@@ -79,7 +79,7 @@ func (s *Store) openAndEnlist(
 		before := s.live.rebuildCount()
 		c, err := openCollection(ctx, s, name, id, o)
 		switch {
-		case err != nil && s.live.rebuildCount() != before: // it may have used the old file and the new one
+		case err != nil && s.live.rebuildCount() != before: // it may have read the old file and the new one
 			continue
 		case errors.Is(err, entry.ErrDamaged) && !repaired && !s.ReadOnly() && s.Rebuild(ctx) == nil:
 			repaired = true

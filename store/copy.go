@@ -37,7 +37,7 @@ func (s *Store) flushForCopy(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if err := s.Flush(ctx); err != nil && ctx.Err() == nil {
-		s.logger().Info("What is pending could not be committed before a copy of the store; the copy is older by that", "why",
+		s.logger().Info("A copy of the store lacks the latest changes, because they could not be committed before it", "why",
 			err.Error())
 	}
 	return ctx.Err()

@@ -84,8 +84,8 @@ func (c *Cursor) Read(
 	return c.c.read.ChangesAt(ctx, at, !c.keysOnly)
 }
 
-// Next returns a page with the oldest change of a key among those numbered from to upTo, with its Object. Without one
-// the page is empty and its End 0.
+// Next returns a page with the oldest change of a key whose sequence number is between from and upTo, with its Object.
+// If there is none, the page is empty and its End is 0.
 func (c *Cursor) Next(ctx context.Context, key string, from, upTo uint64) (consumer.Page, error) {
 	return c.c.read.OldestChange(ctx, key, from, upTo)
 }
@@ -98,9 +98,9 @@ func (c *Cursor) Changed() <-chan struct{} { return c.c.cursors.Changed() }
 func (c *Cursor) Close() { c.c.cursors.CloseOne(c.name) }
 
 // ForgetCursor removes a durable handler: its position, and the tombstones that no other handler needs. It fails with
-// consumer.ErrNone if there is none of that name, with consumer.ErrOpen while it is registered, and with ErrClosed
-// after Close. With the last handler the changelog is dropped, unless RetainChanges keeps it. Like Drop, ForgetCursor
-// may grow the file past Options.MaxSize, by some pages that are free afterwards.
+// consumer.ErrNone if no handler has that name, with consumer.ErrOpen while the handler is registered, and with
+// ErrClosed after Close. The changelog is dropped with the last handler, unless RetainChanges keeps it. Like Drop,
+// ForgetCursor may grow the file past Options.MaxSize, by some pages that are free afterwards.
 func (c *Collection) ForgetCursor(ctx context.Context, name string) error {
 	if err := c.forgetCursor(ctx, name); err != nil {
 		return fmt.Errorf("forget the durable handler %q of %s: %w", name, c.id, err)

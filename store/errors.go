@@ -32,16 +32,16 @@ var (
 	// ErrOutcomeUnknown says that a write or an fsync failed, and may or may not have taken effect. The store does not
 	// write until Rebuild.
 	ErrOutcomeUnknown = boltfile.ErrOutcomeUnknown
-	// ErrReplaced says that another file has the store's name now, such as a backup that was copied there. It is left
-	// alone. The store writes nothing; reads are served from memory and the old file. If the other file is moved away, the
-	// store writes its contents under the name again; if the process is restarted, it opens the other file.
+	// ErrReplaced says that the store's name now belongs to another file, for example a restored backup. The store leaves
+	// that file alone and refuses writes; reads are served from memory and the old file. If the other file is moved away,
+	// the store writes its contents under the name again. If the process is restarted, it opens the other file.
 	ErrReplaced = boltfile.ErrReplaced
-	// ErrOverwritten says that another file, such as a backup, or an older copy of the same one, has been copied over the
-	// open file. Every transaction looks, and one is begun at least every ten seconds. Nothing is read from the file or
-	// written to it any more. Close the store, put the file there that is wanted, and open it again.
+	// ErrOverwritten says that another file, such as a backup or an older copy, has been copied over the open file. Every
+	// transaction checks for this, and one runs at least every ten seconds. After that the store neither reads nor writes
+	// the file. Close the store, restore the right file, and open it again.
 	ErrOverwritten = boltfile.ErrOverwritten
 	// ErrStillWriting says that the caller has stopped waiting for a write that the disk has not finished, or for work
-	// that waits for the write. It goes on in the background, and the file stays locked by this process until it ends.
+	// that waits for the write. The write goes on in the background, and this process keeps the file locked until it ends.
 	ErrStillWriting = boltfile.ErrStillWriting
 	// ErrSlowDisk says that a write has not returned for ten seconds. Changes are only in memory until it does.
 	ErrSlowDisk = boltfile.ErrSlowDisk
@@ -50,7 +50,7 @@ var (
 	// ErrReplaceLost says that Rebuild has lost objects of the collection during a Replacement. Abort it and begin
 	// another one.
 	ErrReplaceLost = intake.ErrReplaceLost
-	// ErrReplacing says that a Replacement is open.
+	// ErrReplacing says that a Replacement of the collection is open, so that other writes are refused.
 	ErrReplacing = intake.ErrReplacing
 )
 

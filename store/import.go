@@ -114,7 +114,7 @@ func (i *Import) Seals(r schema.GroupResource) bool { return i.store.Seals(r) }
 // CanSeal reports whether the store has keys, so that ImportCollection.Seal can be set.
 func (i *Import) CanSeal() bool { return !i.store.keys.Locked() }
 
-// PutDocument stores a document, as Store.PutDocument does. It may be called between any two collections.
+// PutDocument stores a document, as Store.PutDocument does. It must not be called between Begin and End.
 func (i *Import) PutDocument(ctx context.Context, name string, data []byte) error {
 	switch {
 	case i.done:
@@ -160,7 +160,7 @@ func (i *Import) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := i.store.Close(); err != nil { // each transaction has been synced
+	if err := i.store.Close(); err != nil { // the file is synced: bbolt has synced each transaction
 		return err
 	}
 	if err := i.store.Err(); err != nil {

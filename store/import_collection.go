@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// importBytes is about how many bytes are written in one transaction.
+// importBytes is the approximate number of bytes written in one transaction.
 const importBytes = 4 << 20
 
 // maxTextLen is the maximum length in bytes of the UID, the resourceVersion and the encoding of an imported record.
@@ -63,7 +63,7 @@ func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollec
 
 // Add adds a record to the collection. The caller may reuse r.Payload afterwards.
 func (i *Import) Add(ctx context.Context, r entry.Entry) error {
-	err := i.refuse(r)
+	err := i.validate(r)
 	if err == nil {
 		r.Payload = bytes.Clone(r.Payload)
 		i.last, i.page = r.Key, append(i.page, r)
@@ -78,8 +78,8 @@ func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	return nil
 }
 
-// refuse returns an error if the record cannot be added.
-func (i *Import) refuse(r entry.Entry) error {
+// validate returns an error if the record cannot be added.
+func (i *Import) validate(r entry.Entry) error {
 	switch {
 	case i.done || i.c == nil:
 		return errors.New("no collection has been begun")
@@ -93,7 +93,7 @@ func (i *Import) refuse(r entry.Entry) error {
 		return fmt.Errorf("record %s has a UID, resourceVersion or encoding of more than the %d bytes that can be stored",
 			printable.Key(r.Key), maxTextLen)
 	case r.Encoding == "":
-		return fmt.Errorf("record %s does not say in which encoding it is", printable.Key(r.Key))
+		return fmt.Errorf("record %s has no encoding", printable.Key(r.Key))
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ const FormatVersion = format.Version
 // time.
 const LeastMaxSize = boltfile.AllocSize + 1<<20
 
-// Open opens the store at path. If there is none it makes one, with its directory. A symbolic link is followed once and
-// never replaced; if its target is missing the store is made there, in a directory that must exist. A file that is
-// damaged, or whose data keys are, is moved aside (see Quarantined), and a new one is made.
+// Open opens the store at path. If there is none it creates one, with its directory. A symbolic link is followed once
+// and never replaced; if its target is missing the store is created there, in a directory that must exist. A file that
+// is damaged, or whose data keys are damaged, is moved aside (see Quarantined), and a new one is created.
 //
 // Open fails with ErrLocked while another process, or this one, has the store open for writing (the error says which),
 // with ErrNewerFormat if a newer program wrote the file, with ErrForeign if it is not a store, and with ErrWrongKey if

@@ -82,7 +82,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	}
 	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.Lost))
 	for name, reason := range c.Lost {
-		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason",
+		s.logger().Info("A collection has lost unreadable records, and must be listed", "collection", name, "reason",
 			reason.Error())
 	}
 	rebuilt := s.live.list()

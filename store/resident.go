@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// inMemory returns the objects in memory if reads are to use them, or nil. Reads of a closed store use the file, and
-// fail.
+// inMemory returns the objects in memory if reads can use them; otherwise nil. It returns nil if the store is closed:
+// reads then use the file, and fail.
 func (c *Collection) inMemory() *resident.All {
 	if a := c.resident.Load(); a.IsOpen() && !c.isClosed() {
 		return a
@@ -89,8 +89,8 @@ func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 }
 
 // WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. It fails if
-// an object cannot be read: then reads decode from the file, until a list has replaced such objects. If the file is
-// damaged it waits for Rebuild. With another Residency it returns at once.
+// an object cannot be read: then reads decode from the file, until a list has replaced the unreadable objects. If the
+// file is damaged it waits for Rebuild. With another Residency it returns at once.
 func (c *Collection) WaitResident(ctx context.Context) error {
 	for {
 		a := c.resident.Load()
@@ -110,7 +110,7 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 		if err := a.Err(); !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrOutcomeUnknown) {
 			return err
 		}
-		if err := a.AwaitReplaced(ctx); err != nil { // by a rebuild of the file
+		if err := a.AwaitReplaced(ctx); err != nil { // a rebuild of the file replaces a
 			return err
 		}
 	}

@@ -53,8 +53,8 @@ func (c *Collection) logPlainText(ctx context.Context) error {
 	}
 	if _, logged := c.store.plainLogged.LoadOrStore(c.read.Name, true); !logged {
 		c.store.logger().Info(
-			"What is stored of the collection from now on is sealed; what was stored before stays legible in the file until "+
-				"it is rekeyed", "collection", c.id.String())
+			"New records of the collection are sealed; older records stay legible in the file until it is rekeyed",
+			"collection", c.id.String())
 	}
 	return nil
 }

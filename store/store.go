@@ -29,23 +29,24 @@ type Options struct {
 	// LockTimeout is how long to wait while another process holds the file.
 	// Default 1 s; negative does not wait. For a long wait use OpenContext.
 	LockTimeout time.Duration
-	// MaxSize is the maximum size of the file in bytes; writes that do not fit stay in memory (ErrNoSpace). Up to 4 MiB
-	// of it stay unused, since the file grows by 4 MiB at a time. A file that is already larger is opened, and its free
+	// MaxSize is the maximum size of the file in bytes; writes that do not fit stay in memory (ErrNoSpace). The file may
+	// end up to 4 MiB below it, since it grows by 4 MiB at a time. A file that is already larger is opened, and its free
 	// pages are used. Default: no maximum; 1.9 GiB in a 32-bit program, which refuses files of more than 2 GiB.
 	MaxSize int64
 	// CommitInterval is how long changes from Apply may wait in memory for their commit. A crash loses them, and the
 	// server sends them again. An object that changes several times in between is written once. Default 1 s. Flush
 	// commits at once.
 	CommitInterval time.Duration
-	// CommitBytes is how many dirty bytes cause a commit before CommitInterval. At twice as many Apply waits for the
-	// commit; see Collection.Backpressure. Default 4 MiB, and 32 MiB while each open collection has the Residency All,
-	// since that is little beside their objects, and objects that change often are written less. Maximum 64 MiB.
+	// CommitBytes is the number of dirty bytes that causes a commit before CommitInterval. At twice that number Apply
+	// waits for the commit; see Collection.Backpressure. Default 4 MiB, or 32 MiB while each open collection has the
+	// Residency All: that is small compared to the objects in memory, and frequent updates of an object are then written
+	// less often. Maximum 64 MiB.
 	CommitBytes int
 	// Logger logs quarantine, rebuilds and skipped objects. Its sink may be called during a write to the store: it may
-	// read, but must not wait for anything that writes. Default: klog.Background().
+	// read from the store, but must not wait for a write. Default: klog.Background().
 	Logger *logr.Logger
-	// Encryption seals the stored objects of some kinds, Secrets by default. Default: nothing is sealed. A file with
-	// sealed collections can be opened without Encryption, but those collections cannot (ErrSealed).
+	// Encryption seals the stored objects of some resources, Secrets by default. Default (nil): nothing is sealed. A file
+	// with sealed collections can be opened without Encryption, but its sealed collections cannot (seal.ErrSealed).
 	Encryption *seal.Encryption
 	// Hooks are for tests of this module.
 	Hooks *hook.Hooks
@@ -54,7 +55,7 @@ type Options struct {
 	pageSize int
 	// atOnce makes Apply commit before it returns, for tests.
 	atOnce bool
-	// dropStep is how many bytes of a dropped collection a transaction removes, for tests. Default 16 MiB.
+	// dropStep is the number of bytes of a dropped collection that one transaction removes, for tests. Default 16 MiB.
 	dropStep int
 }
 
@@ -115,7 +116,7 @@ type CollectionOptions struct {
 	Indexers cache.Indexers
 	// IndexVersions: see Interface.AddIndexers.
 	IndexVersions map[string]string
-	// Resource is stored for the command line.
+	// Resource is stored in Info.Resource, for the command line.
 	Resource entry.ResourceInfo
 	// Residency says which objects are kept decoded in memory. Default All.
 	Residency Residency
@@ -173,22 +174,20 @@ func (s *Store) ReadOnly() bool { return s.o.ReadOnly }
 
 func (s *Store) logger() logr.Logger { return s.file.Logger() }
 
-// Err returns the error for which the store refuses to write, until Rebuild has
-// succeeded: it wraps ErrOutcomeUnknown or ErrDamaged. It returns nil while the
-// store works.
+// Err returns the error because of which the store refuses writes until Rebuild has succeeded. It wraps
+// ErrOutcomeUnknown or ErrDamaged. While the store works Err returns nil.
 func (s *Store) Err() error { return s.file.Err() }
 
-// Failed returns a channel that is closed once Err is not nil. The writer then
-// has to call Rebuild, even if it was a reader that found the damage. Rebuild
-// replaces the channel by a new one.
+// Failed returns a channel that is closed once Err is not nil. The writer then has to call Rebuild, even if a reader
+// has found the damage. Rebuild replaces the channel by a new one.
 func (s *Store) Failed() <-chan struct{} { return s.file.Failed() }
 
-// Check verifies the whole file: that the branch pages are sound and each page is used once, and then, if they are, the
-// leaf pages and the contents of the collections, by their checksums. It returns an error if the file cannot be read;
-// problems of the file are in the report.
+// Check verifies the whole file. It first checks that the branch pages are sound and that each page is used once. If
+// they are, it checks the leaf pages, and the contents of the collections by their checksums. It returns an error if
+// the file cannot be read; problems of the file are in the report.
 //
-// It reads the branch pages, about a hundredth of the file, in one transaction, then about 1 MiB in each. When it has
-// read the objects of a collection it counts them in one. Concurrent writes are not reported as damage.
+// One transaction reads the branch pages, about a hundredth of the file. Each further transaction reads about 1 MiB,
+// and one at the end of each collection counts its objects. Concurrent writes are not reported as damage.
 func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, s.checked(0)) }
 
 // checked returns the store's file for a check that reads at most rate bytes a second; 0 is no limit.
@@ -226,8 +225,8 @@ func (s *Store) Scrubbed() time.Time {
 }
 
 // Scrub checks the whole file, as Check does, for stores that are seldom read. It reads the branch pages as fast as it
-// can, and then at most 64 MiB a second. If it finds damage, it stops writing as a reader would that finds it (Err,
-// Failed), until Rebuild, which the store's informers call.
+// can, and the rest with at most 64 MiB a second. If it finds damage the store fails, as after a read of damaged data
+// (Err, Failed): it refuses writes until Rebuild, which the store's informers call.
 func (s *Store) Scrub(ctx context.Context) error {
 	f := s.checked(check.BackgroundRate)
 	report, err := s.check(ctx, f)
@@ -240,22 +239,22 @@ func (s *Store) Scrub(ctx context.Context) error {
 // Size returns the size of the file and of its free pages, in bytes. It reads only a few pages.
 func (s *Store) Size() (total, free int64, err error) { return s.file.Size() }
 
-// Written returns how many bytes this Store has written since it was opened, in whole pages, as bbolt
-// writes them. It includes Rebuild and Compact.
+// Written returns the number of bytes that this Store has written since it was opened: whole pages, as bbolt writes
+// them. It includes Rebuild and Compact.
 func (s *Store) Written() int64 { return s.file.Written() }
 
 // Report is the result of Check.
 type Report struct {
-	// Collections and Objects are the numbers that were checked.
+	// Collections and Objects are the numbers of checked collections and objects.
 	Collections int
 	Objects     int
-	// IndexEntries is the number of index entries that were checked against records, and the reverse.
+	// IndexEntries is the number of checked index entries. Each entry must have its record, and each record its entries.
 	IndexEntries int
 	// Sealed is the number of objects that were not decrypted, since the store has no keys: only their checksums were
 	// verified.
 	Sealed int
-	// LeftOut is how many objects Info.LeftOut names, and LeftOutMore whether there may be others. They are no problem of
-	// the store: the next informer fetches them again.
+	// LeftOut is the number of objects in Info.LeftOut, and LeftOutMore says whether more objects may have been left out.
+	// They are no problem of the store: the next informer fetches them again.
 	LeftOut     int
 	LeftOutMore bool
 	// Problems has one line for each problem, with collection and key. Empty if the file is sound.

@@ -71,9 +71,9 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 	})
 }
 
-// before returns the object of a stored record. If the object in memory has the same UID and resourceVersion it returns
-// that; otherwise it decodes the record.
-func (c *Collection) before(key string, s read.Stored) (runtime.Object, error) {
+// storedObject returns the object of a stored record. If the object in memory has the same UID and resourceVersion it
+// returns that; otherwise it decodes the record.
+func (c *Collection) storedObject(key string, s read.Stored) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil && s.Found {
 		if now := r.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {
 			return now.Obj, nil

@@ -57,11 +57,11 @@ func (f *follower) follow(ctx context.Context) (err error) {
 			err = errors.Join(err, f.notePosition())
 		}
 	}()
-	if f.position.Replaying && !f.position.Told {
+	if f.position.Replaying && !f.position.Notified {
 		if err := f.insist(ctx, func() error { return f.handler.OnReset(ctx, f.position.Why) }); err != nil {
 			return err
 		}
-		f.position.Told = true
+		f.position.Notified = true
 		if err := f.notePosition(); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (f *follower) resume(ctx context.Context) (err error) {
 func (f *follower) checkTypes() {
 	p := &f.position
 	if f.o.AsSent && p.Types != "" && p.Types != f.o.Types {
-		p.Replaying, p.After, p.Told, p.Why = true, "", false, consumer.ResetTypes
+		p.Replaying, p.After, p.Notified, p.Why = true, "", false, consumer.ResetTypes
 	}
 	p.Types = f.o.Types
 }

@@ -227,7 +227,7 @@ func (w *worker) apply(ctx context.Context, t *tape) error {
 	}
 	t.seq = info.NextSeq - 1
 	err = w.begun("cursor of "+t.id.Resource, int(t.seq))
-	return errors.Join(err, t.cursor.Acknowledge(consumer.Position{Seq: t.seq, Told: position.Told}, resets))
+	return errors.Join(err, t.cursor.Acknowledge(consumer.Position{Seq: t.seq, Notified: position.Notified}, resets))
 }
 
 func (w *worker) batches(ctx context.Context) error {

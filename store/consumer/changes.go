@@ -63,9 +63,7 @@ type SinceError struct {
 func (e *SinceError) Error() string {
 	if e.Since > e.Last {
 		return fmt.Sprintf(
-			"the changes have come to %d, and not to %d: it was another store's, or of before this one was made anew", e.Last,
-			e.Since)
+			"the last change is %d, so %d is from another store, or from before this one was made anew", e.Last, e.Since)
 	}
-	return fmt.Sprintf("the changes since %d are not kept any more; the oldest that can be asked for are those since %d",
-		e.Since, e.Oldest)
+	return fmt.Sprintf("the changes since %d are not kept any more; the oldest offset is %d", e.Since, e.Oldest)
 }

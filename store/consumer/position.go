@@ -14,8 +14,8 @@ type Position struct {
 	// Seq does not move meanwhile.
 	Replaying bool
 	After     string
-	// Told says that the handler has been notified that it begins anew.
-	Told bool
+	// Notified says that the handler has been notified that it begins anew.
+	Notified bool
 	// Why is the reason why the handler last began anew.
 	Why ResetReason
 	// Types is the fingerprint of the Go types that the handler received the objects in; empty if it is not known.

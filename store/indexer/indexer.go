@@ -22,12 +22,10 @@ import (
 // Indexer is a collection as a cache.Indexer of client-go, with the same results
 // and errors. Objects that are not in memory are decoded anew by each call.
 //
-// Methods without an error result return what could be read if the disk fails,
-// and Err keeps the first error. After the store was closed they return the last
-// state if all objects are in memory; otherwise nothing, and the first error is
-// logged. Methods that write use Apply and BeginReplace;
-// they are for programs that write to a store themselves, not for readers of an
-// informer.
+// If a read fails, methods without an error result return the objects that could be read, and Err keeps the first
+// error. After the store was closed they return the last state if all objects are in memory. Otherwise they return
+// nothing, and the first error is logged. Methods that write use Apply and BeginReplace; they are for programs that
+// write to a store themselves, not for readers of an informer.
 type Indexer struct {
 	b  Backend
 	in *intake.Intake // the collection's intake, for keys and index functions
@@ -58,8 +56,8 @@ type Backend interface {
 	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 }
 
-// New returns the Indexer of a collection, whose intake is in. remaining returns the objects if all are in memory, also
-// after the store was closed. It is for the packages of the store; a collection's method Indexer returns it.
+// New returns the Indexer of a collection with the intake in. remaining returns the objects if all are in memory, also
+// after the store was closed. New is for the packages of the store; other packages call Indexer of the collection.
 func New(b Backend, in *intake.Intake, remaining func() (read.Residents, bool)) *Indexer {
 	return &Indexer{b: b, in: in, remaining: remaining, failed: make(chan struct{})}
 }
@@ -75,15 +73,16 @@ func (i *Indexer) Err() error {
 	return i.err
 }
 
-// Failed returns a channel that is closed once Err is not nil. Mended replaces it by a new one.
+// Failed returns a channel that is closed by the first error of a method without an error result. ClearErr replaces it
+// by a new one.
 func (i *Indexer) Failed() <-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.failed
 }
 
-// Mended clears the error, after its cause has been repaired.
-func (i *Indexer) Mended() {
+// ClearErr clears the error. Call it after the cause has been repaired.
+func (i *Indexer) ClearErr() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.err != nil {
@@ -114,13 +113,13 @@ func (i *Indexer) fail(method string, err error) {
 	}
 	i.err = fmt.Errorf("cache.Indexer.%s: %w", method, err)
 	close(i.failed)
-	if errors.Is(err, boltfile.ErrClosed) { // no informer runs any more that would report it
+	if errors.Is(err, boltfile.ErrClosed) { // no informer is running that would report it
 		klog.Background().Error(i.err, "A cache was read after its store was closed, and looks empty to its reader")
 	}
 }
 
-// rest returns the objects in memory if the store was closed. Otherwise it keeps the error of a method and returns
-// false.
+// rest returns the objects in memory if err says that the store is closed and all objects are there. Otherwise it keeps
+// the error of the method for Err and returns false.
 func (i *Indexer) rest(method string, err error) (read.Residents, bool) {
 	if errors.Is(err, boltfile.ErrClosed) {
 		if rest, ok := i.remaining(); ok {
@@ -323,7 +322,7 @@ func (i *Indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 // GetIndexers implements cache.Indexer. The map is the caller's.
 func (i *Indexer) GetIndexers() cache.Indexers { return i.b.Indexers() }
 
-// addWait bounds AddIndexers: the disk may hang.
+// addWait is the timeout of AddIndexers, since the disk may hang.
 const addWait = 2 * time.Minute
 
 // AddIndexers implements cache.Indexer. It fails, and adds nothing, if the indexes cannot be built in two minutes.

@@ -67,7 +67,7 @@ func (m *Collection) Info(ctx context.Context) (entry.Info, error) {
 	return m.info.Clone(), ctx.Err()
 }
 
-// SetMustRelist makes the contents not resumable; see store.Interface.
+// SetMustRelist sets Info.MustRelist; see store.Interface.
 func (m *Collection) SetMustRelist(ctx context.Context, reason string) error {
 	return m.in.MarkMustRelist(ctx, reason)
 }
@@ -109,7 +109,7 @@ func (m *Collection) Apply(ctx context.Context, b entry.Batch) (entry.Result, er
 func (m *Collection) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
 	r, err := m.in.Begin(ctx, intake.ReplaceOptions(o))
 	if err != nil {
-		return nil, err // a nil interface
+		return nil, err // not r: a nil *Replacement in the interface would not equal nil
 	}
 	return r, nil
 }

@@ -66,7 +66,8 @@ func (m *Matcher) require(field, value string, not bool) {
 // all reports whether every object matches.
 func (m *Matcher) all() bool { return !m.None && len(m.labels) == 0 && len(m.fields) == 0 }
 
-// Payload reports whether the object in a payload matches. known is false if only decoding can tell.
+// Payload reports whether the object in an encoded payload matches. If known is false the payload must be decoded and
+// passed to Object.
 func (m *Matcher) Payload(c codec.Codec, encoding string, payload []byte) (match, known bool) {
 	if m.None || m.all() {
 		return !m.None, true
@@ -98,7 +99,7 @@ func (m *Matcher) Payload(c codec.Codec, encoding string, payload []byte) (match
 	return true, true
 }
 
-// fieldsOf returns the fields as the codec of the payloads finds them.
+// fieldsOf returns the codec's readers of the required fields. It asks the codec once and keeps the result.
 func (m *Matcher) fieldsOf(p codec.Peeker) []codec.Field {
 	if m.peeked == nil {
 		m.peeked = make([]codec.Field, len(m.fields))
@@ -144,7 +145,7 @@ func (m *Matcher) Object(obj runtime.Object) (bool, error) {
 
 func (m *Matcher) unstructuredFields(u *unstructured.Unstructured) bool {
 	for _, f := range m.fields {
-		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, f.path...) //nolint:errcheck // or it has no such field
+		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, f.path...) //nolint:errcheck // an error counts as an absent field
 		if f.not == (codec.PlainText(v) == f.value) {
 			return false
 		}

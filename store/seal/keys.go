@@ -77,13 +77,13 @@ func parseKey(line []byte) (namedKey, error) {
 	if name, rest, named := bytes.Cut(line, []byte(":")); named {
 		k.name, line = string(bytes.TrimSpace(name)), bytes.TrimSpace(rest)
 	}
-	key := make([]byte, base64.RawStdEncoding.DecodedLen(len(line))) // long enough with padding and without
+	key := make([]byte, base64.RawStdEncoding.DecodedLen(len(line))) // large enough with and without padding
 	defer clear(key)
 	n, err := base64.StdEncoding.Decode(key, line)
 	if err != nil {
 		n, err = base64.RawStdEncoding.Decode(key, line)
 	}
-	if err != nil { // not wrapped: it names an offset in the key
+	if err != nil { // err is not wrapped, because it contains an offset in the key
 		return k, fmt.Errorf("it is not base64; a key is %d random bytes in base64", KeySize)
 	}
 	if n != KeySize {
@@ -106,7 +106,7 @@ func keyID(key []byte) string {
 // without a defaultMode, KeysFromFile succeeds and Open logs it.
 func KeysFromFile(path string) (*Keys, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("read the keys: %s is no regular file; they are read on every use, so a pipe is no use", path)
+		return nil, fmt.Errorf("read the keys: %s is no regular file; it is read on every use, so it cannot be a pipe", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -170,8 +170,8 @@ func (k *Keys) now() (*Keys, error) {
 	return KeysFromFile(k.path)
 }
 
-// ExposedFile returns the path of the file that the keys were read from if users other than its owner and group could
-// read it then, and "" if not.
+// ExposedFile returns the path of the key file if users other than its owner and group could read it when k was read;
+// otherwise "".
 func (k *Keys) ExposedFile() string {
 	if !k.exposed {
 		return ""
@@ -209,7 +209,7 @@ func (k *Keys) Unwrap(_ context.Context, id string, wrapped []byte) ([]byte, err
 	}
 	dataKey, err := format.Unseal(key.aead, []byte(id), wrapped)
 	if err != nil {
-		return nil, fmt.Errorf("%w: it is not what was wrapped under key %s", ErrWrongKey, key)
+		return nil, fmt.Errorf("%w: the data key was not wrapped under key %s", ErrWrongKey, key)
 	}
 	return dataKey, nil
 }
@@ -230,7 +230,7 @@ func (k *namedKey) String() string {
 	return k.name + " (" + k.id + ")"
 }
 
-// String names the keys, the current one first.
+// String returns the ids and names of the keys, the current key first.
 func (k *Keys) String() string {
 	names := make([]string, len(k.all))
 	for i := range k.all {

@@ -44,7 +44,7 @@ var durableMutants = []mutant{
 		name:   "durable/reset-told-twice",
 		breaks: "A restart during a replay continues without another OnReset.",
 		file:   "informer/durable/follow.go",
-		old: `		f.position.Told = true
+		old: `		f.position.Notified = true
 `,
 		new:  ``,
 		test: "TestDurableHandlerKilledInACall",

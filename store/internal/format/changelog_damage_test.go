@@ -19,8 +19,9 @@ func TestEveryDamagedByteOfTheChangelog(t *testing.T) {
 	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1",
 		Header: format.Header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, Payload: []byte("the last state")}
 	cursor, err := format.AppendCursor(nil, collection, "shipper",
-		consumer.Position{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true,
-			Why: consumer.ResetBehind})
+		consumer.Position{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0",
+			Notified: true,
+			Why:      consumer.ResetBehind})
 	if err != nil {
 		t.Fatal(err)
 	}

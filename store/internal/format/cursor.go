@@ -15,7 +15,7 @@ type cursor struct {
 	Failing   map[string]uint64    `msgpack:"failing,omitempty"`
 	Replaying bool                 `msgpack:"replaying,omitempty"`
 	After     string               `msgpack:"after,omitempty"`
-	Told      bool                 `msgpack:"told,omitempty"`
+	Notified  bool                 `msgpack:"told,omitempty"`
 	Why       consumer.ResetReason `msgpack:"why,omitempty"`
 	Types     string               `msgpack:"types,omitempty"`
 }
