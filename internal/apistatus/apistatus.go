@@ -1,6 +1,5 @@
-// Package apistatus has the errors that kube-apiserver answers with and package apierrors of apimachinery has no
-// function for, in the words that clients are known to match. Package serve and the embedded API server of tests
-// answer with them.
+// Package apistatus has errors of kube-apiserver that apimachinery's package apierrors has no function for, with the
+// texts that clients match. Package serve and the embedded API server of tests answer with them.
 package apistatus
 
 import (
@@ -21,7 +20,7 @@ func New(code int, format string, args ...any) *apierrors.StatusError {
 	}}
 }
 
-// TooLarge is the 504 for a resourceVersion that is newer than the current one.
+// TooLarge returns the 504 for a resourceVersion that is newer than the current one.
 func TooLarge(wanted uint64, current string) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %s", wanted, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -30,18 +29,18 @@ func TooLarge(wanted uint64, current string) error {
 	return err
 }
 
-// ExpiredWatch is the 410 for a watch from a resourceVersion that is older than the oldest one in history.
+// ExpiredWatch returns the 410 for a watch from a resourceVersion that is older than the oldest in the history.
 func ExpiredWatch(wanted, oldest string) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%s)", wanted, oldest))
 }
 
-// ExpiredList is the 410 for a list at such a resourceVersion.
+// ExpiredList returns the 410 for a list at a resourceVersion that is too old.
 func ExpiredList() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// ExpiredContinue is the 410 for a continue token of such a resourceVersion. token continues with the rest of the list
-// in the newest state.
+// ExpiredContinue returns the 410 for a continue token of a resourceVersion that is too old. token continues with the
+// rest of the list in the newest state.
 func ExpiredContinue(token string) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
 		"to display a consistent list result. You can start a new list without " +
@@ -54,7 +53,7 @@ func ExpiredContinue(token string) error {
 	return err
 }
 
-// Of returns the Status that clients get of an error: its own, or a 500.
+// Of returns the Status that clients receive for an error: its own, or a 500.
 func Of(err error) *metav1.Status {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,

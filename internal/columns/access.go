@@ -89,7 +89,7 @@ var validatingPolicies = admissionPolicies("Validations", "validations")
 
 var mutatingPolicies = admissionPolicies("Mutations", "mutations")
 
-// admissionPolicies counts the rules, which are in a field of spec.
+// admissionPolicies returns the kind whose rules are counted in a column. field is their field in spec.
 func admissionPolicies(column, field string) kind {
 	return kind{
 		names: []string{"Name", column + ":integer", "ParamKind", "Age"},

@@ -19,7 +19,7 @@ var autoscalers = kind{
 	},
 }
 
-// metrics are the first two targets with their current values, and the number of the others.
+// metrics returns the first two targets with their current values, and the number of the others.
 func metrics(o object) string {
 	const most = 2
 	specs, statuses := o.list("spec", "metrics"), o.list("status", "currentMetrics")
@@ -43,8 +43,8 @@ func metrics(o object) string {
 	return strings.Join(all, ", ")
 }
 
-// oldMetrics returns the metrics of an autoscaling/v1 object in the form of v2. The CPU is in fields, and comes first,
-// as in most objects: v1 does not keep its place. All others are in annotations.
+// oldMetrics returns the metrics of an autoscaling/v1 object in the form of v2. The CPU metric is in fields of its own,
+// and comes first, as in most objects: v1 does not store its position. All others are in annotations.
 func oldMetrics(o object) (specs, statuses []object) {
 	statuses = annotatedMetrics(o, "current-metrics", "current")
 	if cpu := o.at("spec", "targetCPUUtilizationPercentage"); cpu != nil {
@@ -61,8 +61,8 @@ func cpuMetric(values string, utilization any) object {
 	return object{"type": "Resource", "resource": map[string]any{"name": "cpu", values: v}}
 }
 
-// annotatedMetrics returns the metrics of an annotation. Their values are fields such as targetAverageValue, where v2
-// has target.averageValue.
+// annotatedMetrics returns the metrics of an annotation. Their values are fields such as targetAverageValue; v2 has
+// target.averageValue instead.
 func annotatedMetrics(o object, name, values string) (all []object) {
 	text, _ := o.annotation("autoscaling.alpha.kubernetes.io/" + name)
 	var parsed []any
@@ -77,7 +77,7 @@ func annotatedMetrics(o object, name, values string) (all []object) {
 				newer := strings.ToLower(value[:1]) + value[1:]
 				if x := source[values+value]; x != nil {
 					v[newer] = x
-				} else if x := source[newer]; x != nil { // averageValue of an object
+				} else if x := source[newer]; x != nil { // the averageValue of an object
 					v[newer] = x
 				}
 			}
@@ -90,7 +90,7 @@ func annotatedMetrics(o object, name, values string) (all []object) {
 	return all
 }
 
-// metric compares a metric of the spec with its like in the status.
+// metric formats a metric of the spec and the matching one of the status.
 func metric(spec, status object) string {
 	kind := spec.text("type")
 	if kind == "" {

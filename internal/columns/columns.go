@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Columns are the columns of one resource's table, for one goroutine at a time.
+// Columns are the columns of one resource's table. Not safe for concurrent use.
 type Columns struct {
 	definitions []metav1.TableColumnDefinition
 	cells       func(o object, now time.Time) []any
@@ -20,9 +20,9 @@ type Columns struct {
 	sortedBy    string
 }
 
-// For returns the columns of a resource. custom are the additionalPrinterColumns of a custom resource, nil if none are
-// known. The columns are NAME and AGE of a resource that is not known, see Known, and of one with nothing but metadata
-// in the store, which metadataOnly says.
+// For returns the columns of a resource. custom has the additionalPrinterColumns of a custom resource; nil if they are
+// unknown. metadataOnly means that the store has only the metadata of the objects. The columns are then NAME and AGE,
+// as for an unknown resource; see Known.
 func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Columns {
 	k, known := kinds[r]
 	switch {
@@ -46,19 +46,19 @@ func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Colu
 // Definitions are the columns in their order. The caller must not modify them.
 func (c *Columns) Definitions() []metav1.TableColumnDefinition { return c.definitions }
 
-// ByDefault reports whether API servers have no columns of the resource. The rows of an empty Table are null there.
+// ByDefault reports whether API servers have no columns of the resource. In their empty Tables rows is then null.
 func (c *Columns) ByDefault() bool { return c.byDefault }
 
-// Known reports whether the columns are those of the resource. Otherwise they are NAME and AGE, and an API server may
-// have more: of an aggregated API, of a version of Kubernetes after this package, or of a custom resource without its
-// definition.
+// Known reports whether the columns are the resource's own. Otherwise they are NAME and AGE, and an API server may have
+// more: the resource may be of an aggregated API, of a later version of Kubernetes, or a custom resource whose
+// definition is not stored.
 func (c *Columns) Known() bool { return !c.unknown }
 
-// SortedBy is the path of the field by which an API server sorts the rows; empty if they are in the order of keys.
+// SortedBy returns the path of the field by which an API server sorts the rows; empty if they are sorted by key.
 func (c *Columns) SortedBy() string { return c.sortedBy }
 
-// Row returns a cell for each definition: a text, an int64, a float64, a bool or nil, which is empty. Rows of
-// IPAddresses have a cell more, as an API server's.
+// Row returns a cell for each definition: a string, an int64, a float64, a bool or nil, which is empty. Rows of
+// IPAddresses have one cell more, as in an API server's rows.
 func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 	cells := c.cells(u.Object, now)
 	for len(cells) < len(c.definitions) {
@@ -67,15 +67,15 @@ func (c *Columns) Row(u *unstructured.Unstructured, now time.Time) []any {
 	return cells
 }
 
-// kind is what is known of one of Kubernetes' own resources.
+// kind describes the table of one of Kubernetes' own resources.
 type kind struct {
-	// names of the columns. A + in front marks a column for -o wide. The type follows a colon, or "name" for a string
-	// that a printer puts the kind before. Without a colon the type is string, and Name is such a string.
+	// names of the columns. A + in front marks a column for -o wide. The type follows a colon; "name" means a string
+	// that a printer prefixes with the kind. Without a colon the type is string, and Name has the type "name".
 	names []string
 	cells func(o object, now time.Time) []any
-	// byDefault: API servers have no columns of the resource.
+	// byDefault is true if API servers have no columns of the resource.
 	byDefault bool
-	// sortedBy: see SortedBy.
+	// sortedBy is the result of SortedBy.
 	sortedBy string
 }
 
@@ -104,7 +104,7 @@ var nameAndAge = kind{
 	cells: func(o object, now time.Time) []any { return []any{o.name(), o.age(now)} },
 }
 
-// nameAndDate is what API servers print of the resources that they have no columns for.
+// nameAndDate has the columns that API servers return for resources without columns of their own.
 var nameAndDate = kind{
 	names: []string{"Name", "Created At"},
 	cells: func(o object, _ time.Time) []any {
@@ -113,7 +113,7 @@ var nameAndDate = kind{
 	byDefault: true,
 }
 
-// kinds are Kubernetes' own resources, in every version alike.
+// kinds has Kubernetes' own resources. All versions have the same columns.
 var kinds = map[schema.GroupResource]kind{
 	{Resource: "componentstatuses"}:      componentStatuses,
 	{Resource: "configmaps"}:             configMaps,

@@ -32,7 +32,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// row is the cells with | between them.
+// row joins the cells with |.
 func row(c *Columns, u *unstructured.Unstructured) string {
 	var cells []string
 	for _, cell := range c.Row(u, now) {
@@ -44,8 +44,8 @@ func row(c *Columns, u *unstructured.Unstructured) string {
 	return strings.Join(cells, "|")
 }
 
-// The tables are compared with a real server's in test/e2e/kubectl; these are the cases that need no server, and that
-// one does not let in.
+// TestRows checks cases that need no server, or that a server refuses. test/e2e/kubectl compares the tables with a real
+// server's.
 func TestRows(t *testing.T) {
 	for _, tc := range []struct{ resource, object, want string }{
 		{"pods", `{metadata: {name: p, creationTimestamp: "2026-01-02T03:04:00Z"}, spec: {containers: [{}]},
@@ -178,7 +178,8 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// Whatever an object holds, a row has a cell for each column, and the object stays as it was.
+// TestAnyContent checks with arbitrary objects that a row has a cell for each column, and that the object is not
+// modified.
 func TestAnyContent(t *testing.T) {
 	names := []string{
 		"metadata", "spec", "status", "conditions", "containers", "containerStatuses", "initContainerStatuses", "state",
@@ -220,7 +221,7 @@ func TestAnyContent(t *testing.T) {
 		for _, r := range resources {
 			c := For(r, nil, false)
 			extra := 0
-			if r.Resource == "ipaddresses" { // as an API server's rows
+			if r.Resource == "ipaddresses" { // as in an API server's rows
 				extra = 1
 			}
 			if n := len(c.Row(u, now)); n != len(c.Definitions())+extra {

@@ -16,11 +16,11 @@ import (
 // customColumn evaluates one of additionalPrinterColumns.
 type customColumn struct {
 	kind string
-	// path is nil if it cannot be parsed, which a server would have refused, or is not bounded.
+	// path is nil if it is invalid, which a server would have refused, or not bounded.
 	path *jsonpath.JSONPath
 }
 
-// customColumns are those of a custom resource. Its definition has AGE among them where it names none.
+// customColumns returns the columns of a custom resource. A definition without columns has the column AGE.
 func customColumns(custom []entry.Column) *Columns {
 	all := define([]string{"Name"})
 	var evaluate []customColumn
@@ -48,14 +48,14 @@ func customColumns(custom []entry.Column) *Columns {
 	}}
 }
 
-// Bounds of a row: the bytes of its texts, and the length of a path. Columns beyond are empty.
+// mostText bounds the bytes of a row's texts, mostPath the length of a path. Cells beyond these bounds are empty.
 const (
 	mostText = 1 << 20
 	mostPath = 1 << 10
 )
 
-// bounded reports whether the results of a path are no more than the values of an object. A recursive descent (..), a
-// union and a range each multiply results: ..a..a..a takes the third power of an object's depth.
+// bounded reports whether a path returns at most as many results as the object has values. A recursive descent (..), a
+// union and a range each multiply results: ..a..a..a returns the third power of an object's depth.
 func bounded(text string) bool {
 	if len(text) > mostPath {
 		return false
@@ -78,7 +78,7 @@ func multiplies(list *jsonpath.ListNode) bool {
 	})
 }
 
-// cell is the first of the results. One that is not of the column's type is empty, but a text can be made of anything.
+// cell returns the first result. It is empty if it is not of the column's type; any value can be printed as a string.
 func (c customColumn) cell(o object, now time.Time) any {
 	if c.path == nil {
 		return nil
@@ -110,7 +110,7 @@ func (c customColumn) cell(o object, now time.Time) any {
 		}
 	case float64:
 		switch {
-		case c.kind == "integer", c.kind == "number" && v == math.Trunc(v) && math.Abs(v) < 1<<53: // as JSON has it
+		case c.kind == "integer", c.kind == "number" && v == math.Trunc(v) && math.Abs(v) < 1<<53: // as in JSON
 			return int64(v)
 		case c.kind == "number":
 			return v

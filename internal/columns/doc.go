@@ -1,14 +1,13 @@
-// Package columns says which columns a table of a resource has, and computes an object's row, as a Kubernetes API
-// server does when kubectl asks it for a table. It needs no server: what it knows of Kubernetes' own resources is in
-// this package (one file per family), and that of custom resources comes with them as their additionalPrinterColumns.
+// Package columns returns the columns of a resource's table, and an object's row, as a Kubernetes API server does when
+// kubectl requests a table. It needs no server: the columns of Kubernetes' own resources are in this package (one file
+// per family), and custom resources have their additionalPrinterColumns.
 //
-// Call [For] with what is known of a resource, print [Columns.Definitions], and one [Columns.Row] for each object.
-// Every row has at least as many cells as there are definitions; columns with a priority above 0 are for -o wide. A
-// resource of which nothing is known has NAME and AGE: [Columns.Known] tells, so that a reader can be told.
+// Call [For] with the resource, print [Columns.Definitions], and one [Columns.Row] for each object. Every row has at
+// least as many cells as there are definitions; columns with a priority above 0 are for -o wide. An unknown resource
+// has NAME and AGE, and [Columns.Known] returns false, so that the program can report it.
 //
-// Objects are unstructured content of any shape: what is missing, or of another type than it should be, is printed as
-// if it were empty, and nothing panics. Objects are only read. Rows depend on nothing but the object and the time that
-// is passed.
+// Objects are unstructured content of any shape. Missing values, and values of a wrong type, are printed as empty, and
+// nothing panics. Objects are only read. Rows depend only on the object and the given time.
 //
-// Where the tables differ from a server's on purpose is in docs/kubectl.md, which a test reads.
+// docs/kubectl.md lists the intended differences from a server's tables; a test reads it.
 package columns

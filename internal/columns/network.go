@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// shown is how many addresses, ports and hosts a cell has at most.
+// shown is the maximum number of addresses, ports or hosts in a cell.
 const shown = 3
 
 var services = kind{
@@ -87,7 +87,7 @@ var endpoints = kind{
 				all = append(all, a.text("ip"))
 			}
 		}
-		missing := "" // as kubectl: subsets without addresses are an empty cell
+		missing := "" // as in kubectl, subsets without addresses are an empty cell
 		if o.size("subsets") == 0 {
 			missing = none
 		}
@@ -100,7 +100,7 @@ var endpointSlices = kind{
 	cells: func(o object, now time.Time) []any {
 		var ports, addresses []string
 		for _, p := range o.list("ports") {
-			ports = append(ports, p.scalar(p.scalar("*", "name"), "port")) // the port, else its name, else *
+			ports = append(ports, p.scalar(p.scalar("*", "name"), "port")) // the port, otherwise its name, otherwise *
 		}
 		for _, e := range o.list("endpoints") {
 			addresses = append(addresses, e.texts("addresses")...)
@@ -120,7 +120,7 @@ var ingresses = kind{
 	},
 }
 
-// hosts joins the first hosts. As in kubectl, the number of further ones also counts rules that have no host.
+// hosts joins the first hosts. As in kubectl, the number of further hosts also counts rules without a host.
 func hosts(o object) string {
 	rules := o.list("spec", "rules")
 	var first []string
@@ -168,7 +168,7 @@ var serviceCIDRs = kind{
 	},
 }
 
-// ipAddresses have a cell more than columns, as an API server's rows: no printer shows the age.
+// ipAddresses have one cell more than columns, as in an API server's rows: no printer shows the age.
 var ipAddresses = kind{
 	names: []string{"Name", "ParentRef"},
 	cells: func(o object, now time.Time) []any {

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// object is a part of an object's content. Its methods take a path of field names, and return the zero value where
-// there is nothing of that type.
+// object is a part of an object's content. Its methods take a path of field names, and return the zero value if there
+// is no value of the type.
 type object map[string]any
 
 func (o object) at(path ...string) any {
-	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // nil if something on the way is no map
+	v, _, _ := unstructured.NestedFieldNoCopy(o, path...) // nil if a part of the path is no map
 	return v
 }
 
@@ -44,7 +44,7 @@ func (o object) number(path ...string) int64 {
 	return 0
 }
 
-// scalar is a number or a text, as of an IntOrString, or missing where there is none.
+// scalar returns a number, string or bool as text, as for an IntOrString; missing if there is no such value.
 func (o object) scalar(missing string, path ...string) string {
 	switch v := o.at(path...).(type) {
 	case string, int64, float64, bool:
@@ -53,13 +53,13 @@ func (o object) scalar(missing string, path ...string) string {
 	return missing
 }
 
-// child is an object inside; nil, which has nothing, where there is none.
+// child returns a nested object; nil, an empty object, if there is none.
 func (o object) child(path ...string) object {
 	m, _ := o.at(path...).(map[string]any)
 	return m
 }
 
-// size is the length of a list or of a map.
+// size returns the length of a list, a map or a string.
 func (o object) size(path ...string) int {
 	switch v := o.at(path...).(type) {
 	case []any:
@@ -72,7 +72,7 @@ func (o object) size(path ...string) int {
 	return 0
 }
 
-// list is the objects of a list. What is none is nil, so that positions stay.
+// list returns the objects in a list. Elements of another type are nil, so that positions are kept.
 func (o object) list(path ...string) []object {
 	items, _ := o.at(path...).([]any)
 	all := make([]object, len(items))
@@ -82,7 +82,7 @@ func (o object) list(path ...string) []object {
 	return all
 }
 
-// texts is the texts of a list.
+// texts returns the strings in a list.
 func (o object) texts(path ...string) []string {
 	items, _ := o.at(path...).([]any)
 	var all []string
@@ -94,7 +94,7 @@ func (o object) texts(path ...string) []string {
 	return all
 }
 
-// labels is a map of texts.
+// labels returns the string values of a map.
 func (o object) labels(path ...string) map[string]string {
 	all := map[string]string{}
 	for name, value := range o.child(path...) {
@@ -105,13 +105,13 @@ func (o object) labels(path ...string) map[string]string {
 	return all
 }
 
-// time is zero where there is none.
+// time returns a time; the zero time if there is none.
 func (o object) time(path ...string) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, o.text(path...)) // none is as good as a wrong one
+	t, _ := time.Parse(time.RFC3339Nano, o.text(path...)) // an invalid time counts as none
 	return t
 }
 
-// quantity is in canonical form; 0 where there is none.
+// quantity returns a quantity in canonical form; 0 if there is none.
 func (o object) quantity(path ...string) string {
 	q, err := resource.ParseQuantity(o.scalar("0", path...))
 	if err != nil {
@@ -120,7 +120,7 @@ func (o object) quantity(path ...string) string {
 	return q.String()
 }
 
-// condition is the one of that type in status.conditions.
+// condition returns the condition of that type in status.conditions.
 func (o object) condition(name string) object {
 	for _, c := range o.list("status", "conditions") {
 		if c.text("type") == name {
@@ -143,7 +143,7 @@ func (o object) deleted() bool { return o.has("metadata", "deletionTimestamp") }
 
 func (o object) age(now time.Time) string { return Age(now, o.time("metadata", "creationTimestamp")) }
 
-// selector is a label selector as `kubectl get -o wide` shows it.
+// selector returns a label selector as `kubectl get -o wide` prints it.
 func (o object) selector(path ...string) string {
 	s := o.labelSelector(path...)
 	if s == nil {
@@ -161,7 +161,7 @@ func (o object) labelSelector(path ...string) *metav1.LabelSelector {
 	return &s
 }
 
-// What is printed where there is nothing to print.
+// Texts of missing values.
 const (
 	none    = "<none>"
 	unset   = "<unset>"
@@ -177,8 +177,8 @@ func or(s, missing string) string {
 
 func formatLabels(all map[string]string) string { return labels.FormatLabels(all) }
 
-// Age is how long before now t was, as kubectl writes it. What is in the future, since a clock has been set back, was
-// just now.
+// Age returns how long before now t was, as kubectl writes it. A time in the future counts as now, since a clock may
+// have been set back.
 func Age(now, t time.Time) string {
 	if t.IsZero() {
 		return unknown
@@ -188,7 +188,7 @@ func Age(now, t time.Time) string {
 
 func elapsed(from, to time.Time) string { return duration.HumanDuration(max(0, to.Sub(from))) }
 
-// few joins the first of them, and says how many more there are; missing if there is none.
+// few joins the first elements, up to most, and the number of the others; missing if there are none.
 func few(all []string, most int, missing string) string {
 	if len(all) <= most {
 		return or(strings.Join(all, ","), missing)
@@ -196,7 +196,7 @@ func few(all []string, most int, missing string) string {
 	return fmt.Sprintf("%s + %d more...", strings.Join(all[:most], ","), len(all)-most)
 }
 
-// containers are the names and images of a pod template's containers.
+// containers returns the names and images of a pod template's containers.
 func containers(spec object) (names, images string) {
 	var n, i []string
 	for _, c := range spec.list("containers") {

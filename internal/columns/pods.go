@@ -31,14 +31,14 @@ var podTemplates = kind{
 	},
 }
 
-// podSummary is what the state of all containers comes to.
+// podSummary summarizes the state of all containers of a pod.
 type podSummary struct {
 	ready, total int
 	status       string
 	restarts     restarts
 }
 
-// restarts are how many there were, and when the last one was.
+// restarts has the number of restarts and the time of the last one.
 type restarts struct {
 	count int64
 	last  time.Time
@@ -58,8 +58,9 @@ func (r restarts) since(now time.Time) string {
 	return fmt.Sprintf("%d (%s ago)", r.count, Age(now, r.last))
 }
 
-// summarize begins with what the pod says of itself. The first init container that is not done says more than that;
-// where all are, the containers do, the first of them last. A deletion counts more than all of it.
+// summarize returns the summary. The status is the pod's own reason or phase. The first unfinished init container
+// overrides it; once all are done the containers do, the first of them with the highest priority. A deletion overrides
+// them all.
 func summarize(pod object) podSummary {
 	phase := pod.text("status", "phase")
 	s := podSummary{total: pod.size("spec", "containers"), status: or(pod.text("status", "reason"), phase)}
@@ -83,8 +84,8 @@ func summarize(pod object) podSummary {
 	return s
 }
 
-// initialize takes in the init containers, and returns the restarts of those among them that go on running. done is
-// false if one has yet to do its work.
+// initialize adds the init containers to the summary, and returns the restarts of the sidecars among them. done is
+// false if an init container has not finished.
 func (s *podSummary) initialize(pod object) (sidecars restarts, done bool) {
 	var sidecarNames []string
 	for _, c := range pod.list("spec", "initContainers") {
@@ -120,7 +121,8 @@ func (s *podSummary) initialize(pod object) (sidecars restarts, done bool) {
 	return sidecars, true
 }
 
-// run takes in the containers. One that has completed says little while others run or have failed.
+// run adds the containers to the summary. A completed container does not determine the status while others run or have
+// failed.
 func (s *podSummary) run(pod object) {
 	const completed = "Completed"
 	running, failure := false, ""
@@ -151,7 +153,7 @@ func (s *podSummary) run(pod object) {
 	}
 }
 
-// ending is how a container has ended.
+// ending describes how a container has ended.
 func ending(terminated object) string {
 	switch {
 	case terminated.text("reason") != "":

@@ -64,7 +64,7 @@ func accessModes(modes []string) string {
 	return strings.Join(short, ",")
 }
 
-// storageClass returns the old annotation if it is set, else the field.
+// storageClass returns the old annotation if it is set, otherwise the field.
 func storageClass(o object) string {
 	if class, ok := o.annotation("volume.beta.kubernetes.io/storage-class"); ok {
 		return class

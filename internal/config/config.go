@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// What the file calls itself.
+// apiVersion and kind of the file.
 const (
 	APIVersion = "larder.dev/v1alpha1"
 	Kind       = "SyncConfig"
@@ -18,62 +18,62 @@ const (
 
 // Config is a configuration of larder sync.
 type Config struct {
-	// File is where it was read from.
+	// File is the path of the configuration file.
 	File string
-	// Store is the store's file; empty if the configuration does not say.
+	// Store is the store's file; empty if the configuration has none.
 	Store string
-	// MaxSize bounds it, in bytes; 0 is no limit.
+	// MaxSize bounds the store's file, in bytes; 0 means no limit.
 	MaxSize   int64
 	Resources []Resource
-	// PersistSecrets stores secrets in clear.
+	// PersistSecrets stores secrets unencrypted.
 	PersistSecrets bool
-	// Encryption is nil if there is none.
+	// Encryption is nil if the store is not encrypted.
 	Encryption *Encryption
-	// Changes is how long what changes is kept, for larder watch --since; 0 is not at all.
+	// Changes is how long changes are kept for larder watch --since; 0 means not at all.
 	Changes time.Duration
 	// Listen is host:port of the health and metrics endpoints, the host never empty; "" if they are off.
 	Listen string
 	Ready  Ready
-	// Schemas has the server's OpenAPI schemas stored.
+	// Schemas enables storing the server's OpenAPI schemas.
 	Schemas bool
-	// Kubeconfig and Context are as kubectl's flags; empty is its default.
+	// Kubeconfig and Context are kubectl's flags of the same names; empty means the default.
 	Kubeconfig, Context string
 }
 
-// Resource is one resource to mirror, or a category of them.
+// Resource is one resource to mirror, or a category of resources.
 type Resource struct {
-	// Name as people say it: pods, po, deployments.apps, all.
+	// Name as accepted by kubectl: pods, po, deployments.apps, all.
 	Name string
-	// Namespaces are all if there are none.
+	// Namespaces to mirror; empty means all.
 	Namespaces []string
-	// LabelSelector and FieldSelector have been parsed once, and environment variables put in.
+	// LabelSelector and FieldSelector have been validated, with environment variables replaced.
 	LabelSelector, FieldSelector string
 	// Representation is entry.Unstructured (full) or entry.Metadata.
 	Representation entry.Representation
 }
 
-// Encryption says what of the store is sealed, and where the key is. One of KeyFile and KeyEnv is set.
+// Encryption says which resources are encrypted, and where the key is. One of KeyFile and KeyEnv is set.
 type Encryption struct {
 	KeyFile string
 	KeyEnv  string
 	// Resources by name, as resource or resource.group; never empty.
 	Resources []string
-	// Named: the file names them.
+	// Named is true if the file has the list; otherwise Resources is the default.
 	Named bool
 }
 
-// Ready says when a sync is ready.
+// Ready is the condition for a sync to be ready.
 type Ready string
 
 // The values of Ready.
 const (
-	// ReadyDisk: every resource has a state to be read, from the store or from a first list. It does not need the server.
+	// ReadyDisk: every resource can be read, from the store or from a first list. It does not need the server.
 	ReadyDisk Ready = "disk"
 	// ReadyResumed: every resource has caught up with the server once in this run.
 	ReadyResumed Ready = "resumed"
 )
 
-// maxBytes bounds the file: whatever is larger is no configuration.
+// maxBytes bounds the file; a larger file is no configuration.
 const maxBytes = 1 << 20
 
 // Load reads a file.
@@ -93,8 +93,8 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Parse reads the content of a file. path is for messages, and what relative paths in it begin with. The error has all
-// that is wrong, a line each.
+// Parse reads the content of a file. path is named in errors, and relative paths in the file are relative to its
+// directory. The error has all problems, a line each.
 func Parse(path string, data []byte) (*Config, error) {
 	d, wrong := decode(data)
 	r := &reader{file: path}

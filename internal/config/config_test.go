@@ -74,7 +74,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Aliases are YAML, and so is JSON.
+// TestParseForms checks that YAML aliases and JSON are accepted.
 func TestParseForms(t *testing.T) {
 	for _, text := range []string{
 		head + "resources:\n- &web {name: pods, labelSelector: app=web}\n- *web\n",
@@ -93,7 +93,7 @@ func TestParseForms(t *testing.T) {
 	}
 }
 
-// TestErrors: each error says where, what, and what is allowed.
+// TestErrors checks that each error names the field, the problem, and the allowed values.
 func TestErrors(t *testing.T) {
 	const pods = "resources: [{name: pods}]\n"
 	for _, tc := range []struct {
@@ -188,7 +188,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A message about a value that should not be there does not show it: it may be a key in the wrong place.
+// TestErrorsShowNoContent checks that an error about an unexpected value does not show the value: it may be a misplaced
+// key.
 func TestErrorsShowNoContent(t *testing.T) {
 	_, err := Parse("c",
 		[]byte(head+"resources: [{name: pods}]\nencryption: c2VjcmV0LWtleQ==\npersistSecrets: c2VjcmV0LWtleQ==\n"))

@@ -17,13 +17,13 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// reader makes a Config of a document, and notes all that is wrong with it.
+// reader makes a Config from a document, and collects its errors.
 type reader struct {
 	file   string
 	errors field.ErrorList
 }
 
-// config reads the whole.
+// config reads the document.
 func (r *reader) config(d *document) *Config {
 	c := &Config{
 		File: r.file, PersistSecrets: d.PersistSecrets, Ready: ReadyDisk,
@@ -100,7 +100,7 @@ func (r *reader) encryption(at *field.Path, d *encryptionDocument) *Encryption {
 	return e
 }
 
-// text is a field that must not be empty if it is there.
+// text reads an optional string, which must not be empty.
 func (r *reader) text(at *field.Path, s *string) string {
 	if s == nil {
 		return ""
@@ -111,7 +111,7 @@ func (r *reader) text(at *field.Path, s *string) string {
 	return *s
 }
 
-// list is a list that must not be empty if it is there, nor have what is empty.
+// list reads an optional list, which must not be empty or have empty elements.
 func (r *reader) list(at *field.Path, all *[]string) []string {
 	if all == nil {
 		return nil
@@ -125,7 +125,7 @@ func (r *reader) list(at *field.Path, all *[]string) []string {
 	return *all
 }
 
-// oneOf is a field that has one of a few values.
+// oneOf reads a field with a few allowed values.
 func (r *reader) oneOf(at *field.Path, s *string, allowed ...string) string {
 	switch {
 	case *s == "":
@@ -136,7 +136,7 @@ func (r *reader) oneOf(at *field.Path, s *string, allowed ...string) string {
 	return *s
 }
 
-// parse is a field as f reads it.
+// parse reads a field with f.
 func parse[T string | int64 | time.Duration](r *reader, at *field.Path, s *string, f func(string) (T, error)) (v T) {
 	if text := r.text(at, s); text != "" {
 		var err error
@@ -155,7 +155,7 @@ func (r *reader) fail(at *field.Path, value string, err error) {
 	r.errors = append(r.errors, field.Invalid(at, value, err.Error()))
 }
 
-// beside returns a path of the file, which is relative to the file's directory.
+// beside resolves a path of the file relative to the file's directory.
 func (r *reader) beside(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -163,7 +163,7 @@ func (r *reader) beside(path string) string {
 	return filepath.Join(filepath.Dir(r.file), path)
 }
 
-// selector reads a selector, with environment variables put in for $(NAME).
+// selector reads a selector, and replaces $(NAME) by environment variables.
 func selector(s string, check func(string) error) (string, error) {
 	var b strings.Builder
 	for {

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// [Size], [Age] and [Address] read the values of the file, and of the flags that set the same.
+// [Size], [Age] and [Address] read the values of the file, and of the flags with the same meaning.
 
 // withB matches sizes with a B, such as 64MB and 64MiB.
 var withB = regexp.MustCompile(`^[0-9.]+ *([KkMGTP]i?)?[Bb]$`)

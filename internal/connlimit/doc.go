@@ -5,13 +5,12 @@
 //	…
 //	connlimit.Authenticated(r.Context(), true) // in the handler
 //
-// A new connection is a stranger, whatever it sends, until the handler calls Authenticated. A stranger never locks out
-// an authenticated client:
+// A new connection is a stranger until the handler calls Authenticated. Strangers never lock out authenticated clients:
 //
 //   - Strangers are bounded in total and per remote address. At the bound per address one more closes the oldest of its
-//     address. At the bound in total it closes the oldest of the address that has most strangers: many connections from
-//     a few addresses never close that of a client at another address, which has one or two until it is authenticated.
-//     Authenticated connections have no bound per address, since many clients may share one behind NAT.
+//     address. At the bound in total it closes the oldest of the address with the most strangers. So many connections
+//     from a few addresses never close the connection of a client at another address, which has one or two until it is
+//     authenticated. Authenticated connections have no bound per address, since many clients may share one behind NAT.
 //   - At Options.Total a new connection closes a stranger in the same way. Without strangers it closes the
 //     authenticated connection that has been idle longest, and if all are in use the new connection itself is closed.
 //

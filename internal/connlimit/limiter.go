@@ -19,7 +19,7 @@ type Options struct {
 	Strangers int
 	// StrangersPerAddress is the number of strangers from one IPv4 address or one IPv6 /64. Default Strangers.
 	StrangersPerAddress int
-	// Idle is the number of authenticated connections between two requests. Default Total.
+	// Idle is the number of idle authenticated connections. Default Total.
 	Idle int
 }
 
@@ -28,13 +28,14 @@ type Limiter struct {
 	o Options
 
 	mu        sync.Mutex
-	closed    bool                     // guarded by mu, like the following
+	closed    bool                     // guarded by mu, like all fields below
 	open      map[net.Conn]*connection // all open connections
 	strangers int                      // number of strangers
-	addresses map[netip.Addr]*address  // those with strangers
-	byCount   []*list.List             // of *address; byCount[n] has those with n strangers, oldest count first
-	most      int                      // the number of strangers of the address that has most
-	idle      list.List                // authenticated *connection between two requests, longest idle first
+	addresses map[netip.Addr]*address  // the addresses with strangers
+	// of *address; byCount[n] has the addresses with n strangers, in the order in which they reached n
+	byCount []*list.List
+	most    int       // the highest number of strangers of one address
+	idle    list.List // idle authenticated *connection, longest idle first
 }
 
 // address is a remote address with strangers. Limiter.mu guards it.
@@ -71,7 +72,8 @@ func (l *Limiter) Attach(s *http.Server) {
 		defer l.handled(r.Context())
 		next.ServeHTTP(w, r)
 	})
-	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { // a new one, of which nothing is read yet
+	// called for a new connection, before anything is read from it
+	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		c, surplus := l.add(conn)
 		if surplus != nil {
 			closeNow(surplus)
@@ -85,8 +87,8 @@ func (l *Limiter) Attach(s *http.Server) {
 	}
 }
 
-// handled removes the connection of a request, whose handler returns, if it was hijacked: the server says no more of
-// it.
+// handled is called when a request's handler returns. It removes the connection if it was hijacked, since the server
+// reports no further state of it.
 func (l *Limiter) handled(ctx context.Context) {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	l.mu.Lock()
@@ -96,8 +98,8 @@ func (l *Limiter) handled(ctx context.Context) {
 	}
 }
 
-// Authenticated notes whether the request that ctx is of is authenticated. The handler calls it for every request that
-// it tells apart. It does nothing for a request of another server.
+// Authenticated records whether the request with the context ctx is authenticated. The handler calls it for every
+// request whose client it has checked. It does nothing for a request of a server without a Limiter.
 func Authenticated(ctx context.Context, yes bool) {
 	c, ok := ctx.Value(connectionKey{}).(*connection)
 	if !ok {
@@ -125,7 +127,7 @@ func (l *Limiter) Strangers() int {
 	return l.strangers
 }
 
-// add records a new connection and returns the connection to close for it, which may be itself, or nil.
+// add records a new connection and returns a connection to close, which may be the new one, or nil.
 func (l *Limiter) add(conn net.Conn) (c *connection, surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +148,7 @@ func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	defer l.mu.Unlock()
 	c := l.open[conn]
 	switch {
-	case c == nil: // it was surplus
+	case c == nil: // it was refused or evicted
 	case state == http.StateClosed:
 		l.remove(c)
 	case state == http.StateHijacked:
@@ -163,7 +165,7 @@ func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	return surplus
 }
 
-// authenticate moves a connection to or from the strangers. It returns a connection to close, or nil.
+// authenticate adds a connection to, or removes it from, the strangers. It returns a connection to close, or nil.
 func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +180,7 @@ func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	return surplus
 }
 
-// makeRoom returns the connection to close for a new one: another one, the new one itself, or nil.
+// makeRoom returns the connection to close for a new one: an older one, the new one itself, or nil.
 func (l *Limiter) makeRoom(c *connection) (surplus net.Conn) {
 	if surplus = l.makeStrangersRoom(c); surplus != nil || len(l.open) < l.o.Total {
 		return surplus
@@ -203,8 +205,8 @@ func (l *Limiter) makeStrangersRoom(c *connection) (surplus net.Conn) {
 	return nil
 }
 
-// evictStranger removes a stranger to make room for c, and returns it: the oldest stranger of the address that has most
-// strangers once c is one of them.
+// evictStranger removes a stranger for c and returns it: the oldest stranger of the address that has the most
+// strangers, with c included.
 func (l *Limiter) evictStranger(c *connection) net.Conn {
 	from := l.byCount[l.most].Front().Value.(*address)
 	if own := l.addresses[c.address]; own != nil && own.strangers.Len() == l.most {
@@ -231,7 +233,7 @@ func (l *Limiter) addStranger(c *connection) {
 	l.recount(own, own.strangers.Len()-1)
 }
 
-// recount moves an address that had n strangers to its place in byCount.
+// recount moves an address that had n strangers to its current list in byCount.
 func (l *Limiter) recount(a *address, n int) {
 	if a.at != nil {
 		l.byCount[n].Remove(a.at)
@@ -250,13 +252,13 @@ func (l *Limiter) recount(a *address, n int) {
 	a.at = l.byCount[now].PushBack(a)
 }
 
-// remove forgets a connection.
+// remove removes a connection from the Limiter.
 func (l *Limiter) remove(c *connection) {
 	l.unlist(c)
 	delete(l.open, c.conn)
 }
 
-// unlist takes a connection out of the lists.
+// unlist removes a connection from the lists.
 func (l *Limiter) unlist(c *connection) {
 	if c.idle != nil {
 		l.idle.Remove(c.idle)
@@ -271,7 +273,8 @@ func (l *Limiter) unlist(c *connection) {
 	c.idle, c.stranger = nil, nil
 }
 
-// addressOf returns the remote address by which strangers are counted; the zero Addr if it is not an IP address.
+// addressOf returns the address by which a connection's strangers are counted; the zero Addr if the remote address is
+// no IP address.
 func addressOf(conn net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -280,8 +283,8 @@ func addressOf(conn net.Conn) netip.Addr {
 	return Client(at.Addr())
 }
 
-// Client returns the address by which a client is counted: an IPv4 address, or the first address of an IPv6 /64, which
-// one client may have as a whole.
+// Client returns the address by which a client is counted: an IPv4 address, or the first address of an IPv6 /64, since
+// one client may have a whole /64.
 func Client(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is6() {
 		if network, err := a.WithZone("").Prefix(64); err == nil {

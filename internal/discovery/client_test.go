@@ -50,7 +50,8 @@ func newServed(t *testing.T) (*rest.Config, *counted) {
 	return &rest.Config{Host: serve(t, c), QPS: -1}, c
 }
 
-// TestClient: client-go's discovery client gets the same from the aggregated documents and from the old ones.
+// TestClient checks that client-go's discovery client gets the same results from the aggregated documents and from the
+// legacy ones.
 func TestClient(t *testing.T) {
 	config, c := newServed(t)
 	aggregated, err := clientdiscovery.NewDiscoveryClientForConfig(config)
@@ -74,7 +75,7 @@ func TestClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, list := range append(oldLists, lists...) {
-		for i := range list.APIResources { // where the aggregated document names them, it may or may not
+		for i := range list.APIResources { // the aggregated document may or may not have them
 			list.APIResources[i].Group, list.APIResources[i].Version = "", ""
 		}
 		list.Kind, list.APIVersion = "", ""
@@ -114,7 +115,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestMapper: the RESTMapper of kubectl.
+// TestMapper checks the discovery with kubectl's RESTMapper.
 func TestMapper(t *testing.T) {
 	config, _ := newServed(t)
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(config)
@@ -144,7 +145,7 @@ func TestMapper(t *testing.T) {
 	}
 }
 
-// TestDiskCache: kubectl's cache has what it was answered, and asks no more until it is made invalid.
+// TestDiskCache checks that kubectl's cache keeps the answers, and makes no requests until it is invalidated.
 func TestDiskCache(t *testing.T) {
 	config, c := newServed(t)
 	cached, err := disk.NewCachedDiscoveryClientForConfig(config, t.TempDir(), t.TempDir(), time.Hour)
@@ -165,7 +166,7 @@ func TestDiskCache(t *testing.T) {
 	}
 }
 
-// TestOpenAPIClient: what kubectl explain asks for.
+// TestOpenAPIClient checks the requests of kubectl explain.
 func TestOpenAPIClient(t *testing.T) {
 	config, _ := newServed(t)
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(config)
@@ -186,7 +187,7 @@ func TestOpenAPIClient(t *testing.T) {
 	}
 }
 
-// TestProtobuf: the same documents, in the encoding that client-go asks servers for.
+// TestProtobuf checks the same documents in protobuf, which client-go requests.
 func TestProtobuf(t *testing.T) {
 	_, c := newServed(t)
 	decode := func(path, accept string, into runtime.Object) {
@@ -219,8 +220,8 @@ func TestProtobuf(t *testing.T) {
 	}
 }
 
-// Subresources are told as a server tells them: kubectl evicts and scales if it finds them, with the groups and
-// versions of their kinds.
+// TestSubresources checks that subresources are listed as by a server, with the groups and versions of their kinds:
+// kubectl evicts and scales if it finds them.
 func TestSubresources(t *testing.T) {
 	known := upstream()
 	known.Groups[0].VersionedResources["v1"] = []metav1.APIResource{

@@ -1,15 +1,15 @@
-// Package discovery answers the requests by which clients find out what an API server has, for resources that somebody
-// else serves.
+// Package discovery answers the requests by which clients discover the API of a server. The resources themselves are
+// served by other handlers.
 //
 //	h := discovery.New(resources, discovery.Options{Server: known, OpenAPI: stored})
 //	if discovery.IsPath(r.URL.Path) {
 //		h.ServeHTTP(w, r)
 //	}
 //
-// Call New with the resources. A Handler does not change: if the resources do, make another one. It does no I/O but
+// Call New with the resources. A Handler does not change: if the resources do, make another one. It does no I/O except
 // by Options.OpenAPI.
 //
-// # What is answered
+// # Answers
 //
 //	/api, /apis                   the versions and groups; or all of discovery, to clients that ask for an
 //	                              APIGroupDiscoveryList of apidiscovery.k8s.io/v2, with an ETag
@@ -18,25 +18,26 @@
 //	/openapi/v3, /openapi/v3/…    the index of the OpenAPI v3 schemas, and the schemas, byte for byte as the server
 //	                              has sent them, under the server's hash
 //
-// It is what kube-apiserver 1.36 answers for the same resources, in JSON, YAML and protobuf; test/e2e compares the two.
-// What is not among the resources is not there: neither it, nor a version or group that has none of them. What differs:
+// The answers are those of kube-apiserver 1.36 for the same resources, in JSON, YAML and protobuf; test/e2e compares
+// the two. Other resources are not found, nor are versions and groups without any of the resources. The differences
+// are:
 //
-//   - Verbs are those that the resources have here.
-//   - There are no subresources: nothing serves them.
-//   - storageVersionHash is left out: it is about the storage of the server, and no store knows it.
-//   - A group's preferred version is the first one that is here, in the server's order.
-//   - Resources of custom groups come in the order of their names, as those of others do. A server has them in any.
-//   - The index of schemas is JSON by its Content-Type too, has an ETag, and lists group-versions alone.
-//   - Schemas are sent in JSON only. Servers have them in protobuf, too, which neither kubectl nor client-go asks for.
-//   - There is no /openapi/v2. kubectl asks for it to validate what it is about to write, where /openapi/v3 does not
-//     answer, and for explain --output plaintext-openapiv2. Complete says which paths are better asked of the server.
-//   - The address in /api is the one by which the client has found us.
-//   - responseKind, in the aggregated documents, has group and version unless the group is one of Kubernetes' own.
-//     An aggregated API server may leave them out, which means the same.
-//   - The text of a refusal (406) is the same at all paths. HEAD is allowed everywhere, and no other method but GET:
-//     servers are not of one mind.
+//   - Verbs are taken from the given resources.
+//   - Only the given subresources are listed.
+//   - storageVersionHash is left out: it describes the server's storage, and is not stored.
+//   - A group's preferred version is the first one of the given resources, in the server's order.
+//   - Resources of custom groups are sorted by name, as in other groups. A server lists them in any order.
+//   - The index of schemas is JSON by its Content-Type too, has an ETag, and lists only group-versions.
+//   - Schemas are sent in JSON only. Servers also have them in protobuf, which neither kubectl nor client-go requests.
+//   - There is no /openapi/v2. kubectl requests it to validate objects before it writes them, if /openapi/v3 does not
+//     answer, and for explain --output plaintext-openapiv2. Complete reports for which paths the server should be
+//     asked.
+//   - The address in /api is the one in the client's request.
+//   - responseKind, in the aggregated documents, has group and version unless the group is one of Kubernetes' own. An
+//     aggregated API server may leave them out, which means the same.
+//   - The text of a refusal (406) is the same at all paths. HEAD is allowed everywhere, and no other method but GET;
+//     servers differ in that.
 //
-// The order of groups and versions is that of facts.Order: the core group first, the others as Options.Server.Discovery
-// has them. Groups that are not in it come behind, Kubernetes' own first, and versions as Kubernetes compares them: v2,
-// v1, v1beta1.
+// Groups and versions are in the order of facts.Order: the core group first, the others as in Options.Server.Discovery.
+// Groups that are not in it follow, Kubernetes' own first. So do versions, in Kubernetes' order: v2, v1, v1beta1.
 package discovery

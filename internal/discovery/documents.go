@@ -9,10 +9,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// versions returns the answer to /api. host is where the client has found us.
+// versions returns the answer to /api. host is the address in the client's request.
 func (h *Handler) versions(host string) *metav1.APIVersions {
 	all := &metav1.APIVersions{
-		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, // without an apiVersion, as ever
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, // without an apiVersion, as in kube-apiserver
 		Versions: []string{},
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{
 			{ClientCIDR: "0.0.0.0/0", ServerAddress: host},
@@ -63,7 +63,7 @@ func (v groupVersion) document() *metav1.APIResourceList {
 	d := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: v.String()}
 	if v.Group == "" {
-		d.APIVersion = "" // as ever
+		d.APIVersion = "" // as in kube-apiserver
 	}
 	for _, r := range v.resources {
 		d.APIResources = append(d.APIResources, metav1.APIResource{
@@ -119,7 +119,8 @@ func subresources(r Resource) (all []apidiscoveryv2.APISubresourceDiscovery) {
 	return all
 }
 
-// responseKind returns the kind of the objects. As a server does, it names group and version for custom resources only.
+// responseKind returns the kind of the objects. As in kube-apiserver, it has group and version for custom resources
+// only.
 func responseKind(r Resource) *metav1.GroupVersionKind {
 	if scheme.Scheme.IsGroupRegistered(r.Group) || slices.Contains(schemeLacks, r.Group) {
 		return &metav1.GroupVersionKind{Kind: r.Kind}
@@ -127,5 +128,5 @@ func responseKind(r Resource) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
 
-// schemeLacks are groups of kube-apiserver of which client-go's scheme has no types.
+// schemeLacks has the groups of kube-apiserver whose types are missing from client-go's scheme.
 var schemeLacks = []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}

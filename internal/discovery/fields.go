@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// selectable are the field labels by which kube-apiserver selects objects of its own kinds: AddFieldLabelConversionFunc
-// in its pkg/apis. Other kinds have metadata.name and metadata.namespace.
+// selectable has the field labels that kube-apiserver supports for its own kinds: AddFieldLabelConversionFunc in its
+// pkg/apis. Other kinds have metadata.name and metadata.namespace.
 var selectable = map[schema.GroupResource][]string{
 	{Resource: "pods"}: {"metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy",
 		"spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
@@ -34,7 +34,8 @@ var selectable = map[schema.GroupResource][]string{
 	{Group: "resource.k8s.io", Resource: "resourceslices"}: {"metadata.name", "spec.nodeName", "spec.driver"},
 }
 
-// SelectableFields returns the field labels of a built-in kind, and whether it has others than every kind.
+// SelectableFields returns the field labels of a built-in kind, and whether it has labels beyond metadata.name and
+// metadata.namespace.
 func SelectableFields(r schema.GroupResource) (labels []string, special bool) {
 	if labels, special = selectable[r]; special {
 		return labels, true
@@ -42,14 +43,14 @@ func SelectableFields(r schema.GroupResource) (labels []string, special bool) {
 	return []string{"metadata.name", "metadata.namespace"}, false
 }
 
-// IsSelectableField reports whether kube-apiserver has a field label for a built-in kind of its own.
+// IsSelectableField reports whether kube-apiserver supports the field label for a built-in kind.
 func IsSelectableField(r schema.GroupResource, label string) bool {
 	labels, _ := SelectableFields(r)
 	return slices.Contains(labels, label)
 }
 
-// StoredFields returns a selector of objects as they are stored, which lack fields that are zero, for one by field
-// labels. sources are the requirements on the source of events, which may be in either of two fields.
+// StoredFields translates a selector by field labels into a selector of stored objects, in which fields with zero
+// values are missing. sources has the requirements on the source of events, which may be in either of two fields.
 func StoredFields(r schema.GroupResource, selector fields.Selector) (_ fields.Selector, sources fields.Requirements) {
 	var all []fields.Selector
 	for _, one := range selector.Requirements() {
@@ -67,7 +68,7 @@ func StoredFields(r schema.GroupResource, selector fields.Selector) (_ fields.Se
 			}
 			all = append(all, term(one.Field, one.Value, not))
 		case "spec.hostNetwork", "spec.unschedulable":
-			if one.Value == "false" { // which is stored if a client has asked for it
+			if one.Value == "false" { // false is stored if a client has set it explicitly
 				one.Value, not = "true", !not
 			}
 			all = append(all, term(one.Field, one.Value, not))
@@ -78,8 +79,8 @@ func StoredFields(r schema.GroupResource, selector fields.Selector) (_ fields.Se
 	return fields.AndSelectors(all...), sources
 }
 
-// StoredSelector is StoredFields of a selector as text, which must be one. The source of events is taken from their
-// source.component.
+// StoredSelector is StoredFields for a selector as text; invalid text is returned unchanged. The source of events is
+// selected by source.component.
 func StoredSelector(r schema.GroupResource, selector string) string {
 	parsed, err := fields.ParseSelector(selector)
 	if err != nil {

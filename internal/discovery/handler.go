@@ -19,12 +19,12 @@ import (
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	// Server is what is known of the server that the resources are from.
+	// Server has the known facts about the server of the resources.
 	Server facts.Server
-	// OpenAPI returns the schema of one of Server.Schemas, in JSON, and its hash; nil if it is not there any more.
-	// An error that is an apierrors.APIStatus is the answer. Default: there are no schemas.
+	// OpenAPI returns the schema of one of Server.Schemas, in JSON, and its hash; nil if it is no longer stored. An
+	// error that is an apierrors.APIStatus is sent to the client. Default: there are no schemas.
 	OpenAPI func(ctx context.Context, gv schema.GroupVersion) (document []byte, hash string, err error)
-	// NotFound answers for paths that are not there. Default: with a 404, as a server does.
+	// NotFound answers requests for unknown paths. Default: a 404 like a server's.
 	NotFound http.Handler
 }
 
@@ -33,14 +33,14 @@ type Handler struct {
 	o       Options
 	groups  []group
 	omitted []schema.GroupVersionResource
-	// etags are the ETags of the aggregated documents, of /api (true) and /apis.
+	// etags has the ETags of the aggregated documents, of /api (true) and /apis.
 	etags map[bool]string
 }
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns a Handler for some resources. One that is there several times, as collections of several namespaces are,
-// is one.
+// New returns a Handler for some resources. A resource may occur several times, as collections of several namespaces
+// do; it is listed once.
 func New(resources []Resource, o Options) *Handler {
 	h := &Handler{o: o, etags: map[bool]string{}}
 	if h.o.NotFound == nil {
@@ -49,18 +49,17 @@ func New(resources []Resource, o Options) *Handler {
 	all, omitted := named(resources, o.Server.Discovery)
 	h.groups, h.omitted = grouped(all, o.Server.Discovery), omitted
 	for _, core := range []bool{true, false} {
-		// A document of these types can always be marshaled.
+		// Marshalling these types cannot fail.
 		text, _ := json.Marshal(h.aggregated(core))
 		h.etags[core] = strconv.Quote(fmt.Sprintf("%X", sha512.Sum512(text)))
 	}
 	return h
 }
 
-// Omitted returns the resources that discovery does not have, because nothing tells what Kind they are of. Do not
-// modify it.
+// Omitted returns the resources that are missing from discovery because their Kind is unknown. Do not modify it.
 func (h *Handler) Omitted() []schema.GroupVersionResource { return h.omitted }
 
-// IsPath reports whether a path is one that a Handler answers for, whether or not there is anything.
+// IsPath reports whether a path belongs to discovery. The Handler answers all such paths, also with a 404.
 func IsPath(path string) bool {
 	parts := split(path)
 	switch parts[0] {
@@ -74,7 +73,7 @@ func IsPath(path string) bool {
 	return parts[0] == "openapi"
 }
 
-// split returns the parts of a path, without the slash that it may end with.
+// split returns the segments of a path, without a trailing slash.
 func split(path string) []string {
 	return strings.Split(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/")
 }
@@ -103,7 +102,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Complete reports whether what is known of the server suffices to answer for a path as the server does.
+// Complete reports whether the known facts suffice to answer a request for a path as the server does.
 func (h *Handler) Complete(path string) bool {
 	parts := split(path)
 	switch at := strings.Join(parts, "/"); {
@@ -197,7 +196,8 @@ func (h *Handler) find(path []string) runtime.Object {
 	return nil
 }
 
-// notFound answers for a path that is not there, as a server does: by a Status in a group that it has.
+// notFound answers a request for an unknown path like a server: a Status for an unknown version of /api or of a known
+// group, otherwise plain text.
 func (h *Handler) notFound(w http.ResponseWriter, r *http.Request) {
 	parts := split(r.URL.Path)
 	isVersion := parts[0] == "api" && len(parts) == 2 || parts[0] == "apis" && len(parts) == 3 && h.find(parts[:2]) != nil
@@ -221,12 +221,12 @@ func (h *Handler) version(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		v = facts.VersionOf("v0.0.0-unknown")
 	}
-	text, _ := json.MarshalIndent(v, "", "  ") // of texts
+	text, _ := json.MarshalIndent(v, "", "  ") // Marshalling strings cannot fail.
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	_, _ = w.Write(text)
 }
 
-// write writes a document as it was accepted. Its TypeMeta is complete.
+// write writes a document in the negotiated form. Its TypeMeta must be complete.
 func write(w http.ResponseWriter, as accepted, document runtime.Object) {
 	var body bytes.Buffer
 	if err := as.Serializer.Encode(document, &body); err != nil {
@@ -235,7 +235,7 @@ func write(w http.ResponseWriter, as accepted, document runtime.Object) {
 		return
 	}
 	w.Header().Set("Content-Type", as.MediaType)
-	_, _ = w.Write(body.Bytes()) // if it fails, the client is gone
+	_, _ = w.Write(body.Bytes()) // an error means that the client has closed the connection
 }
 
 func notAcceptable(w http.ResponseWriter, accepted string) {
@@ -243,11 +243,11 @@ func notAcceptable(w http.ResponseWriter, accepted string) {
 		Message: "only the following media types are accepted: " + accepted})
 }
 
-// writeStatus writes a failure.
+// writeStatus answers with a failure.
 func writeStatus(w http.ResponseWriter, s metav1.Status) {
 	s.Kind, s.APIVersion, s.Status = "Status", "v1", metav1.StatusFailure
 	s.Details = &metav1.StatusDetails{}
-	text, _ := json.Marshal(s) // of texts
+	text, _ := json.Marshal(s) // Marshalling strings cannot fail.
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	w.WriteHeader(int(s.Code))
 	_, _ = w.Write(text)

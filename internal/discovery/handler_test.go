@@ -35,7 +35,7 @@ func TestIsPath(t *testing.T) {
 	}
 }
 
-// TestDocuments: what is answered at each path.
+// TestDocuments checks the answer at each path.
 func TestDocuments(t *testing.T) {
 	h := discovery.New(mirrored(), discovery.Options{Server: facts.Server{Discovery: upstream(),
 		Version: &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3"}}})
@@ -83,7 +83,7 @@ func cmpType(accept string) string {
 	return asJSON
 }
 
-// TestNotThere: what is not mirrored is not there, and neither is an empty group.
+// TestNotThere checks that resources that are not mirrored, and empty groups, are not found.
 func TestNotThere(t *testing.T) {
 	paths := []string{"/api/v2", "/apis/policy", "/apis/policy/v1", "/apis/autoscaling/v2", "/apis//v1", "/openapi/v2",
 		"/openapi", "/openapi/v3/apis/apps/v1", "/apis/apps/v1/deployments"}
@@ -111,8 +111,8 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
-// TestRefused: media types that there are not, among them the aggregated document where there is none and in a version
-// that servers do not have any more; and writes.
+// TestRefused checks that unsupported media types are refused, among them the aggregated document at other paths and in
+// a retired version, and that writes are refused.
 func TestRefused(t *testing.T) {
 	h := discovery.New(mirrored(), discovery.Options{})
 	beta := strings.Replace(asAggregated, "v=v2", "v=v2beta1", 1)
@@ -135,7 +135,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestPretty: who reads it is guessed as servers do.
+// TestPretty checks that answers are indented for the same clients as by a server.
 func TestPretty(t *testing.T) {
 	h := discovery.New(mirrored(), discovery.Options{})
 	for _, tc := range []struct {
@@ -156,7 +156,7 @@ func TestPretty(t *testing.T) {
 	}
 }
 
-// TestETag: the aggregated document has one, which changes with what it has and nothing else.
+// TestETag checks that the aggregated document has an ETag, which changes only with the contents.
 func TestETag(t *testing.T) {
 	all := mirrored()
 	h := discovery.New(all, discovery.Options{})
@@ -179,7 +179,7 @@ func TestETag(t *testing.T) {
 	}
 }
 
-// TestOrder: the server's where it is known, and Kubernetes' own where it is not.
+// TestOrder checks that groups are in the server's order, or in Kubernetes' usual order if the server's is unknown.
 func TestOrder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		known *facts.Discovery
@@ -206,7 +206,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOmitted: a collection that was stored without names gets them from what is known of the server, or is left out.
+// TestOmitted checks that a collection stored without a kind gets it from the server's discovery, or is omitted.
 func TestOmitted(t *testing.T) {
 	nameless := func(gvr string) discovery.Resource {
 		r := resource(gvr, "", false)
@@ -226,8 +226,8 @@ func TestOmitted(t *testing.T) {
 	}
 }
 
-// TestComplete checks for which paths what is known of the server suffices to answer as it does: serve forwards the
-// others.
+// TestComplete checks for which paths the stored facts suffice to answer as the server does: package serve forwards
+// requests for the others.
 func TestComplete(t *testing.T) {
 	_, read := schemas()
 	version := &version.Info{Major: "1"}
@@ -261,7 +261,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestSchemas: the index has those of what is served, under the server's hash, and the documents are what is stored.
+// TestSchemas checks that the index lists the served group-versions under the server's hash, and that the documents are
+// returned as stored.
 func TestSchemas(t *testing.T) {
 	hashes, read := schemas()
 	h := discovery.New(mirrored(), discovery.Options{Server: facts.Server{Schemas: hashes}, OpenAPI: read})

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// aggregatedKind is what clients ask for who want all of discovery at once.
+// aggregatedKind is requested by clients that want all of discovery at once.
 var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
 
 // mediaTypes are JSON, YAML and protobuf.
@@ -23,20 +23,19 @@ func newMediaTypes() []runtime.SerializerInfo {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	if err := apidiscoveryv2.AddToScheme(s); err != nil {
-		panic(err) // a type of another version of Kubernetes' libraries
+		panic(err) // the type is of another version of Kubernetes' libraries
 	}
 	return serializer.NewCodecFactory(s).SupportedMediaTypes()
 }
 
-// accepted is what a client asks for.
+// accepted is the negotiated form of an answer.
 type accepted struct {
 	runtime.SerializerInfo
-	// aggregated: an APIGroupDiscoveryList.
+	// aggregated is true for an APIGroupDiscoveryList.
 	aggregated bool
 }
 
-// negotiate returns the first thing that the client asks for and that there is, as package negotiation of
-// k8s.io/apiserver does.
+// negotiate returns the first requested form that is supported, as package negotiation of k8s.io/apiserver does.
 func negotiate(r *http.Request, mayAggregate bool) (accepted, bool) {
 	a, ok := match(r.Header.Get("Accept"), mayAggregate)
 	if ok && a.PrettySerializer != nil && isPretty(r) {
@@ -73,7 +72,7 @@ func match(accept string, mayAggregate bool) (accepted, bool) {
 	return accepted{}, false
 }
 
-// isPretty reports whether people are likely to read the answer.
+// isPretty reports whether the answer is likely to be read by a person.
 func isPretty(r *http.Request) bool {
 	if asked := r.URL.Query().Get("pretty"); asked != "" {
 		pretty, _ := strconv.ParseBool(asked)
@@ -83,7 +82,7 @@ func isPretty(r *http.Request) bool {
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
-// names returns the media types, for people.
+// names returns the supported media types, for error messages.
 func names() string {
 	var all []string
 	for _, m := range mediaTypes {

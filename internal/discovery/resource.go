@@ -11,19 +11,19 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// Resource is a resource that is served.
+// Resource is a resource to list in discovery.
 type Resource struct {
 	schema.GroupVersionResource
-	// ResourceInfo has the names. Kind, Singular and Namespaced are taken from Options.Server.Discovery if they are not
-	// set there.
+	// ResourceInfo has the names. If Kind, Singular or Namespaced is not set, it is taken from
+	// Options.Server.Discovery.
 	entry.ResourceInfo
-	// Verbs are those that clients may use, such as get, list and watch.
+	// Verbs that clients may use, such as get, list and watch.
 	Verbs []string
-	// Subresources are those that clients may use, by their whole names, such as pods/log.
+	// Subresources that clients may use, by their full names, such as pods/log.
 	Subresources []metav1.APIResource
 }
 
-// Of returns all resources that a server has, as far as their verbs are known.
+// Of returns all resources of a server whose verbs are known.
 func Of(d *facts.Discovery) (all []Resource) {
 	if d == nil {
 		return nil
@@ -51,7 +51,7 @@ func Of(d *facts.Discovery) (all []Resource) {
 	return all
 }
 
-// group is an API group, with what is served of it.
+// group is an API group with its served versions.
 type group struct {
 	name     string
 	versions []groupVersion // the preferred one first
@@ -62,7 +62,7 @@ type groupVersion struct {
 	resources []Resource // by name
 }
 
-// named returns the resources that have a Kind, each once, and those that have none.
+// named returns the resources with a Kind, each once, and the resources without.
 func named(resources []Resource, known *facts.Discovery) (all []Resource, omitted []schema.GroupVersionResource) {
 	for _, r := range resources {
 		if told, ok := known.Resource(r.GroupVersionResource); ok {
@@ -92,8 +92,7 @@ func named(resources []Resource, known *facts.Discovery) (all []Resource, omitte
 	return all, omitted
 }
 
-// merged returns what two collections of one resource tell, of which the second may be one that was stored without
-// names.
+// merged merges the information of two collections of one resource. The second may have been stored without names.
 func merged(a, b Resource) Resource {
 	a.Namespaced = a.Namespaced || b.Namespaced
 	if len(a.ShortNames) == 0 {
@@ -103,7 +102,7 @@ func merged(a, b Resource) Resource {
 		a.Categories = b.Categories
 	}
 	a.Verbs = slices.Concat(a.Verbs, b.Verbs)
-	slices.Sort(a.Verbs) // as a server does
+	slices.Sort(a.Verbs) // sorted, as in kube-apiserver
 	a.Verbs = slices.Compact(a.Verbs)
 	if len(a.Subresources) == 0 {
 		a.Subresources = b.Subresources
@@ -111,7 +110,7 @@ func merged(a, b Resource) Resource {
 	return a
 }
 
-// grouped returns the groups of the resources, in the order of what is known of the server.
+// grouped returns the groups of the resources, in the server's order.
 func grouped(resources []Resource, known *facts.Discovery) []group {
 	var all []group
 	for _, r := range resources {

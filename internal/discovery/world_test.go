@@ -19,7 +19,7 @@ import (
 
 var reads = []string{"get", "list", "watch"}
 
-// resource is one of the tests: group/version/plural, Kind, and names.
+// resource returns a resource. gvr is group/version/plural.
 func resource(gvr, kind string, namespaced bool, shortNames ...string) discovery.Resource {
 	parts := strings.Split(gvr, "/")
 	return discovery.Resource{
@@ -30,8 +30,8 @@ func resource(gvr, kind string, namespaced bool, shortNames ...string) discovery
 	}
 }
 
-// mirrored are in no order: pods of two namespaces, groups that are not in the order of their names upstream, versions
-// of which the preferred one is here or is not.
+// mirrored returns resources in no order: pods of two namespaces, groups that the server does not sort by name, and
+// versions with and without the preferred one.
 func mirrored() []discovery.Resource {
 	pods := resource("/v1/pods", "Pod", true, "po")
 	pods.Categories = []string{"all"}
@@ -48,7 +48,7 @@ func mirrored() []discovery.Resource {
 	}
 }
 
-// upstream is what is known of the server's order, in which apps are before autoscaling and batch.
+// upstream returns the server's discovery. Its order has apps before autoscaling and batch.
 func upstream() *facts.Discovery {
 	group := func(name string, versions ...string) *restmapper.APIGroupResources {
 		g := &restmapper.APIGroupResources{Group: metav1.APIGroup{Name: name},
@@ -69,7 +69,7 @@ func upstream() *facts.Discovery {
 	return d
 }
 
-// serve runs a server with only discovery. It returns its address.
+// serve runs a server that answers only discovery. It returns its address.
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -77,7 +77,7 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// ask makes a request without a client of Kubernetes. header is pairs.
+// ask sends h a GET without a Kubernetes client. header has names and values.
 func ask(t *testing.T, h http.Handler, target string, header ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, target, nil)
@@ -98,7 +98,7 @@ func body(t *testing.T, r *http.Response) string {
 	return string(data)
 }
 
-// schemas has the OpenAPI documents of two group-versions, one of which is not mirrored.
+// schemas returns the OpenAPI documents of three group-versions, one of which is not mirrored.
 func schemas() (map[schema.GroupVersion]string, func(context.Context, schema.GroupVersion) ([]byte, string, error)) {
 	hashes := map[schema.GroupVersion]string{{Version: "v1"}: "HASH1", {Group: "apps", Version: "v1"}: "HASH2",
 		{Group: "policy", Version: "v1"}: "HASH3"}

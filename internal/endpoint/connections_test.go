@@ -9,7 +9,7 @@ import (
 )
 
 // TestConnections checks that at most 100 connections are open, that a connection ends with its answer, and that a
-// probe is answered beside any number of connections that ask nothing (issue 37).
+// probe is answered while any number of connections send no request (issue 37).
 func TestConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestConnections(t *testing.T) {
 		waiting = append(waiting, dial([]string{"", "GET /heal", "POST / HTTP/1.1\r\nHost: l\r\nContent-Length: 5\r\n\r\n"}[i%3]))
 	}
 	get()
-	for i, c := range waiting[:200] { // whose end this reads, or waits for in vain
+	for i, c := range waiting[:200] { // reads to the end of the connection, or waits for it
 		if _, err := io.Copy(io.Discard, c); err != nil {
 			t.Logf("connection %d: %v", i, err) // a reset
 		}

@@ -17,31 +17,31 @@ import (
 const (
 	// timeout bounds reading a request and writing its answer.
 	timeout = 10 * time.Second
-	// drainTimeout is how long Close lets answers that are under way finish.
+	// drainTimeout is how long Close lets running answers finish.
 	drainTimeout = 2 * time.Second
-	// maxHeader bounds what a client may send.
+	// maxHeader bounds the size in bytes of a request's header.
 	maxHeader = 16 << 10
 	// maxConnections bounds the open connections. One more closes the oldest, so that a probe is always answered.
 	maxConnections = 100
 )
 
-// Check is one thing that has to be well for a service to be ready.
+// Check is one condition for a service to be ready.
 type Check struct {
 	Name string
-	// Problem is why it is not; empty if it is.
+	// Problem is why the check fails; empty if it passes.
 	Problem string
 }
 
 // Options are the options of New.
 type Options struct {
-	// Ready returns the checks; it is called for each request, concurrently, and must not block. Default: there are none,
-	// which is ready.
+	// Ready returns the checks. It is called for each request, concurrently, and must not block. Default: no checks,
+	// which means ready.
 	Ready func() []Check
-	// Metrics answers /metrics. Default: there is no such path.
+	// Metrics answers /metrics. Default: /metrics is not found.
 	Metrics http.Handler
 }
 
-// Server answers. All methods may be called concurrently, but Start and Close.
+// Server serves the endpoints. All methods may be called concurrently, except Start and Close.
 type Server struct {
 	o        Options
 	http     *http.Server
@@ -67,12 +67,12 @@ func New(o Options) *Server {
 	return s
 }
 
-// Start serves l, which it owns from now on, until Close.
+// Start serves the listener until Close. The server owns l from now on.
 func (s *Server) Start(l net.Listener) {
 	s.serving.Go(func() { _ = s.http.Serve(l) })
 }
 
-// Close stops; see the package's documentation.
+// Close ends the server; see the package's documentation.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -85,7 +85,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// track counts requests, since Close of an http.Server does not wait for handlers.
+// track counts running handlers, since Close of an http.Server does not wait for them.
 func (s *Server) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handlers.Add(1)
@@ -118,5 +118,5 @@ func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text) // who has asked may have gone
+	_, _ = io.WriteString(w, text) // an error means that the client has closed the connection
 }

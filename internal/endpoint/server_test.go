@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/metrics"
 )
 
-// start serves o on loopback and returns what gets a path from it.
+// start serves o on loopback and returns a function that makes a request for a path.
 func start(t *testing.T, o Options) (*Server, func(method, path string) (int, string)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,7 +73,7 @@ func TestEndpoints(t *testing.T) {
 	want("GET", "/metrics", 404, "")
 }
 
-// Close breaks off who neither asks nor leaves, and works without Start.
+// TestClose checks that Close ends connections that neither send a request nor close, and that it works without Start.
 func TestClose(t *testing.T) {
 	if err := New(Options{}).Close(); err != nil {
 		t.Error(err)

@@ -23,17 +23,17 @@ const (
 	discoveryVersion = 2
 )
 
-// Discovery is what RESTMappings are made of: a server's groups, in its order, and all its resources, each followed by
-// its subresources. It is stored as JSON. Short names, categories, verbs and subresources are missing in documents of
-// earlier builds.
+// Discovery is the input of a RESTMapper: a server's groups, in its order, and all its resources, each followed by its
+// subresources. It is stored as JSON. Documents of earlier builds lack short names, categories, verbs and subresources.
 type Discovery struct {
 	Version int `json:"version"`
 	// Fetched is when the server answered; zero if it has not.
 	Fetched time.Time                       `json:"fetched"`
 	Groups  []*restmapper.APIGroupResources `json:"groups"`
-	// ETags are those of the server's aggregated documents, by path. Missing in a part of what a server has.
+	// ETags are the ETags of the server's aggregated documents, by path. A Discovery with only some of the server's
+	// groups has none.
 	ETags map[string]string `json:"etags,omitempty"`
-	// Unavailable are the group-versions that the server named and could not describe.
+	// Unavailable has the group-versions that the server named and could not describe.
 	Unavailable []string `json:"unavailable,omitempty"`
 }
 
@@ -55,7 +55,7 @@ func ReadDiscovery(ctx context.Context, d Documents) (*Discovery, error) {
 	return &read, nil
 }
 
-// maxDiscovery bounds the memory that decoding the document takes (codec.JSONWeight): some 30,000 resources.
+// maxDiscovery bounds the memory in bytes that decoding the document takes (codec.JSONWeight): some 30,000 resources.
 const maxDiscovery = 32 << 20
 
 func decodeDiscovery(data []byte) (d Discovery, err error) {
@@ -100,7 +100,7 @@ func (d *Discovery) Has(gv schema.GroupVersion) bool {
 	})
 }
 
-// Resource returns a resource of the server, and whether it has it.
+// Resource returns a resource of the server, and whether the server has it.
 func (d *Discovery) Resource(gvr schema.GroupVersionResource) (metav1.APIResource, bool) {
 	if d == nil {
 		return metav1.APIResource{}, false
@@ -119,7 +119,7 @@ func (d *Discovery) Resource(gvr schema.GroupVersionResource) (metav1.APIResourc
 }
 
 // Retired reports whether the server has replaced the version of a resource: its group has the resource in another
-// version, and in this one no more.
+// version, and no longer in this one.
 func (d *Discovery) Retired(gvr schema.GroupVersionResource) bool {
 	if _, served := d.Resource(gvr); d == nil || served {
 		return false
@@ -135,7 +135,7 @@ func (d *Discovery) Retired(gvr schema.GroupVersionResource) bool {
 	return false
 }
 
-// DiscoveryOf returns what the server has answered now.
+// DiscoveryOf returns the Discovery for an answer that has just arrived.
 func DiscoveryOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) Discovery {
 	resources := map[string][]metav1.APIResource{}
 	for _, list := range lists {
@@ -156,7 +156,7 @@ func DiscoveryOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) Dis
 
 func now() time.Time { return time.Now().UTC().Round(0) }
 
-// Keep adds what the group-versions that failed had before. A preferred version stays preferred.
+// Keep adds the earlier resources of the failed group-versions. A preferred version stays preferred.
 func (d Discovery) Keep(before Discovery, failed map[schema.GroupVersion]error) {
 	for _, old := range before.Groups {
 		i := slices.IndexFunc(d.Groups, func(g *restmapper.APIGroupResources) bool {
@@ -179,7 +179,7 @@ func (d Discovery) Keep(before Discovery, failed map[schema.GroupVersion]error) 
 	}
 }
 
-// of returns the groups of some group-versions, whole.
+// of returns the complete groups of some group-versions.
 func (d Discovery) of(gvs []schema.GroupVersion) Discovery {
 	d.ETags = nil
 	d.Groups = slices.DeleteFunc(slices.Clone(d.Groups), func(g *restmapper.APIGroupResources) bool {
@@ -188,7 +188,7 @@ func (d Discovery) of(gvs []schema.GroupVersion) Discovery {
 	return d
 }
 
-// mapped returns the resources in the order of the names.
+// mapped returns the resources sorted by name, with the fields that are stored.
 func mapped(all []metav1.APIResource) (resources []metav1.APIResource) {
 	for _, r := range all {
 		kept := metav1.APIResource{

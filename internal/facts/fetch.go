@@ -24,10 +24,12 @@ import (
 // errUnavailable is why the resources of a group-version are missing from an aggregated answer.
 var errUnavailable = errors.New("the API server that has it is not available")
 
-// FetchDiscovery asks the server for its groups and resources. known is an earlier answer, or nil: what has not changed
-// since is not sent again. Group-versions that the server names and cannot describe now, such as those of an aggregated
-// API server that is away, keep the resources that known has of them; a *discovery.ErrGroupDiscoveryFailed names them,
-// and the result is valid. After any other error it is not.
+// FetchDiscovery requests the server's groups and resources. known is an earlier answer, or nil; the server does not
+// send its unchanged documents again.
+//
+// If an aggregated API server is down, the server names its group-versions but cannot describe them. They keep their
+// resources in known. A *discovery.ErrGroupDiscoveryFailed then names them, and the result is valid. After any other
+// error the result is invalid.
 func FetchDiscovery(ctx context.Context, client rest.Interface, known *Discovery) (Discovery, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -50,7 +52,7 @@ func FetchDiscovery(ctx context.Context, client rest.Interface, known *Discovery
 	return d, err
 }
 
-// keepFailed keeps what was known of the group-versions that failed, and notes them.
+// keepFailed keeps the known resources of the group-versions that failed, and records these in Unavailable.
 func (d *Discovery) keepFailed(known *Discovery, failed map[schema.GroupVersion]error) {
 	if known != nil {
 		d.Keep(*known, failed)
@@ -62,7 +64,7 @@ func (d *Discovery) keepFailed(known *Discovery, failed map[schema.GroupVersion]
 	slices.Sort(d.Unavailable)
 }
 
-// unavailable returns the error for the group-versions that are unavailable; nil if none is.
+// unavailable returns the error for the unavailable group-versions; nil if there are none.
 func (d *Discovery) unavailable() error {
 	if len(d.Unavailable) == 0 {
 		return nil
@@ -76,14 +78,14 @@ func (d *Discovery) unavailable() error {
 	return &discovery.ErrGroupDiscoveryFailed{Groups: failed}
 }
 
-// errNotAggregated is the error of a server that does not answer with aggregated documents, which is older than
-// Kubernetes 1.30, or refuses to.
+// errNotAggregated: the server has no aggregated documents, since it is older than Kubernetes 1.30, or refuses to send
+// them.
 var errNotAggregated = errors.New("the server's discovery is not aggregated")
 
 // aggregatedPaths are the paths of the two aggregated documents, of the core group and of all others.
 var aggregatedPaths = []string{"/api", "/apis"}
 
-// fetchAggregated returns the resources by the server's two aggregated documents.
+// fetchAggregated returns the resources from the server's two aggregated documents.
 func fetchAggregated(ctx context.Context, c *rest.RESTClient, known *Discovery) (Discovery, error) {
 	d := Discovery{Version: discoveryVersion, Fetched: now(), ETags: map[string]string{}}
 	failed := map[schema.GroupVersion]error{}
@@ -121,7 +123,7 @@ func fetchAggregated(ctx context.Context, c *rest.RESTClient, known *Discovery) 
 	return d, nil
 }
 
-// getAggregated returns the document at path and its ETag. It is nil if the document still has the given ETag.
+// getAggregated returns the document at path and its ETag. The document is nil if it still has the given ETag.
 func getAggregated(
 	ctx context.Context, c *rest.RESTClient, path, etag string,
 ) (*apidiscoveryv2.APIGroupDiscoveryList, string, error) {
@@ -159,7 +161,7 @@ func getAggregated(
 	return &list, answer.Header.Get("ETag"), nil
 }
 
-// aggregatedKind is the part of a Content-Type that tells an aggregated document.
+// aggregatedKind is the part of a Content-Type that marks an aggregated document.
 const aggregatedKind = "as=APIGroupDiscoveryList"
 
 // below returns the groups of the document at one of aggregatedPaths.
@@ -172,7 +174,7 @@ func (d *Discovery) below(path string) (all []*restmapper.APIGroupResources) {
 	return all
 }
 
-// pathAbove returns the path of the document that has a group.
+// pathAbove returns the path of the document that contains a group.
 func pathAbove(group string) string {
 	if group == "" {
 		return aggregatedPaths[0]

@@ -19,11 +19,11 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// aggregated is a server with aggregated discovery, or without it.
+// aggregated is a server with aggregated discovery, or, if plain, without it.
 type aggregated struct {
 	mu    sync.Mutex
 	plain bool
-	// stale are the group-versions that the server cannot describe.
+	// stale has the group-versions that the server cannot describe.
 	stale, resources []string // "group/version" and "group/version/plural", of core "v1/plural"
 	answers          []string // the status and path of each answer
 }
@@ -66,7 +66,7 @@ func (a *aggregated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.answers = append(a.answers, fmt.Sprint(status, " ", r.URL.Path))
 	w.WriteHeader(status)
 	if body != nil {
-		_ = json.NewEncoder(w).Encode(body) // the client notices
+		_ = json.NewEncoder(w).Encode(body) // the client notices an error
 	}
 }
 
@@ -102,8 +102,8 @@ func (a *aggregated) sets(t *testing.T, change func(), want ...string) {
 	change()
 }
 
-// TestFetchDiscovery checks that documents that have not changed are not sent again, and that group-versions that are
-// away keep the resources that were known of them, and are named.
+// TestFetchDiscovery checks that unchanged documents are not sent again, and that unavailable group-versions keep their
+// known resources and are named in the error.
 func TestFetchDiscovery(t *testing.T) {
 	a := &aggregated{resources: []string{"v1/pods", "apps/v1/deployments", "metrics.k8s.io/v1beta1/nodes"}}
 	client := a.client(t)
@@ -140,7 +140,7 @@ func TestFetchDiscovery(t *testing.T) {
 	has(away, "metrics.k8s.io", "v1beta1", "nodes")
 	has(away, "apps", "v1", "deployments")
 	a.sets(t, func() {}, "304 /api", "200 /apis")
-	still := fetch(away, "metrics.k8s.io/v1beta1") // by the document that is there, since it is not sent again
+	still := fetch(away, "metrics.k8s.io/v1beta1") // from the stored document, since it is not sent again
 	has(still, "metrics.k8s.io", "v1beta1", "nodes")
 	a.sets(t, func() { a.stale, a.resources = nil, append(a.resources, "example.com/v1/widgets") }, "304 /api", "304 /apis")
 	back := fetch(still, "")

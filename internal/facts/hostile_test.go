@@ -17,8 +17,8 @@ type hostileDocument []byte
 func (d hostileDocument) Documents(context.Context) ([]string, error)      { return nil, nil }
 func (d hostileDocument) Document(context.Context, string) ([]byte, error) { return d, nil }
 
-// TestSchemaOutOfProportion checks that a small document of an OpenAPI schema does not become a large one (issue 37:
-// 762 bytes took 256 MB), and that discovery does not.
+// TestSchemaOutOfProportion checks that a small document of an OpenAPI schema, or of discovery, does not expand to a
+// large one (issue 37: 762 bytes took 256 MB).
 func TestSchemaOutOfProportion(t *testing.T) {
 	w, err := zstd.NewWriter(nil)
 	if err != nil {

@@ -10,24 +10,24 @@ import (
 // keysDocument is the name of the document with Keys.
 const keysDocument = "service-account-keys"
 
-// IsKeys reports whether a document has Keys. Whoever writes them can make tokens for any service account, so they
-// count only if they were fetched from the API server, or their author is known.
+// IsKeys reports whether a document has Keys. An attacker who writes Keys can make tokens for any service account. So
+// they may be used only if they were fetched from the API server, or their author is trusted.
 func IsKeys(document string) bool { return document == keysDocument }
 
 // Keys verify the tokens of a cluster's service accounts.
 type Keys struct {
-	// Issuer is the iss claim of tokens: the issuer of the server's /.well-known/openid-configuration.
+	// Issuer is the iss claim of tokens, from the server's /.well-known/openid-configuration.
 	Issuer string `json:"issuer"`
 	// JWKS is the server's answer to /openid/v1/jwks, a JSON Web Key Set.
 	JWKS json.RawMessage `json:"jwks"`
-	// Cluster is the id of the server's cluster, as entry.Attributes has it; empty if it is not known. Objects of another
-	// cluster are not for who has a token of this one.
+	// Cluster is the id of the server's cluster, as in entry.Attributes; empty if unknown. A token of this cluster must
+	// not give access to objects of another.
 	Cluster string `json:"cluster,omitempty"`
 	// Fetched is when the server was last asked.
 	Fetched time.Time `json:"fetched"`
 }
 
-// ReadKeys returns Server.Keys; nil if they are not known.
+// ReadKeys returns Server.Keys; nil if there is no document.
 func ReadKeys(ctx context.Context, d Documents) (*Keys, error) {
 	data, err := d.Document(ctx, keysDocument)
 	if err != nil || data == nil {

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Order is the order in which kubectl chooses among resources that have the same name: the core group first, then the
-// groups as the server lists them, the preferred version of each group before all others. Groups and versions that the
-// server is not known to have follow. The zero value is the order of an unknown server.
+// Order is the order in which kubectl chooses among resources of the same name: the core group first, then the groups
+// in the server's order, the preferred version of each group before all others. Groups and versions that the server
+// does not list follow. The zero value is the order of an unknown server.
 type Order struct {
-	// group and version are places in the server's lists, from 1; 0 is unknown.
+	// group and version are positions in the server's lists, from 1; 0 is unknown.
 	group   map[string]int
 	version map[schema.GroupVersion]int
 }
@@ -59,14 +59,14 @@ func (o Order) Versions(a, b schema.GroupVersion) int {
 	return -version.CompareKubeAwareVersionStrings(a.Version, b.Version)
 }
 
-// Resources compares resources that have the same name. A resource in the preferred version of a group is before all
-// others.
+// Resources compares resources of the same name. A resource in the preferred version of a group precedes all others.
 func (o Order) Resources(a, b schema.GroupVersionResource) int {
 	return cmp.Or(o.tier(a.GroupVersion())-o.tier(b.GroupVersion()), o.Groups(a.Group, b.Group),
 		o.Versions(a.GroupVersion(), b.GroupVersion()))
 }
 
-// tier is 0 for core/v1, 1 for preferred versions, 2 for others, and 3 for groups that the server is not known to have.
+// tier returns 0 for core/v1, 1 for preferred versions, 2 for other versions, and 3 for groups that the server does not
+// list.
 func (o Order) tier(gv schema.GroupVersion) int {
 	switch {
 	case gv == schema.GroupVersion{Version: "v1"}:
@@ -79,7 +79,7 @@ func (o Order) tier(gv schema.GroupVersion) int {
 	return 3
 }
 
-// ranked compares places, of which 0 is behind all others.
+// ranked compares positions; 0 follows all others.
 func ranked(a, b int) int {
 	switch {
 	case a == 0:
@@ -90,8 +90,8 @@ func ranked(a, b int) int {
 	return a - b
 }
 
-// usualRank is the place that kube-apiserver usually gives a group: Kubernetes' own groups, those of
-// CustomResourceDefinitions, and those of metrics, which are aggregated.
+// usualRank returns the usual position of a group in kube-apiserver's order: first Kubernetes' own groups, then groups
+// of CustomResourceDefinitions, then the groups of metrics, which are aggregated.
 func usualRank(group string) int {
 	switch {
 	case !strings.Contains(group, "."):

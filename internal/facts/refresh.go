@@ -23,50 +23,51 @@ import (
 )
 
 const (
-	// requestWait is how long a request may take, and schemaWait one for a schema, which has up to 1.6 MB: 1 KB a second.
+	// requestWait bounds a request, and schemaWait the request for a schema. Schemas have up to 1.6 MB, so schemaWait
+	// allows 1 KB a second.
 	requestWait, schemaWait = 2 * time.Minute, 30 * time.Minute
-	// discoveryFor is how long a server's groups are taken to be the same, and lackingFor how long if a group-version is
-	// not among them, which the server may not have any more.
+	// discoveryFor is the age at which discovery is requested again although the version is the same. lackingFor is
+	// that age if it lacks one of Ask.Of, which the server may have removed.
 	discoveryFor, lackingFor = 7 * 24 * time.Hour, 24 * time.Hour
 )
 
-// Store is where documents are kept: a *store.Store, or Memory.
+// Store keeps documents: a *store.Store, or Memory.
 type Store interface {
 	Documents
 	PutDocument(ctx context.Context, name string, data []byte) error
-	// DeleteDocument removes a document, if there is one of that name.
+	// DeleteDocument removes a document. It does nothing if there is none of that name.
 	DeleteDocument(ctx context.Context, name string) error
 }
 
-// Ask says what Refresh asks for.
+// Ask says what Refresh requests.
 type Ask struct {
 	// Client is any REST client of the server.
 	Client rest.Interface
-	// Cluster is the id of the server's cluster, as entry.Attributes has it; empty if it is not known. Keys of another
-	// cluster do not stay.
+	// Cluster is the id of the server's cluster, as in entry.Attributes; empty if unknown. Stored keys of another
+	// cluster are deleted.
 	Cluster string
-	// Of are the group-versions that schemas are stored of. Schemas of others are removed.
+	// Of has the group-versions whose schemas are stored. Other schemas are removed.
 	Of []schema.GroupVersion
-	// Schemas asks for schemas. If it is not set, those that are stored stay as they are.
+	// Schemas requests schemas. If it is false, stored schemas of Of are kept unchanged.
 	Schemas bool
-	// Hash returns the server's hash of a group-version's schema; an empty one if the server has none. If it is nil, the
-	// server's index is asked for each time, which has about 10 KB. See requests.Schemas.
+	// Hash returns the server's hash of a group-version's schema; empty if the server has none. If Hash is nil, each
+	// Refresh requests the server's index, of about 10 KB. See requests.Schemas.
 	Hash func(ctx context.Context, gv schema.GroupVersion) (string, error)
-	// Unstored are schemas, by their hash, that could not be stored: there is no room, they are too large, or the link is
-	// too slow. Refresh adds to it, and does not ask for them again. May be nil.
+	// Unstored has the hashes of schemas that could not be stored: the disk is full, they are too large, or the
+	// connection is too slow. Refresh adds to it, and does not request these schemas again. May be nil.
 	Unstored map[schema.GroupVersion]string
 }
 
-// Refresh asks the server, and stores what has changed. What the server refuses stays as it is stored, and is no error
-// if not everybody may read it (the keys). Stored keys that are damaged, or of another cluster, are removed. The error
-// has all that went wrong: other facts may have been stored.
+// Refresh requests facts from the server, and stores them if they have changed. If the server refuses a request, the
+// stored fact stays unchanged; refused keys are no error, since not every user may read them. Stored keys that are
+// damaged, or of another cluster, are removed. The error joins all failures: other facts may have been stored.
 func Refresh(ctx context.Context, st Store, a Ask) error {
 	r := &refresh{Ask: a, st: st}
 	var errs []error
 	for _, step := range []func(context.Context) error{r.forget, r.version, r.discovery, r.keys, r.schemas} {
 		err := step(ctx)
 		errs = append(errs, err)
-		if err != nil && (ctx.Err() != nil || limiter.Unanswered(err)) { // so would the others be
+		if err != nil && (ctx.Err() != nil || limiter.Unanswered(err)) { // the other requests would fail too
 			break
 		}
 	}
@@ -77,7 +78,7 @@ func Refresh(ctx context.Context, st Store, a Ask) error {
 type refresh struct {
 	Ask
 	st Store
-	// upgraded: the server is another than it was, or has another version.
+	// upgraded is true if the server is of another cluster, or has another version, than the stored facts.
 	upgraded bool
 	encoder  *zstd.Encoder // nil until there is a schema to encode
 }
@@ -96,7 +97,8 @@ func (r *refresh) get(ctx context.Context, path, accept string) ([]byte, error) 
 	return data, nil
 }
 
-// forget removes keys of another cluster: this one's may be refused. Whatever else is about that one is replaced.
+// forget removes the keys of another cluster, since the new cluster may refuse to return its keys. The other facts are
+// replaced by the next steps.
 func (r *refresh) forget(ctx context.Context) error {
 	stored, err := ReadKeys(ctx, r.st)
 	if err == nil && (stored == nil || stored.Cluster == r.Cluster || stored.Cluster == "" || r.Cluster == "") {
@@ -115,7 +117,7 @@ func (r *refresh) version(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stored, err := ReadVersion(ctx, r.st) // one that cannot be read is replaced
+	stored, err := ReadVersion(ctx, r.st) // an unreadable document is replaced
 	if err == nil && stored != nil && *stored == *now {
 		return nil
 	}
@@ -139,7 +141,8 @@ func (r *refresh) discovery(ctx context.Context) error {
 	return d.Put(ctx, r.st)
 }
 
-// keys reads the keys if the server lets this client: by default service accounts may, and administrators.
+// keys requests the keys. It does nothing if the server refuses: by default only service accounts and administrators
+// may read them.
 func (r *refresh) keys(ctx context.Context) error {
 	const discoveryPath, keysPath = "/.well-known/openid-configuration", "/openid/v1/jwks"
 	about, err := r.get(ctx, discoveryPath, runtime.ContentTypeJSON)
@@ -171,14 +174,14 @@ func (r *refresh) keys(ctx context.Context) error {
 	return r.st.PutDocument(ctx, keysDocument, data)
 }
 
-// refused reports whether the server does not let this client read something, or does not have it.
+// refused reports whether the client may not read the answer, or the server does not have it.
 func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }
 
-// schemas reads those schemas that have changed, and removes those of group-versions that are not asked for.
+// schemas requests the schemas that have changed, and removes schemas of group-versions that are not in Of.
 func (r *refresh) schemas(ctx context.Context) error {
-	stored, err := readHashes(ctx, r.st) // what cannot be read is read from the server again
+	stored, err := readHashes(ctx, r.st) // unreadable schemas are requested again
 	if stored == nil {
 		return err
 	}
@@ -198,7 +201,7 @@ func (r *refresh) schemas(ctx context.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// changed returns the group-versions whose schema is not the stored one any more.
+// changed returns the group-versions whose schema differs from the stored one.
 func (r *refresh) changed(
 	ctx context.Context, stored map[schema.GroupVersion]string,
 ) (all []schema.GroupVersion, err error) {
@@ -219,7 +222,7 @@ func (r *refresh) changed(
 	return all, nil
 }
 
-// fetch reads schemas by the server's index.
+// fetch requests schemas by their URLs in the server's index.
 func (r *refresh) fetch(ctx context.Context, all []schema.GroupVersion, stored map[schema.GroupVersion]string) error {
 	listing, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -238,13 +241,13 @@ func (r *refresh) fetch(ctx context.Context, all []schema.GroupVersion, stored m
 			errs = append(errs, fmt.Errorf("the OpenAPI schema of %s has no valid URL: %w", gv, err))
 			continue
 		}
-		// If the server tells no hash, it is asked each time.
+		// A schema without a hash is requested each time.
 		if hash := u.Query().Get("hash"); hash == "" || hash != stored[gv] && hash != r.Unstored[gv] {
 			err = r.fetchOne(ctx, gv, at, hash)
 		}
 		errs = append(errs, err)
 		if err != nil && (ctx.Err() != nil || limiter.Unanswered(err) && !apierrors.IsServiceUnavailable(err)) {
-			break // one whose own server is down is answered 503
+			break // a 503 concerns only this group-version: its own server is down
 		}
 	}
 	return errors.Join(errs...)
@@ -270,7 +273,7 @@ func (r *refresh) fetchOne(
 	return nil
 }
 
-// putSchema stores a schema.
+// putSchema compresses and stores a schema.
 func (r *refresh) putSchema(ctx context.Context, gv schema.GroupVersion, hash string, data []byte) error {
 	if !json.Valid(data) {
 		return errors.New("it is no JSON")

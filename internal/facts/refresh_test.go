@@ -25,11 +25,11 @@ var (
 	goneV1  = schema.GroupVersion{Group: "gone.example.com", Version: "v1"}
 )
 
-// first are the requests of a server of which nothing is stored, but for schemas.
+// first are the requests, without those for schemas, if nothing is stored.
 var first = []string{".well-known/openid-configuration", "api", "api/v1", "apis", "apis/apps/v1", "apis/batch/v1",
 	"apis/batch/v1beta1", "openid/v1/jwks", "version"}
 
-// always are those of one of which nothing has changed.
+// always are the requests if everything is stored and unchanged.
 var always = []string{".well-known/openid-configuration", "openid/v1/jwks", "version"}
 
 func openStore(t *testing.T) *store.Store {
@@ -50,7 +50,7 @@ func openStore(t *testing.T) *store.Store {
 	return st
 }
 
-// asks fails the test unless a refresh makes those requests.
+// asks fails the test unless a refresh makes the wanted requests.
 func (a *api) asks(t *testing.T, st facts.Store, ask facts.Ask, want ...string) {
 	t.Helper()
 	a.asked()
@@ -65,7 +65,7 @@ func (a *api) asks(t *testing.T, st facts.Store, ask facts.Ask, want ...string) 
 
 func with(all []string, more ...string) []string { return append(slices.Clone(all), more...) }
 
-// TestRefresh: what is stored at first, and that only what has changed is asked for later.
+// TestRefresh checks the requests of the first refresh, and that later ones request only facts that have changed.
 func TestRefresh(t *testing.T) {
 	a, st := newAPI(), openStore(t)
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1, goneV1}, Schemas: true,
@@ -80,7 +80,7 @@ func TestRefresh(t *testing.T) {
 		}}
 	a.asks(t, st, ask, with(first, "openapi/v3", "openapi/v3/api/v1", "openapi/v3/apis/apps/v1")...)
 	a.asks(t, st, ask, always...)
-	age(t, st, 25*time.Hour) // one of the group-versions may be there by now
+	age(t, st, 25*time.Hour) // a group-version that was missing may be served by now
 	a.asks(t, st, ask, first...)
 	ask.Of = ask.Of[:2]
 	age(t, st, 25*time.Hour)
@@ -147,7 +147,7 @@ func age(t *testing.T, st *store.Store, by time.Duration) {
 	}
 }
 
-// wantSchemas fails the test unless those are stored.
+// wantSchemas fails the test unless exactly the schemas in want are stored.
 func wantSchemas(t *testing.T, st facts.Documents, want map[schema.GroupVersion]string) {
 	t.Helper()
 	s, err := facts.Read(t.Context(), st)
@@ -166,7 +166,8 @@ func wantSchemas(t *testing.T, st facts.Documents, want map[schema.GroupVersion]
 	}
 }
 
-// TestRefreshByTheIndex: without a function for the hashes the index tells them; a server may have none.
+// TestRefreshByTheIndex checks that without Ask.Hash the hashes are taken from the index, and that a server may have
+// none.
 func TestRefreshByTheIndex(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1}, Schemas: true}
@@ -181,8 +182,8 @@ func TestRefreshByTheIndex(t *testing.T) {
 	}
 }
 
-// TestOtherCluster: the keys of another cluster are gone at once, though this one's are refused, and discovery is asked
-// for.
+// TestOtherCluster checks that the keys of another cluster are deleted at once, even if the new cluster refuses to
+// return its keys, and that discovery is requested.
 func TestOtherCluster(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{appsV1}, Cluster: "one"}
@@ -205,7 +206,7 @@ func TestOtherCluster(t *testing.T) {
 	}
 }
 
-// full is a store that has no room for schemas.
+// full is a store that refuses schemas for lack of space.
 type full struct{ facts.Memory }
 
 var errFull = errors.New("no room")
@@ -217,7 +218,7 @@ func (f full) PutDocument(ctx context.Context, name string, data []byte) error {
 	return f.Memory.PutDocument(ctx, name, data)
 }
 
-// TestUnstored: a schema that cannot be stored is not asked for again, until it changes.
+// TestUnstored checks that a schema that cannot be stored is not requested again until it changes.
 func TestUnstored(t *testing.T) {
 	a, st := newAPI(), full{facts.Memory{}}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{appsV1}, Schemas: true,
@@ -236,7 +237,8 @@ func TestUnstored(t *testing.T) {
 	}
 }
 
-// TestRefused: what the server refuses stays as it was, and only the keys may be refused without an error.
+// TestRefused checks that facts that the server refuses to return stay unchanged, and that only refused keys are no
+// error.
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct {
 		path  string
@@ -286,7 +288,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDown: a server that does not answer is asked once.
+// TestDown checks that a server that does not answer gets a single request.
 func TestDown(t *testing.T) {
 	a, st := newAPI(), openStore(t)
 	a.change(func(a *api) { a.down = true })
@@ -309,7 +311,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestPartOfDiscovery: of a group-version whose own server does not answer, what was known stays.
+// TestPartOfDiscovery checks that known resources are kept for a group-version whose own server does not answer.
 func TestPartOfDiscovery(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{batchV1}}
@@ -326,7 +328,8 @@ func TestPartOfDiscovery(t *testing.T) {
 	}
 }
 
-// TestUnreadable: documents that cannot be read are told, beside the others, and are asked for anew.
+// TestUnreadable checks that Read reports unreadable documents and returns the others, and that a refresh requests them
+// again.
 func TestUnreadable(t *testing.T) {
 	a, m := newAPI(), facts.Memory{}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1}, Schemas: true}
@@ -358,7 +361,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestVersionAsText: programs that know no more store a version alone.
+// TestVersionAsText checks a version stored as plain text by another program.
 func TestVersionAsText(t *testing.T) {
 	v, err := facts.ReadVersion(t.Context(), facts.Memory{store.DocumentServerVersion: []byte("v1.36.3\n")})
 	if err != nil || v.GitVersion != "v1.36.3" || v.Major != "1" || v.Minor != "36" {
@@ -366,7 +369,7 @@ func TestVersionAsText(t *testing.T) {
 	}
 }
 
-// TestCarried: what a snapshot takes along.
+// TestCarried checks which documents a snapshot includes.
 func TestCarried(t *testing.T) {
 	a, m := newAPI(), facts.Memory{"program's": []byte("own"), "openapi/nonsense": nil, "openapi/apis/apps": nil}
 	ask := facts.Ask{Client: a.client(t), Of: []schema.GroupVersion{coreV1, appsV1, batchV1}, Schemas: true}

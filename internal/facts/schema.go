@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// maxSchema is the maximum size of a schema that is read, in bytes. Kubernetes' largest has 1.6 MB. A schema of n
-// compressed bytes has at most leastSchema + maxSchemaRatio*n bytes: the server's compress to a tenth or less, and a
-// document of some hundred bytes must not cost megabytes for each request.
+// maxSchema is the maximum size in bytes of a schema that is read; Kubernetes' largest has 1.6 MB. A schema of n
+// compressed bytes may have at most leastSchema + maxSchemaRatio*n bytes. Servers' schemas compress to a tenth or less,
+// and a document of some hundred bytes must not cost megabytes for each request.
 const (
 	maxSchema      = 32 << 20
 	leastSchema    = 1 << 20
 	maxSchemaRatio = 64
 )
 
-// OpenAPI returns the OpenAPI v3 document of a group-version, in JSON and byte for byte as the server has sent it,
-// and the server's hash of it. The document is nil if it is not stored. hold, unless it is nil, gets the size of the
-// document before that is decompressed; its error ends that.
+// OpenAPI returns the OpenAPI v3 document of a group-version, in JSON and byte for byte as the server sent it, and the
+// server's hash of it. The document is nil if it is not stored. hold, if not nil, is called with the size of the
+// document before it is decompressed; if it fails, OpenAPI returns its error.
 func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion, hold func(bytes int) error) (
 	document []byte, hash string, err error,
 ) {
@@ -46,7 +46,7 @@ func OpenAPI(ctx context.Context, d Documents, gv schema.GroupVersion, hold func
 	return document, hash, nil
 }
 
-// sizeOfSchema returns the size that a compressed schema says it has, or the largest that it may have.
+// sizeOfSchema returns the size in a compressed schema's header, or the maximum size if that is missing or larger.
 func sizeOfSchema(compressed []byte) int {
 	var h zstd.Header
 	most := min(maxSchema, leastSchema+maxSchemaRatio*len(compressed))
@@ -69,11 +69,11 @@ func readSchema(ctx context.Context, d Documents, gv schema.GroupVersion) (hash 
 	return string(before), compressed, nil
 }
 
-// encoderWindow is how far back the encoder looks. A larger one would find little more, and its tables would be most of
-// the memory of a small mirror; so would those of zstd's best level, which makes schemas 5% smaller.
+// encoderWindow is the window size of the encoder. A larger window would compress little better, and its tables would
+// be most of the memory of a small mirror. The same holds for zstd's best level, which makes schemas 5% smaller.
 const encoderWindow = 512 << 10
 
-// newSchemaEncoder returns an encoder with its tables, some MiB.
+// newSchemaEncoder returns an encoder. Its tables take some MiB.
 func newSchemaEncoder() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
 		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(encoderWindow))

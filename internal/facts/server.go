@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Documents are the documents of a *store.Store or a *snapshot.File.
+// Documents reads the documents of a *store.Store or a *snapshot.File.
 type Documents interface {
 	// Documents returns the names, sorted.
 	Documents(ctx context.Context) ([]string, error)
@@ -18,17 +18,17 @@ type Documents interface {
 	Document(ctx context.Context, name string) ([]byte, error)
 }
 
-// Server is what is known of an API server. A zero field is not known.
+// Server has the known facts about an API server. A zero field is unknown.
 type Server struct {
 	Version   *version.Info
 	Discovery *Discovery
-	// Schemas are the group-versions whose OpenAPI document is stored, with the server's hash of it. See OpenAPI.
+	// Schemas has the group-versions whose OpenAPI document is stored, with the server's hash of it. See OpenAPI.
 	Schemas map[schema.GroupVersion]string
 	Keys    *Keys
 }
 
-// Read returns what the documents tell. An error is of documents that cannot be read; what the others tell comes with
-// it.
+// Read returns the facts in the documents. If some documents cannot be read, it returns an error together with the
+// facts in the others.
 func Read(ctx context.Context, d Documents) (s Server, err error) {
 	var errs [4]error
 	s.Version, errs[0] = ReadVersion(ctx, d)
@@ -61,8 +61,9 @@ func readHashes(ctx context.Context, d Documents) (map[schema.GroupVersion]strin
 	return hashes, errors.Join(errs...)
 }
 
-// Carried returns the names of the documents that a snapshot of collections of these group-versions takes along: the
-// schemas of those, and what is no schema. redacted leaves out the keys: their issuer tells clusters apart.
+// Carried returns the names of the documents that a snapshot of collections of these group-versions includes: their
+// schemas, and all facts that are no schemas. If redacted is true, the keys are excluded, since their issuer identifies
+// the cluster.
 func Carried(ctx context.Context, d Documents, of []schema.GroupVersion, redacted bool) ([]string, error) {
 	names, err := d.Documents(ctx)
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -77,8 +78,8 @@ func Carried(ctx context.Context, d Documents, of []schema.GroupVersion, redacte
 	}), err
 }
 
-// Carry returns a document as a snapshot of collections of these group-versions takes it along: of discovery, their
-// groups. It is nil if the document is not there any more.
+// Carry returns the contents of a document for a snapshot of collections of these group-versions. Discovery is reduced
+// to their groups. It returns nil if there is no such document any more.
 func Carry(ctx context.Context, d Documents, name string, of []schema.GroupVersion) ([]byte, error) {
 	data, err := d.Document(ctx, name)
 	if err != nil || data == nil || name != discoveryDocument {
@@ -94,7 +95,7 @@ func Carry(ctx context.Context, d Documents, name string, of []schema.GroupVersi
 // schemaPrefix begins the names of documents with schemas.
 const schemaPrefix = "openapi/"
 
-// pathOf returns the path by which an OpenAPI index calls a group-version, such as api/v1 and apis/apps/v1.
+// pathOf returns the path of a group-version in an OpenAPI index, such as api/v1 and apis/apps/v1.
 func pathOf(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "api/" + gv.Version
@@ -102,7 +103,7 @@ func pathOf(gv schema.GroupVersion) string {
 	return "apis/" + gv.Group + "/" + gv.Version
 }
 
-// groupVersionOf is the inverse of pathOf, for the name of a document. It is false if that is none with a schema.
+// groupVersionOf is the inverse of pathOf, for the name of a document. It returns false if the document is no schema.
 func groupVersionOf(name string) (gv schema.GroupVersion, ok bool) {
 	path, ok := strings.CutPrefix(name, schemaPrefix)
 	if !ok {

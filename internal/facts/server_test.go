@@ -19,11 +19,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// api is an API server's discovery, schemas and keys.
+// api is an API server with discovery, schemas and service-account keys.
 type api struct {
 	mu       sync.Mutex
-	version  string            // guarded by mu, like all below
-	hashes   map[string]string // of schemas, by path; "" is none in the index
+	version  string            // guarded by mu, like all fields below
+	hashes   map[string]string // of schemas, by path; "" means that the index has no hash
 	keys     string            // key id
 	down     bool
 	refuses  map[string]int // status by path
@@ -57,14 +57,14 @@ func (a *api) client(t *testing.T) rest.Interface {
 	return d.RESTClient()
 }
 
-// change changes what follows mu.
+// change calls fn with mu held.
 func (a *api) change(fn func(a *api)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	fn(a)
 }
 
-// asked returns the paths that were asked for since the last call, sorted.
+// asked returns the paths requested since the last call, sorted.
 func (a *api) asked() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,12 +73,12 @@ func (a *api) asked() []string {
 	return paths
 }
 
-// document is the schema of a group-version.
+// document returns the schema of a group-version.
 func document(path, hash string) string {
 	return fmt.Sprintf(`{"openapi":"3.0.0","path":%q,"hash":%q,"schemas":%q}`, path, hash, strings.Repeat("schema", 100))
 }
 
-// ServeHTTP answers as servers before 1.26 do: without aggregated discovery.
+// ServeHTTP answers like servers before 1.26: without aggregated discovery.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -36,7 +36,7 @@ func ParseVersion(data []byte) (*version.Info, error) {
 	return &info, nil
 }
 
-// VersionOf returns what is told by a version such as v1.36.3.
+// VersionOf returns the version.Info that can be derived from a version such as v1.36.3.
 func VersionOf(gitVersion string) *version.Info {
 	info := &version.Info{GitVersion: gitVersion}
 	if v, err := utilversion.ParseGeneric(gitVersion); err == nil {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// bigPod is a pod of about 3 KB.
+// bigPod returns a pod of about 3 KB.
 func bigPod(i int) *corev1.Pod {
 	p := pod("default", fmt.Sprintf("pod-%06d", i), map[string]string{"app": fmt.Sprint(i % 100)})
 	for c := range 8 {
@@ -50,7 +50,7 @@ func BenchmarkCreate5000(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdateWatched is one update and its way to one protobuf watch.
+// BenchmarkUpdateWatched measures an update until its event has arrived in one protobuf watch.
 func BenchmarkUpdateWatched(b *testing.B) {
 	s := New(Options{})
 	if err := s.Start(); err != nil {

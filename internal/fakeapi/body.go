@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// maxBody is the longest body that kube-apiserver reads.
+// maxBody is the size in bytes of the largest body that kube-apiserver reads.
 const maxBody = 3 << 20
 
 // serveWrite answers create, update, patch and delete.
@@ -59,7 +59,8 @@ func (q *request) answerWrite(code int, o *object, err error) error {
 	return q.writeObject(code, o)
 }
 
-// serveDeleteCollection deletes what the selectors select, each with an RV of its own, and answers with the list.
+// serveDeleteCollection deletes the matching objects, each with a resourceVersion of its own, and answers with their
+// list.
 func (s *Server) serveDeleteCollection(q *request) error {
 	p, err := s.page(q)
 	if err != nil {
@@ -84,8 +85,8 @@ func (q *request) decodeBody(body []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// patched returns the object that a merge patch makes of old. The result has the old resourceVersion, which is no
-// precondition, unless the patch names one.
+// patched returns old with a merge patch applied. The result has the old resourceVersion, which is no precondition,
+// unless the patch has one.
 func (q *request) patched(old *object, patch []byte) (runtime.Object, error) {
 	mediaType, _, _ := mime.ParseMediaType(q.r.Header.Get("Content-Type"))
 	if mediaType != string(types.MergePatchType) {

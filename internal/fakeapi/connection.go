@@ -12,13 +12,13 @@ import (
 type connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]struct{}
-	// wg counts them until net/http is done with them.
+	// wg counts the connections until net/http has closed them.
 	wg sync.WaitGroup
 }
 
 func newConnections() *connections { return &connections{open: map[net.Conn]struct{}{}} }
 
-// track is a http.Server.ConnState.
+// track implements http.Server.ConnState.
 func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,8 +31,8 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// hijacked is called by the handler that hijacked a connection, as the last thing it does: net/http says
-// no more about it.
+// hijacked must be called by a handler that hijacked a connection, at its end: net/http reports no further state of the
+// connection.
 func (c *connections) hijacked(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *connections) doneLocked(conn net.Conn) {
 	}
 }
 
-// countedConn counts the bytes that it sends, for the resource of the request being answered.
+// countedConn counts the bytes sent, for the resource of the current request.
 type countedConn struct {
 	*net.TCPConn
 	counter atomic.Pointer[atomic.Int64]
@@ -66,7 +66,7 @@ func (c *countedConn) reset() {
 	_ = c.Close()
 }
 
-// countedListener makes the connections counted.
+// countedListener returns each connection as a countedConn.
 type countedListener struct{ *net.TCPListener }
 
 func (l countedListener) Accept() (net.Conn, error) {

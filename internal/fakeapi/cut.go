@@ -6,17 +6,17 @@ import (
 	"net/http"
 )
 
-// errCut is what the server's own writers see of an answer that was cut.
+// errCut is returned to the server's own writers of an answer that a fault has cut.
 var errCut = errors.New("the answer was cut by a fault")
 
-// cutBody is a body that ends after some bytes, as Fault.AfterBytes says.
+// cutBody is a body that breaks after Fault.AfterBytes bytes.
 type cutBody struct {
 	q    *request
 	left int
 	done bool
 }
 
-// body is where the answer's body is written to.
+// body returns the writer for the answer's body.
 func (q *request) body() io.Writer {
 	if q.fault == nil || q.fault.AfterBytes == 0 {
 		return q.w
@@ -39,8 +39,8 @@ func (b *cutBody) Write(p []byte) (int, error) {
 	return n, errCut
 }
 
-// cut ends an answer that has begun. A return of the handler would end it properly, so BreakEOF takes the connection
-// away.
+// cut ends an answer that has begun. BreakEOF closes the connection, since a return of the handler would end the answer
+// properly.
 func (q *request) cut(how Break) {
 	if how != BreakEOF {
 		q.end(how)

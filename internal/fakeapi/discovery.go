@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveDiscovery answers what is about no resource.
+// serveDiscovery answers requests that are not for a resource.
 func (s *Server) serveDiscovery(q *request, parts []string) {
 	w, r := q.w, q.r
 	counter := s.requestLog.request(schema.GroupVersionResource{}, verbDiscovery, r)
@@ -61,7 +61,7 @@ func (s *Server) serveGroup(w http.ResponseWriter, parts []string) {
 	writeError(w, errNoSuchPath())
 }
 
-// groups are the API groups but for the core group.
+// groups returns the API groups except the core group.
 func (s *Server) groups() metav1.APIGroupList {
 	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 	for _, k := range s.served() {
@@ -82,8 +82,8 @@ func (s *Server) groups() metav1.APIGroupList {
 	return list
 }
 
-// resourceList are the resources of a group-version, each with the status subresource that many have. That one is
-// listed, so that clients have one to leave out, and not served.
+// resourceList returns the resources of a group-version. Each has a status subresource, which is not served: it is
+// there so that clients have a subresource to leave out.
 func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
@@ -105,13 +105,13 @@ func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 	return list
 }
 
-// openapi are the hashes of the schemas.
+// openapi has the hashes of the schemas.
 type openapi struct {
 	mu     sync.Mutex
 	hashes map[schema.GroupVersion]string
 }
 
-// SetOpenAPIHash changes the hash that the /openapi/v3 index lists for a group-version, as a changed schema does.
+// SetOpenAPIHash changes the hash that the /openapi/v3 index has for a group-version, as a changed schema does.
 func (o *openapi) SetOpenAPIHash(gv schema.GroupVersion, hash string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,7 +130,7 @@ func (o *openapi) hashOf(gv schema.GroupVersion) string {
 	return fmt.Sprintf("%064X", len(gv.String()))
 }
 
-// serveOpenAPI answers the index, and with documents that name their group-version and hash, and describe nothing.
+// serveOpenAPI answers requests for the index. The other documents contain only their group-version and hash.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
 	if len(parts) < 2 || parts[1] != "v3" {
 		writeError(w, errNoSuchPath())

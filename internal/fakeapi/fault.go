@@ -9,51 +9,55 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Fault decides what happens to one request; see InjectFault.
+// Fault changes the answer to matching requests; see InjectFault.
 type Fault struct {
-	// Verb "list", "probe" (a list with limit=1) and "compare" (one with a time-out), which "list" does not match,
-	// "watch", "get", "create", "update", "patch", "delete" or "discovery" (all that is about no resource); resource such
-	// as "pods". Empty matches any.
+	// Verb and Resource select the requests; empty matches any. Resource is a plural name such as "pods". Verb is one
+	// of
+	//   - "list", except probes and compares;
+	//   - "probe", a list with limit=1;
+	//   - "compare", a list with a timeout;
+	//   - "watch", "get", "create", "update", "patch" or "delete";
+	//   - "discovery", any request that is not for a resource.
 	Verb     string
 	Resource string
-	// Times is how many requests it applies to; 0 is until Clear.
+	// Times is the number of requests that the fault applies to; 0 means until clear is called.
 	Times int
-	// After is how many matching requests are let through first: page 3 of a list is After 2.
+	// After is the number of matching requests that are answered normally first: for page 3 of a list After is 2.
 	After int
-	// Status, if not 0, is answered as an API error of that code and reason; RetryAfter in seconds.
+	// Status, if not 0, is answered as an API error with that code and Reason. RetryAfter is in seconds.
 	Status     int
 	Reason     string
 	RetryAfter int
-	// InStream sends Status as an ERROR event inside a watch, after AfterEvents events, as kube-apiserver sends 410.
+	// InStream sends Status as an ERROR event in a watch, after AfterEvents events, as kube-apiserver sends 410.
 	InStream bool
-	// Break, if not empty, comes instead of an answer, and in a watch after AfterEvents events. BreakEOF makes an answer
-	// that is no stream empty.
+	// Break, if not empty, replaces the answer, or ends a watch after AfterEvents events. BreakEOF makes an answer that
+	// is no stream empty.
 	Break       Break
 	AfterEvents int
-	// AfterBytes lets a list's answer begin: Break comes after that many bytes of the body as it is sent, and BreakEOF
-	// ends the connection then, not the answer. A shorter answer comes whole: that is what a slow link does to answers
-	// that have a time.
+	// AfterBytes, if not 0, applies Break after that many bytes of a list's body as sent (compressed or not), and
+	// BreakEOF then ends the connection. A shorter answer is complete. A slow connection has that effect on answers
+	// with a timeout.
 	AfterBytes int
-	// Unsorted shuffles a list's items. SwallowEvents drops the events of a watch after AfterEvents silently; bookmarks
-	// still come.
+	// Unsorted shuffles a list's items. SwallowEvents silently drops the events of a watch after AfterEvents, but not
+	// bookmarks.
 	Unsorted      bool
 	SwallowEvents bool
 }
 
-// Break is a way in which an answer ends.
+// Break is a way to end an answer.
 type Break string
 
-// The ways.
+// Ways to end an answer.
 const (
 	// BreakEOF ends the stream properly.
 	BreakEOF Break = "EOF"
 	// BreakReset closes the connection with RST.
 	BreakReset Break = "Reset"
-	// BreakHang leaves it open and silent until the client goes away (half-open).
+	// BreakHang leaves the connection open and silent until the client closes it (half-open).
 	BreakHang Break = "Hang"
 )
 
-// faults are those that wait for requests.
+// faults are the injected faults.
 type faults struct {
 	mu   sync.Mutex
 	list []*activeFault // guarded by mu
@@ -61,11 +65,12 @@ type faults struct {
 
 type activeFault struct {
 	Fault
-	// left counts the requests to come; negative is for ever. faults.mu guards it and skip.
+	// left is the number of requests that the fault still applies to; negative means no limit. skip is the number of
+	// requests still to be let through. Guarded by faults.mu.
 	left, skip int
 }
 
-// InjectFault adds a fault; the returned function removes it. Of several that match, the oldest applies.
+// InjectFault adds a fault; the returned function removes it. If several faults match a request, the oldest applies.
 func (fs *faults) InjectFault(f Fault) (clear func()) {
 	active := &activeFault{Fault: f, left: f.Times, skip: f.After}
 	if f.Times == 0 {
@@ -81,7 +86,7 @@ func (fs *faults) InjectFault(f Fault) (clear func()) {
 	}
 }
 
-// take returns the fault for a request, or nil.
+// take returns the fault for a request, or nil, and counts the request.
 func (fs *faults) take(verb, resource string) *activeFault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -101,7 +106,7 @@ func (fs *faults) take(verb, resource string) *activeFault {
 	return nil
 }
 
-// answer deals with the request if the fault leaves nothing for the server to do.
+// answer answers the request according to the fault. It returns false if the server must handle the request.
 func (f *activeFault) answer(q *request) bool {
 	switch {
 	case q.verb == verbWatch && f.InStream:
@@ -110,10 +115,10 @@ func (f *activeFault) answer(q *request) bool {
 		writeError(q.w, f.status())
 		return true
 	case q.verb == verbWatch && (f.AfterEvents > 0 || f.Break == BreakEOF):
-		// The watch does it.
+		// The watch applies the fault.
 		return false
 	case q.verb == verbList && f.AfterBytes > 0:
-		// What writes the page does it.
+		// The writer of the page applies the fault.
 		return false
 	case f.Break != "":
 		q.end(f.Break)
@@ -134,7 +139,7 @@ func (f *activeFault) status() error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// end ends the answer. BreakEOF is what the handler's return does.
+// end ends the answer. BreakEOF needs no action: the handler's return ends the answer.
 func (q *request) end(how Break) {
 	switch how {
 	case BreakReset:

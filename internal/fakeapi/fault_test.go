@@ -54,7 +54,7 @@ func TestStatusFault(t *testing.T) {
 	}
 }
 
-// stream reads a raw watch to its end and returns the number of events and how it ended.
+// stream reads a raw watch to its end and returns the number of events and the error at the end.
 func stream(t *testing.T, s *Server, query string) (events int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testContext(t))
@@ -91,14 +91,14 @@ func TestStreamFaults(t *testing.T) {
 		c.f.Verb, c.f.Times = "watch", 1
 		s.InjectFault(c.f)
 		events, err := stream(t, s, "&resourceVersion=1002&timeoutSeconds=1")
-		// The kernel may throw away what it has received when a reset comes.
+		// After a reset the kernel may discard received data.
 		if events != c.events && c.f.Break != BreakReset || !errors.Is(err, c.err) {
 			t.Errorf("%s: %d events, then %v", c.name, events, err)
 		}
 	}
 }
 
-// TestCutBody: a list's answer is cut in the middle, a shorter one is not.
+// TestCutBody checks that the answer of a large list is cut, and that a shorter answer is not.
 func TestCutBody(t *testing.T) {
 	s := start(t, Options{})
 	load(t, s, 2000)
@@ -165,7 +165,7 @@ func TestHang(t *testing.T) {
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("the hanging list ended with %v", err)
 	}
-	// Stop ends what hangs.
+	// Stop ends hanging answers.
 	s.Stop()
 	if e, ok := <-w.ResultChan(); ok && e.Type != watch.Error {
 		t.Errorf("%s instead of the end", describeEvent(e))

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// noWatchList tells client-go that the server cannot begin a watch with the state.
+// noWatchList makes client-go list instead of starting a watch with the initial events.
 type noWatchList struct{}
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
@@ -31,7 +31,7 @@ func podListWatch(client kubernetes.Interface, traits any) cache.ListerWatcher {
 	}, traits)
 }
 
-// client-go's own informer is the judge: it must sync, follow, and survive what API servers do.
+// TestInformer checks that client-go's own informer syncs, receives events, and survives the faults of API servers.
 func TestInformer(t *testing.T) {
 	for name, c := range map[string]struct {
 		traits func(kubernetes.Interface) any
@@ -85,8 +85,8 @@ func TestInformer(t *testing.T) {
 			if n := len(informer.GetStore().ListKeys()); n != 1200 {
 				t.Errorf("%d objects, not 1200", n)
 			}
-			waitWatches(t, s, 1) // the watch follows the sync
-			// client-go asks with limit=500 only at RV "", and at "0" first.
+			waitWatches(t, s, 1) // the watch begins after the sync
+			// client-go lists first at "0", and with limit=500 only at "".
 			if got := s.Counts(podsGVR); got.Lists != c.lists || got.Watches != 1 {
 				t.Errorf("counts: %+v", got)
 			}
@@ -102,7 +102,7 @@ func TestInformer(t *testing.T) {
 			must(t, s.Load(podsGVR, pod("default", "y", nil)))
 			next("add y")
 
-			// What happened while the server was away is found by a relist, since history is lost.
+			// The history is lost, so client-go finds the delete by a relist.
 			s.Stop()
 			must(t, s.Delete(podsGVR, "default", "pod-00007"))
 			s.Compact()

@@ -18,10 +18,10 @@ type Resource struct {
 	Singular   string
 	ShortNames []string
 	Namespaced bool
-	// Categories are the groups of resources that it belongs to, such as all.
+	// Categories are the resource's categories in discovery, such as all.
 	Categories []string
-	// AsWritten serves objects with the metadata that were written, but for UID and resourceVersion, even if they do not
-	// fit ObjectMeta, and answers requests for metadata with whole objects, as some aggregated APIs do.
+	// AsWritten serves objects with the metadata that were written, except UID and resourceVersion, even if they do not
+	// fit ObjectMeta. Requests for metadata are answered with whole objects, as some aggregated APIs do.
 	AsWritten bool
 }
 
@@ -80,7 +80,7 @@ func (k *kind) custom() bool { return k.typ == nil }
 
 func (k *kind) gvk() schema.GroupVersionKind { return k.GroupVersion().WithKind(k.Kind) }
 
-// key is the place of an object in lists.
+// key returns an object's key, by which lists are sorted.
 func (k *kind) key(namespace, name string) string {
 	if k.Namespaced {
 		return namespace + "/" + name

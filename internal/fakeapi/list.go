@@ -17,13 +17,13 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// gzipThreshold is the size of body, in bytes, above which kube-apiserver compresses.
+// gzipThreshold is the body size in bytes above which kube-apiserver compresses.
 const gzipThreshold = 128 << 10
 
-// inconsistentRV in a continue token asks for the rest of a list at whatever is newest.
+// inconsistentRV in a continue token requests the rest of a list at the newest resourceVersion.
 const inconsistentRV = -1
 
-// continueToken says where the next page begins, as kube-apiserver's does.
+// continueToken is the position of the next page, in kube-apiserver's format.
 type continueToken struct {
 	Version string `json:"v"`
 	RV      int64  `json:"rv"`
@@ -33,7 +33,7 @@ type continueToken struct {
 
 func (c continueToken) encode() string {
 	c.Version = metav1.SchemeGroupVersion.String()
-	// A struct of strings and a number can be marshalled.
+	// Marshalling a struct of strings and a number cannot fail.
 	data, _ := json.Marshal(c)
 	return base64.RawURLEncoding.EncodeToString(data)
 }
@@ -76,13 +76,13 @@ func (s *storage) page(q *request) (page, error) {
 		return page{}, err
 	}
 	if q.namespace != "" {
-		// "0" follows "/": what is between are the keys of the namespace.
+		// "0" follows "/", so the keys of the namespace are between the two.
 		state = state[search(state, q.namespace+"/"):search(state, q.namespace+"0")]
 	}
 	first := search(state, start)
 	limit := int(q.options.Limit)
 	if q.options.ResourceVersion == "0" && q.options.Continue == "" {
-		// At RV "0" the watch cache answers, and does not page.
+		// At resourceVersion "0" the watch cache answers, without pages.
 		limit = 0
 	}
 	p := page{meta: metav1.ListMeta{ResourceVersion: formatRV(rv), ShardInfo: q.shardInfo()}}
@@ -114,7 +114,7 @@ func (q *request) count(objects []*object) *int64 {
 	return &n
 }
 
-// listState returns the state that the list is about, its RV, and the lowest key that is asked for.
+// listState returns the state to list, its resourceVersion, and the lowest requested key.
 func (s *storage) listState(q *request) (state []*object, rv uint64, start string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *storage) listState(q *request) (state []*object, rv uint64, start strin
 		exact = uint64(token.RV)
 	case o.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
 	case o.rv > 0 && o.Limit > 0 && o.ResourceVersionMatch == "":
-		// A limit makes an RV exact if the client does not say what it wants.
+		// A limit makes a resourceVersion exact if there is no resourceVersionMatch.
 	case o.rv > s.rv:
 		return nil, 0, "", apistatus.TooLarge(o.rv, formatRV(s.rv))
 	default:
@@ -152,7 +152,7 @@ func (s *storage) listState(q *request) (state []*object, rv uint64, start strin
 	return t.at(exact), exact, start, nil
 }
 
-// oldestLocked is the oldest RV that history still reaches.
+// oldestLocked returns the oldest resourceVersion in the history.
 func (s *storage) oldestLocked(t *table) uint64 { return max(s.compacted, t.trimmed) }
 
 func (q *request) writePage(p page) error {
@@ -172,13 +172,13 @@ func (q *request) writePage(p page) error {
 	if size > gzipThreshold && strings.Contains(q.r.Header.Get("Accept-Encoding"), "gzip") {
 		q.w.Header().Set("Content-Encoding", "gzip")
 		q.w.Header().Add("Vary", "Accept-Encoding")
-		// The level is a valid one.
+		// The level is valid.
 		zip, _ := gzip.NewWriterLevel(body, gzip.BestSpeed)
 		defer func() { _ = zip.Close() }()
 		out = zip
 	}
 	q.w.WriteHeader(http.StatusOK)
-	// An error means that the client has gone: the answer has begun, there is nothing more to say.
+	// An error means that the client has closed the connection. The answer has begun, so the error cannot be reported.
 	if q.repr.protobuf() {
 		_ = q.writeProtobufList(out, p.meta, items)
 	} else {
@@ -187,7 +187,7 @@ func (q *request) writePage(p page) error {
 	return nil
 }
 
-// listKind is the kind of a list in the request's representation.
+// listKind returns the type of a list in the request's representation.
 func (q *request) listKind() (apiVersion, kindName string) {
 	apiVersion, kindName = q.repr.typeMeta(q.kind)
 	return apiVersion, kindName + "List"

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Ports are picked below the range that systems use for outgoing connections: while the
-// server is stopped nobody else is likely to get its port.
+// Ports are below the range that operating systems use for outgoing connections. So while the server is stopped, its
+// port is unlikely to be taken.
 const (
 	lowestPort  = 20_000
 	highestPort = 32_000
@@ -64,8 +64,8 @@ func (s *Server) listen() (*net.TCPListener, error) {
 	return listener, err
 }
 
-// listenAgain listens on a port that was given free. Somebody may have got it: another server of this kind, most
-// likely, and those do not live long.
+// listenAgain listens on the port that the server had before Stop. If another process has taken it meanwhile,
+// listenAgain retries: that is most likely another embedded server, which runs only briefly.
 func listenAgain(port int) (listener *net.TCPListener, err error) {
 	for range againTries {
 		if listener, err = listenOn(port); !errors.Is(err, syscall.EADDRINUSE) {
@@ -84,8 +84,8 @@ func listenOn(port int) (*net.TCPListener, error) {
 	return listener.(*net.TCPListener), nil
 }
 
-// Stop closes the listener and every connection and waits for all goroutines. The objects stay. Connections
-// are refused until Start.
+// Stop closes the listener and every connection and waits for all goroutines. The objects are kept. Connections are
+// refused until Start.
 func (s *Server) Stop() {
 	if s.http == nil {
 		return
@@ -97,14 +97,14 @@ func (s *Server) Stop() {
 	s.http = nil
 }
 
-// Restart is Stop, the loss of the watch history (older RVs get 410), Start.
+// Restart stops the server, drops the watch history (older resourceVersions get 410), and starts it again.
 func (s *Server) Restart() error {
 	s.Stop()
 	s.Compact()
 	return s.Start()
 }
 
-// Config returns a rest.Config for the server, without client-side throttling. To be called after the first Start.
+// Config returns a rest.Config for the server, without client-side throttling. Call it after the first Start.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: fmt.Sprintf("http://127.0.0.1:%d", s.port), QPS: -1}
 }

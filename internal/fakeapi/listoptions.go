@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 )
 
-// The fields that can be selected by.
+// Fields that selectors may use.
 const (
 	fieldName      = "metadata.name"
 	fieldNamespace = "metadata.namespace"
@@ -28,9 +28,9 @@ type listOptions struct {
 	internalversion.ListOptions
 	labels labels.Selector
 	fields fields.Selector
-	// shard is nil if there is none, or the server ignores it.
+	// shard is nil if there is no shard selector, or the server ignores it.
 	shard sharding.Selector
-	// rv is 0 if the client gave no resourceVersion, or "0".
+	// rv is the requested resourceVersion; 0 if there is none, or it is "0".
 	rv uint64
 }
 
@@ -39,7 +39,7 @@ type gates struct {
 	watchList, sharding bool
 }
 
-// parseListOptions returns the options of a query; it refuses what kube-apiserver refuses, in its words.
+// parseListOptions returns the options of a query. It refuses the same options as kube-apiserver, with the same texts.
 func parseListOptions(query url.Values, k *kind, on gates) (listOptions, error) {
 	o := listOptions{labels: labels.Everything(), fields: fields.Everything()}
 	if err := scheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &o.ListOptions); err != nil {
@@ -74,7 +74,7 @@ func parseListOptions(query url.Values, k *kind, on gates) (listOptions, error) 
 	return o, err
 }
 
-// checkFields accepts the fields that the kind can be selected by.
+// checkFields fails if the selector has a field that the kind does not support.
 func (k *kind) checkFields(selector fields.Selector) error {
 	for _, r := range selector.Requirements() {
 		switch {
@@ -88,7 +88,7 @@ func (k *kind) checkFields(selector fields.Selector) error {
 	return nil
 }
 
-// selects reports whether the options select the object, which may be nil.
+// selects reports whether the object, which may be nil, matches the request's namespace and selectors.
 func (q *request) selects(o *object) bool {
 	switch {
 	case o == nil:

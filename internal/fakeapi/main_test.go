@@ -35,7 +35,7 @@ func start(t *testing.T, o Options) *Server {
 	return s
 }
 
-// testContext ends before the test's own deadline does, so that a hang is reported where it is.
+// testContext returns a context that ends before the test's deadline, so that a hang is reported at its line.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -43,12 +43,12 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// typed returns a client that speaks the given content type.
+// typed returns a client that uses the given content type.
 func typed(t *testing.T, s *Server, contentType string) *kubernetes.Clientset {
 	t.Helper()
 	config := rest.CopyConfig(s.Config())
 	config.ContentType, config.AcceptContentTypes = contentType, contentType
-	// A client of its own, whose connections end with the test.
+	// a separate HTTP client, whose connections end with the test
 	httpClient, err := rest.HTTPClientFor(config)
 	must(t, err)
 	t.Cleanup(httpClient.CloseIdleConnections)
@@ -85,7 +85,7 @@ func newConfigMap(namespace, name string) *corev1.ConfigMap {
 		Data: map[string]string{"a": "b"}}
 }
 
-// get sends a GET and returns the answer as it came over the wire.
+// get sends a GET and returns the answer without decompressing it.
 func get(t *testing.T, s *Server, path string, header http.Header) (*http.Response, []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(testContext(t), http.MethodGet, s.Config().Host+path, nil)
@@ -101,7 +101,7 @@ func get(t *testing.T, s *Server, path string, header http.Header) (*http.Respon
 	return response, body
 }
 
-// waitWatches waits until n or more watches of pods are open; with 0, until none is.
+// waitWatches waits until at least n watches of pods are open; if n is 0, until none is open.
 func waitWatches(t *testing.T, s *Server, n int) {
 	t.Helper()
 	must(t, wait.PollUntilContextCancel(testContext(t), time.Millisecond, true, func(context.Context) (bool, error) {

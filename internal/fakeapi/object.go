@@ -27,28 +27,28 @@ type object struct {
 	uid             types.UID
 	rv              uint64
 	labels          labels.Set
-	// nodeName and phase are what pods can be selected by.
+	// nodeName and phase are the selectable fields of pods.
 	nodeName, phase string
-	// raw is what everything else is derived from: protobuf without its
-	// envelope for built-in kinds, JSON for custom ones.
+	// raw is the encoding from which all others are derived: protobuf without its envelope for built-in kinds, JSON for
+	// custom ones.
 	raw []byte
-	// derived caches the other representations, made when first asked for.
+	// derived caches the other representations once they have been requested.
 	derived [representations]atomic.Pointer[[]byte]
 }
 
-// marshaler is what every built-in type generates.
+// marshaler is implemented by the generated code of every built-in type.
 type marshaler interface {
 	runtime.Object
 	Marshal() ([]byte, error)
 	Unmarshal(data []byte) error
 }
 
-// stamp is what the server sets on an object that is written.
+// stamp has the fields that the server sets in a written object.
 type stamp struct {
 	rv      uint64
 	uid     types.UID
-	created metav1.Time // zero leaves what was written
-	// namespace replaces the object's if set.
+	created metav1.Time // zero keeps the object's own
+	// namespace, if not empty, replaces the object's namespace.
 	namespace string
 }
 
@@ -63,7 +63,7 @@ func (st stamp) apply(m metav1.Object) {
 	}
 }
 
-// newObject encodes obj with the stamp. obj is not modified, and no memory of it is kept but strings.
+// newObject encodes obj with the stamp. It does not modify obj, and keeps no memory of it except strings.
 func newObject(k *kind, obj runtime.Object, st stamp) (*object, error) {
 	if k.custom() {
 		return newCustomObject(k, obj, st)
@@ -111,7 +111,7 @@ func newCustomObject(k *kind, obj runtime.Object, st stamp) (*object, error) {
 	return o, nil
 }
 
-// describe returns the object without its bytes.
+// describe returns the object without its encoding.
 func describe(k *kind, m metav1.Object, rv uint64) *object {
 	o := &object{
 		kind: k, namespace: m.GetNamespace(), name: m.GetName(), uid: m.GetUID(), rv: rv,
@@ -123,7 +123,7 @@ func describe(k *kind, m metav1.Object, rv uint64) *object {
 
 var _ fields.Fields = (*object)(nil)
 
-// Has and Get make an object what field selectors select from.
+// Has implements fields.Fields, for field selectors.
 func (o *object) Has(string) bool { return true }
 
 // Get returns the value of a field that parseFieldSelector accepts.
@@ -141,8 +141,7 @@ func (o *object) Get(field string) string {
 	return ""
 }
 
-// shallowCopy returns obj as a struct of the kind's type that can be stamped
-// without obj noticing.
+// shallowCopy returns obj as a struct of the kind's type. It can be stamped without changing obj.
 func (k *kind) shallowCopy(obj runtime.Object) (marshaler, error) {
 	fresh := reflect.New(k.typ)
 	copied, ok := fresh.Interface().(marshaler)
@@ -175,7 +174,7 @@ func toContent(obj runtime.Object) (map[string]any, error) {
 	return content, nil
 }
 
-// decode returns the object as a new struct of its kind, or unstructured.
+// decode returns the object as a new struct of its kind; unstructured for custom kinds.
 func (o *object) decode() (runtime.Object, error) {
 	if o.kind.custom() {
 		u := &unstructured.Unstructured{}

@@ -32,7 +32,7 @@ func TestPagesAreOneState(t *testing.T) {
 			if left > 0 && (list.RemainingItemCount == nil || *list.RemainingItemCount != left) {
 				t.Errorf("page %d says that %v remain, not %d", page, list.RemainingItemCount, left)
 			}
-			// What happens between pages must not show.
+			// Writes between pages must not be visible.
 			must(t, s.Delete(podsGVR, "default", fmt.Sprintf("pod-%05d", 9-page)))
 			must(t, s.Load(podsGVR, pod("default", fmt.Sprintf("pod-00005-%d", page), nil)))
 			_, err = s.Update(podsGVR, pod("default", fmt.Sprintf("pod-%05d", 6-page), map[string]string{"changed": "yes"}))
@@ -82,7 +82,7 @@ func TestContinueExpires(t *testing.T) {
 func TestListResourceVersions(t *testing.T) {
 	s := start(t, Options{StartRV: 100})
 	ctx := testContext(t)
-	load(t, s, 3) // 102, 103, 104 after the two namespaces.
+	load(t, s, 3) // resourceVersions 102 to 104, after the two namespaces
 	pods := typed(t, s, contentProtobuf).CoreV1().Pods("")
 	exact := metav1.ResourceVersionMatchExact
 	notOlder := metav1.ResourceVersionMatchNotOlderThan
@@ -121,9 +121,10 @@ func TestListResourceVersions(t *testing.T) {
 	}
 }
 
-// Not by client-go: it tries again for ten seconds, because of Retry-After.
+// TestListFromTheFuture checks the error of a list at a future resourceVersion. It does not use client-go, which would
+// retry for ten seconds because of Retry-After.
 func TestListFromTheFuture(t *testing.T) {
-	s := start(t, Options{StartRV: 100}) // At 101.
+	s := start(t, Options{StartRV: 100}) // the current resourceVersion is 101
 	for _, match := range []string{"", "&resourceVersionMatch=Exact", "&limit=1"} {
 		response, body := get(t, s, "/api/v1/pods?resourceVersion=105"+match, nil)
 		var status metav1.Status

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// The messages around objects are put together by hand, from the bytes of
-// the objects: a list of 100,000 is never decoded.
+// The messages around objects are assembled by hand from the encoded objects, so that a list of 100,000 objects is
+// never decoded.
 
 // protobufMagic begins every message of Kubernetes that is not inside another.
 const protobufMagic = "k8s\x00"
@@ -32,7 +32,7 @@ func appendEnvelope(dst []byte, apiVersion, kindName string, raw []byte) []byte 
 	return append(dst, raw...)
 }
 
-// appendEnvelopeHeader appends all of the envelope but the last field's content.
+// appendEnvelopeHeader appends the envelope up to the content of its last field.
 func appendEnvelopeHeader(dst []byte, apiVersion, kindName string, length int) []byte {
 	dst = append(dst, protobufMagic...)
 	typeMeta := appendField(nil, 1, []byte(apiVersion))
@@ -41,10 +41,10 @@ func appendEnvelopeHeader(dst []byte, apiVersion, kindName string, length int) [
 	return appendFieldHeader(dst, 2, length)
 }
 
-// appendWatchFrame appends a metav1.WatchEvent with the length in front of it.
+// appendWatchFrame appends a metav1.WatchEvent, preceded by its length.
 func appendWatchFrame(dst []byte, eventType string, object []byte) []byte {
 	event := metav1.WatchEvent{Type: eventType, Object: runtime.RawExtension{Raw: object}}
-	// A struct of a text and of bytes can be marshalled.
+	// Marshalling a struct of a string and bytes cannot fail.
 	body, _ := event.Marshal()
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(body)))
 	return append(dst, body...)

@@ -8,18 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// defaultVersion is what /version says if nobody asked for another.
+// defaultVersion is the gitVersion in /version unless SetVersion was called.
 const defaultVersion = "v1.36.3+embedded"
 
-// release is the version that the server passes itself off as.
+// release is the version that the server reports.
 type release struct {
 	mu         sync.Mutex
 	gitVersion string // guarded by mu; empty for defaultVersion
 }
 
-// SetVersion makes /version say gitVersion, such as "v1.33.4", and watches refuse sendInitialEvents if that version
-// does so unless it is told otherwise (feature gate WatchList). Nothing else changes. One that cannot be parsed is
-// told as it is.
+// SetVersion sets the gitVersion in /version, such as "v1.33.4". Watches refuse sendInitialEvents if the feature gate
+// WatchList is off by default in that version. It has no other effect. A version that cannot be parsed is reported
+// unchanged, and supports sendInitialEvents.
 func (r *release) SetVersion(gitVersion string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +35,7 @@ func (r *release) current() string {
 	return r.gitVersion
 }
 
-// info is the answer to /version.
+// info returns the answer to /version.
 func (r *release) info() version.Info {
 	info := version.Info{GitVersion: r.current(), Platform: "embedded"}
 	if v, err := utilversion.ParseGeneric(info.GitVersion); err == nil {
@@ -44,7 +44,8 @@ func (r *release) info() version.Info {
 	return info
 }
 
-// watchList reports whether the version sends initial events: 1.32 does, 1.33 does not, and from 1.34 on all do.
+// watchList reports whether the version supports sendInitialEvents by default: 1.32 does, 1.33 does not, and from 1.34
+// on all do.
 func (r *release) watchList() bool {
 	v, err := utilversion.ParseGeneric(r.current())
 	if err != nil {

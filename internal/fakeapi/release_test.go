@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestVersions: what /version says, and whether that version sends initial events.
+// TestVersions checks the answer to /version, and whether that version sends initial events.
 func TestVersions(t *testing.T) {
 	s := start(t, Options{})
 	client := typed(t, s, runtime.ContentTypeJSON)

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// representation is how objects are written to a client.
+// representation is the encoding of objects in an answer.
 type representation int
 
 const (
@@ -28,7 +28,7 @@ func (r representation) protobuf() bool { return r == asProtobuf || r == asMetad
 
 func (r representation) metadata() bool { return r == asMetadataJSON || r == asMetadataProtobuf }
 
-// typeMeta is the apiVersion and kind that objects of k have in this representation.
+// typeMeta returns the apiVersion and kind of objects of k in this representation.
 func (r representation) typeMeta(k *kind) (apiVersion, kindName string) {
 	if r.metadata() {
 		return metav1.SchemeGroupVersion.String(), partialKind
@@ -36,7 +36,7 @@ func (r representation) typeMeta(k *kind) (apiVersion, kindName string) {
 	return k.GroupVersion().String(), k.Kind
 }
 
-// item returns the object's bytes inside a list. The result is shared.
+// item returns the object's encoding inside a list. The result is shared and must not be modified.
 func (o *object) item(r representation) ([]byte, error) {
 	if (r == asProtobuf) != o.kind.custom() && (r == asJSON || r == asProtobuf) {
 		return o.raw, nil
@@ -74,7 +74,7 @@ func (o *object) derive(r representation) ([]byte, error) {
 	return nil, fmt.Errorf("%s has no protobuf form", o.kind.Kind)
 }
 
-// partial is the object's metadata.
+// partial returns the object's metadata.
 func (o *object) partial() (*metav1.PartialObjectMetadata, error) {
 	p := &metav1.PartialObjectMetadata{}
 	if o.kind.custom() {
@@ -84,11 +84,11 @@ func (o *object) partial() (*metav1.PartialObjectMetadata, error) {
 		p.TypeMeta = metav1.TypeMeta{}
 		return p, nil
 	}
-	// Every built-in type has its metadata in the field that this one has it in; the other fields are skipped.
+	// Every built-in type has its metadata in the same field as PartialObjectMetadata; the other fields are skipped.
 	return p, p.Unmarshal(o.raw)
 }
 
-// standalone returns the object's bytes as the body of a get or inside a watch event.
+// standalone returns the object's encoding as the body of a get or inside a watch event.
 func (o *object) standalone(r representation) ([]byte, error) {
 	body, err := o.item(r)
 	if err != nil {
@@ -106,7 +106,7 @@ func (o *object) standalone(r representation) ([]byte, error) {
 	return body, nil
 }
 
-// bookmark returns an object that has nothing but the metadata of a bookmark.
+// bookmark returns an encoded object that has only the metadata of a bookmark.
 func (k *kind) bookmark(r representation, rv uint64, initialEventsEnd bool) ([]byte, error) {
 	empty := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: formatRV(rv)}}
 	if initialEventsEnd {

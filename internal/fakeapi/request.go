@@ -22,11 +22,11 @@ type request struct {
 
 	fault    *activeFault
 	stopping <-chan struct{}
-	// hijacked says that the connection is no longer net/http's.
+	// hijacked is true once the handler has taken the connection from net/http.
 	hijacked bool
 }
 
-// The verbs, as in faults and the request log.
+// Verbs in faults and the request log.
 const (
 	verbList       = "list"
 	verbProbe      = "probe"
@@ -66,7 +66,8 @@ func (s *Server) handler(stopping <-chan struct{}, conns *connections) http.Hand
 	})
 }
 
-// countRefused counts a request that could not be parsed: as what it is, if that much is known.
+// countRefused counts a request that could not be parsed: for its resource and verb if they are known, otherwise as
+// discovery.
 func (s *Server) countRefused(q *request) {
 	if q.kind == nil || q.verb == "" {
 		s.requestLog.request(schema.GroupVersionResource{}, verbDiscovery, q.r)
@@ -75,7 +76,7 @@ func (s *Server) countRefused(q *request) {
 	s.requestLog.request(q.kind.GroupVersionResource, q.verb, q.r)
 }
 
-// groupVersionOf splits a path into group-version and what follows it.
+// groupVersionOf splits a path into the group-version and the remaining parts.
 func groupVersionOf(parts []string) (gv schema.GroupVersion, rest []string, ok bool) {
 	switch {
 	case len(parts) >= 2 && parts[0] == "api":
@@ -86,7 +87,7 @@ func groupVersionOf(parts []string) (gv schema.GroupVersion, rest []string, ok b
 	return gv, nil, false
 }
 
-// parse fills in what the path, the method and the query say.
+// parse sets the fields that are derived from the path, the method and the query.
 func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error {
 	if rest[0] == "namespaces" && len(rest) > 2 && s.kinds[gv.WithResource(rest[2])] != nil {
 		q.namespace, rest = rest[1], rest[2:]

@@ -10,32 +10,33 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Counts are requests served since the start, or since ResetCounts.
+// Counts are the numbers of requests served since the start, or since ResetCounts.
 type Counts struct {
-	// Lists counts every page; Probes and Compares are not among them.
+	// Lists counts every page, without probes and compares.
 	Lists, Probes, Compares, Watches, Gets, Discovery, Writes int
-	// ListedObjects and SentEvents (without bookmarks and errors) count what was sent.
+	// ListedObjects is the number of listed objects, SentEvents the number of sent events, without bookmarks and
+	// errors.
 	ListedObjects, SentEvents int
-	// BytesSent on the wire, headers included.
+	// BytesSent is the number of bytes sent, including headers.
 	BytesSent int64
 }
 
-// requestLog is what was asked and answered.
+// requestLog records the requests and the sizes of their answers.
 type requestLog struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards all fields below
 	byKind map[schema.GroupVersionResource]*counter
 	log    []Request
 }
 
-// counter counts for one resource; discovery, and requests for unknown resources, count under the empty one.
+// counter counts for one resource. Discovery, and requests for unknown resources, are counted under the empty resource.
 type counter struct {
 	counts Counts
 	bytes  *atomic.Int64
 }
 
-// Counts returns the counters for one resource, or for all of them with the empty one. A list with limit=1 and no
-// continue token is a probe; one that asks for a time-out, which only an informer's comparison by metadata at a start
-// does (informer.Options.ListMetadata), is a compare.
+// Counts returns the counters of one resource; of all resources if gvr is empty. A list with limit=1 and no continue
+// token is a probe. A list with a timeout is a compare: only an informer's comparison by metadata at a start has one
+// (informer.Options.ListMetadata).
 func (l *requestLog) Counts(gvr schema.GroupVersionResource) Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,11 +62,11 @@ func (a *Counts) add(b Counts) {
 	a.SentEvents += b.SentEvents
 }
 
-// ResetCounts sets every counter to zero, and forgets the request log.
+// ResetCounts sets every counter to zero, and clears the request log.
 func (l *requestLog) ResetCounts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Counters stay the same, since open connections write to their bytes.
+	// The counters are kept, since open connections hold pointers to their bytes.
 	for _, one := range l.byKind {
 		one.counts = Counts{}
 		one.bytes.Store(0)
@@ -78,17 +79,17 @@ const maxRequests = 100_000
 
 // Request is one line of the request log.
 type Request struct {
-	// Verb as in Fault, or "deletecollection" or "discovery"; Resource is empty for discovery.
+	// Verb is a verb of Fault, "deletecollection" or "discovery". Resource is empty for discovery.
 	Verb, Resource string
-	// Path and Query are those of the request line.
+	// Path and Query are from the request's URL.
 	Path  string
 	Query url.Values
-	// UserAgent is what the client called itself.
+	// UserAgent is the request's User-Agent header.
 	UserAgent string
 }
 
-// Requests returns a line per request served since ResetCounts, or the newest 50,000 to 100,000 of
-// them: verb, path and query.
+// Requests returns a line per request served since ResetCounts: verb, path and query. If there were more than 100,000,
+// it returns the newest 50,000 to 100,000.
 func (l *requestLog) Requests() []string {
 	var lines []string
 	for _, r := range l.Log() {
@@ -101,7 +102,7 @@ func (l *requestLog) Requests() []string {
 	return lines
 }
 
-// Log returns what Requests returns, in parts.
+// Log returns the requests of Requests as structs.
 func (l *requestLog) Log() []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +121,7 @@ func (l *requestLog) ofLocked(gvr schema.GroupVersionResource) *counter {
 	return one
 }
 
-// request counts a request, and returns where the bytes of its answer are to be counted.
+// request counts a request, and returns the counter for the bytes of its answer.
 func (l *requestLog) request(gvr schema.GroupVersionResource, verb string, r *http.Request) *atomic.Int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

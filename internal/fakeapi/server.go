@@ -12,31 +12,31 @@ const (
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	// Resources served besides pods, configmaps, secrets, nodes, namespaces
-	// and deployments: custom resources, JSON only.
+	// Resources are served in addition to pods, configmaps, secrets, nodes, namespaces and deployments: custom
+	// resources, JSON only.
 	Resources []Resource
-	// StartRV is the resourceVersion that the first write gets. Default 1000. The namespaces that every server
-	// has (default, kube-system) are the first writes.
+	// StartRV is the resourceVersion of the first write. Default 1000. The first writes create the namespaces default
+	// and kube-system.
 	StartRV uint64
-	// History is how many events of each resource a watch can go back. Default 200,000.
+	// History is the number of events of each resource that are kept for watches. Default 200,000.
 	History int
-	// Sharding turns shard selectors on (kube-apiserver's feature gate ShardedListAndWatch). Without it they are ignored,
-	// as kube-apiserver does by default.
+	// Sharding enables shard selectors (kube-apiserver's feature gate ShardedListAndWatch). Without it they are
+	// ignored, as in kube-apiserver by default.
 	Sharding bool
 }
 
-// Server is a state (objects, history, faults, request log); Start serves it.
+// Server is an API server: objects, history, faults and request log. Start serves it.
 type Server struct {
 	*storage
 	requestLog
 	faults
 	openapi
-	offer
+	availability
 	release
 	resources []*kind
 	sharding  bool
 
-	// What follows is of the listener; Start and Stop only touch it.
+	// The fields below belong to the listener; only Start and Stop use them.
 	port     int
 	http     *http.Server
 	serving  sync.WaitGroup

@@ -13,8 +13,8 @@ var shardRange = regexp.MustCompile(
 	`^\s*shardRange\(\s*(object\.metadata\.(?:uid|namespace))\s*,\s*'(0x[0-9a-f]{16})'\s*,\s*` +
 		`'(0x[0-9a-f]{16}|0x10000000000000000)'\s*\)\s*$`)
 
-// parseShardSelector takes what kube-apiserver's parser takes, which is strict. Its errors are no API statuses, so they
-// become a 500 there too.
+// parseShardSelector accepts the syntax of kube-apiserver's strict parser. As there, errors are no API statuses and
+// become a 500.
 func parseShardSelector(s string) (sharding.Selector, error) {
 	var ranges []sharding.ShardRangeRequirement
 	for term := range strings.SplitSeq(s, "||") {
@@ -35,7 +35,7 @@ func parseShardSelector(s string) (sharding.Selector, error) {
 	return sharding.NewSelector(ranges...), nil
 }
 
-// inShard reports whether the object is in the shard that was asked for.
+// inShard reports whether the object is in the requested shard.
 func (o listOptions) inShard(obj *object) bool {
 	if o.shard == nil {
 		return true
@@ -45,8 +45,8 @@ func (o listOptions) inShard(obj *object) bool {
 	return ours && err == nil
 }
 
-// shardInfo is what a list says of its shard. As with kube-apiserver 1.36 those of custom resources and of metadata do
-// not say it.
+// shardInfo returns the ShardInfo of a list. As in kube-apiserver 1.36 lists of custom resources and of metadata have
+// none.
 func (q *request) shardInfo() *metav1.ShardInfo {
 	if q.options.shard == nil || q.kind.custom() || q.repr.metadata() {
 		return nil

@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Three shards, the first of two ranges.
+// shards has the selectors of three shards, the first with two ranges.
 var shards = []string{
 	"shardRange(object.metadata.uid, '0x0000000000000000', '0x3000000000000000') || shardRange(object.metadata.uid, " +
 		"'0xf000000000000000', '0x10000000000000000')",
@@ -22,8 +22,8 @@ var shards = []string{
 	"shardRange(object.metadata.uid,'0x9000000000000000','0xf000000000000000')",
 }
 
-// TestShards: lists and watches of the shards are disjoint and together everything. Without the gate each is
-// everything, and nothing says so.
+// TestShards checks that lists and watches of the shards are disjoint and cover all objects. Without the feature gate
+// each returns all objects, without an error.
 func TestShards(t *testing.T) {
 	for _, contentType := range contentTypes {
 		for _, on := range []bool{true, false} {
@@ -56,7 +56,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// listShard counts what the pages of a shard have.
+// listShard counts the objects in the pages of a shard.
 func listShard(t *testing.T, pods v1.PodInterface, shard string, on bool, seen map[string]int) {
 	t.Helper()
 	o := metav1.ListOptions{ShardSelector: shard, Limit: 4}
@@ -79,7 +79,7 @@ func listShard(t *testing.T, pods v1.PodInterface, shard string, on bool, seen m
 	}
 }
 
-// watchShard counts the events of a shard up to now.
+// watchShard counts the events of a shard so far.
 func watchShard(t *testing.T, s *Server, pods v1.PodInterface, o metav1.ListOptions, seen map[string]int) {
 	t.Helper()
 	ctx := testContext(t)
@@ -98,7 +98,7 @@ func watchShard(t *testing.T, s *Server, pods v1.PodInterface, o metav1.ListOpti
 	waitWatches(t, s, 0)
 }
 
-// TestShardInfo: lists of metadata and of custom resources do not tell their shard, and have nothing else than the
+// TestShardInfo checks that lists of metadata and of custom resources have no ShardInfo, and only objects of their
 // shard.
 func TestShardInfo(t *testing.T) {
 	s := start(t, Options{Sharding: true, Resources: []Resource{widgets}})
@@ -128,7 +128,8 @@ func TestShardInfo(t *testing.T) {
 	}
 }
 
-// TestBadShardSelector: kube-apiserver's parser is strict, and its errors are a 500. Without the gate nobody parses.
+// TestBadShardSelector checks that invalid selectors are a 500, as with kube-apiserver's strict parser, and are ignored
+// without the feature gate.
 func TestBadShardSelector(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		s := start(t, Options{Sharding: on})
@@ -141,7 +142,7 @@ func TestBadShardSelector(t *testing.T) {
 		} {
 			for _, verb := range []string{"", "&watch=true&timeoutSeconds=1&resourceVersion=1"} {
 				if verb != "" && !on {
-					continue // it would be open for a second
+					continue // the watch would stay open for a second
 				}
 				response, body := get(t, s, "/api/v1/pods?shardSelector="+url.QueryEscape(bad)+verb, nil)
 				want := http.StatusOK

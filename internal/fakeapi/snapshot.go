@@ -19,9 +19,9 @@ type tableState struct {
 	trimmed uint64
 }
 
-// Snapshot returns the whole state (as an etcd backup); Restore goes back to it: RVs, objects and history are as they
-// were then, and counting goes on from there. The snapshot of a new server, restored into this one, makes this another,
-// younger cluster on the same address.
+// Snapshot returns the whole state, like an etcd backup. Restore returns the server to it: objects, history and the
+// current resourceVersion. The snapshot of a new server, restored into this one, turns this server into another,
+// younger cluster at the same address.
 func (s *storage) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +32,7 @@ func (s *storage) Snapshot() *Snapshot {
 	return snap
 }
 
-// Restore goes back to a snapshot of a server with the same resources. Every connection is closed.
+// Restore returns to a snapshot of a server with the same resources. Every connection is closed.
 func (s *Server) Restore(snap *Snapshot) error {
 	running := s.http != nil
 	s.Stop()

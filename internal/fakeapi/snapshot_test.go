@@ -26,23 +26,23 @@ func TestSnapshotAndRestore(t *testing.T) {
 	if len(list.Items) != 2 || list.ResourceVersion != "1003" || list.Items[0].Name != "pod-00000" {
 		t.Errorf("restored: %d pods at %s", len(list.Items), list.ResourceVersion)
 	}
-	// The server overtakes a client that stands at 1005, and says nothing.
+	// The server's resourceVersion overtakes a client at 1005, without an error.
 	must(t, s.Load(podsGVR, pod("default", "x", nil), pod("default", "y", nil), pod("default", "z", nil)))
 	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1005"})
 	must(t, err)
 	expect(t, w, "ADDED default/z 1006")
 	w.Stop()
-	// History from before the backup is still there.
+	// The history before the backup is still available.
 	w, err = pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
 	must(t, err)
 	expect(t, w, "ADDED default/pod-00001 1003", "ADDED default/x 1004")
 	w.Stop()
-	// The backup can be used twice.
+	// The backup can be restored twice.
 	must(t, s.Restore(backup))
 	if s.RV() != "1003" || len(s.List(podsGVR)) != 2 {
 		t.Errorf("restored again: %d pods at %s", len(s.List(podsGVR)), s.RV())
 	}
-	// Another, younger cluster on the same address.
+	// Another, younger cluster at the same address.
 	uid := kubeSystemUID(t, s)
 	must(t, s.Restore(New(Options{}).Snapshot()))
 	if len(s.List(podsGVR)) != 0 || s.RV() != "1001" || kubeSystemUID(t, s) == uid {

@@ -14,7 +14,7 @@ func errNoSuchPath() error {
 	return apistatus.New(http.StatusNotFound, "the server could not find the requested resource")
 }
 
-// statusBody encodes status in representation r.
+// statusBody encodes status in the representation r.
 func statusBody(status metav1.Status, r representation) ([]byte, error) {
 	if !r.protobuf() {
 		return json.Marshal(status)

@@ -10,13 +10,13 @@ import (
 // storage holds the objects and their history, as etcd and the watch cache do.
 type storage struct {
 	kinds map[schema.GroupVersionResource]*kind
-	// history is how many events of each resource are kept.
+	// history is the number of events of each resource that are kept.
 	history int
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards all fields below
 	// rv is the resourceVersion of the last write.
 	rv uint64
-	// compacted is the RV that history was given up to: watches must start there or later.
+	// compacted is the resourceVersion up to which history was dropped: watches must start there or later.
 	compacted uint64
 	tables    map[schema.GroupVersionResource]*table
 	// bookmarks counts the calls of Bookmark.
@@ -38,14 +38,14 @@ func newStorage(kinds []*kind, startRV uint64, history int) *storage {
 	return s
 }
 
-// createNamespaces writes the namespaces that every cluster has. Their UIDs are fresh, so the UID of
-// kube-system tells one server from another.
+// createNamespaces writes the namespaces that every cluster has. Their UIDs are random, so the UID of kube-system
+// identifies the server.
 func (s *storage) createNamespaces() {
 	k := s.kinds[namespacesGVR]
 	for _, name := range []string{"default", "kube-system"} {
 		ns := newNamespace(name)
 		ns.UID = uuid.NewUUID()
-		// Encoding a namespace that was made here cannot fail.
+		// Encoding a new namespace cannot fail.
 		_, _ = s.create(k, ns, "")
 	}
 }
@@ -57,8 +57,8 @@ func (s *storage) RV() string {
 	return formatRV(s.rv)
 }
 
-// Compact drops the watch history: a watch from any older RV gets 410, and so do continue tokens. Open
-// watches are not disturbed.
+// Compact drops the watch history: watches and continue tokens of an older resourceVersion get 410. Open watches are
+// not disturbed.
 func (s *storage) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *storage) Compact() {
 	}
 }
 
-// Bookmark sends a bookmark with the current RV on every open watch that allows them.
+// Bookmark sends a bookmark with the current resourceVersion on every open watch that allows them.
 func (s *storage) Bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *storage) Bookmark() {
 	}
 }
 
-// BreakWatches ends the watches of the resource that are open now. New ones are not affected.
+// BreakWatches ends the open watches of the resource. New watches are not affected.
 func (s *storage) BreakWatches(gvr schema.GroupVersionResource, how Break) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,18 +12,18 @@ type table struct {
 	kind    *kind
 	objects map[string]*object
 
-	// sorted is the state in key order as it was before the changes to the
-	// keys in dirty. It is never modified, only replaced: pages and watches keep it.
+	// sorted is the state in key order before the changes to the keys in dirty. It is replaced, never modified, since
+	// pages and watches keep it.
 	sorted []*object
 	dirty  map[string]struct{}
 
-	// log is the history, oldest first; log[0] has the number first.
+	// log is the history, oldest event first; log[0] has the number first.
 	log   []*event
 	first uint64
-	// trimmed is the RV of the newest event that is no longer in log.
+	// trimmed is the resourceVersion of the newest event that was removed from log.
 	trimmed uint64
 
-	// changed is closed and replaced when there is something for watches to do.
+	// changed wakes the watches: it is closed and replaced when one may have work.
 	changed chan struct{}
 	watches map[*watcher]struct{}
 }
@@ -32,9 +32,9 @@ type table struct {
 type event struct {
 	rv  uint64
 	key string
-	// prev is nil if the object was created, cur if it was deleted.
+	// prev is nil if the object was created; cur is nil if it was deleted.
 	prev, cur *object
-	// gone returns prev with the RV of the event, for those to whom this is a deletion.
+	// gone returns prev with the resourceVersion of the event, for watches that report the event as a deletion.
 	gone func() (*object, error)
 }
 
@@ -56,7 +56,7 @@ func newTable(k *kind) *table {
 	}
 }
 
-// record applies a write, and trims the history to keep events.
+// record applies a write, and trims the history to about keep events.
 func (t *table) record(e *event, keep int) {
 	if e.cur != nil {
 		t.objects[e.key] = e.cur
@@ -71,7 +71,7 @@ func (t *table) record(e *event, keep int) {
 	t.wake()
 }
 
-// trim forgets the n oldest events.
+// trim removes the n oldest events.
 func (t *table) trim(n int) {
 	if n == 0 {
 		return
@@ -81,7 +81,7 @@ func (t *table) trim(n int) {
 	t.log = slices.Clone(t.log[n:])
 }
 
-// compact forgets what no open watch still has to send.
+// compact removes the events that every open watch has sent.
 func (t *table) compact() {
 	needed := t.end()
 	for w := range t.watches {
@@ -92,10 +92,10 @@ func (t *table) compact() {
 	}
 }
 
-// end is the number of the next event.
+// end returns the number of the next event.
 func (t *table) end() uint64 { return t.first + uint64(len(t.log)) }
 
-// after is the number of the first event newer than rv.
+// after returns the number of the first event newer than rv.
 func (t *table) after(rv uint64) uint64 {
 	i := sort.Search(len(t.log), func(i int) bool { return t.log[i].rv > rv })
 	return t.first + uint64(i)
@@ -109,13 +109,13 @@ func (t *table) wake() {
 // ordered returns the current state in key order. The result is shared and never modified.
 func (t *table) ordered() []*object {
 	if len(t.dirty) > 0 {
-		t.sorted = overlay(t.sorted, t.dirty, func(key string) *object { return t.objects[key] })
+		t.sorted = merged(t.sorted, t.dirty, func(key string) *object { return t.objects[key] })
 		t.dirty = map[string]struct{}{}
 	}
 	return t.sorted
 }
 
-// at returns the state at an older RV that history still reaches.
+// at returns the state at an older resourceVersion in the history.
 func (t *table) at(rv uint64) []*object {
 	now := t.ordered()
 	if len(t.log) == 0 || t.log[len(t.log)-1].rv <= rv {
@@ -125,17 +125,17 @@ func (t *table) at(rv uint64) []*object {
 	for i := len(t.log) - 1; i >= 0 && t.log[i].rv > rv; i-- {
 		undone[t.log[i].key] = t.log[i].prev
 	}
-	return overlay(now, undone, func(key string) *object { return undone[key] })
+	return merged(now, undone, func(key string) *object { return undone[key] })
 }
 
-// search returns the place of the first object with that key or a higher one.
+// search returns the index of the first object with that key or a higher one.
 func search(state []*object, key string) int {
 	n, _ := slices.BinarySearchFunc(state, key, func(o *object, key string) int { return strings.Compare(o.key, key) })
 	return n
 }
 
-// overlay returns base with the changed keys replaced by what get returns for them; nil is gone.
-func overlay[V any](base []*object, changed map[string]V, get func(key string) *object) []*object {
+// merged returns base with the objects of the changed keys replaced by get's results; a nil result removes the object.
+func merged[V any](base []*object, changed map[string]V, get func(key string) *object) []*object {
 	keys := make([]string, 0, len(changed))
 	for key := range changed {
 		keys = append(keys, key)

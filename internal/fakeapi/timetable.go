@@ -7,13 +7,13 @@ const (
 	bookmarkBeforeEnd = 2 * time.Second
 )
 
-// timetable says when a watch gets bookmarks: about once a minute, and two
-// seconds before its time is over (cacher/cache_watcher.go, nextBookmarkTime).
+// timetable decides when a watch gets bookmarks: about once a minute, and two seconds before its timeout
+// (cacher/cache_watcher.go, nextBookmarkTime).
 type timetable struct {
 	end time.Time
-	// next is zero when there is none to come.
+	// next is the time of the next bookmark; zero if there is none.
 	next time.Time
-	// floor is the RV that the server must be past.
+	// floor is the resourceVersion that a bookmark must exceed.
 	floor uint64
 }
 
@@ -33,7 +33,7 @@ func (t *timetable) schedule(now time.Time) {
 	}
 }
 
-// due reports whether it is time, and plans the next.
+// due reports whether a bookmark is due, and if so plans the next.
 func (t *timetable) due(now time.Time) bool {
 	if t.next.IsZero() || now.Before(t.next) {
 		return false
@@ -42,7 +42,7 @@ func (t *timetable) due(now time.Time) bool {
 	return true
 }
 
-// until is how long to sleep.
+// until returns the time until the next bookmark.
 func (t *timetable) until(now time.Time) time.Duration {
 	if t.next.IsZero() {
 		return bookmarkEvery

@@ -10,22 +10,21 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// defaultWatchTimeout is for clients that ask for none; kube-apiserver takes 30 to 60 minutes.
+// defaultWatchTimeout is the timeout of watches without one; kube-apiserver uses 30 to 60 minutes.
 const defaultWatchTimeout = 30 * time.Minute
 
-// flushBytes is how much of a stream is gathered before it is sent though more is waiting.
+// flushBytes is the size at which a stream's buffer is sent although more events are available.
 const flushBytes = 64 << 10
 
-// watcher is one open watch. The handler's goroutine owns it, but for what storage.mu guards.
+// watcher is one open watch. The handler's goroutine owns it, except the fields guarded by storage.mu.
 type watcher struct {
 	q     *request
 	table *table
-	// next is the number of the next event to send. storage.mu guards it.
+	// next is the number of the next event to send; guarded by storage.mu.
 	next uint64
-	// base is the RV that events and bookmarks must be above.
+	// base is the resourceVersion that events and bookmarks must exceed.
 	base uint64
-	// initial is the state to send first; awaiting says that its end is to be marked by a bookmark
-	// at awaited or later.
+	// initial is the state to send first. If awaiting is true, a bookmark at awaited or later must mark its end.
 	initial  []*object
 	awaiting bool
 	awaited  uint64
@@ -33,13 +32,14 @@ type watcher struct {
 	bookmarks uint64
 	broken    Break
 	timetable timetable
-	// sent counts events without bookmarks; counter is told when they are flushed.
-	sent, told int
-	counter    func(n int)
-	frame      []byte
+	// sent counts events without bookmarks. counted is the part of sent that was passed to counter, which happens at each
+	// flush.
+	sent, counted int
+	counter       func(n int)
+	frame         []byte
 }
 
-// serveWatch answers a watch until its time is over or someone ends it.
+// serveWatch answers a watch until its timeout or until it is ended.
 func (s *Server) serveWatch(q *request) error {
 	timeout := defaultWatchTimeout
 	if seconds := q.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
@@ -51,7 +51,7 @@ func (s *Server) serveWatch(q *request) error {
 	q.w.Header().Set("Content-Type", q.repr.streamType())
 	q.w.WriteHeader(http.StatusOK)
 	if err != nil {
-		// As kube-apiserver does: once the request is understood, errors come inside the stream.
+		// As in kube-apiserver, once the request is parsed, errors are sent inside the stream.
 		w.fail(err)
 		return nil
 	}
@@ -64,7 +64,7 @@ func (s *Server) serveWatch(q *request) error {
 	return nil
 }
 
-// openWatch finds where the watch begins.
+// openWatch sets the position where the watch begins, and registers it.
 func (s *storage) openWatch(w *watcher) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *storage) openWatch(w *watcher) error {
 	default:
 		w.next, w.base = t.after(o.rv), o.rv
 		if n := len(t.log); n > 0 && w.next < t.end() {
-			// What is sent at once counts as known: bookmarks must be newer than that.
+			// Events that are sent at once count as known: bookmarks must be newer.
 			w.timetable.floor = t.log[n-1].rv
 		}
 	}
@@ -100,7 +100,7 @@ func (s *storage) closeWatch(w *watcher) {
 	delete(w.table.watches, w)
 }
 
-// work is what a watch has to do next.
+// work is the next work of a watch.
 type work struct {
 	events   []*event
 	rv       uint64
@@ -109,7 +109,7 @@ type work struct {
 	changed  <-chan struct{}
 }
 
-// take returns the events since the last call. All of the resource's events up to work.rv are among them.
+// take returns the events since the last call. They include all of the resource's events up to work.rv.
 func (s *storage) take(w *watcher) work {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *storage) take(w *watcher) work {
 	job := work{rv: s.rv, bookmark: s.bookmarks != w.bookmarks, broken: w.broken, changed: t.changed}
 	w.bookmarks = s.bookmarks
 	if w.next < t.first {
-		// History has overtaken a watch that does not read.
+		// The history no longer has the next event, since the watch was too slow.
 		job.broken = BreakEOF
 		return job
 	}
@@ -156,7 +156,7 @@ func (w *watcher) run(ctx context.Context, s *storage) {
 	}
 }
 
-// wait returns false when the watch is over.
+// wait waits for work. It returns false when the watch is over.
 func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) bool {
 	timer := time.NewTimer(w.timetable.until(time.Now()))
 	defer timer.Stop()
@@ -171,7 +171,7 @@ func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) bool {
 	return true
 }
 
-// maybeBookmark sends a bookmark if the client allows them and one is due or asked for.
+// maybeBookmark sends a bookmark if the client allows them and one is due or was requested by Bookmark.
 func (w *watcher) maybeBookmark(job work, now time.Time) {
 	due := w.timetable.due(now)
 	switch {
@@ -184,7 +184,7 @@ func (w *watcher) maybeBookmark(job work, now time.Time) {
 	}
 }
 
-// sendEvent sends what the event is to somebody with these selectors.
+// sendEvent sends an event as the request's selectors make it: added, modified, deleted, or nothing.
 func (w *watcher) sendEvent(e *event) bool {
 	was, is := w.q.selects(e.prev), w.q.selects(e.cur)
 	switch {
@@ -203,7 +203,7 @@ func (w *watcher) sendEvent(e *event) bool {
 	return true
 }
 
-// sendObject returns false when the watch is over.
+// sendObject sends an event. It returns false when the watch is over.
 func (w *watcher) sendObject(t watch.EventType, o *object) bool {
 	f := w.q.fault
 	if f != nil && f.SwallowEvents && w.sent >= f.AfterEvents {
@@ -218,7 +218,7 @@ func (w *watcher) sendObject(t watch.EventType, o *object) bool {
 	return w.write(t, body) && !w.cut()
 }
 
-// cut ends the watch if its fault says so.
+// cut applies the request's fault. It returns true if that ends the watch.
 func (w *watcher) cut() bool {
 	f := w.q.fault
 	if f == nil || w.sent < f.AfterEvents {
@@ -254,7 +254,7 @@ func (w *watcher) fail(err error) {
 	w.flush()
 }
 
-// write gathers a frame; it returns false if the client has gone.
+// write buffers a frame; it returns false if the client has closed the connection.
 func (w *watcher) write(t watch.EventType, body []byte) bool {
 	if w.q.repr.protobuf() {
 		w.frame = appendWatchFrame(w.frame, string(t), body)
@@ -273,14 +273,14 @@ func (w *watcher) write(t watch.EventType, body []byte) bool {
 	return err == nil
 }
 
-// flush sends what has been gathered. Errors show when the connection's context ends.
+// flush sends the buffer. A write error is ignored, since it also ends the connection's context.
 func (w *watcher) flush() {
 	if w.q.hijacked {
 		return
 	}
-	// Counted first: who has received an event finds it counted.
-	w.counter(w.sent - w.told)
-	w.told = w.sent
+	// Count first, so that a client that has received an event finds it counted.
+	w.counter(w.sent - w.counted)
+	w.counted = w.sent
 	if len(w.frame) > 0 {
 		_, _ = w.q.w.Write(w.frame)
 		w.frame = w.frame[:0]

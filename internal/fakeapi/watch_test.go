@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// expect reads events and compares them with what is wanted, such as "ADDED default/a 1005".
+// expect reads events and compares them with want, such as "ADDED default/a 1005".
 func expect(t *testing.T, w watch.Interface, want ...string) {
 	t.Helper()
 	ctx := testContext(t)
@@ -49,7 +49,7 @@ func describeEvent(e watch.Event) string {
 
 func TestWatchSelectorTransitions(t *testing.T) {
 	for _, contentType := range contentTypes {
-		s := start(t, Options{StartRV: 1000}) // Two namespaces: 1000, 1001.
+		s := start(t, Options{StartRV: 1000}) // the two namespaces are 1000 and 1001
 		ctx := testContext(t)
 		yes, no := map[string]string{"app": "x"}, map[string]string{"app": "y"}
 		must(t, s.Load(podsGVR, pod("default", "a", yes), pod("default", "b", no))) // 1002, 1003
@@ -65,7 +65,7 @@ func TestWatchSelectorTransitions(t *testing.T) {
 		update("b", map[string]string{"app": "y", "z": "z"})   // 1005: never matched
 		update("b", yes)                                       // 1006: begins to match
 		update("b", map[string]string{"app": "x", "z": "z"})   // 1007
-		must(t, s.Delete(podsGVR, "default", "a"))             // 1008: was gone for us
+		must(t, s.Delete(podsGVR, "default", "a"))             // 1008: had stopped matching
 		must(t, s.Delete(podsGVR, "default", "b"))             // 1009
 		must(t, s.Load(podsGVR, pod("elsewhere", "c", yes)))   // 1010: another namespace
 		must(t, s.Load(configMapsGVR, newConfigMap("d", "d"))) // 1011: another resource
@@ -76,7 +76,7 @@ func TestWatchSelectorTransitions(t *testing.T) {
 		if got := s.Counts(podsGVR).SentEvents; got != 5 {
 			t.Errorf("%d events counted, not 5", got)
 		}
-		// The same, from history.
+		// the same events from history
 		w, err = typed(t, s, contentType).CoreV1().Pods("").Watch(ctx, metav1.ListOptions{
 			ResourceVersion: "1005", LabelSelector: "app=x",
 		})
@@ -116,7 +116,7 @@ func TestWatchFromTheFutureIsSilent(t *testing.T) {
 	defer w.Stop()
 	load(t, s, 2)
 	s.Bookmark()
-	// A second watch sees everything; what the first got is looked at after.
+	// A second watch receives all events; afterwards the test reads the events of the first.
 	control, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1001", AllowWatchBookmarks: true})
 	must(t, err)
 	defer control.Stop()
@@ -150,13 +150,14 @@ func TestSendInitialEvents(t *testing.T) {
 		must(t, s.Delete(podsGVR, "default", "pod-00000"))
 		expect(t, w, "DELETED default/pod-00000 1004")
 		w.Stop()
-		// A probe: nothing matches, the bookmark comes all the same.
+		// A probe: no object matches, the bookmark is still sent.
 		o.LabelSelector, o.ResourceVersion = "nothing=matches", "1002"
 		w, err = pods.Watch(ctx, o)
 		must(t, err)
 		expect(t, w, "BOOKMARK / 1004 end")
 		w.Stop()
-		// The end of the state is not marked before the server has come to the RV that was asked for.
+		// The bookmark at the end of the initial events waits until the server has reached the requested
+		// resourceVersion.
 		o.LabelSelector, o.ResourceVersion = "", "1006"
 		w, err = pods.Watch(ctx, o)
 		must(t, err)
@@ -203,7 +204,8 @@ func TestBookmarks(t *testing.T) {
 	expect(t, without, "ADDED default/x 1004")
 }
 
-// The server sends a bookmark before a watch's time is over; this is what tells a client that it has caught up.
+// TestBookmarkBeforeTheEnd checks that the server sends a bookmark before the watch's timeout. Clients need it to
+// notice that they have caught up.
 func TestBookmarkBeforeTheEnd(t *testing.T) {
 	s := start(t, Options{})
 	load(t, s, 1)
@@ -227,7 +229,8 @@ func TestBookmarkBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// The state of the server that a watch knows of is what it has been sent at the beginning.
+// TestBookmarksMustBeNews checks the resourceVersion that the first bookmark of a watch must exceed: the last one
+// covered by the initial events.
 func TestBookmarksMustBeNews(t *testing.T) {
 	s := New(Options{})
 	load(t, s, 3) // 1002 … 1004

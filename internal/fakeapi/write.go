@@ -28,7 +28,7 @@ func (s *storage) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*
 	return stored.unstructured()
 }
 
-// Load creates many objects, and returns none of them: it is several times faster than Create.
+// Load creates many objects. It does not return them, and is several times faster than Create.
 func (s *storage) Load(gvr schema.GroupVersionResource, objs ...runtime.Object) error {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *storage) Load(gvr schema.GroupVersionResource, objs ...runtime.Object) 
 	return nil
 }
 
-// Update replaces the object of that name. If obj carries a resourceVersion it must be the stored one; an
-// update that changes nothing is none: the resourceVersion stays.
+// Update replaces the object of that name. If obj has a resourceVersion it must be the stored one. An update without
+// changes keeps the resourceVersion and causes no event.
 func (s *storage) Update(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *storage) Update(gvr schema.GroupVersionResource, obj runtime.Object) (*
 	return stored.unstructured()
 }
 
-// Replace is Update of many objects, and returns none of them: it is several times faster.
+// Replace updates many objects. It does not return them, and is several times faster than Update.
 func (s *storage) Replace(gvr schema.GroupVersionResource, objs ...runtime.Object) error {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *storage) List(gvr schema.GroupVersionResource) []unstructured.Unstructu
 	s.mu.Unlock()
 	out := make([]unstructured.Unstructured, 0, len(objects))
 	for _, o := range objects {
-		// What was encoded here can be decoded.
+		// The server encoded it, so it can be decoded.
 		if u, err := o.unstructured(); err == nil {
 			out = append(out, *u)
 		}
@@ -105,13 +105,13 @@ func (s *storage) kindOf(gvr schema.GroupVersionResource) (*kind, error) {
 	return nil, apierrors.NewNotFound(gvr.GroupResource(), "")
 }
 
-// create stores a new object, in the given namespace if obj names none.
+// create stores a new object, in the given namespace if obj has none.
 func (s *storage) create(k *kind, obj runtime.Object, namespace string) (*object, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	name, namespace, err := placeOf(k, m, namespace)
+	name, namespace, err := nameAndNamespace(k, m, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -138,8 +138,8 @@ func (s *storage) create(k *kind, obj runtime.Object, namespace string) (*object
 	return o, nil
 }
 
-// placeOf returns the name and the namespace that a new object gets.
-func placeOf(k *kind, m metav1.Object, namespace string) (string, string, error) {
+// nameAndNamespace returns the name and the namespace of a new object.
+func nameAndNamespace(k *kind, m metav1.Object, namespace string) (string, string, error) {
 	name := m.GetName()
 	if name == "" {
 		return "", "", apierrors.NewInvalid(k.gvk().GroupKind(), "", nil)
@@ -172,7 +172,7 @@ func (s *storage) update(k *kind, obj runtime.Object) (*object, error) {
 	return s.modify(k, m.GetNamespace(), m.GetName(), func(*object) (runtime.Object, error) { return obj, nil })
 }
 
-// modify replaces an object by what change makes of it. change runs under the lock, and must not call the server.
+// modify replaces an object by the result of change. change is called with mu held, and must not call the server.
 func (s *storage) modify(
 	k *kind, namespace, name string, change func(old *object) (runtime.Object, error),
 ) (*object, error) {
@@ -208,11 +208,11 @@ func (s *storage) modify(
 	return o, nil
 }
 
-// The text of kube-apiserver.
+// kube-apiserver's text
 var errConflict = errors.New(
 	"the object has been modified; please apply your changes to the latest version and try again")
 
-// checkUpdate refuses an update that contradicts the stored object, and returns its creation time.
+// checkUpdate fails if an update contradicts the stored object. It returns the creation time.
 func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -236,7 +236,7 @@ func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	return partial.CreationTimestamp, nil
 }
 
-// remove deletes an object and returns its last state, with the RV of the deletion.
+// remove deletes an object and returns its last state, with the resourceVersion of the deletion.
 func (s *storage) remove(k *kind, namespace, name string) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -96,7 +96,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	}
 }
 
-// An object given to the server stays the caller's.
+// TestWritesCopy checks that the server does not modify objects that it is given.
 func TestWritesCopy(t *testing.T) {
 	s := New(Options{Resources: []Resource{widgets}})
 	mine := pod("default", "a", map[string]string{"a": "b"})

@@ -1,4 +1,5 @@
-// Package requirements_test holds the go.mod files that users get against those of the libraries they use Larder with.
+// Package requirements_test compares the requirements in Larder's go.mod files with the requirements of libraries that its users
+// have anyway.
 package requirements_test
 
 import (
@@ -13,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// references are the modules that a user of Larder has in any case. What they require is what he gets with them.
+// references are the modules that every user of Larder requires anyway, with all their requirements.
 var references = []string{
 	"k8s.io/client-go", "k8s.io/apimachinery", "k8s.io/api", "k8s.io/cli-runtime", "sigs.k8s.io/controller-runtime",
 }
 
-// higher are the modules that have to be newer than any of the references requires, and why.
+// higher has the modules that must be newer than required by the references, and the reason.
 var higher = map[string]string{
 	"github.com/rogpeppe/go-internal": "filippo.io/age requires it",
 	"go.yaml.in/yaml/v3":              "github.com/minio/minio-go/v7 requires it",
@@ -27,14 +28,15 @@ var higher = map[string]string{
 	"golang.org/x/tools":              "filippo.io/age requires it",
 }
 
-// TestNoRequirementIsHigherThanItHasToBe: a higher requirement of ours is one for each program that uses Larder, and
-// may break it: client_golang 1.25.0 does not compile with code for the 1.24.0 of controller-runtime (issue 16, A18).
+// TestNoRequirementIsHigherThanItHasToBe checks our required versions. They apply to each program that uses Larder, and
+// a version that is too new may break it: client_golang 1.25.0 does not compile with code for the 1.24.0 of
+// controller-runtime (issue 16, A18).
 func TestNoRequirementIsHigherThanItHasToBe(t *testing.T) {
 	root, adapter := filepath.Join("..", ".."), filepath.Join("..", "..", "informer", "controllerruntime")
 	most := map[string]string{}
 	for _, module := range references {
 		dir := adapter
-		if module == "k8s.io/cli-runtime" { // which the adapter has not
+		if module == "k8s.io/cli-runtime" { // the adapter does not require it
 			dir = root
 		}
 		mod := strings.TrimSpace(string(goCommand(t, dir, "list", "-m", "-f", "{{.GoMod}}", module)))

@@ -26,10 +26,10 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Page is docs/troubleshooting.md for people.
+// Page is the URL of docs/troubleshooting.md.
 const Page = "https://github.com/larder-dev/larder/blob/main/docs/troubleshooting.md"
 
-// Program is the section of errors that only a program can make, or that say all there is to say.
+// Program is the section of errors that only a program can cause, or whose text is the complete explanation.
 const Program = "program"
 
 // Symptom is a sentinel error, its name, and the section of the page that explains it.
@@ -39,7 +39,7 @@ type Symptom struct {
 	Section string
 }
 
-// Errors are all sentinel errors. An error is of the first that it wraps.
+// Errors has all sentinel errors. If an error wraps several, the first in this list determines its section.
 var Errors = []Symptom{
 	{store.ErrNoSpace, "store.ErrNoSpace", "nospace"},
 	{store.ErrSlowDisk, "store.ErrSlowDisk", "slowdisk"},
@@ -106,7 +106,7 @@ var Errors = []Symptom{
 	{page.ErrNotFound, "page.ErrNotFound", Program},
 }
 
-// Of returns the URL of the section that explains an error; "" if none says more than the error does.
+// Of returns the URL of the section that explains an error; "" if the page does not say more than the error.
 func Of(err error) string {
 	for _, s := range Errors {
 		if errors.Is(err, s.Err) {
@@ -122,7 +122,7 @@ func Of(err error) string {
 	return ""
 }
 
-// ofServer is the section of an error of a request to the API server.
+// ofServer returns the section for an error of a request to the API server.
 func ofServer(err error) string {
 	var status apierrors.APIStatus
 	switch {

@@ -43,8 +43,8 @@ func sections(t *testing.T) map[string]string {
 	return all
 }
 
-// exported returns the names of the exported sentinel errors below dir, but for internal packages, with their texts
-// where these are in the source.
+// exported returns the names of the exported sentinel errors below dir, without internal packages, and their texts if
+// these are in the source.
 func exported(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -92,14 +92,15 @@ func textOf(spec *ast.ValueSpec, i int) string {
 	return ""
 }
 
-// TestEveryErrorIsExplained: each exported sentinel error is in Errors, and its section has its text and its name.
+// TestEveryErrorIsExplained checks that each exported sentinel error is in Errors, and that its section has its text
+// and its name.
 func TestEveryErrorIsExplained(t *testing.T) {
 	all := sections(t)
 	named := map[string]bool{}
 	for _, s := range Errors {
 		named[s.Name] = true
 		text := "`" + s.Err.Error() + "`"
-		if long, rest, ok := strings.Cut(s.Err.Error(), " ("); ok && rest != "" { // what to do is in the text
+		if long, rest, ok := strings.Cut(s.Err.Error(), " ("); ok && rest != "" { // the parentheses have the remedy
 			text = "`" + long + "`"
 		}
 		if section := all[s.Section]; !strings.Contains(section, "`"+s.Name+"`") ||
@@ -112,7 +113,7 @@ func TestEveryErrorIsExplained(t *testing.T) {
 		"store"} {
 		for name, text := range exported(t, dir) {
 			found++
-			if strings.HasPrefix(name, "controllerruntime.") { // of another module
+			if strings.HasPrefix(name, "controllerruntime.") { // in another module
 				if s := all[Program]; !strings.Contains(s, "`"+name+"`") || !strings.Contains(s, "`"+text+"`") {
 					t.Errorf("section %s does not have %s", Program, name)
 				}
@@ -126,7 +127,7 @@ func TestEveryErrorIsExplained(t *testing.T) {
 	}
 }
 
-// beginning is what a long text begins with, up to a comma or a semicolon.
+// beginning returns the start of a long text, up to punctuation.
 func beginning(err error) string {
 	text := err.Error()
 	if i := strings.IndexAny(text, ",;:"); i > 20 {
@@ -135,7 +136,8 @@ func beginning(err error) string {
 	return "`" + text + "`"
 }
 
-// TestEveryReasonIsExplained: reasons of lists, causes of incidents, and what may go unnoticed.
+// TestEveryReasonIsExplained checks that the page explains every reason of lists, cause of incidents, and unguarded
+// change.
 func TestEveryReasonIsExplained(t *testing.T) {
 	all := sections(t)
 	for _, reason := range reflector.RelistReasons() {
@@ -176,7 +178,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
-// TestSections: what is linked to is there.
+// TestSections checks that all linked sections exist.
 func TestSections(t *testing.T) {
 	all := sections(t)
 	text, err := os.ReadFile(filepath.Join(root, "docs/troubleshooting.md"))

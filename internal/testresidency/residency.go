@@ -10,7 +10,7 @@ import (
 
 const env = "LARDER_TEST_RESIDENCY"
 
-// FromEnv returns the residency that LARDER_TEST_RESIDENCY names, All if it is not set, and an error if it names none.
+// FromEnv returns the residency in LARDER_TEST_RESIDENCY; All if it is not set, and an error if it is invalid.
 func FromEnv() (store.Residency, error) {
 	text := os.Getenv(env)
 	switch text {
@@ -22,7 +22,7 @@ func FromEnv() (store.Residency, error) {
 	return store.All, fmt.Errorf("%s=%q names no residency; set it to All or None", env, text)
 }
 
-// Of is FromEnv for a test, which it fails if there is an error.
+// Of returns the residency of FromEnv, or fails the test.
 func Of(t testing.TB) store.Residency {
 	t.Helper()
 	r, err := FromEnv()

@@ -11,7 +11,7 @@ import (
 // ErrNotEmpty: the directory has files already.
 var ErrNotEmpty = errors.New("it has files already")
 
-// unfinished is the name of a file until all of it is written: of a full disk or a kill nothing half-written is left
+// unfinished is the name of a file until it is completely written. So a full disk or a kill leaves no partial file
 // under the name of an object.
 const unfinished = ".larder-unfinished"
 
@@ -19,12 +19,12 @@ const unfinished = ".larder-unfinished"
 type Dir struct {
 	path string
 	root *os.Root // nil before the first Put
-	// Files is how many there are.
+	// Files is the number of files written.
 	Files int
 }
 
-// Open returns a directory to write to. It must be new, or have nothing but what begins with a dot, such as .git. Open
-// changes nothing.
+// Open returns a directory to write to. It must be new, or empty except for names that begin with a dot, such as .git.
+// Open changes nothing.
 func Open(dir string) (*Dir, error) {
 	all, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -38,8 +38,8 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{path: dir}, nil
 }
 
-// Put writes a file, a slashed path such as Path returns, with the directories that it is in. One that was written
-// already stays.
+// Put writes a file and its parent directories. file is a slash-separated path, such as one from Path. A file that
+// exists already is kept.
 func (d *Dir) Put(file string, text []byte) error {
 	if d.root == nil {
 		if err := os.MkdirAll(d.path, 0o700); err != nil {
@@ -64,7 +64,7 @@ func (d *Dir) Put(file string, text []byte) error {
 	return d.root.Rename(unfinished, file)
 }
 
-// Close lets go of the directory.
+// Close releases the directory.
 func (d *Dir) Close() error {
 	if d.root == nil {
 		return nil

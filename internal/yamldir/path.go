@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// cluster is the directory of objects that are in no namespace. No namespace is called so.
+// cluster is the directory of objects without a namespace. No namespace can have this name.
 const cluster = "_cluster"
 
-// maxElement bounds a name in bytes before ".yaml": 255 are allowed by most file systems, 143 by some that encrypt.
+// maxElement bounds a name in bytes before ".yaml". Most file systems allow 255, some that encrypt only 143.
 const maxElement = 130
 
-// Path returns the file of an object: namespace or _cluster, resource with its group (deployments.apps), name. It is
-// legal on every file system, those that know no case too, and no two objects of a cluster have the same.
+// Path returns the file of an object: namespace or _cluster, resource with its group (deployments.apps), name. The path
+// is legal on every file system, including case-insensitive ones, and no two objects of a cluster have the same.
 func Path(namespace, resource, name string) string {
 	if namespace == "" {
 		namespace = cluster
@@ -25,9 +25,9 @@ func Path(namespace, resource, name string) string {
 	return path.Join(namespace, element(resource), element(name)+".yaml")
 }
 
-// element is a name as an element of a path: bytes other than small letters, digits, "-", "." and "_" are written as
-// %XX, and so is the first byte of names that Windows keeps for devices, or that mean something to a shell or to git.
-// What is too long is cut, and ends in a hash of the whole.
+// element returns a name as an element of a path. Bytes other than small letters, digits, "-", "." and "_" are written
+// as %XX. So is the first byte of names that are devices on Windows, or have a meaning for a shell or git. A name that
+// is too long is cut, and ends in a hash of the whole name.
 func element(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -48,7 +48,7 @@ func element(name string) string {
 	return strings.TrimRight(text[:maxElement-17], ".") + "~" + hex.EncodeToString(sum[:8])
 }
 
-// isDevice says whether Windows takes a file of that name for a device, whatever comes after a dot.
+// isDevice reports whether Windows treats a file of that name, with any extension, as a device.
 func isDevice(name string) bool {
 	base, _, _ := strings.Cut(name, ".")
 	switch base {

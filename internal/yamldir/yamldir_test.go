@@ -30,8 +30,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// Whatever objects are called, no two have one file, also where case does not count, and every file is legal and within
-// the directory.
+// TestPathsDiffer checks for arbitrary names that no two objects have the same file, even if case is ignored, and that
+// every file name is legal and within the directory.
 func TestPathsDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(
@@ -80,7 +80,8 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// Links and names do not lead out of the directory, and git's may be there.
+// TestNothingOutsideIsTouched checks that links and names do not lead out of the directory, and that a .git directory
+// is allowed.
 func TestNothingOutsideIsTouched(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o700); err != nil {

@@ -1,0 +1,70 @@
+package fakeapi
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/apistatus"
+)
+
+// availability records which of the server's resources and group-versions are not served. All are served by default.
+type availability struct {
+	mu      sync.Mutex
+	dropped map[schema.GroupVersionResource]bool // guarded by mu
+	away    map[schema.GroupVersion]bool         // guarded by mu
+}
+
+// SetServed starts or stops serving a resource, like a version of a CustomResourceDefinition. A resource that is not
+// served is not in discovery, and requests for it are not found. Its open watches end.
+func (s *Server) SetServed(gvr schema.GroupVersionResource, served bool) {
+	s.availability.mu.Lock()
+	if s.availability.dropped == nil {
+		s.availability.dropped = map[schema.GroupVersionResource]bool{}
+	}
+	s.availability.dropped[gvr] = !served
+	s.availability.mu.Unlock()
+	if !served {
+		s.BreakWatches(gvr, BreakEOF)
+	}
+}
+
+// SetAvailable makes a group-version available or unavailable, like an aggregated API whose server is down. An
+// unavailable group-version is listed among the groups, and all other requests for it are answered 503. Its open
+// watches end.
+func (s *Server) SetAvailable(gv schema.GroupVersion, available bool) {
+	s.availability.mu.Lock()
+	if s.availability.away == nil {
+		s.availability.away = map[schema.GroupVersion]bool{}
+	}
+	s.availability.away[gv] = !available
+	s.availability.mu.Unlock()
+	for _, k := range s.resources {
+		if !available && k.GroupVersion() == gv {
+			s.BreakWatches(k.GroupVersionResource, BreakEOF)
+		}
+	}
+}
+
+func (o *availability) serves(gvr schema.GroupVersionResource) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.dropped[gvr]
+}
+
+func (o *availability) available(gv schema.GroupVersion) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.away[gv]
+}
+
+// served returns the resources that are served.
+func (s *Server) served() []*kind {
+	return slices.DeleteFunc(slices.Clone(s.resources), func(k *kind) bool { return !s.serves(k.GroupVersionResource) })
+}
+
+func errAway() error {
+	return apistatus.New(http.StatusServiceUnavailable, "service unavailable")
+}
