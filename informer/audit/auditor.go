@@ -103,8 +103,8 @@ type Status struct {
 
 // Auditor audits one collection. Make one with New.
 type Auditor struct {
-	o    Options
-	turn chan struct{} // capacity 1; holds a token while an audit runs
+	o   Options
+	sem chan struct{} // capacity 1; holds a token while an audit runs
 
 	mu        sync.Mutex
 	run       context.Context // context of the informer's run; nil before Start; guarded by mu, like all fields below
@@ -118,7 +118,7 @@ type Auditor struct {
 }
 
 // New returns an Auditor. It starts no goroutine.
-func New(o Options) *Auditor { return &Auditor{o: o, turn: make(chan struct{}, 1)} }
+func New(o Options) *Auditor { return &Auditor{o: o, sem: make(chan struct{}, 1)} }
 
 // Start sets the context of the informer's run. Audits are possible from then on, and end when ctx ends.
 func (a *Auditor) Start(ctx context.Context) {
@@ -150,8 +150,8 @@ func (a *Auditor) Run(ctx context.Context) {
 // Audit compares everything once; see informer.Informer.Audit.
 func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
+	case a.sem <- struct{}{}:
+		defer func() { <-a.sem }()
 	case <-ctx.Done():
 		return Report{}, fmt.Errorf("audit of %s: %w", a.o.Description, context.Cause(ctx))
 	}

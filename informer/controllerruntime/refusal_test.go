@@ -220,10 +220,10 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 	_, err := first.GetInformer(first.ctx, &corev1.Pod{})
 	must(t, err)
 	first.run()
-	heard := make(chan error, 1)
+	errs := make(chan error, 1)
 	second.create(cache.Options{DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
 		select {
-		case heard <- err:
+		case errs <- err:
 		default:
 		}
 	}})
@@ -231,7 +231,7 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 	inf, err := second.GetInformer(second.ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
 	must(t, err)
 	select {
-	case err = <-heard:
+	case err = <-errs:
 	case <-second.ctx.Done():
 	}
 	if !errors.Is(err, store.ErrOtherCluster) ||

@@ -338,13 +338,13 @@ func TestBelowAPath(t *testing.T) {
 // cache then continues without a relist.
 func TestWatchErrors(t *testing.T) {
 	srv := startServer(t)
-	heard := make(chan error, 100)
+	errs := make(chan error, 100)
 	w := newWorld(t, srv, persistent(t))
 	w.create(cache.Options{DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
 		if r == nil || r.TypeDescription() == "" {
 			t.Error("the handler got no reflector")
 		}
-		heard <- err
+		errs <- err
 	}})
 	_, err := w.GetInformer(w.ctx, &corev1.Pod{})
 	must(t, err)
@@ -352,7 +352,7 @@ func TestWatchErrors(t *testing.T) {
 	srv.ResetCounts()
 	srv.BreakWatches(pods, fakeapi.BreakReset)
 	select {
-	case err := <-heard:
+	case err := <-errs:
 		if err == nil {
 			t.Error("no error")
 		}

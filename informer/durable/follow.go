@@ -132,7 +132,7 @@ func (f *follower) page(ctx context.Context) (more bool, err error) {
 // take calls the handler for a change, unless its key is in works, and moves the position past it. It waits while works
 // is full.
 func (f *follower) take(ctx context.Context, c consumer.Change) error {
-	if err := f.awaitRoom(ctx, c.Key); err != nil {
+	if err := f.awaitCapacity(ctx, c.Key); err != nil {
 		return err
 	}
 	w := f.works[c.Key]
@@ -155,8 +155,8 @@ func (f *follower) take(ctx context.Context, c consumer.Change) error {
 	return f.noteDue()
 }
 
-// awaitRoom waits while works is full and does not contain key.
-func (f *follower) awaitRoom(ctx context.Context, key string) error {
+// awaitCapacity waits while works is full and does not contain key.
+func (f *follower) awaitCapacity(ctx context.Context, key string) error {
 	logAt := f.o.Clock.Now().Add(stallLogged)
 	for f.works[key] == nil && len(f.works) >= maxWorks {
 		f.note(func(s *Status) { s.Stalled = true })
@@ -278,7 +278,7 @@ func (f *follower) logStalled(ctx context.Context) {
 
 func (f *follower) reportUnreadable(ctx context.Context, keys []string) {
 	for _, key := range keys {
-		klog.FromContext(ctx).Info("A durable handler is not told of an object that this program cannot decode; "+
-			"it will be when the object changes", "handler", f.name, "key", key, "type", f.o.Description)
+		klog.FromContext(ctx).Info("A durable handler does not receive an object that this program cannot decode; "+
+			"it will when the object changes", "handler", f.name, "key", key, "type", f.o.Description)
 	}
 }

@@ -163,7 +163,7 @@ func (s subject) waitSynced(t *testing.T, reg cache.ResourceEventHandlerRegistra
 		t.Fatalf("WaitForCacheSync: %v", synced)
 	}
 	if !cache.WaitFor(ctx, "", reg.HasSyncedChecker()) {
-		t.Fatal("the handler has not been told all")
+		t.Fatal("the handler has not synced")
 	}
 }
 

@@ -36,11 +36,11 @@ func TestTwoFactoriesOneStore(t *testing.T) {
 			must(t, srv.Load(pods, pod("a", "2", "y")))
 			inf, err := informer.Of(second.informer(pods))
 			must(t, err)
-			told := func() bool {
+			received := func() bool {
 				s := inf.Status()
 				return len(second.listed(t, pods)) == 2 && len(s.Handlers) == 1 && s.Handlers[0].Pending == 0
 			}
-			for ctx := testContext(t); !told() && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			for ctx := testContext(t); !received() && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
 			}
 			equal(t, "first, after its end", h.take(), nil)
 			stop2()

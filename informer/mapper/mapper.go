@@ -30,8 +30,8 @@ type Mapper struct {
 
 	// known is the current discovery, never nil. A *known is immutable: the caller that received a new answer swaps it.
 	known atomic.Pointer[known]
-	// turn holds a token while a caller asks the server. news holds a token when known has changed.
-	turn, news chan struct{}
+	// sem holds a token while a caller asks the server. news holds a token when known has changed.
+	sem, news chan struct{}
 
 	mu       sync.Mutex
 	failures int             // guarded by mu; number of failed requests in a row
@@ -76,8 +76,8 @@ func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, er
 	if err != nil {
 		return nil, fmt.Errorf("RESTMapper: %w", err)
 	}
-	m := &Mapper{client: d, store: st, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
-	m.know(&known{})
+	m := &Mapper{client: d, store: st, sem: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+	m.setKnown(&known{})
 	if st == nil {
 		return m, nil
 	}
@@ -90,13 +90,13 @@ func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, er
 		klog.Background().Error(err, "The stored discovery cannot be used; the API server will be asked", "file", st.Path())
 	default:
 		m.stored = stored
-		m.know(&known{Discovery: stored})
+		m.setKnown(&known{Discovery: stored})
 	}
 	return m, nil
 }
 
-// know makes k the current discovery.
-func (m *Mapper) know(k *known) {
+// setKnown makes k the current discovery.
+func (m *Mapper) setKnown(k *known) {
 	k.mapper = restmapper.NewDiscoveryRESTMapper(k.Groups)
 	m.known.Store(k)
 }

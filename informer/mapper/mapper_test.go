@@ -77,8 +77,8 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// TestNothingKnown checks a mapper without any stored discovery while the server is unreachable.
-func TestNothingKnown(t *testing.T) {
+// TestNoDiscovery checks a mapper without any stored discovery while the server is unreachable.
+func TestNoDiscovery(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
 		a.change(func(a *api) { a.err = errDown })
@@ -208,9 +208,9 @@ func TestHangingServer(t *testing.T) {
 	}
 }
 
-// TestAskedAgain checks that a miss does not use the answer to a request that began before the miss: it may be older
+// TestMissNeedsNewRequest checks that a miss does not use the answer to a request that began before the miss: it may be older
 // than the kind.
-func TestAskedAgain(t *testing.T) {
+func TestMissNeedsNewRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
 		slow := &slowly{a}

@@ -32,20 +32,20 @@ func (m *Mapper) miss() (*known, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	return m.learn(ctx)
+	return m.fetch(ctx)
 }
 
-// learn returns the server's answer to a request that began after this call. Only one caller sends a request at a time.
-// The callers that waited meanwhile share the answer to the next request. learn fails if ctx ends, and at once during
+// fetch returns the server's answer to a request that began after this call. Only one caller sends a request at a time.
+// The callers that waited meanwhile share the answer to the next request. fetch fails if ctx ends, and at once during
 // the back-off.
-func (m *Mapper) learn(ctx context.Context) (*known, error) {
+func (m *Mapper) fetch(ctx context.Context) (*known, error) {
 	called := time.Now()
 	if err := m.backedOff(); err != nil {
 		return nil, err
 	}
 	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
+	case m.sem <- struct{}{}:
+		defer func() { <-m.sem }()
 	case <-ctx.Done():
 		return nil, m.failed(ctx, fmt.Errorf("it has not answered yet: %w", context.Cause(ctx)))
 	}
@@ -66,7 +66,7 @@ func (m *Mapper) learn(ctx context.Context) (*known, error) {
 	}
 	k.Discovery = facts.DiscoveryOf(groups, lists)
 	k.Keep(m.known.Load().Discovery, k.failed)
-	m.learned(k)
+	m.fetched(k)
 	return k, nil
 }
 
@@ -80,10 +80,10 @@ func (m *Mapper) backedOff() error {
 	return nil
 }
 
-// learned stores the server's answer in known and ends the back-off.
-func (m *Mapper) learned(k *known) {
+// fetched stores the server's answer in known and ends the back-off.
+func (m *Mapper) fetched(k *known) {
 	m.limiter.Heard()
-	m.know(k)
+	m.setKnown(k)
 	m.mu.Lock()
 	m.failures, m.until, m.askErr = 0, time.Time{}, nil
 	m.mu.Unlock()

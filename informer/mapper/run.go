@@ -43,7 +43,7 @@ func (m *Mapper) Run(ctx context.Context) {
 // contact asks the server until it answers or ctx ends.
 func (m *Mapper) contact(ctx context.Context) {
 	for said := false; m.sleep(ctx) && !m.answered(); {
-		err := m.askInTurn(ctx)
+		err := m.askLimited(ctx)
 		if err != nil && ctx.Err() == nil && !said {
 			said = true
 			klog.FromContext(ctx).Info("The kinds of the API server are answered from what is known until it can be asked",
@@ -75,9 +75,9 @@ func (m *Mapper) sleep(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// askInTurn asks the server, unless a miss has done so. It first waits for a slot of the limiter that the store's
+// askLimited asks the server, unless a miss has done so. It first waits for a slot of the limiter that the store's
 // informers share, so that only one of them tries while the server is unreachable.
-func (m *Mapper) askInTurn(ctx context.Context) error {
+func (m *Mapper) askLimited(ctx context.Context) error {
 	slot, err := m.limiter.Connect(ctx, false, func(error) {})
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (m *Mapper) askInTurn(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
 	defer slot.Await()()
-	if _, err = m.learn(asking); limiter.Unanswered(err) {
+	if _, err = m.fetch(asking); limiter.Unanswered(err) {
 		slot.Failed(err)
 	}
 	return err

@@ -101,8 +101,8 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// TestShortLife checks that a process that ends right after its start stores its discovery.
-func TestShortLife(t *testing.T) {
+// TestShortProcess checks that a process that ends right after its start stores its discovery.
+func TestShortProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
 		l := begin(t, a, path, false)
@@ -145,9 +145,9 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestDocumentIsLost checks that Run stores the document again, without asking the server, after a repair of the file
+// TestLostDocument checks that Run stores the document again, without asking the server, after a repair of the file
 // has dropped it.
-func TestDocumentIsLost(t *testing.T) {
+func TestLostDocument(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
 		l := begin(t, a, path, true)

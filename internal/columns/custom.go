@@ -33,14 +33,14 @@ func customColumns(custom []entry.Column) *Columns {
 		evaluate = append(evaluate, customColumn{c.Type, path})
 	}
 	return &Columns{definitions: all, cells: func(o object, now time.Time) []any {
-		cells, room := []any{o.name()}, mostText
+		cells, left := []any{o.name()}, mostText
 		for _, c := range evaluate {
 			var cell any
-			if room > 0 {
+			if left > 0 {
 				cell = c.cell(o, now)
 			}
 			if text, ok := cell.(string); ok {
-				room -= len(text)
+				left -= len(text)
 			}
 			cells = append(cells, cell)
 		}

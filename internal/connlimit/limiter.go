@@ -135,7 +135,7 @@ func (l *Limiter) add(conn net.Conn) (c *connection, surplus net.Conn) {
 	if l.closed {
 		return c, conn
 	}
-	if surplus = l.makeRoom(c); surplus != conn {
+	if surplus = l.admit(c); surplus != conn {
 		l.open[conn] = c
 		l.addStranger(c)
 	}
@@ -174,15 +174,15 @@ func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	}
 	l.unlist(c)
 	if c.authenticated = yes; !yes {
-		surplus = l.makeStrangersRoom(c)
+		surplus = l.admitStranger(c)
 		l.addStranger(c)
 	}
 	return surplus
 }
 
-// makeRoom returns the connection to close for a new one: an older one, the new one itself, or nil.
-func (l *Limiter) makeRoom(c *connection) (surplus net.Conn) {
-	if surplus = l.makeStrangersRoom(c); surplus != nil || len(l.open) < l.o.Total {
+// admit returns the connection to close for a new one: an older one, the new one itself, or nil.
+func (l *Limiter) admit(c *connection) (surplus net.Conn) {
+	if surplus = l.admitStranger(c); surplus != nil || len(l.open) < l.o.Total {
 		return surplus
 	}
 	switch {
@@ -194,8 +194,8 @@ func (l *Limiter) makeRoom(c *connection) (surplus net.Conn) {
 	return c.conn
 }
 
-// makeStrangersRoom returns the stranger to close for another one, or nil.
-func (l *Limiter) makeStrangersRoom(c *connection) (surplus net.Conn) {
+// admitStranger returns the stranger to close for another one, or nil.
+func (l *Limiter) admitStranger(c *connection) (surplus net.Conn) {
 	if own := l.addresses[c.address]; own != nil && own.strangers.Len() >= l.o.StrangersPerAddress {
 		return l.evict(&own.strangers)
 	}

@@ -65,13 +65,13 @@ type groupVersion struct {
 // named returns the resources with a Kind, each once, and the resources without.
 func named(resources []Resource, known *facts.Discovery) (all []Resource, omitted []schema.GroupVersionResource) {
 	for _, r := range resources {
-		if told, ok := known.Resource(r.GroupVersionResource); ok {
-			r.Namespaced = r.Namespaced || told.Namespaced
+		if listed, ok := known.Resource(r.GroupVersionResource); ok {
+			r.Namespaced = r.Namespaced || listed.Namespaced
 			if r.Kind == "" {
-				r.Kind = told.Kind
+				r.Kind = listed.Kind
 			}
 			if r.Singular == "" {
-				r.Singular = told.SingularName
+				r.Singular = listed.SingularName
 			}
 		}
 		i := slices.IndexFunc(all, func(o Resource) bool { return o.GroupVersionResource == r.GroupVersionResource })

@@ -2,8 +2,8 @@
 // OpenAPI schemas, and the keys that sign its service accounts' tokens.
 //
 // Read returns all facts except the contents of the schemas, which OpenAPI returns; both take a *store.Store or a
-// *snapshot.File. Refresh requests facts from the server, and stores changed ones. Carried and Carry return
-// the facts that a snapshot of some collections includes.
+// *snapshot.File. Refresh requests facts from the server, and stores changed ones. Carried and Carry return the facts
+// that a snapshot of some collections includes.
 //
 // Each fact is a document, see store.Store.PutDocument:
 //

@@ -156,9 +156,9 @@ func wantSchemas(t *testing.T, st facts.Documents, want map[schema.GroupVersion]
 	}
 	for gv, hash := range want {
 		path := strings.Replace("apis/"+gv.String(), "apis/v1", "api/v1", 1)
-		got, told, err := facts.OpenAPI(t.Context(), st, gv, nil)
-		if strings.TrimSpace(string(got)) != document(path, hash) || told != hash || err != nil {
-			t.Errorf("%s: %s of %s, %v", gv, got, told, err)
+		got, gotHash, err := facts.OpenAPI(t.Context(), st, gv, nil)
+		if strings.TrimSpace(string(got)) != document(path, hash) || gotHash != hash || err != nil {
+			t.Errorf("%s: %s of %s, %v", gv, got, gotHash, err)
 		}
 	}
 	if got, _, err := facts.OpenAPI(t.Context(), st, goneV1, nil); got != nil || err != nil {
@@ -209,7 +209,7 @@ func TestOtherCluster(t *testing.T) {
 // full is a store that refuses schemas for lack of space.
 type full struct{ facts.Memory }
 
-var errFull = errors.New("no room")
+var errFull = errors.New("no space")
 
 func (f full) PutDocument(ctx context.Context, name string, data []byte) error {
 	if strings.HasPrefix(name, "openapi/") {

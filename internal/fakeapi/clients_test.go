@@ -207,6 +207,6 @@ func TestKubeSystem(t *testing.T) {
 		return string(ns.UID)
 	}
 	if first, second := uid(a), uid(b); first == "" || first == second {
-		t.Errorf("two servers are told apart by %q and %q", first, second)
+		t.Errorf("the UIDs of two servers are %q and %q", first, second)
 	}
 }

@@ -69,10 +69,10 @@ func TestInformer(t *testing.T) {
 				select {
 				case got := <-events:
 					if got != want {
-						t.Fatalf("the handler was told %q, not %q", got, want)
+						t.Fatalf("the handler received %q, not %q", got, want)
 					}
 				case <-ctx.Done():
-					t.Fatalf("the handler was not told %q", want)
+					t.Fatalf("the handler did not receive %q", want)
 				}
 			}
 			runCtx, stop := context.WithCancel(ctx)

@@ -36,12 +36,12 @@ func TestShards(t *testing.T) {
 					must(t, s.Delete(podsGVR, "default", fmt.Sprintf("pod-%05d", i)))
 				}
 				pods := typed(t, s, contentType).CoreV1().Pods("default")
-				listed, told := map[string]int{}, map[string]int{}
+				listed, watched := map[string]int{}, map[string]int{}
 				for _, shard := range shards {
 					listShard(t, pods, shard, on, listed)
-					watchShard(t, s, pods, metav1.ListOptions{ShardSelector: shard, ResourceVersion: from}, told)
+					watchShard(t, s, pods, metav1.ListOptions{ShardSelector: shard, ResourceVersion: from}, watched)
 				}
-				for what, seen := range map[string]map[string]int{"listed": listed, "told": told} {
+				for what, seen := range map[string]map[string]int{"listed": listed, "watched": watched} {
 					if len(seen) != 40 {
 						t.Errorf("%d were %s", len(seen), what)
 					}

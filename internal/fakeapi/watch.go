@@ -32,8 +32,8 @@ type watcher struct {
 	bookmarks uint64
 	broken    Break
 	timetable timetable
-	// sent counts events without bookmarks. counted is the part of sent that was passed to counter, which happens at each
-	// flush.
+	// sent counts events without bookmarks. counted is the part of sent that was passed to counter, which happens at
+	// each flush.
 	sent, counted int
 	counter       func(n int)
 	frame         []byte

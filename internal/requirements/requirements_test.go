@@ -1,5 +1,5 @@
-// Package requirements_test compares the requirements in Larder's go.mod files with the requirements of libraries that its users
-// have anyway.
+// Package requirements_test compares the requirements in the go.mod files of Larder with the requirements of libraries
+// that its users have anyway.
 package requirements_test
 
 import (

@@ -168,10 +168,10 @@ func TestEveryReasonIsExplained(t *testing.T) {
 			t.Errorf("section unguarded does not have %q", entry)
 		}
 	}
-	told := strings.Count(source.String(), "s.Unguarded = append(") + strings.Count(source.String(), "const what") +
+	count := strings.Count(source.String(), "s.Unguarded = append(") + strings.Count(source.String(), "const what") +
 		len(regexp.MustCompile(`(?m)^\t[A-Z][a-z]+ += "a`).FindAllString(source.String(), -1))
-	if told != len(entries) {
-		t.Errorf("%d things may go unnoticed, and %d are known here", told, len(entries))
+	if count != len(entries) {
+		t.Errorf("%d things may go unnoticed, and %d are known here", count, len(entries))
 	}
 	if n := strings.Count(all["unguarded"], "| `"); n != len(entries) {
 		t.Errorf("section unguarded has %d entries of %d", n, len(entries))

@@ -33,8 +33,8 @@ var informerListMutants = []mutant{
 		breaks: "After a list by metadata the schema's hash is read again at a later connect.",
 		file:   "informer/internal/attributes/attributes.go",
 		dir:    "informer",
-		old:    `		a.unsettled = time.Now()`,
-		new:    `		a.unsettled = time.Time{}`,
+		old:    `		a.metadataListed = time.Now()`,
+		new:    `		a.metadataListed = time.Time{}`,
 		test:   "TestSchemaAfterTheList",
 	},
 	{
@@ -42,8 +42,8 @@ var informerListMutants = []mutant{
 		breaks: "A read of the schema's hash after a list by metadata that fails is made again at the next connect.",
 		file:   "informer/internal/attributes/attributes.go",
 		dir:    "informer",
-		old:    "		return settled, true",
-		new:    "		a.unsettled = time.Time{}\n		return settled, true",
+		old:    "		return recheck, true",
+		new:    "		a.metadataListed = time.Time{}\n		return recheck, true",
 		test:   "TestSchemaAfterTheList",
 	},
 	{

@@ -26,10 +26,10 @@ const openAPIJitter = 10 * time.Minute
 // group-versions, some ten kilobytes, and reconnects are frequent on a bad connection.
 const openAPIEvery = time.Hour
 
-// openAPISettles is the time after a list by metadata until the next connect reads the schema's hash again, even within
+// openAPIRecheck is the time after a list by metadata until the next connect reads the schema's hash again, even within
 // openAPIEvery. kube-apiserver ends the watches of a custom resource at about the time when it publishes the new
 // schema, so the hash that allowed the list may be the old schema's.
-const openAPISettles = 30 * time.Second
+const openAPIRecheck = 30 * time.Second
 
 // Changes of a server that may go unnoticed: the values of change in Options.Unguarded.
 const (
@@ -72,17 +72,17 @@ type Tracker struct {
 	want entry.Attributes
 	// have has the attributes of the contents, including queued deltas. pending has the attributes of the list that is
 	// being received.
-	have, pending entry.Attributes
-	listing       bool      // true between ForList and Listed
-	holds         bool      // whether there are contents; have describes them
-	openAPIRead   time.Time // when want.OpenAPI was read, by Options.Clock; zero if never in this run
-	connected     time.Time // when the last Verify began, by the machine's clock
-	fresh         bool      // whether want.OpenAPI was read after connected
-	unsettled     time.Time // when a list by metadata was allowed; zero once the hash was read again
-	verified      bool      // the server has answered Verify in this run
-	seeding       bool      // the next list is a seed
-	seedOpenAPI   string    // OpenAPI of the seed
-	seedWire      string    // Wire of the seed
+	have, pending  entry.Attributes
+	listing        bool      // true between ForList and Listed
+	holds          bool      // whether there are contents; have describes them
+	openAPIRead    time.Time // when want.OpenAPI was read, by Options.Clock; zero if never in this run
+	connected      time.Time // when the last Verify began, by the machine's clock
+	fresh          bool      // whether want.OpenAPI was read after connected
+	metadataListed time.Time // when a list by metadata was allowed; zero once the hash was read again
+	verified       bool      // the server has answered Verify in this run
+	seeding        bool      // the next list is a seed
+	seedOpenAPI    string    // OpenAPI of the seed
+	seedWire       string    // Wire of the seed
 }
 
 // New returns a Tracker. Close must follow.
@@ -190,7 +190,7 @@ func (a *Tracker) AllowsMetadata(ctx context.Context) bool {
 	}
 	allowed := a.fresh && a.want.OpenAPI != "" && !a.changed(a.want)
 	if allowed {
-		a.unsettled = time.Now()
+		a.metadataListed = time.Now()
 	}
 	return allowed
 }
@@ -317,8 +317,8 @@ func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
 	}
 	if hash.err == nil || limiter.Final(hash.err) {
 		a.openAPIRead = a.o.Clock.Now().Add(-time.Since(hash.read))
-		if !hash.read.Before(a.unsettled.Add(openAPISettles)) {
-			a.unsettled = time.Time{}
+		if !hash.read.Before(a.metadataListed.Add(openAPIRecheck)) {
+			a.metadataListed = time.Time{}
 		}
 	}
 }
@@ -346,8 +346,8 @@ func (a *Tracker) openAPIDue() (notBefore time.Time, due bool) {
 	if a.o.OpenAPIHash == nil {
 		return time.Time{}, false
 	}
-	if settled := a.unsettled.Add(openAPISettles); !a.unsettled.IsZero() && time.Now().After(settled) {
-		return settled, true
+	if recheck := a.metadataListed.Add(openAPIRecheck); !a.metadataListed.IsZero() && time.Now().After(recheck) {
+		return recheck, true
 	}
 	return time.Time{}, a.openAPIRead.IsZero() || a.o.Clock.Since(a.openAPIRead) >= openAPIEvery
 }

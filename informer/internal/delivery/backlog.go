@@ -106,15 +106,15 @@ func (b *backlog) take() (n Call, ok bool) {
 
 // move queues the calls of p. Kept states replace the objects of p.
 func (b *backlog) move(p *Page) {
-	told := p
+	page := p
 	for _, key := range slices.Sorted(maps.Keys(b.kept)) {
 		if p.covers(key) {
-			told = told.with(key, b.kept[key])
+			page = page.with(key, b.kept[key])
 			delete(b.kept, key)
 		}
 	}
-	for n, key := range told.Keys {
-		b.calls = append(b.calls, Call{Type: cache.Added, Key: key, New: told.Objects[n], Initial: true, Firsts: 1})
+	for n, key := range page.Keys {
+		b.calls = append(b.calls, Call{Type: cache.Added, Key: key, New: page.Objects[n], Initial: true, Firsts: 1})
 	}
 	b.reading, b.after, b.page = false, p.To, p
 	if p.To == "" {

@@ -222,8 +222,8 @@ func TestPendingKeepsEverything(t *testing.T) {
 	}
 }
 
-// TestPendingGivesRoomBack checks that the queue releases the memory of a burst.
-func TestPendingGivesRoomBack(t *testing.T) {
+// TestPendingShrinks checks that the queue releases the memory of a burst.
+func TestPendingShrinks(t *testing.T) {
 	q := newPending(mergeThreshold)
 	for n := range 100_000 {
 		q.put(Call{Type: cache.Updated, Key: fmt.Sprint(n)})
@@ -232,7 +232,7 @@ func TestPendingGivesRoomBack(t *testing.T) {
 		q.take()
 	}
 	if len(q.ring) > mergeThreshold || len(q.latest) > 10 {
-		t.Errorf("10 are pending: room for %d, %d remembered", len(q.ring), len(q.latest))
+		t.Errorf("10 are pending: capacity %d, %d in latest", len(q.ring), len(q.latest))
 	}
 }
 

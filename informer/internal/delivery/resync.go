@@ -64,7 +64,7 @@ func (l *Listener) AddResync(p *Page) {
 		return
 	}
 	for n, key := range p.Keys {
-		if _, told := r.changed[key]; !told {
+		if _, changed := r.changed[key]; !changed {
 			l.pending.put(Call{Type: cache.Updated, Key: key, Old: p.Objects[n], New: p.Objects[n], resync: true})
 		}
 	}

@@ -13,8 +13,8 @@ type Value[T any] struct {
 	path   string
 	reused time.Duration
 	get    func(ctx context.Context) (T, error)
-	// turn is a semaphore of capacity 1. Its holder may request the value, and use the fields below.
-	turn chan struct{}
+	// sem is a semaphore of capacity 1. Its holder may request the value, and use the fields below.
+	sem chan struct{}
 	// value is the last answer. err is the server's refusal if it refused. at is when the answer was requested.
 	value T
 	err   error
@@ -24,15 +24,15 @@ type Value[T any] struct {
 // New returns a Value. get requests it from path. An answer is reused until the duration reused has passed since its
 // request.
 func New[T any](path string, reused time.Duration, get func(ctx context.Context) (T, error)) *Value[T] {
-	return &Value[T]{path: path, reused: reused, get: get, turn: make(chan struct{}, 1)}
+	return &Value[T]{path: path, reused: reused, get: get, sem: make(chan struct{}, 1)}
 }
 
 // Read returns the value. It is at least as new as the context demands (Ask), so callers that demand a newer one after
 // an outage share one request. Errors of the connection are not reused.
 func (s *Value[T]) Read(ctx context.Context) (T, error) {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.sem <- struct{}{}:
+		defer func() { <-s.sem }()
 	case <-ctx.Done():
 		var none T
 		return none, fmt.Errorf("GET %s, by another informer: %w", s.path, context.Cause(ctx))

@@ -12,8 +12,8 @@ import (
 
 func quiet(error) {}
 
-// TestAsksInTurn checks that Run sends no request while all slots of the limiter are in use, and returns its slot.
-func TestAsksInTurn(t *testing.T) {
+// TestRunWaitsForLimiter checks that Run sends no request while all slots of the limiter are in use, and returns its slot.
+func TestRunWaitsForLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
 		l := begin(t, a, storePath(t), false)
@@ -43,9 +43,9 @@ func TestAsksInTurn(t *testing.T) {
 	})
 }
 
-// TestMissNeedsNoTurn checks that a miss sends its request although all slots of the limiter are in use. A caller waits
+// TestMissBypassesLimiter checks that a miss sends its request although all slots of the limiter are in use. A caller waits
 // for the miss, and the holders of the slots may wait for that caller.
-func TestMissNeedsNoTurn(t *testing.T) {
+func TestMissBypassesLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
 		l := begin(t, a, storePath(t), false)
@@ -67,9 +67,9 @@ func TestMissNeedsNoTurn(t *testing.T) {
 	})
 }
 
-// TestOneTries checks that Run takes turns with other clients of the limiter while the server is unreachable, and that
+// TestRunSharesRetries checks that Run takes turns with other clients of the limiter while the server is unreachable, and that
 // it sends its request as soon as any of them has been answered.
-func TestOneTries(t *testing.T) {
+func TestRunSharesRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
 		a.change(func(a *api) { a.err = errDown })
@@ -107,8 +107,8 @@ func TestOneTries(t *testing.T) {
 	})
 }
 
-// TestAFleetComesBack checks that the Runs of many processes spread their requests when the server is back.
-func TestAFleetComesBack(t *testing.T) {
+// TestFleetSpreadsRequests checks that the Runs of many processes spread their requests when the server is back.
+func TestFleetSpreadsRequests(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const fleet = 40
 		a := newAPI()
@@ -134,9 +134,9 @@ func TestAFleetComesBack(t *testing.T) {
 	})
 }
 
-// TestAnAnswerIsHeard checks that an answer to the mapper ends the back-off of the limiter's other clients, and that a
+// TestAnswerEndsBackoff checks that an answer to the mapper ends the back-off of the limiter's other clients, and that a
 // misses' failed requests do not.
-func TestAnAnswerIsHeard(t *testing.T) {
+func TestAnswerEndsBackoff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
 		a.change(func(a *api) { a.err = errDown })
