@@ -13,7 +13,7 @@ import (
 const (
 	// pageSize is the limit of a list request.
 	pageSize = 500
-	// Between two pages an audit waits for rest times the duration of the last page. It so uses at most a twentieth of
+	// Between two pages an audit waits for rest times the duration of the last page. So it uses at most a twentieth of
 	// the connection and of an API server's core. The wait is at least pause and at most pauseMax.
 	rest     = 19
 	pause    = time.Second
@@ -91,7 +91,8 @@ func (s *scan) repaired(ctx context.Context, err error) error {
 	return s.o.Subject.Repaired(ctx, err)
 }
 
-// stored returns references to the stored objects after the key after, up to the key to; if to is "", up to the last.
+// stored returns references to the stored objects whose keys are greater than after and at most to. An empty to means
+// no limit.
 func (s *scan) stored(ctx context.Context, after, to string) (refs []entry.ObjectRef, err error) {
 	for {
 		page, err := s.o.Subject.Refs(ctx, after, pageSize)
@@ -169,8 +170,8 @@ func inOrder(after string, refs []entry.ObjectRef) bool {
 	return true
 }
 
-// comparePage compares a page with the stored objects after the key after, up to last ("" is the end). If objects
-// differ, it compares again once the stream has reached the page's resourceVersion.
+// comparePage compares a page with the stored objects whose keys are greater than after and at most last. An empty last
+// means no limit. If objects differ, it compares again once the stream has reached the page's resourceVersion.
 func (s *scan) comparePage(ctx context.Context, p page, after, last string) error {
 	suspects, err := s.suspects(ctx, p, after, last)
 	if err == nil && len(suspects) > 0 {

@@ -194,8 +194,8 @@ func (f *follower) attend(ctx context.Context) error {
 	return f.noteDue()
 }
 
-// noteDue passes the position to the store if it has moved. A handler that queues keys waits until noteWithin has
-// passed since the last time.
+// noteDue passes the position to the store if it has moved. A handler that queues keys does so at most once per
+// noteWithin.
 func (f *follower) noteDue() error {
 	if !f.unnoted || f.queues && f.o.Clock.Since(f.notedAt) < noteWithin {
 		return nil
@@ -221,7 +221,7 @@ func (f *follower) notePosition() error {
 	return err
 }
 
-// awaitUntil waits until changed is closed, an answer arrives, a key is due, or the time at. Then it calls attend.
+// awaitUntil waits until changed is closed, an answer arrives, a key is due, or the time is at. Then it calls attend.
 // changed may be nil, and a zero at means no limit. It fails with consumer.ErrReset if the handler has been reset.
 func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
 	if at = earlier(at, f.dueAt); f.unnoted {

@@ -54,7 +54,8 @@ type follower struct {
 	now     Status             // guarded by mu
 }
 
-// work is a key with unacknowledged changes: those from the number from up to the position that the file still has.
+// work is a key with unacknowledged changes. Their numbers are at least from and at most the Seq of the position; the
+// file may have dropped some of them.
 type work struct {
 	from  uint64
 	last  uint64    // the newest change that was enqueued, if the handler queues keys

@@ -62,8 +62,7 @@ func ExampleNewSharedInformerFactory_run() {
 	}}
 
 	err := informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
-		// also starts offline
-		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}}
+		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}} // starts offline, too
 		f, err := factory.NewSharedInformerFactory(client, 0, o, &corev1.Pod{})
 		if err != nil {
 			return err

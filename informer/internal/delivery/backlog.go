@@ -10,7 +10,7 @@ import (
 
 // Page is a page of the stored objects in key order. It is immutable.
 type Page struct {
-	// After is the key before the page's first key. To is the last key that the page covers; "" for the last page.
+	// The page has the keys greater than After and at most To. To is "" for the last page, which has no limit.
 	After, To string
 	Keys      []string
 	Objects   []runtime.Object // of Keys
