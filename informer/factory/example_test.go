@@ -62,7 +62,8 @@ func ExampleNewSharedInformerFactory_run() {
 	}}
 
 	err := informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
-		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}} // starts offline, too
+		// also starts offline
+		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}}
 		f, err := factory.NewSharedInformerFactory(client, 0, o, &corev1.Pod{})
 		if err != nil {
 			return err

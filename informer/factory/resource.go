@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// clusterScoped has the kinds of client-go's types that have no namespace. They can be told apart only by discovery
-// otherwise.
+// clusterScoped has the kinds of client-go's types that have no namespace. Without discovery, only such a list can
+// tell.
 var clusterScoped = strings.Fields(`
 	CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding ClusterTrustBundle ComponentStatus
 	DeviceClass DeviceTaintRule FlowSchema IPAddress IngressClass MutatingAdmissionPolicy MutatingAdmissionPolicyBinding

@@ -134,8 +134,8 @@ func TestFleetSpreadsRequests(t *testing.T) {
 	})
 }
 
-// TestAnswerEndsBackoff checks that an answer to the mapper ends the back-off of the limiter's other clients, and that a
-// misses' failed requests do not.
+// TestAnswerEndsBackoff checks that an answer to the mapper ends the back-off of the limiter's other clients, and that
+// the failed request of a miss does not.
 func TestAnswerEndsBackoff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()

@@ -26,8 +26,8 @@ const openAPIJitter = 10 * time.Minute
 // group-versions, some ten kilobytes, and reconnects are frequent on a bad connection.
 const openAPIEvery = time.Hour
 
-// openAPIRecheck is the time after a list by metadata until the next connect reads the schema's hash again, even within
-// openAPIEvery. kube-apiserver ends the watches of a custom resource at about the time when it publishes the new
+// openAPIRecheck is how long after a list by metadata the schema's hash is read again, at the next connect and even
+// within openAPIEvery. kube-apiserver ends the watches of a custom resource at about the time when it publishes the new
 // schema, so the hash that allowed the list may be the old schema's.
 const openAPIRecheck = 30 * time.Second
 
@@ -47,7 +47,7 @@ type Options struct {
 	Sends bool
 	// Encoding is the encoding of requests; nil if the client's configuration decides.
 	Encoding *Encoding
-	// functions of informer.Options; may be nil
+	// ClusterID and OpenAPIHash are taken from informer.Options; they may be nil.
 	ClusterID, OpenAPIHash func(ctx context.Context) (string, error)
 	// Claim is store.Collection's ClaimCluster; nil if the objects are in memory only.
 	Claim func(id string, exchanged bool) error
