@@ -189,7 +189,7 @@ func (c *Collection) knownInMemory(key string, p *intake.Pending) bool {
 func (c back) Backpressure(ctx context.Context, paced bool) error { return c.backpressure(ctx, paced) }
 
 func (c back) Look(ctx context.Context, fn func(h intake.Held) error) error {
-	return c.read.ViewOver(ctx, nil, func(b *bolt.Bucket, over *read.Captured) error {
+	return c.read.ViewMerged(ctx, nil, func(b *bolt.Bucket, over *read.Captured) error {
 		objects, err := c.read.Objects(b)
 		if err != nil {
 			return err

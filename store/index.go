@@ -147,7 +147,7 @@ func (c *Collection) awaitChange(ctx context.Context, name string, changed, load
 // lookUp calls fn in a read transaction with the index want.Index, which must be ready, and the matching writes of the
 // memtable.
 func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, fn func(index.View) error) error {
-	return c.read.ViewOver(ctx, &want, func(b *bolt.Bucket, over *read.Captured) error {
+	return c.read.ViewMerged(ctx, &want, func(b *bolt.Bucket, over *read.Captured) error {
 		v, err := c.read.IndexView(b, want.Index, c.read.Coder.Sealing(), over)
 		if err != nil {
 			return err

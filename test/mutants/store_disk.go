@@ -344,7 +344,7 @@ var storeDiskMutants = []mutant{
 		file:   "store/internal/format/sealed.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{collection, key, string(head)}",
-		test:   "TestSealedRecordBelongsWhereItIs",
+		test:   "TestSealedRecordIsBound",
 		dir:    "store/internal/keyring",
 	},
 	{

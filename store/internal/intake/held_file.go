@@ -63,7 +63,7 @@ func (h *HeldFile) Get(key string) (HeldObject, error) {
 
 // After implements Held.
 func (h *HeldFile) After(key string, fn func(key string, size int) bool) error {
-	s := read.ScanOver(h.Objects, h.Over, key)
+	s := read.ScanMerged(h.Objects, h.Over, key)
 	for key, data, x, ok := s.Next(); ok; key, data, x, ok = s.Next() {
 		size := len(key) + len(data)
 		if x != nil {

@@ -17,24 +17,24 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// dataKey seals the contents of one file. It does not keep the raw key of 32 random bytes, but keys that are derived
-// from it by HKDF-Expand with SHA-256.
+// dataKey seals the contents of one file. It does not keep the raw key of 32 random bytes, but the keys derived from it
+// by HKDF-Expand with SHA-256.
 type dataKey struct {
 	id uint64
-	// wrapper is the id of the provider's key, and Wrapped this key as wrapped by it.
+	// wrapper is the id of the provider's key, and wrapped is this data key as wrapped by the provider.
 	wrapper string
 	wrapped []byte
 	created time.Time // in whole seconds
-	// check is a hash of the key, to verify that an unwrapped key is the one that was wrapped.
+	// check is a hash of the raw key, to verify that an unwrapped key is the same key.
 	check []byte
-	// records seals payloads under random nonces. With 24 bytes these do not repeat, however much is written.
+	// records seals payloads with random nonces. Nonces of 24 bytes do not repeat, however many records are written.
 	records cipher.AEAD
 	// values seals index values, and mac is the key of their hashes; see token.
 	values cipher.AEAD
 	mac    []byte
 }
 
-// The labels of the keys that are derived from a data key. They are part of the file's format.
+// The labels from which keys are derived. They are part of the file's format.
 const (
 	deriveRecords = "larder 1 records"
 	deriveValues  = "larder 1 index values"
@@ -42,7 +42,7 @@ const (
 	deriveCheck   = "larder 1 check"
 )
 
-// newDataKey returns the dataKey of a raw key of 32 bytes, which it overwrites.
+// newDataKey returns the dataKey of a raw key of 32 bytes. It overwrites raw.
 func newDataKey(id uint64, raw []byte) (*dataKey, error) {
 	defer clear(raw)
 	if len(raw) != seal.KeySize {
@@ -66,24 +66,23 @@ func newDataKey(id uint64, raw []byte) (*dataKey, error) {
 	return k, errors.Join(err[:]...)
 }
 
-// wipe overwrites the key of the hashes. The keys in the ciphers cannot be overwritten.
+// wipe overwrites the key of the hashes. The keys inside the ciphers cannot be overwritten.
 func (k *dataKey) wipe() { clear(k.mac) }
 
 // A token replaces a value of a sealed index, in the headers of records and in index entries:
 //
-//	bytes 0-7    id of the data key, big endian
-//	bytes 8-39   HMAC-SHA256 of the collection's id, the index's name and the value: the keyed hash that look-ups are by
-//	the rest     the value, sealed with XChaCha20-Poly1305: its nonce is the first 24 bytes of the hash, its associated
-//	             data are bytes 0 to 39
+// bytes 0-7    id of the data key, big endian bytes 8-39   HMAC-SHA256 of the collection's id, the index's name and the
+// value: the keyed hash for look-ups the rest     the value, sealed with XChaCha20-Poly1305: its nonce is the first 24
+// bytes of the hash, its associated data are bytes 0 to 39
 //
-// So equal values of an index have equal tokens under one data key, and their entries lie together. A nonce repeats
+// So equal values of an index have equal tokens under one data key, and their entries are adjacent. A nonce repeats
 // only if the whole token does (a synthetic IV, as in RFC 5297).
 const (
 	tokenFixed = 8 + sha256.Size
 	tokenLeast = tokenFixed + chacha20poly1305.Overhead
 )
 
-// token returns the token of a value of an index of a collection.
+// token returns the token of a value in an index of a collection.
 func (k *dataKey) token(collection, index, value string) string {
 	t := binary.BigEndian.AppendUint64(make([]byte, 0, tokenLeast+len(value)), k.id)
 	t = append(t, k.hash(collection, index, value)...)
@@ -99,7 +98,7 @@ func (k *dataKey) hash(collection, index, value string) []byte {
 	return mac.Sum(nil)
 }
 
-// tokenKey returns the id of a token's data key; ok is false if it is no token.
+// tokenKey returns the id of a token's data key. ok is false if token is not a token.
 func tokenKey(token string) (id uint64, ok bool) {
 	if len(token) < tokenLeast {
 		return 0, false
@@ -107,7 +106,7 @@ func tokenKey(token string) (id uint64, ok bool) {
 	return binary.BigEndian.Uint64([]byte(token[:8])), true
 }
 
-// value returns the value of a token. It fails with format.ErrNotSealed, also for a token of another index or
+// value returns the value of a token. It fails with format.ErrNotSealed if the token is damaged, or of another index or
 // collection.
 func (k *dataKey) value(collection, index, token string) (string, error) {
 	if len(token) < tokenLeast {
@@ -122,7 +121,7 @@ func (k *dataKey) value(collection, index, token string) (string, error) {
 	return string(plain), nil
 }
 
-// tokens returns the terms of an object with tokens in place of the values.
+// tokens returns a copy of terms with tokens in place of the values.
 func (k *dataKey) tokens(collection string, terms map[string][]string) map[string][]string {
 	if len(terms) == 0 {
 		return nil

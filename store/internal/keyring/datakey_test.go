@@ -19,7 +19,7 @@ func mustDataKey(t testing.TB, id uint64) *dataKey {
 	return k
 }
 
-func TestNewDataKeyOverwritesWhatItIsMadeOf(t *testing.T) {
+func TestNewDataKeyOverwritesRawKey(t *testing.T) {
 	raw := bytes.Repeat([]byte{3}, seal.KeySize)
 	if _, err := newDataKey(1, raw); err != nil || !bytes.Equal(raw, make([]byte, seal.KeySize)) {
 		t.Errorf("%x, %v", raw, err)
@@ -30,7 +30,8 @@ func TestNewDataKeyOverwritesWhatItIsMadeOf(t *testing.T) {
 	}
 }
 
-// TestToken: the same value in the same place has the same token, which nobody else has.
+// TestToken checks that a value has the same token each time, and that another value, index, collection or key has
+// another.
 func TestToken(t *testing.T) {
 	k := mustDataKey(t, 5)
 	seen := map[string]string{}

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// unwrap decrypts a data key through the provider. It fails with seal.ErrWrongKey if the provider lacks the key.
+// unwrap decrypts a data key with the provider. It fails with seal.ErrWrongKey if the provider does not have its key.
 func (r *Ring) unwrap(ctx context.Context, stored format.DataKey) (*dataKey, error) {
 	raw, err := r.provider.Unwrap(ctx, stored.Key, stored.Wrapped)
 	var one *dataKey
@@ -39,7 +39,7 @@ func (r *Ring) unwrap(ctx context.Context, stored format.DataKey) (*dataKey, err
 	return one, nil
 }
 
-// currentOf returns the newest data key that is wrapped under the provider's current key, or makes a new data key.
+// currentOf returns the newest data key in all that is wrapped by the provider's current key, or a new data key.
 func (r *Ring) currentOf(ctx context.Context, all []*dataKey) (*dataKey, error) {
 	id, err := r.provider.CurrentKey(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Ring) currentOf(ctx context.Context, all []*dataKey) (*dataKey, error) 
 	return r.make(ctx)
 }
 
-// make returns a new data key, wrapped under the provider's current key.
+// make returns a new data key, wrapped by the provider's current key.
 func (r *Ring) make(ctx context.Context) (*dataKey, error) {
 	raw := make([]byte, seal.KeySize)
 	_, _ = rand.Read(raw) // never fails

@@ -19,28 +19,28 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Ring holds the data keys of a file. The zero value is locked: it is that of a store without Options.Encryption. Fetch
-// and Unlock must return before other methods are called, which are safe for concurrent use.
+// Ring holds the data keys of a file. The zero value is locked: a store without Options.Encryption has it. Fetch and
+// Unlock must return before other methods are called. The other methods are safe for concurrent use.
 //
-// The file has the keys, wrapped, in one record under format.KeyKeys, so every copy of the file has them too. The first
-// transaction that seals something with a new current key writes the record.
+// The file stores the wrapped keys in one record under format.KeyKeys, so every copy of the file has them too. The
+// first transaction that uses a new current key also writes the record.
 type Ring struct {
 	provider seal.KeyProvider // nil if the ring is locked
 	now      atomic.Pointer[heldKeys]
-	// sealedUnder has the ids of the provider's keys that the file needs, if the ring is locked; set by Unlock.
+	// sealedUnder has the ids of the provider's keys that wrap the file's keys, if the ring is locked; set by Unlock.
 	sealedUnder []string
 }
 
-// heldKeys holds the data keys at one moment. It is immutable.
+// heldKeys is the immutable set of data keys that a Ring uses at one time.
 type heldKeys struct {
 	byID map[uint64]*dataKey
-	// current is the key that new records are sealed with; nil in a store that is open for reading.
+	// current is the key that seals new records; nil if the store is open for reading.
 	current *dataKey
-	// record is the record of the data keys as the file must have it, current included.
+	// record is the record of the data keys, including current, that the file must have.
 	record []byte
 }
 
-// Fetch sets the provider. The data keys are unwrapped once the file is open. It fails if the provider does not answer.
+// Fetch sets the provider, which Unlock uses to unwrap the data keys. It fails if the provider does not answer.
 func (r *Ring) Fetch(ctx context.Context, e *seal.Encryption, log logr.Logger) error {
 	switch {
 	case e == nil:
@@ -59,7 +59,7 @@ func (r *Ring) Fetch(ctx context.Context, e *seal.Encryption, log logr.Logger) e
 	return nil
 }
 
-// Locked reports whether there are no keys, since the store was opened without Options.Encryption.
+// Locked reports whether the store was opened without Options.Encryption, so that there are no keys.
 func (r *Ring) Locked() bool { return r.provider == nil }
 
 // CurrentKey returns the id of the provider's current key; it is empty if the ring is locked.
@@ -70,7 +70,7 @@ func (r *Ring) CurrentKey(ctx context.Context) (id string, err error) {
 	return r.provider.CurrentKey(ctx)
 }
 
-// ErrSealed returns seal.ErrSealed with the ids of the keys that are needed.
+// ErrSealed returns seal.ErrSealed with the ids of the needed keys.
 func (r *Ring) ErrSealed() error {
 	if len(r.sealedUnder) == 0 {
 		return seal.ErrSealed
@@ -82,11 +82,11 @@ func (r *Ring) ErrSealed() error {
 	return fmt.Errorf("%w: it needs key %s", seal.ErrSealed, strings.Join(ids, ", "))
 }
 
-// IsSealed reports whether err is that of a locked Ring.
+// IsSealed reports whether err is the error of a locked Ring.
 func IsSealed(err error) bool { return errors.Is(err, seal.ErrSealed) }
 
-// of returns the data key with that id. It fails with seal.ErrSealed if there are no keys, and else with
-// entry.ErrDamaged.
+// of returns the data key with this id. It fails with seal.ErrSealed if the ring is locked, and with entry.ErrDamaged
+// if the file does not have the key.
 func (r *Ring) of(id uint64) (*dataKey, error) {
 	if r.Locked() {
 		return nil, r.ErrSealed()
@@ -97,9 +97,9 @@ func (r *Ring) of(id uint64) (*dataKey, error) {
 	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, entry.ErrDamaged)
 }
 
-// Unlock unwraps the data keys of the file that view reads and, if write is true, chooses the current key. It writes
-// nothing. It fails with entry.ErrDamaged if their record is damaged: then the sealed contents are lost, and the rest
-// can be read without keys.
+// Unlock unwraps the data keys of the file that view reads. If write is true, it also chooses the current key. It
+// writes nothing. It fails with entry.ErrDamaged if the record of the keys is damaged: then the sealed contents are
+// lost, and the other contents can be read without keys.
 func (r *Ring) Unlock(ctx context.Context, view func(fn func(tx *bolt.Tx) error) error, write bool) error {
 	var data []byte
 	err := view(func(tx *bolt.Tx) error {
@@ -110,7 +110,7 @@ func (r *Ring) Unlock(ctx context.Context, view func(fn func(tx *bolt.Tx) error)
 		return err
 	}
 	stored, err := format.ParseKeys(data)
-	if r.Locked() { // a record that cannot be read is reported once it is needed
+	if r.Locked() { // an unreadable record is reported when it is needed
 		for _, one := range stored {
 			if !slices.Contains(r.sealedUnder, one.Key) {
 				r.sealedUnder = append(r.sealedUnder, one.Key)
@@ -145,7 +145,7 @@ func (r *Ring) Unlock(ctx context.Context, view func(fn func(tx *bolt.Tx) error)
 	return r.hold(all, current)
 }
 
-// hold replaces the keys by all, which the file is to have from now on.
+// hold sets the ring's keys to all, and makes the record for them.
 func (r *Ring) hold(all []*dataKey, current *dataKey) error {
 	held := &heldKeys{byID: make(map[uint64]*dataKey, len(all)), current: current}
 	keys := make([]format.DataKey, len(all))
@@ -163,7 +163,7 @@ func (r *Ring) hold(all []*dataKey, current *dataKey) error {
 	return nil
 }
 
-// held returns the keys; there are none if the ring is locked.
+// held returns the current keys; none if the ring is locked.
 func (r *Ring) held() *heldKeys {
 	if held := r.now.Load(); held != nil {
 		return held
@@ -171,10 +171,10 @@ func (r *Ring) held() *heldKeys {
 	return &heldKeys{}
 }
 
-// Record returns the record of the data keys as the file must have it; nil if there are none.
+// Record returns the record of the data keys that the file must have; nil if there are no keys.
 func (r *Ring) Record() []byte { return r.held().record }
 
-// Ensure writes the record of the data keys if the file does not have it yet, before anything is sealed with a new key.
+// Ensure writes the record of the data keys if the file does not have it yet. Call it before sealing with a new key.
 func (r *Ring) Ensure(tx *bolt.Tx) error {
 	b, record := tx.Bucket(format.BucketLarder), r.Record()
 	if record == nil || bytes.Equal(b.Get(format.KeyKeys), record) {
@@ -183,8 +183,8 @@ func (r *Ring) Ensure(tx *bolt.Tx) error {
 	return b.Put(format.KeyKeys, record)
 }
 
-// Renewed returns the ring of a copy of the file that is sealed anew: it has one new data key, wrapped under the
-// provider's current key. id is the id of that key.
+// Renewed returns the ring for a resealed copy of the file. It has one new data key, wrapped by the provider's current
+// key. id is the id of the provider's key.
 func (r *Ring) Renewed(ctx context.Context) (fresh *Ring, id string, err error) {
 	key, err := r.make(ctx)
 	if err != nil {
@@ -202,9 +202,9 @@ func (r *Ring) Add(fresh *Ring) {
 	r.now.Store(&next)
 }
 
-// ForgetOthers removes all keys but that of fresh, which was added, if it is still the current one.
+// ForgetOthers removes all keys except the key of fresh, which was added, if that is still current.
 func (r *Ring) ForgetOthers(fresh *Ring) {
-	if was := r.held(); was.current == fresh.held().current { // else keeping the other keys does no harm
+	if was := r.held(); was.current == fresh.held().current { // otherwise keeping the other keys does no harm
 		r.now.CompareAndSwap(was, fresh.held())
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Sealer seals and opens the records of one collection. It opens what is sealed with any key of the ring, and returns
-// what is not sealed as it is. It is safe for concurrent use.
+// Sealer seals and opens the records of one collection. It opens records sealed with any key of the ring, and returns
+// unsealed ones unchanged. It is safe for concurrent use.
 type Sealer struct {
 	ring *Ring
-	// collection is the name of the collection's bucket, to which all that is sealed in it is bound.
+	// collection is the name of the collection's bucket. Sealed data is bound to it.
 	collection string
 	sealing    atomic.Bool // whether new records are sealed
 }
@@ -24,8 +24,8 @@ type Sealer struct {
 // Sealer returns the Sealer of a collection. It does not seal new records until Begin is called.
 func (r *Ring) Sealer(collection string) *Sealer { return &Sealer{ring: r, collection: collection} }
 
-// Begin seals new records from now on if the stored ones are sealed, or if must or wanted is true. It fails if the ring
-// is locked and the stored records are sealed or must is true.
+// Begin makes the Sealer seal new records if the stored ones are sealed, or if must or wanted is true. If the ring is
+// locked, Begin fails if the stored records are sealed or must is true.
 func (s *Sealer) Begin(stored, must, wanted bool) error {
 	switch {
 	case stored && s.Locked():
@@ -43,7 +43,7 @@ func (s *Sealer) Sealing() bool { return s.sealing.Load() }
 // Locked reports whether the ring is locked.
 func (s *Sealer) Locked() bool { return s.ring.Locked() }
 
-// Ensure writes the record of the data keys into the file of tx if new records are sealed; see Ring.Ensure.
+// Ensure calls Ring.Ensure for the file of tx if new records are sealed.
 func (s *Sealer) Ensure(tx *bolt.Tx) error {
 	if !s.Sealing() {
 		return nil
@@ -51,7 +51,7 @@ func (s *Sealer) Ensure(tx *bolt.Tx) error {
 	return s.ring.Ensure(tx)
 }
 
-// key returns the key that new records are sealed with; nil if they are not sealed.
+// key returns the key that seals new records; nil if they are not sealed.
 func (s *Sealer) key() *dataKey {
 	if !s.Sealing() {
 		return nil
@@ -59,8 +59,8 @@ func (s *Sealer) key() *dataKey {
 	return s.ring.held().current
 }
 
-// Append appends a record of the bucket to dst, and seals it if new records are sealed. h.Terms must be a result of
-// Store.
+// Append appends a record of the bucket to dst. It seals the record if new records are sealed. h.Terms must be a result
+// of Store.
 func (s *Sealer) Append(dst, bucket []byte, key string, h format.Header, payload []byte) []byte {
 	k := s.key()
 	if k == nil {
@@ -72,7 +72,7 @@ func (s *Sealer) Append(dst, bucket []byte, key string, h format.Header, payload
 	return format.AppendParts(dst, s.collection, key, h.Version(), head, sealed)
 }
 
-// Store returns the terms of an object as they are stored in its record: tokens if new records are sealed.
+// Store returns the stored form of terms: tokens if new records are sealed.
 func (s *Sealer) Store(terms map[string][]string) map[string][]string {
 	if k := s.key(); k != nil {
 		return k.tokens(s.collection, terms)
@@ -80,7 +80,8 @@ func (s *Sealer) Store(terms map[string][]string) map[string][]string {
 	return terms
 }
 
-// Keeps reports whether a record with this header would be sealed with the same key today, or with none.
+// Keeps reports whether a new record would be sealed with the same key as the record with this header, or also not
+// sealed.
 func (s *Sealer) Keeps(h format.Header) bool {
 	if k := s.key(); k != nil {
 		return h.SealedBy == k.id
@@ -88,9 +89,9 @@ func (s *Sealer) Keeps(h format.Header) bool {
 	return h.SealedBy == 0
 }
 
-// Payload returns the decrypted payload of a record of the bucket, compressed as it was. The result shares the memory
-// of payload if the record is not sealed. It fails with seal.ErrSealed if the ring is locked, and with entry.ErrDamaged
-// if the file lacks the key.
+// Payload returns the decrypted payload of a record of the bucket. It does not decompress it. The result shares the
+// memory of payload if the record is not sealed. Payload fails with seal.ErrSealed if the ring is locked, and with
+// entry.ErrDamaged if the file does not have the key or the payload cannot be decrypted.
 func (s *Sealer) Payload(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error) {
 	if h.SealedBy == 0 {
 		return payload, nil
@@ -105,7 +106,7 @@ func (s *Sealer) Payload(bucket []byte, key string, h format.Header, payload []b
 	return payload, nil
 }
 
-// Terms returns the terms of the object whose record has header h, decrypted if they are tokens.
+// Terms returns the terms of the record with the header h, decrypted if they are tokens.
 func (s *Sealer) Terms(key string, h format.Header) (map[string][]string, error) {
 	if h.SealedBy == 0 || len(h.Terms) == 0 {
 		return h.Terms, nil
@@ -125,7 +126,7 @@ func (s *Sealer) Terms(key string, h format.Header) (map[string][]string, error)
 	return all, nil
 }
 
-// Value returns the value that a token stands for in an index.
+// Value returns the value of a token in an index.
 func (s *Sealer) Value(index, token string) (string, error) {
 	id, ok := tokenKey(token)
 	if !ok {
@@ -142,7 +143,7 @@ func (s *Sealer) Value(index, token string) (string, error) {
 	return value, nil
 }
 
-// damaged makes ErrNotSealed wrap ErrDamaged.
+// damaged adds entry.ErrDamaged to an error that wraps format.ErrNotSealed.
 func damaged(err error) error {
 	if errors.Is(err, format.ErrNotSealed) {
 		return fmt.Errorf("%w: %w", err, entry.ErrDamaged)
@@ -150,8 +151,8 @@ func damaged(err error) error {
 	return err
 }
 
-// Verify returns an error if a sealed record of the bucket cannot be decrypted. Without keys it returns nil: then only
-// the record's checksum, which the caller has verified, says that the record is whole.
+// Verify returns an error if a sealed record of the bucket cannot be decrypted. Without keys it returns nil. Then only
+// the record's checksum, which the caller has verified, protects the record.
 func (s *Sealer) Verify(bucket []byte, key string, h format.Header, payload []byte) error {
 	if h.SealedBy == 0 || s.Locked() {
 		return nil
@@ -163,13 +164,13 @@ func (s *Sealer) Verify(bucket []byte, key string, h format.Header, payload []by
 	return err
 }
 
-// Filed tells how the terms of the records in a bucket of objects are stored. It implements index.Sealing.
+// Filed describes the stored terms of the records in an objects bucket. It implements index.Sealing.
 type Filed struct {
 	*Sealer
 	Objects *bolt.Bucket
 }
 
-// Tokens returns what the value may be stored as in the index: a token for each data key.
+// Tokens returns the stored forms of the value in the index: a token for each data key.
 func (f Filed) Tokens(index, value string) (tokens []string) {
 	for _, k := range f.ring.held().byID {
 		tokens = append(tokens, k.token(f.collection, index, value))
@@ -177,5 +178,5 @@ func (f Filed) Tokens(index, value string) (tokens []string) {
 	return tokens
 }
 
-// Sealed reports whether the record of that key is sealed, so that its terms are tokens.
+// Sealed reports whether the record with this key is sealed, so that its terms are tokens.
 func (f Filed) Sealed(key string) bool { return format.IsSealed(f.Objects.Get([]byte(key))) }

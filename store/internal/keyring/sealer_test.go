@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// sealerOf returns the Sealer of a collection in a file that has one data key.
+// sealerOf returns the Sealer of a collection in a file with one data key.
 func sealerOf(t testing.TB, collection string, k *dataKey) *Sealer {
 	t.Helper()
 	r := &Ring{provider: &seal.Keys{}}
@@ -26,7 +26,7 @@ func sealerOf(t testing.TB, collection string, k *dataKey) *Sealer {
 	return s
 }
 
-// resum writes the checksum that makes bytes pass as a record.
+// resum gives data the right checksum of a record.
 func resum(collection, key string, data []byte) []byte {
 	data = bytes.Clone(data)
 	if len(data) >= format.RecordFixed {
@@ -35,15 +35,15 @@ func resum(collection, key string, data []byte) []byte {
 	return data
 }
 
-// TestSealedRecordBelongsWhereItIs: what is sealed opens in its bucket, collection, key and header, and nowhere else.
-func TestSealedRecordBelongsWhereItIs(t *testing.T) {
+// TestSealedRecordIsBound checks that a sealed record opens only with its own bucket, collection, key and header.
+func TestSealedRecordIsBound(t *testing.T) {
 	k := mustDataKey(t, 5)
 	s := sealerOf(t, "c", k)
 	h := format.Header{UID: "u", RV: "7", Seq: 3, Encoding: "msgpack",
 		Terms: s.Store(map[string][]string{"color": {"red"}}), Dictionary: 9, Size: 100}
 	data := s.Append(nil, format.BucketObjects, "ns/name", h, []byte("the payload"))
 	if bytes.Contains(data, []byte("payload")) || bytes.Contains(data, []byte("red")) {
-		t.Error("it is legible")
+		t.Error("it is readable")
 	}
 	again := s.Append(nil, format.BucketObjects, "ns/name", h, []byte("the payload"))
 	if bytes.Equal(data[len(data)-60:], again[len(again)-60:]) {
@@ -69,7 +69,7 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 			t.Errorf("in another %s: %v", name, err)
 		}
 	}
-	for i := format.RecordFixed; i < len(data)*8; i++ { // with a checksum that is right
+	for i := format.RecordFixed; i < len(data)*8; i++ { // with the right checksum
 		if i/8 < format.RecordFixed {
 			continue
 		}
@@ -81,7 +81,7 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 	}
 }
 
-// FuzzOpenSealed: what comes from a file is damage, or what was sealed, and never a panic.
+// FuzzOpenSealed checks that any input is either the sealed content or damage, and never causes a panic.
 func FuzzOpenSealed(f *testing.F) {
 	s := sealerOf(f, "c", mustDataKey(f, 5))
 	h := format.Header{UID: "u", Terms: s.Store(map[string][]string{"color": {"red", ""}})}

@@ -1,7 +1,7 @@
-// Package memtable holds the writes of a collection that are not committed to its file, in key order, with their index
-// terms. It is small, and cheap to clone.
+// Package memtable holds the uncommitted writes of a collection in key order, with their index terms. A memtable is
+// small and cheap to clone.
 //
-// A read takes the memtable first, then the file. It captures a View, begins a transaction, and asks IsAt whether a
-// commit came in between: if not, the two are one state. Writes in a memtable do not change, but for Compressed and
-// Dict, which the commit sets.
+// A read looks first in the memtable and then in the file. It captures a View, begins a transaction, and calls IsAt. If
+// no commit has begun or ended in between, the View and the transaction together are one consistent state. A Write in a
+// memtable does not change, except Compressed and Dict, which the commit sets.
 package memtable

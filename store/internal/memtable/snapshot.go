@@ -7,22 +7,22 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// Snapshot is what one commit writes of one collection. It does not change.
+// Snapshot is the immutable content of one commit of one collection.
 type Snapshot[I any] struct {
 	tree *btree.BTree[*Write]
-	// Info covers it.
-	Info    I
-	batches uint64
-	behind  uint64 // Order of the newest write of the commit before
-	newest  uint64 // and of the newest one in this
-	// Idle: nothing is pending.
+	// Info is the state after the newest write of the snapshot.
+	Info      I
+	batches   uint64
+	committed uint64 // Order of the newest write of the previous commit
+	newest    uint64 // Order of the newest write of this snapshot
+	// Idle is true if there are no uncommitted changes.
 	Idle bool
 }
 
-// Len is how many keys it has.
+// Len returns the number of keys.
 func (s *Snapshot[I]) Len() int { return s.tree.Len() }
 
-// First returns the first key; ok is false if there is none.
+// First returns the first key. ok is false if there are no keys.
 func (s *Snapshot[I]) First() (key string, ok bool) {
 	first, ok := s.tree.Min()
 	if !ok {
@@ -31,19 +31,20 @@ func (s *Snapshot[I]) First() (key string, ok bool) {
 	return first.Key, true
 }
 
-// Overtaken reports whether uid is that of an object that the key gets after x, one of Writes.
+// Overtaken reports whether a write of x's key after x has the given uid. x is one of Writes.
 func (s *Snapshot[I]) Overtaken(x *Write, uid string) bool {
 	last := getWrite(s.tree, x.Key)
-	later := append(slices.Clone(last.gone[countUpTo(last.gone, x.Order):]), last)
+	later := append(slices.Clone(last.deletes[countUpTo(last.deletes, x.Order):]), last)
 	return last != x && slices.ContainsFunc(later, func(y *Write) bool { return y.UID == uid })
 }
 
-// Writes returns the newest write of each key, in the order in which they came; and the deletes before them, if wanted.
+// Writes returns the newest write of each key, sorted by Order. If deletes is true, it also returns the key's earlier
+// deletes.
 func (s *Snapshot[I]) Writes(deletes bool) []*Write {
 	all := make([]*Write, 0, s.tree.Len())
 	s.tree.Ascend(func(x *Write) bool {
-		for _, before := range x.gone {
-			if deletes && before.Order > s.behind {
+		for _, before := range x.deletes {
+			if deletes && before.Order > s.committed {
 				all = append(all, before)
 			}
 		}

@@ -6,25 +6,25 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// Table is what a collection has been given and its file does not have yet: each key's newest state and its index
-// terms, and what covers them, an I. Readers look here first and then in the file. A commit takes a Snapshot, and what
-// has not been written over since leaves the table when it is in the file.
+// Table is the memtable of a collection: the newest uncommitted write of each key, the index terms of these writes, and
+// the Info I after the newest batch. Readers look here first and then in the file. A commit takes a Snapshot. After the
+// commit, the table drops the committed writes, unless they were overwritten meanwhile.
 type Table[I any] struct {
 	mu   sync.RWMutex
 	tree *btree.BTree[*Write] // by key; guarded by mu
-	// a clone of tree as it is, for readers; nil if there is none; guarded by mu
-	shared  *btree.BTree[*Write]
-	index   map[string]map[string]map[string]struct{} // name, value, keys of what is in tree; guarded by mu
-	info    I                                         // after the newest batch, while dirty; guarded by mu
-	dirty   bool                                      // guarded by mu
-	bytes   int                                       // of tree; guarded by mu
-	batches uint64                                    // that were put; guarded by mu
-	newest  uint64                                    // Order of the newest write; guarded by mu
-	behind  uint64                                    // that of the newest write that is committed; guarded by mu
-	epoch   uint64                                    // grows with each snapshot, and when it leaves; guarded by mu
+	// clone of tree for readers; nil if tree has changed since the last clone; guarded by mu
+	shared    *btree.BTree[*Write]
+	index     map[string]map[string]map[string]struct{} // keys in tree by index name and value; guarded by mu
+	info      I                                         // Info after the newest batch, while dirty; guarded by mu
+	dirty     bool                                      // guarded by mu
+	bytes     int                                       // size of tree; guarded by mu
+	batches   uint64                                    // number of batches put; guarded by mu
+	newest    uint64                                    // Order of the newest write; guarded by mu
+	committed uint64                                    // Order of the newest committed write; guarded by mu
+	epoch     uint64                                    // grows when a commit begins or ends, and at Drop; by mu
 }
 
-// degree of the tree: a few hundred nodes for the 4 MiB that a commit takes.
+// degree is the degree of the tree. The 4 MiB of a commit need a few hundred nodes.
 const degree = 16
 
 // New returns an empty table.
@@ -41,9 +41,9 @@ func (o *Table[I]) resetLocked() {
 	o.info, o.dirty, o.bytes = none, false, 0
 }
 
-// Put takes in the last write of each key of a batch, and what covers them: update makes it of the one before, if that
-// is not in the file. It returns by how many bytes the table has grown. also is called before readers and commits can
-// see it.
+// Put adds a batch: last holds the last write of each key. update returns the Info that covers the batch; it gets the
+// Info of the previous uncommitted batch, if dirty is true. Put returns the number of bytes by which the table has
+// grown. It calls also before readers and commits can see the batch.
 func (o *Table[I]) Put(last []*Write, update func(before I, dirty bool) I, also func()) (grown int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -52,9 +52,9 @@ func (o *Table[I]) Put(last []*Write, update func(before I, dirty bool) I, also 
 	for _, x := range last {
 		if old, had := o.tree.Get(x); had {
 			x.Follow(old)
-			x.after(o.behind)
+			x.dropCommitted(o.committed)
 			x.SameObject = x.SameObject && old.SameObject
-			o.forgetLocked(old)
+			o.removeLocked(old)
 		}
 		o.newest = max(o.newest, x.Order)
 		o.tree.ReplaceOrInsert(x)
@@ -67,7 +67,7 @@ func (o *Table[I]) Put(last []*Write, update func(before I, dirty bool) I, also 
 	return o.bytes - before
 }
 
-func (o *Table[I]) forgetLocked(x *Write) {
+func (o *Table[I]) removeLocked(x *Write) {
 	o.bytes -= x.Size()
 	for name, values := range x.Terms {
 		for _, value := range values {
@@ -98,7 +98,7 @@ func (o *Table[I]) indexLocked(x *Write) {
 	}
 }
 
-// Snapshot returns what is to be written; it is Idle if there is nothing.
+// Snapshot returns the content for a commit. It is Idle if there are no uncommitted changes.
 func (o *Table[I]) Snapshot() *Snapshot[I] {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,10 +106,10 @@ func (o *Table[I]) Snapshot() *Snapshot[I] {
 		return &Snapshot[I]{tree: o.sharedLocked(), batches: o.batches, Idle: true}
 	}
 	o.epoch++
-	return &Snapshot[I]{tree: o.sharedLocked(), Info: o.info, batches: o.batches, behind: o.behind, newest: o.newest}
+	return &Snapshot[I]{tree: o.sharedLocked(), Info: o.info, batches: o.batches, committed: o.committed, newest: o.newest}
 }
 
-// sharedLocked returns the tree as it is now. The caller has mu for writing if shared is nil.
+// sharedLocked returns an immutable clone of tree. The caller must hold mu for writing if shared is nil.
 func (o *Table[I]) sharedLocked() *btree.BTree[*Write] {
 	if o.shared == nil {
 		o.shared = o.tree.Clone()
@@ -117,14 +117,14 @@ func (o *Table[I]) sharedLocked() *btree.BTree[*Write] {
 	return o.shared
 }
 
-// Committed lets go of what the file has now. It returns by how many bytes the table has shrunk, and
-// whether nothing is left.
+// Committed removes the writes of s, which are in the file now, unless they were overwritten. It returns the number of
+// bytes removed, and whether no uncommitted change is left.
 func (o *Table[I]) Committed(s *Snapshot[I]) (shrunk int, clean bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.bytes
-	o.behind = s.newest
-	o.epoch++ // the file may be written without the memtable now: a view of what leaves must not be laid over that
+	o.committed = s.newest
+	o.epoch++ // The next transaction may see this commit: a reader must not combine it with a View from before.
 	if o.batches == s.batches {
 		o.resetLocked()
 		return before, true
@@ -132,7 +132,7 @@ func (o *Table[I]) Committed(s *Snapshot[I]) (shrunk int, clean bool) {
 	s.tree.Ascend(func(x *Write) bool {
 		if now, ok := o.tree.Get(x); ok && now == x {
 			o.tree.Delete(x)
-			o.forgetLocked(x)
+			o.removeLocked(x)
 		}
 		return true
 	})
@@ -140,7 +140,7 @@ func (o *Table[I]) Committed(s *Snapshot[I]) (shrunk int, clean bool) {
 	return before - o.bytes, false
 }
 
-// Drop empties the table, and returns how many bytes that was.
+// Drop empties the table, and returns the number of bytes dropped.
 func (o *Table[I]) Drop() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,21 +150,21 @@ func (o *Table[I]) Drop() int {
 	return n
 }
 
-// Current returns what covers the newest batch, if it is not in the file yet.
+// Current returns the Info after the newest batch, and whether that batch is uncommitted.
 func (o *Table[I]) Current() (info I, dirty bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.info, o.dirty
 }
 
-// Size is how many bytes are pending.
+// Size returns the size of the uncommitted writes in bytes.
 func (o *Table[I]) Size() int {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.bytes
 }
 
-// Correct replaces what Current returns, unless the file has that already.
+// Correct replaces the result of Current, if there are uncommitted changes.
 func (o *Table[I]) Correct(update func(I) I) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,7 +173,7 @@ func (o *Table[I]) Correct(update func(I) I) {
 	}
 }
 
-// Get returns what is pending for key, or nil.
+// Get returns the uncommitted write of key, or nil.
 func (o *Table[I]) Get(key string) *Write {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -188,5 +188,5 @@ func getWrite(tree *btree.BTree[*Write], key string) *Write {
 	return x
 }
 
-// All returns everything that is pending, in key order.
+// All returns all uncommitted writes, in key order.
 func (o *Table[I]) All() []*Write { return o.Capture(nil, func() {}).After("", 0) }

@@ -10,11 +10,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// TestWritesOfACommit: a commit gets each delete once, even if the key is written on while another commit is under way;
-// and a key that is written without end takes no more memory for the deletes that are committed.
+// TestWritesOfACommit checks that a commit gets each delete once, even if the key is written while another commit runs,
+// and that committed deletes of a key do not stay in memory.
 func TestWritesOfACommit(t *testing.T) {
 	table, order := memtable.New[int](), uint64(0)
-	var last *byte // of the payload
+	var last *byte // first byte of the last payload
 	put := func(dels ...bool) {
 		for _, del := range dels {
 			order++

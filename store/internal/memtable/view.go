@@ -6,24 +6,24 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// View is the memtable at one moment, as a read sees it. The zero value is that of an empty memtable.
+// View is an immutable snapshot of the memtable for a reader. The zero value is a View of an empty memtable.
 type View[I any] struct {
 	tree  *btree.BTree[*Write] // never modified; nil if there are no writes
-	Epoch uint64               // for IsAt
-	// Info is the state after the newest batch; set only if Dirty.
+	Epoch uint64               // epoch of the capture, for IsAt
+	// Info is the state after the newest batch; only set if Dirty.
 	Info  I
-	Dirty bool // true if a batch is not committed
-	// Filed has the keys of the writes under each value of the Lookup, in order; nil without a Lookup.
+	Dirty bool // true if there is an uncommitted batch
+	// Filed has the sorted keys of the writes with each value of the Lookup; nil without a Lookup.
 	Filed map[string][]string
 }
 
-// Lookup names the index, and the values in it, whose keys a read wants; all values if Values is nil.
+// Lookup names an index, and the values in it whose keys a reader needs. A nil Values means all values.
 type Lookup struct {
 	Index  string
 	Values []string
 }
 
-// Capture returns a View, with Filed if want is not nil. also is called at its moment, between two Puts.
+// Capture returns a View, with Filed if want is not nil. It calls also at the moment of the capture, between two Puts.
 func (o *Table[I]) Capture(want *Lookup, also func()) *View[I] {
 	o.mu.RLock()
 	if o.tree.Len() == 0 || o.shared != nil {
@@ -73,7 +73,7 @@ func (o *Table[I]) captureLocked(want *Lookup) *View[I] {
 	return c
 }
 
-// IsAt reports whether no commit has begun or ended since Epoch, and no Drop.
+// IsAt reports whether no commit has begun or ended, and no Drop has happened, since the View with this epoch.
 func (o *Table[I]) IsAt(epoch uint64) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -91,12 +91,12 @@ func (c *View[I]) Get(key string) *Write {
 	return getWrite(c.tree, key)
 }
 
-// After returns the writes for the keys after the given one, in order, up to limit; 0 is no limit.
+// After returns the writes of the keys after the given one, in key order, at most limit of them; 0 means no limit.
 func (c *View[I]) After(key string, limit int) (writes []*Write) {
 	return c.From(key, limit, func(x *Write) bool { return x.Key != key })
 }
 
-// From is After that begins with key itself, for writes that fn selects.
+// From returns the writes from key on, key included, for which fn returns true. limit is as for After.
 func (c *View[I]) From(key string, limit int, fn func(x *Write) bool) (writes []*Write) {
 	if c.Empty() {
 		return nil

@@ -15,44 +15,44 @@ import (
 	"github.com/larder-dev/larder/store/internal/compress"
 )
 
-// Write is one object on its way into the file: keyed, encoded and indexed
-// before any transaction begins.
+// Write is one write of an object that is not committed yet. It has its key, payload and terms before any transaction
+// begins.
 type Write struct {
 	Key string
 	Del bool
-	// Obj may be an *entry.Undecoded: see Decoded. For a delete it is what the event carried, or nil.
+	// Obj may be an *entry.Undecoded; see Decoded. For a delete it is the object of the event, or nil.
 	Obj     runtime.Object
 	UID, RV string
-	// Event is Op.Event; empty if the op before it, of the same key and batch, was skipped.
+	// Event is Op.Event. It is empty if the previous op of the same key in the batch was skipped.
 	Event cache.DeltaType
-	// Payload is what the codec has made of obj, before anybody else was given obj, and PayloadSize how long it is. Of
-	// a delete it is that of the last state, and nil if nobody wants that.
+	// Payload is the encoded Obj. It is made before other code gets Obj. PayloadSize is its length. For a delete, it is
+	// the payload of the last state, or nil if that is not needed.
 	Payload     []byte
 	PayloadSize int
-	// Encoding is the name of the codec that wrote Payload, if it was not the collection's.
+	// Encoding is the name of the codec that wrote Payload; "" for the collection's codec.
 	Encoding string
 	// Typed is true if the payload depends on the Go type; see entry.Undecoded.
 	Typed bool
-	// Compressed is Payload compressed with Dict, as the file gets it; nil if it gets Payload. Only who commits uses
-	// them.
+	// Compressed is Payload compressed with Dict, as the file stores it; nil if it stores Payload. Only the commit uses
+	// these two fields.
 	Compressed []byte
 	Dict       *compress.Dictionary
 	Terms      map[string][]string
-	// Order is the place of the write among all that the collection was given; it grows.
+	// Order is the sequence number of the write among all writes of the collection.
 	Order uint64
-	// Since is the resourceVersion since which there is an object under the key, without a break; "" if the file has it,
-	// or nobody. A delete has that of what it deletes.
+	// Since is the resourceVersion since which the key has had an object without interruption; "" if only the file has
+	// it, or if unknown. A delete has the Since of the deleted object.
 	Since string
-	// SameObject: the file has the same state of the object, and only how it is stored changes.
+	// SameObject is true if the file has the same state of the object, and only its stored form changes.
 	SameObject bool
-	// gone are the deletes of the key before x that are not committed either, in order, without their objects.
-	gone []*Write
+	// deletes holds the uncommitted deletes of the key before this write, in order, without their objects.
+	deletes []*Write
 }
 
-// Decoded returns Obj, decoded. Its error is that of Unreadable.
+// Decoded returns the decoded Obj. An error is made by Unreadable.
 func (x *Write) Decoded() (runtime.Object, error) { return Decoded(x.Key, x.Obj) }
 
-// Decoded returns an object that is not in a file, decoded. Its error is that of Unreadable.
+// Decoded returns obj, which is not in a file, decoded. An error is made by Unreadable.
 func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
 	obj, err := entry.Decoded(obj)
 	if err != nil {
@@ -61,8 +61,8 @@ func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
 	return obj, nil
 }
 
-// Unreadable is the error for an object that is not in a file and cannot be decoded, because of err. It wraps
-// entry.ErrIncompatible, and never entry.ErrDamaged: no file is damaged.
+// Unreadable returns the error for an object that is not in a file and cannot be decoded because of err. It wraps
+// entry.ErrIncompatible, and never entry.ErrDamaged, since no file is damaged.
 func Unreadable(key string, err error) error {
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
@@ -73,7 +73,7 @@ func Unreadable(key string, err error) error {
 	return fmt.Errorf("object %s: %w", printable.Key(key), err)
 }
 
-// Left returns what the write leaves under its key, perhaps undecoded; nil if it deletes.
+// Left returns the object under the key after the write, perhaps undecoded; nil for a delete.
 func (x *Write) Left() runtime.Object {
 	if x.Del {
 		return nil
@@ -81,7 +81,7 @@ func (x *Write) Left() runtime.Object {
 	return x.Obj
 }
 
-// Entry returns the encoded object; nil if there is no payload. encoding is that of the collection's codec.
+// Entry returns the encoded object; nil if there is no payload. encoding is the name of the collection's codec.
 func (x *Write) Entry(encoding string) *entry.Entry {
 	if x.Payload == nil {
 		return nil
@@ -90,7 +90,7 @@ func (x *Write) Entry(encoding string) *entry.Entry {
 		Payload: x.Payload}
 }
 
-// Read returns what Left does, decoded. It fails if ctx has ended.
+// Read returns the result of Left, decoded. It fails if ctx has ended.
 func (x *Write) Read(ctx context.Context) (runtime.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -98,10 +98,10 @@ func (x *Write) Read(ctx context.Context) (runtime.Object, error) {
 	return Decoded(x.Key, x.Left())
 }
 
-// Size is roughly what x takes in memory, and in a transaction.
+// Size returns the approximate size of x in memory and in a transaction, in bytes.
 func (x *Write) Size() int {
 	n := 128 + len(x.Key) + len(x.UID) + len(x.RV) + len(x.Encoding) + x.PayloadSize
-	for _, before := range x.gone {
+	for _, before := range x.deletes {
 		n += 128 + before.PayloadSize
 	}
 	for name, values := range x.Terms {
@@ -113,13 +113,13 @@ func (x *Write) Size() int {
 	return n
 }
 
-// Follow notes what x comes after that has not been committed.
+// Follow records in x that before is the previous uncommitted write of the key.
 func (x *Write) Follow(before *Write) {
 	first := x
-	if len(x.gone) > 0 {
-		first = x.gone[0]
+	if len(x.deletes) > 0 {
+		first = x.deletes[0]
 	}
-	gone := before.gone
+	deletes := before.deletes
 	switch {
 	case !before.Del:
 		first.Since = cmp.Or(first.Since, before.Since)
@@ -128,15 +128,15 @@ func (x *Write) Follow(before *Write) {
 		fallthrough
 	default:
 		d := *before
-		d.gone, d.Obj, d.Terms = nil, nil, nil // what is committed by then, and what nobody wants of a delete
-		gone = append(gone, &d)                // no other write follows before
+		d.deletes, d.Obj, d.Terms = nil, nil, nil // deletes are kept in x; a delete's object and terms are not needed
+		deletes = append(deletes, &d)             // before has no other successor
 	}
-	x.gone = append(gone, x.gone...)
+	x.deletes = append(deletes, x.deletes...)
 }
 
-// after drops the deletes up to a place: they are in the file.
-func (x *Write) after(committed uint64) {
-	x.gone = slices.Clone(x.gone[countUpTo(x.gone, committed):]) // readers of x's predecessor have the rest
+// dropCommitted removes the deletes with an Order up to committed: they are in the file.
+func (x *Write) dropCommitted(committed uint64) {
+	x.deletes = slices.Clone(x.deletes[countUpTo(x.deletes, committed):]) // readers may hold the old slice
 }
 
 func countUpTo(writes []*Write, order uint64) (n int) {

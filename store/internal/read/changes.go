@@ -19,8 +19,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// ChangesAt returns the page of changes at a position, and the position behind them; see store.Cursor.Read. Without
-// whole, the changes have no Object.
+// ChangesAt returns the page of changes at a position, and the position after the page; see store.Cursor.Read. If whole
+// is false, the changes have no Object.
 func (r *Reader) ChangesAt(
 	ctx context.Context, at consumer.Position, whole bool,
 ) (p consumer.Page, next consumer.Position, err error) {
@@ -39,8 +39,8 @@ func (r *Reader) ChangesAt(
 	return p, next, err
 }
 
-// ChangesSince returns the page of changes after an offset, which is one of those that are kept for readers. Without
-// whole, the changes have no Object.
+// ChangesSince returns the page of changes after an offset, which must be among those kept for readers. If whole is
+// false, the changes have no Object.
 func (r *Reader) ChangesSince(ctx context.Context, after uint64, whole bool) (consumer.Page, error) {
 	return r.changes(ctx, func(b *bolt.Bucket, p *changesPage) error {
 		switch k := keptBy(p.state.Log); {
@@ -56,7 +56,7 @@ func (r *Reader) ChangesSince(ctx context.Context, after uint64, whole bool) (co
 	})
 }
 
-// date says of the changes that were found when they were written.
+// date sets the times of the found changes.
 func (p *changesPage) date(b *bolt.Bucket) error {
 	log, err := changelog.Open(b, p.r.Name, p.state.Log)
 	if err != nil {
@@ -68,8 +68,8 @@ func (p *changesPage) date(b *bolt.Bucket) error {
 	return nil
 }
 
-// OffsetAt returns the offset behind which are the changes that were written at a time or later, and that time, or from
-// when on none is missing if that is later. newest bounds how many changes there are, if it is not 0.
+// OffsetAt returns the offset before the first change written at a time or later, and the time from which on the
+// changes after the offset are complete. If newest is not 0, at most this many changes are after the offset.
 func (r *Reader) OffsetAt(ctx context.Context, at time.Time, newest int) (after uint64, from time.Time, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
@@ -93,8 +93,8 @@ func (r *Reader) OffsetAt(ctx context.Context, at time.Time, newest int) (after 
 	return after, from, err
 }
 
-// OldestChange returns a page with the oldest change of a key among those numbered from to upTo, with its Object.
-// Without one the page is empty and its End 0.
+// OldestChange returns a page with the oldest change of a key among the numbers from to upTo, with its Object. If there
+// is no such change, the page is empty and its End is 0.
 func (r *Reader) OldestChange(ctx context.Context, key string, from, upTo uint64) (consumer.Page, error) {
 	return r.changes(ctx, func(b *bolt.Bucket, p *changesPage) error {
 		log, err := changelog.Open(b, r.Name, p.state.Log)
@@ -110,7 +110,7 @@ func (r *Reader) OldestChange(ctx context.Context, key string, from, upTo uint64
 	})
 }
 
-// Cursors returns the cursors, in the order of their names.
+// Cursors returns the cursors, sorted by name.
 func (r *Reader) Cursors(ctx context.Context) (infos []consumer.Info, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
@@ -130,7 +130,7 @@ func (r *Reader) Cursors(ctx context.Context) (infos []consumer.Info, err error)
 	return infos, err
 }
 
-// Kept returns which changes are kept for readers.
+// Kept returns the range of changes that are kept for readers.
 func (r *Reader) Kept(ctx context.Context) (k consumer.Kept, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
@@ -150,7 +150,7 @@ func keptBy(log changelog.State) consumer.Kept {
 	return k
 }
 
-// changesPage is a page of changes that is being read in a transaction.
+// changesPage is a page of changes that is being read.
 type changesPage struct {
 	consumer.Page
 	r     *Reader
@@ -159,15 +159,15 @@ type changesPage struct {
 	size  int // bytes of the payloads in found
 }
 
-// rawChange is a change that has been copied out of its transaction and is not decoded.
+// rawChange is an undecoded change that has been copied out of its transaction.
 type rawChange struct {
 	changelog.Change
-	at    time.Time // when it was written; zero if that is not known
+	at    time.Time // time of the write; zero if unknown
 	whole bool      // whether the change gets its Object
-	body  body.Body // not set unless whole
+	body  body.Body // only set if whole
 }
 
-// changes calls fn in a transaction to read a page, and decodes it when the transaction has ended.
+// changes calls fn in a transaction to read a page, and decodes the page after the transaction.
 func (r *Reader) changes(
 	ctx context.Context, fn func(b *bolt.Bucket, p *changesPage) error,
 ) (consumer.Page, error) {
@@ -187,7 +187,7 @@ func (r *Reader) changes(
 	return p.Page, nil
 }
 
-// readAfter reads the changes after an offset, up to a page.
+// readAfter reads a page of the changes after an offset.
 func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error {
 	log, err := changelog.Open(b, p.r.Name, p.state.Log)
 	if err != nil {
@@ -203,8 +203,8 @@ func (p *changesPage) readAfter(b *bolt.Bucket, after uint64, whole bool) error 
 	return err
 }
 
-// readObjects reads the objects behind a key that have not changed after upTo, up to a page. It returns the last key,
-// and whether more objects follow; "" at the end.
+// readObjects reads a page of the objects after a key that have not changed after upTo. It returns the last key, and
+// whether more objects follow; "" at the end.
 func (p *changesPage) readObjects(
 	b *bolt.Bucket, after string, upTo uint64, whole bool,
 ) (end string, more bool, err error) {
@@ -239,7 +239,7 @@ func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err e
 	return err
 }
 
-// changeBody returns a copy of the body of a change. It has no encoding if a newer program has written the record.
+// changeBody returns a copy of the body of a change. Its Encoding is "" if a newer program has written the record.
 func changeBody(r *Reader, b *bolt.Bucket, c changelog.Change) (body.Body, error) {
 	if c.Gone {
 		payload, err := r.Coder.Payload(format.BucketTombstones, c.Place, c.Header, c.Payload)
@@ -255,7 +255,7 @@ func changeBody(r *Reader, b *bolt.Bucket, c changelog.Change) (body.Body, error
 	return opened, err
 }
 
-// decode decodes what was found. It calls the codec, so no transaction is open.
+// decode decodes the found changes. It calls the codec, so no transaction is open.
 func (p *changesPage) decode() error {
 	for _, raw := range p.found {
 		e := consumer.Change{Type: entry.Upsert, Key: raw.Key, UID: raw.UID, ResourceVersion: raw.RV, Seq: raw.Seq,

@@ -1,7 +1,7 @@
-// Package read reads one collection: the file in one transaction, with the memtable over it, which together are the
-// state after some batch. A Reader gets, lists, selects and pages through objects; whoever knows that the objects are
-// in memory (internal/resident) does not ask it.
+// Package read reads one collection. It combines a transaction of the file with the memtable, so that a read sees the
+// state after some batch. A Reader gets, lists, selects and pages through objects. If the objects are in memory
+// (internal/resident), the caller reads them there.
 //
-// No transaction is open when a method returns, or while code of the user runs. Damage is an error that wraps
-// entry.ErrDamaged, and never an object less.
+// When a method returns, and while user code runs, no transaction is open. Damage causes an error that wraps
+// entry.ErrDamaged; objects are never missing silently.
 package read

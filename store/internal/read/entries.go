@@ -43,13 +43,13 @@ func (r *Reader) Entries(ctx context.Context, after string, fn func(entry.Entry)
 
 // count counts the records that are read page by page.
 type count struct {
-	whole   bool // true if the first record was read, too
+	whole   bool // true if the pages start at the first record
 	records int
-	commit  int // id of the transaction that committed what the first page has
+	commit  int // id of the last transaction that the first page sees
 }
 
-// add adds a page of records. If it is the last one it fails if the collection's state says another number, unless
-// something was committed since the first page.
+// add adds a page of records. After the last page, it fails if the number of records is not the one in the collection's
+// info, unless there was a commit since the first page.
 func (c *count) add(r *Reader, b *bolt.Bucket, records int, last bool) error {
 	if c.records == 0 {
 		c.commit = b.Tx().ID()
@@ -65,7 +65,7 @@ func (c *count) add(r *Reader, b *bolt.Bucket, records int, last bool) error {
 	return r.Counted(c.records, st.Objects)
 }
 
-// Entry returns the committed record with that key, and whether it exists.
+// Entry returns the committed record with this key, and whether it exists.
 func (r *Reader) Entry(ctx context.Context, key string) (e entry.Entry, found bool, err error) {
 	var one rawStored
 	err = r.View(ctx, func(b *bolt.Bucket) error {
@@ -85,8 +85,8 @@ func (r *Reader) Entry(ctx context.Context, key string) (e entry.Entry, found bo
 	return e, err == nil, err
 }
 
-// EntriesOf returns the committed records with those keys, without those that do not exist or cannot be read, of one
-// moment.
+// EntriesOf returns the committed records with these keys from one snapshot. It skips records that do not exist or
+// cannot be read.
 func (r *Reader) EntriesOf(ctx context.Context, keys []string) (found []entry.Entry, err error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -116,10 +116,10 @@ func (r *Reader) EntriesOf(ctx context.Context, keys []string) (found []entry.En
 type rawStored struct {
 	Record
 	err     error
-	written *entry.Entry // of the memtable, instead of a record
+	written *entry.Entry // from the memtable; replaces the record
 }
 
-// size is how long the payload is, or will be when it is not compressed.
+// size returns the uncompressed size of the payload.
 func (one rawStored) size() int {
 	if one.written != nil {
 		return len(one.written.Payload)
@@ -127,8 +127,8 @@ func (one rawStored) size() int {
 	return one.Body.Size
 }
 
-// entryPage reads the page of records that follows the given key, adds it to all, and returns whether records may
-// follow it. If it fails it returns the records that were read before.
+// entryPage reads the page of records after the given key, adds it to all, and returns whether more records may follow.
+// If it fails, it returns the records read so far.
 func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page []rawStored, more bool, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		objects, err := r.Objects(b)
@@ -146,7 +146,7 @@ func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page 
 	return page, more, err
 }
 
-// copyStored copies a record, its payload by clone.
+// copyStored copies a record. It copies the payload with clone.
 func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte, clone func([]byte) []byte) (one rawStored) {
 	key := string(k)
 	if len(k) > entry.MaxKey {
@@ -158,7 +158,7 @@ func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte, clone func([]b
 	return one
 }
 
-// entryOf decompresses a copied record. No transaction should be open.
+// entryOf decompresses a copied record. Call it without an open transaction.
 func (r *Reader) entryOf(one rawStored) (entry.Entry, error) {
 	if one.written != nil {
 		return *one.written, nil

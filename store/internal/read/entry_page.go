@@ -12,11 +12,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// CountKeys returns how many keys of one moment begin with prefix.
+// CountKeys returns the number of keys that begin with prefix, in one snapshot.
 func (r *Reader) CountKeys(ctx context.Context, prefix string) (n int, err error) {
 	err = r.ViewObjects(ctx, func(objects *bolt.Bucket, over *Captured) error {
 		n = 0
-		s := scanOverFrom(objects, over, prefix)
+		s := scanMergedFrom(objects, over, prefix)
 		for key, _, _, ok := s.Next(); ok && strings.HasPrefix(key, prefix); key, _, _, ok = s.Next() {
 			n++
 		}
@@ -25,19 +25,19 @@ func (r *Reader) CountKeys(ctx context.Context, prefix string) (n int, err error
 	return n, err
 }
 
-// EntryPage is a run of entries in key order, with the Info of the same moment.
+// EntryPage is a run of entries in key order, with the Info of the same snapshot.
 type EntryPage struct {
 	Entries []entry.Entry
-	More    bool   // entries may follow
-	Last    string // the last key that was looked at
+	More    bool   // whether entries may follow
+	Last    string // last key that was read
 	Info    entry.Info
 }
 
-// arena is memory for the payloads of one page after the other.
+// arena is reused memory for the payloads of consecutive pages.
 type arena struct {
-	memory *[]byte // of the caller
-	used   []byte  // of this page
-	lacks  int     // what did not fit
+	memory *[]byte // owned by the caller
+	used   []byte  // used by the current page
+	lacks  int     // bytes that did not fit
 }
 
 // clone copies data, into the arena if it fits.
@@ -51,31 +51,31 @@ func (a *arena) clone(data []byte) []byte {
 	return a.used[from:len(a.used):len(a.used)]
 }
 
-// grow makes room for a page as this one.
+// grow enlarges the memory if the payloads of the last page did not fit.
 func (a *arena) grow() {
 	if a.lacks > 0 {
 		*a.memory = make([]byte, 0, (len(a.used)+a.lacks)*5/4)
 	}
 }
 
-// PageQuery says which entries a page has; see store.PageOptions.
+// PageQuery selects the entries of a page; see store.PageOptions.
 type PageQuery struct {
 	After, Prefix string
 	Limit, Bytes  int
 	Memory        *[]byte
 }
 
-// PageOfEntries reads the entries of one moment whose keys follow q.After and begin with q.Prefix: at most q.Limit, and
-// PageObjects, of them. also is called at that moment, while nothing is put. Payloads are put into q.Memory, if it is
-// not nil, which grows as it is used. At an entry that cannot be read it returns those before it and an
-// entry.RecordError.
+// PageOfEntries reads a page of entries from one snapshot: keys after q.After that begin with q.Prefix, at most q.Limit
+// and PageObjects of them. It calls also at the moment of the snapshot, while writes are blocked. If q.Memory is not
+// nil, it holds the payloads, and grows as needed. At an unreadable entry, PageOfEntries returns the entries before it
+// and an entry.RecordError.
 func (r *Reader) PageOfEntries(ctx context.Context, q PageQuery, also func()) (p EntryPage, err error) {
 	after, prefix, limit, most, memory := q.After, q.Prefix, q.Limit, q.Bytes, q.Memory
 	clone := slices.Clone[[]byte]
-	var room arena
+	var payloads arena
 	if memory != nil {
-		room.memory, clone = memory, room.clone
-		defer room.grow()
+		payloads.memory, clone = memory, payloads.clone
+		defer payloads.grow()
 	}
 	if limit <= 0 || limit > PageObjects {
 		limit = PageObjects
@@ -88,7 +88,7 @@ func (r *Reader) PageOfEntries(ctx context.Context, q PageQuery, also func()) (p
 	err = r.viewCaptured(ctx, capture, func(b *bolt.Bucket, over *Captured) error {
 		all, p = nil, EntryPage{Last: after}
 		if memory != nil {
-			room.used, room.lacks = (*memory)[:0], 0
+			payloads.used, payloads.lacks = (*memory)[:0], 0
 		}
 		objects, err := r.Objects(b)
 		if err != nil {
@@ -103,11 +103,11 @@ func (r *Reader) PageOfEntries(ctx context.Context, q PageQuery, also func()) (p
 			p.Info, p.Info.Objects = st.Info, over.Info.Objects
 		}
 		size := 0
-		var s *OverScan
+		var s *MergedScan
 		if after < prefix {
-			s = scanOverFrom(objects, over, prefix)
+			s = scanMergedFrom(objects, over, prefix)
 		} else {
-			s = ScanOver(objects, over, after)
+			s = ScanMerged(objects, over, after)
 		}
 		for key, data, x, ok := s.Next(); ok && strings.HasPrefix(key, prefix); key, data, x, ok = s.Next() {
 			if len(all) == limit || size >= most {
@@ -129,7 +129,7 @@ func (r *Reader) PageOfEntries(ctx context.Context, q PageQuery, also func()) (p
 	return p, r.openPage(&p, all, err)
 }
 
-// openPage sets the entries of a page, up to the first one that cannot be read.
+// openPage sets the entries of a page, up to the first unreadable one.
 func (r *Reader) openPage(p *EntryPage, all []rawStored, err error) error {
 	entries, errs, cost := make([]entry.Entry, len(all)), make([]error, len(all)), 0
 	for _, one := range all {

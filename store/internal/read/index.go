@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// IndexView returns a view of the named index of the collection in bucket b, under the writes of over. sealed says that
-// records of the collection are sealed; older ones may be in plain text.
+// IndexView returns a view of the named index of the collection with bucket b, combined with the writes in over. sealed
+// is true if the collection has sealed records; older records may be unsealed.
 func (r *Reader) IndexView(
 	b *bolt.Bucket, name string, sealed bool, over *Captured,
 ) (index.View, error) {
@@ -34,7 +34,7 @@ func (r *Reader) IndexView(
 	return index.NewView(r.Name, b, name, src)
 }
 
-// filed returns the object of a key that the named index has, from the memtable or decoded.
+// filed returns the object of a key in the named index, from the memtable or decoded from its record.
 func (r *Reader) filed(objects *bolt.Bucket, name, key string, over *Captured) (runtime.Object, error) {
 	if x := over.Get(key); x != nil {
 		return x.Decoded()
@@ -50,11 +50,11 @@ func (r *Reader) filed(objects *bolt.Bucket, name, key string, over *Captured) (
 	return r.Coder.ObjectOf(objects, key, s.Header, s.Payload)
 }
 
-// buildRecords is the maximum number of records of an IndexPage: it is written in one transaction.
+// buildRecords is the maximum number of records in an IndexPage, since they are written in one transaction.
 const buildRecords = 1000
 
-// IndexPage reads the records that follow the key after in one transaction, up to buildRecords or PageBytes of them,
-// and then decodes them. A build of indexes computes their terms.
+// IndexPage reads the records after the key after in one transaction, up to buildRecords or PageBytes, and then decodes
+// them. An index build computes their terms.
 func (r *Reader) IndexPage(ctx context.Context, after string) (page []index.Record, more bool, err error) {
 	var raw []Record
 	err = r.View(ctx, func(b *bolt.Bucket) error {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// CustomKeys reports whether keys may be other than client-go's namespace/name.
+// CustomKeys reports whether fn may return keys of another form than client-go's namespace/name.
 func CustomKeys(fn cache.KeyFunc) bool {
 	if fn == nil {
 		return false

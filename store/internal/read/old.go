@@ -15,16 +15,16 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Old is what the file has under a key that is about to be written, out of the transaction.
+// Old is a copy of the file's record under a key that is about to be written.
 type Old struct {
 	Record // Obj is set by DecodeOld
 	// Found is false if the file has no record; the other fields are zero then.
 	Found bool
-	// unreadable says that this program cannot decode the record: no reader can have seen its object.
+	// unreadable is true if this program cannot decode the record. Then no reader has seen its object.
 	unreadable bool
 }
 
-// CopyOld copies the record under key. An error wraps ErrDamaged.
+// CopyOld copies the record under key. An error wraps entry.ErrDamaged.
 func (r *Reader) CopyOld(objects *bolt.Bucket, key string) (o Old, err error) {
 	data := objects.Get([]byte(key))
 	if data == nil {
@@ -39,8 +39,8 @@ func (r *Reader) CopyOld(objects *bolt.Bucket, key string) (o Old, err error) {
 	return o, err
 }
 
-// DecodeOld sets the objects: those that are wanted now are decoded on all cores, and others when somebody asks. That
-// of a record that this program cannot decode stays nil.
+// DecodeOld sets the objects. It decodes those for which now returns true, on all cores; the others are decoded on
+// demand. The object of an undecodable record stays nil.
 func (r *Reader) DecodeOld(all []Old, now func(i int) bool) {
 	cost := 0
 	for i, o := range all {
@@ -63,7 +63,7 @@ func (r *Reader) DecodeOld(all []Old, now func(i int) bool) {
 	})
 }
 
-// undecoded returns the object of a record, to be decoded when somebody asks.
+// undecoded returns the object of a record as an entry.Undecoded, which decodes it on demand.
 func (r *Reader) undecoded(record Record) *entry.Undecoded {
 	var m metav1.ObjectMeta
 	m.Namespace, m.Name, _ = cache.SplitMetaNamespaceKey(record.Key)

@@ -21,30 +21,30 @@ const (
 	PageBytes   = 4 << 20
 )
 
-// Record is a record that has been copied out of its transaction and is not decoded, or an object of the memtable.
+// Record is an undecoded record that has been copied out of its transaction, or an object of the memtable.
 type Record struct {
-	format.Header // without Head; Terms are in plain text, except in a View
+	format.Header // without Head; Terms are decrypted, except in a View
 	Key           string
-	Body          body.Body      // undecoded record; not used if obj is set
-	Obj           runtime.Object // object of the memtable, perhaps undecoded; nil for a record of the file
+	Body          body.Body      // undecoded record; not used if Obj is set
+	Obj           runtime.Object // object from the memtable, perhaps undecoded; nil for a record of the file
 }
 
 // Page is a run of objects in key order.
 type Page struct {
 	Keys []string
 	Objs []runtime.Object
-	Last string // last key that was looked at, even if its object is not in the page
+	Last string // last key that was read, even if its object is not in the page
 	More bool   // whether objects may follow
 	Err  error
 }
 
-// Iterate calls fn for each object whose key is after the given one; see Interface.
+// Iterate calls fn for each object whose key follows after; see store.Interface.
 func (r *Reader) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	return IteratePages(ctx, after, r.Page, fn)
 }
 
-// IteratePages calls fn for the objects of each page, without a lock or a transaction. It reads a page when fn has
-// returned for all objects of the page before.
+// IteratePages calls fn for the objects of each page, without a lock or a transaction. It reads the next page after fn
+// has returned for all objects of the current page.
 func IteratePages(
 	ctx context.Context, after string, read func(ctx context.Context, after string) Page,
 	fn func(key string, obj runtime.Object) error,
@@ -69,7 +69,7 @@ func IteratePages(
 	}
 }
 
-// Page reads the objects whose keys follow the given one, and decodes them on all cores.
+// Page reads a page of the objects whose keys follow after, and decodes them on all cores.
 func (r *Reader) Page(ctx context.Context, after string) (p Page) {
 	records, more, err := r.RawPage(ctx, after)
 	if err != nil {
@@ -83,11 +83,11 @@ func (r *Reader) Page(ctx context.Context, after string) (p Page) {
 	return p
 }
 
-// RawPage reads a page of the records whose keys follow the given one. It returns whether records may follow the page.
+// RawPage reads a page of the records whose keys follow after, and returns whether more records may follow.
 func (r *Reader) RawPage(ctx context.Context, after string) (records []Record, more bool, err error) {
 	err = r.ViewObjects(ctx, func(objects *bolt.Bucket, over *Captured) error {
 		size := 0
-		s := ScanOver(objects, over, after)
+		s := ScanMerged(objects, over, after)
 		for key, data, x, ok := s.Next(); ok; key, data, x, ok = s.Next() {
 			if len(records) == PageObjects || size >= PageBytes {
 				more = true
@@ -104,7 +104,7 @@ func (r *Reader) RawPage(ctx context.Context, after string) (records []Record, m
 	return records, more, err
 }
 
-// CopyRecord copies what ScanOver returns of a key out of the transaction.
+// CopyRecord copies a result of a scan out of the transaction: the write x, or the record in data if x is nil.
 func (r *Reader) CopyRecord(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (Record, error) {
 	if x != nil {
 		return Record{Key: key, Header: format.Header{UID: x.UID, RV: x.RV, Terms: x.Terms}, Obj: x.Obj}, nil
@@ -112,7 +112,7 @@ func (r *Reader) CopyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 	return r.cloneRecord(objects, key, data, slices.Clone)
 }
 
-// cloneRecord copies a record, its payload by clone.
+// cloneRecord copies a record. It copies the payload with clone.
 func (r *Reader) cloneRecord(
 	objects *bolt.Bucket, key string, data []byte, clone func([]byte) []byte,
 ) (Record, error) {

@@ -20,14 +20,14 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Reader is the part that a Collection and a View have in common: the methods that need no index function.
+// Reader has the read methods that a Collection and a View share. They need no index function.
 type Reader struct {
 	File  *boltfile.File
 	Name  string // name of the collection's bucket
 	Codec codec.Codec
-	// memtable has what is not committed; nil for a View, which sees committed changes only.
+	// Memtable has the uncommitted writes; nil for a View, which sees only committed changes.
 	Memtable *memtable.Table[state.Covers]
-	// customKeys says that keys may have another form than namespace/name.
+	// CustomKeys is true if keys may have another form than namespace/name.
 	CustomKeys bool
 	Coder      *body.Coder // opens the bodies of records, and seals them
 }
@@ -43,9 +43,9 @@ func (r *Reader) View(ctx context.Context, fn func(b *bolt.Bucket) error) error 
 	})
 }
 
-// ViewObjects calls fn with the bucket of objects in a read transaction, and with the state of the memtable over it.
+// ViewObjects calls fn with the objects bucket in a read transaction, and with a View of the memtable.
 func (r *Reader) ViewObjects(ctx context.Context, fn func(objects *bolt.Bucket, over *Captured) error) error {
-	return r.ViewOver(ctx, nil, func(b *bolt.Bucket, over *Captured) error {
+	return r.ViewMerged(ctx, nil, func(b *bolt.Bucket, over *Captured) error {
 		objects, err := r.Objects(b)
 		if err != nil {
 			return err
@@ -54,7 +54,7 @@ func (r *Reader) ViewObjects(ctx context.Context, fn func(objects *bolt.Bucket, 
 	})
 }
 
-// Objects returns the bucket of objects in the collection's bucket.
+// Objects returns the objects bucket in the collection's bucket.
 func (r *Reader) Objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 	objects := b.Bucket(format.BucketObjects)
 	if objects == nil {
@@ -63,7 +63,7 @@ func (r *Reader) Objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 	return objects, nil
 }
 
-// Info returns the collection's state.
+// Info returns the collection's Info.
 func (r *Reader) Info(ctx context.Context) (entry.Info, error) {
 	var s state.State
 	err := r.viewCaptured(ctx, r.Memtable.CaptureInfo, func(b *bolt.Bucket, over *Captured) (err error) {
@@ -77,7 +77,7 @@ func (r *Reader) Info(ctx context.Context) (entry.Info, error) {
 	return s.Info, err
 }
 
-// Get returns the object with that key, or nil if there is none.
+// Get returns the object with this key, or nil if there is none.
 func (r *Reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if r.Memtable != nil {
 		if x := r.Memtable.Get(key); x != nil {
@@ -101,13 +101,13 @@ func (r *Reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	return obj, nil
 }
 
-// scanAll calls fn with every record of the file, or write of the memtable in its place, in key order and in one
-// transaction. It goes on after an error of fn, and returns the first one. It fails if the file does not have as many
-// records as its state says: bbolt does not notice a leaf whose number of elements is damaged.
+// scanAll calls fn with every record of the file, or with the memtable's write that replaces it, in key order and in
+// one transaction. After an error of fn it continues, and returns the first error at the end. It fails if the number of
+// records is not the one in the collection's info, since bbolt does not notice a damaged number of elements in a leaf.
 func (r *Reader) scanAll(
 	ctx context.Context, fn func(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) error,
 ) error {
-	return r.ViewOver(ctx, nil, func(b *bolt.Bucket, over *Captured) error {
+	return r.ViewMerged(ctx, nil, func(b *bolt.Bucket, over *Captured) error {
 		objects, err := r.Objects(b)
 		if err != nil {
 			return err
@@ -117,7 +117,7 @@ func (r *Reader) scanAll(
 			return err
 		}
 		var bad error
-		s := ScanOver(objects, over, "")
+		s := ScanMerged(objects, over, "")
 		for key, data, x, ok := s.Next(); ok; key, data, x, ok = s.Next() {
 			if err := fn(objects, key, data, x); err != nil && bad == nil {
 				bad = err
@@ -127,7 +127,7 @@ func (r *Reader) scanAll(
 	})
 }
 
-// Counted returns an error if n is not the number of objects that the collection's state says.
+// Counted returns an error if n is not objects, the number of objects in the collection's info.
 func (r *Reader) Counted(n, objects int) error {
 	if n == objects {
 		return nil
@@ -148,7 +148,7 @@ func (r *Reader) List(ctx context.Context) ([]runtime.Object, error) {
 	return objs, err
 }
 
-// scanned returns the object at which an overScan is: the object of x, or if x is nil the one decoded from data.
+// scanned returns the object of a scan's result: the object of x, or the one decoded from data if x is nil.
 func (r *Reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (runtime.Object, error) {
 	if x != nil {
 		return x.Decoded()
@@ -156,7 +156,7 @@ func (r *Reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memta
 	return r.Coder.Object(objects, key, data)
 }
 
-// Keys returns every key, in order.
+// Keys returns every key, sorted.
 func (r *Reader) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	err := r.scanAll(ctx, func(_ *bolt.Bucket, key string, _ []byte, _ *memtable.Write) error {
@@ -170,7 +170,7 @@ func (r *Reader) Keys(ctx context.Context) ([]string, error) {
 }
 
 // NoteScope sets info.Resource.Namespaced if the first key of the collection has a namespace. It does nothing if
-// Namespaced is set already, or if Newest has refs, which show it. Damage is ignored.
+// Namespaced is set, or if Newest has references, whose keys show the scope. It ignores damage.
 func (r *Reader) NoteScope(ctx context.Context, info *entry.Info) error {
 	if info.Resource.Namespaced || info.Objects == 0 || len(info.Newest) > 0 {
 		return nil
@@ -191,8 +191,8 @@ func (r *Reader) NoteScope(ctx context.Context, info *entry.Info) error {
 	return err
 }
 
-// CountedNow returns an error if n is not the number of objects in the collection's state. The caller keeps writers
-// away.
+// CountedNow returns an error if n is not the number of objects in the collection's current info. The caller blocks
+// writers.
 func (r *Reader) CountedNow(ctx context.Context, n int) error {
 	now, dirty := r.Memtable.Current()
 	return r.View(ctx, func(b *bolt.Bucket) error {
@@ -208,11 +208,11 @@ func (r *Reader) CountedNow(ctx context.Context, n int) error {
 	})
 }
 
-// Refs returns the identities of the objects whose keys follow after, in key order, at most limit of them.
+// Refs returns the identities of at most limit objects whose keys follow after, in key order.
 func (r *Reader) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
 	err = r.ViewObjects(ctx, func(objects *bolt.Bucket, over *Captured) error {
 		refs = nil
-		s := ScanOver(objects, over, after)
+		s := ScanMerged(objects, over, after)
 		for key, data, x, ok := s.Next(); ok && len(refs) < limit; key, data, x, ok = s.Next() {
 			ref, err := r.RefOf(key, data, x)
 			if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// recalledChanges is how many of the latest changes are looked at.
+// recalledChanges is the maximum number of latest changes that Recall reads.
 const recalledChanges = 20_000
 
-// Recall returns the latest changes in the file's changelog, up to about bound bytes, for a history: those after the
-// last list, and the oldest resourceVersion from which they lead on; 0 if that is not known.
+// Recall returns the latest changes in the file's changelog for a history, at most about bound bytes, and none from
+// before the last list. floor is the oldest resourceVersion from which the changes continue; 0 if unknown.
 func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Event, floor uint64, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, r.Name)
@@ -41,7 +41,7 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 		if last := st.Log.Last(); last > recalledChanges {
 			from = max(from, last-recalledChanges)
 		}
-		known := from == st.Log.ListedSeq // else a change that is let go tells
+		known := from == st.Log.ListedSeq // otherwise the first dropped change shows it
 		size := 0
 		_, err = log.Read(from, func(c changelog.Change) (bool, error) {
 			opened, err := changeBody(r, b, c)
@@ -52,11 +52,11 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 				return false, err
 			}
 			e := recalled(c, opened)
-			was := c.FirstSeq() <= from // before all changes that are kept
+			was := c.FirstSeq() <= from // older than all kept changes
 			if !was {
 				e.Since, _ = strconv.ParseUint(c.Since, 10, 64)
 			}
-			if !known || !was && e.Since == 0 { // who knows the state before c may know the object, or not
+			if !known || !was && e.Since == 0 { // without the state before c, it is unknown whether the object existed
 				changes, size, floor, known = nil, 0, max(floor, e.RV), true
 				return true, nil
 			}
@@ -77,7 +77,7 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 	return changes, floor, err
 }
 
-// recalled returns a change of the changelog as a history has it.
+// recalled returns a change of the changelog as an event of a history.
 func recalled(c changelog.Change, b body.Body) *history.Event {
 	e := &history.Event{Key: c.Key, Deleted: c.Gone, Recalled: true}
 	e.RV, _ = strconv.ParseUint(c.RV, 10, 64)

@@ -12,22 +12,22 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// Residents reads the decoded objects of a collection in memory. It implements the methods of store.Reader but Info;
-// each call sees the objects at one moment.
+// Residents reads the decoded objects of a collection in memory. It implements the methods of store.Reader except Info.
+// Each call sees one snapshot of the objects.
 type Residents struct {
 	Table *resident.Table
-	// Set has the index functions of the collection.
+	// Set holds the index functions of the collection.
 	Set *atomic.Pointer[index.Set]
-	// CustomKeys says that keys are not namespace/name.
+	// CustomKeys is true if keys may have another form than namespace/name.
 	CustomKeys bool
 }
 
-// Get returns the object with that key, or nil if there is none.
+// Get returns the object with this key, or nil if there is none.
 func (r Residents) Get(ctx context.Context, key string) (runtime.Object, error) {
 	return r.Table.Get(key), ctx.Err()
 }
 
-// Keys returns every key, in order.
+// Keys returns every key, sorted.
 func (r Residents) Keys(ctx context.Context) ([]string, error) { return r.Table.Keys(), ctx.Err() }
 
 // List returns every object, in key order.
@@ -40,7 +40,7 @@ func (r Residents) Iterate(ctx context.Context, after string, fn func(key string
 	return IteratePages(ctx, after, r.Page, fn)
 }
 
-// Page returns the objects whose keys follow after, up to PageObjects of them.
+// Page returns at most PageObjects objects whose keys follow after.
 func (r Residents) Page(_ context.Context, after string) (p Page) {
 	p.Keys, p.Objs, p.More = r.Table.Page(after, PageObjects)
 	if p.More {
@@ -58,7 +58,7 @@ func (r Residents) Refs(ctx context.Context, after string, limit int) (refs []en
 	return refs, ctx.Err()
 }
 
-// ByIndex returns the objects that the named index files under any of the values, each once.
+// ByIndex returns the objects that have one of the values in the named index, each once.
 func (r Residents) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	if _, err := r.Set.Load().Find(index); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (r Residents) IndexKeys(ctx context.Context, index, value string) ([]string
 	return r.Table.IndexKeys(index, value), ctx.Err()
 }
 
-// IndexValues returns every value of the named index, in order.
+// IndexValues returns every value in the named index, sorted.
 func (r Residents) IndexValues(ctx context.Context, index string) ([]string, error) {
 	if _, err := r.Set.Load().Find(index); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (r Residents) Select(ctx context.Context, q query.Query) ([]runtime.Object,
 	return objs, err
 }
 
-// Each calls fn for each object that q selects, in key order; see store.Interface. All objects are of one moment: it
-// copies the list first, which is cheap since objects are shared.
+// Each calls fn for each object that q selects, in key order; see store.Interface. All objects are from one snapshot:
+// Each copies the list first, which is cheap because objects are shared.
 func (r Residents) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
 	match := q.Matcher(!r.CustomKeys)
 	keys, objs := r.Table.Between(q.After, match.Prefix)

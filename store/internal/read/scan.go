@@ -10,19 +10,20 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Captured is a view of the memtable at one moment.
+// Captured is a View of the memtable.
 type Captured = memtable.View[state.Covers]
 
-// ViewOver calls fn with the collection's bucket and a view of the memtable. Together they are the
-// state after some batch. want limits the view to an index look-up; nil is everything.
-func (r *Reader) ViewOver(
+// ViewMerged calls fn with the collection's bucket and a View of the memtable. Together they are the state after some
+// batch. want is the index look-up for which the View is captured; nil if there is none.
+func (r *Reader) ViewMerged(
 	ctx context.Context, want *memtable.Lookup, fn func(b *bolt.Bucket, over *Captured) error,
 ) error {
 	return r.viewCaptured(ctx, func() *Captured { return r.Memtable.Capture(want, func() {}) }, fn)
 }
 
-// viewCaptured captures the memtable before the transaction begins, so writes that leave the memtable in between are
-// in the file. It retries if a commit has begun or ended in between, since the file might have later writes.
+// viewCaptured captures the memtable before the transaction begins, so that writes that are committed in between are in
+// the file. If a commit has begun or ended in between, it retries, since the file might have later writes than the
+// View.
 func (r *Reader) viewCaptured(
 	ctx context.Context, capture func() *Captured, fn func(b *bolt.Bucket, over *Captured) error,
 ) error {
@@ -44,45 +45,44 @@ func (r *Reader) viewCaptured(
 	}
 }
 
-// OverScan reads the objects of a collection in key order. A write in the memtable takes the place of the record in the
-// file.
-type OverScan struct {
+// MergedScan reads the objects of a collection in key order. A write in the memtable replaces the record in the file.
+type MergedScan struct {
 	file    *boltfile.Scan
-	records int    // number of records of the file that have been passed, replaced by a write or not
-	k, v    []byte // the next key and record of the file; nil at its end
+	records int    // number of records of the file that were read, including replaced ones
+	k, v    []byte // next key and record of the file; nil at its end
 	over    *Captured
-	pending []*memtable.Write // the next writes of over, at most overChunk
-	all     bool              // true if pending reaches to the end of over
+	pending []*memtable.Write // next writes of over, at most aheadWrites
+	all     bool              // true if pending has all remaining writes of over
 }
 
-// overChunk is how many writes of the memtable are read ahead.
-const overChunk = 256
+// aheadWrites is the number of memtable writes that are read ahead.
+const aheadWrites = 256
 
-// ScanOver returns a scan that begins after the given key.
-func ScanOver(objects *bolt.Bucket, over *Captured, after string) *OverScan {
-	s := &OverScan{file: boltfile.ScanAfter(objects, after), over: over}
+// ScanMerged returns a scan that starts after the given key.
+func ScanMerged(objects *bolt.Bucket, over *Captured, after string) *MergedScan {
+	s := &MergedScan{file: boltfile.ScanAfter(objects, after), over: over}
 	s.k, s.v = s.file.Next()
 	s.ahead(after)
 	return s
 }
 
-// scanOverFrom returns a scan that begins with the given key.
-func scanOverFrom(objects *bolt.Bucket, over *Captured, from string) *OverScan {
-	s := &OverScan{file: boltfile.ScanAfter(objects, ""), over: over}
+// scanMergedFrom returns a scan that starts at the given key.
+func scanMergedFrom(objects *bolt.Bucket, over *Captured, from string) *MergedScan {
+	s := &MergedScan{file: boltfile.ScanAfter(objects, ""), over: over}
 	s.k, s.v = s.file.Seek([]byte(from))
-	s.pending = over.From(from, overChunk, func(*memtable.Write) bool { return true })
-	s.all = len(s.pending) < overChunk
+	s.pending = over.From(from, aheadWrites, func(*memtable.Write) bool { return true })
+	s.all = len(s.pending) < aheadWrites
 	return s
 }
 
-func (s *OverScan) ahead(after string) {
-	s.pending = s.over.After(after, overChunk)
-	s.all = len(s.pending) < overChunk
+func (s *MergedScan) ahead(after string) {
+	s.pending = s.over.After(after, aheadWrites)
+	s.all = len(s.pending) < aheadWrites
 }
 
-// Next returns the next key with its record, or with its write if it is in the memtable. ok is false at the end; err
-// then returns an error if damage has ended the scan.
-func (s *OverScan) Next() (key string, data []byte, x *memtable.Write, ok bool) {
+// Next returns the next key with its record, or with its write if it is in the memtable. ok is false at the end; then
+// Err returns an error if damage has ended the scan.
+func (s *MergedScan) Next() (key string, data []byte, x *memtable.Write, ok bool) {
 	for {
 		switch {
 		case len(s.pending) == 0 && s.k == nil:
@@ -105,11 +105,11 @@ func (s *OverScan) Next() (key string, data []byte, x *memtable.Write, ok bool) 
 	}
 }
 
-// advance goes on to the next record of the file.
-func (s *OverScan) advance() {
+// advance reads the next record of the file.
+func (s *MergedScan) advance() {
 	s.records++
 	s.k, s.v = s.file.Next()
 }
 
 // Err returns the error that has ended the scan, or nil.
-func (s *OverScan) Err() error { return s.file.Err }
+func (s *MergedScan) Err() error { return s.file.Err }

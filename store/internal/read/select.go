@@ -14,11 +14,11 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// eachScan is how many bytes of payloads one page of Each reads, selected or
-// not. It keeps transactions short: a long one pins pages that were replaced.
+// eachScan is the maximum number of payload bytes that one page of Each reads, including objects that are not selected.
+// It keeps transactions short: a long transaction keeps replaced pages from being reused.
 const eachScan = 32 << 20
 
-// Select returns the objects that q selects, in key order; see Interface.
+// Select returns the objects that q selects, in key order; see store.Interface.
 func (r *Reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, error) {
 	m := q.Matcher(!r.CustomKeys)
 	objs := []runtime.Object{}
@@ -46,7 +46,7 @@ func (r *Reader) Select(ctx context.Context, q query.Query) ([]runtime.Object, e
 	return objs, err
 }
 
-// Each calls fn for each object that q selects, in key order; see Interface.
+// Each calls fn for each object that q selects, in key order; see store.Interface.
 func (r *Reader) Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error {
 	m, n := q.Matcher(!r.CustomKeys), 0
 	return IteratePages(ctx, q.After, func(ctx context.Context, after string) Page {
@@ -61,7 +61,7 @@ func (r *Reader) Each(ctx context.Context, q query.Query, fn func(key string, ob
 	}, fn)
 }
 
-// selectPage reads the page that follows the key after, with at most most objects.
+// selectPage reads a page of at most most selected objects after the key after.
 func (r *Reader) selectPage(ctx context.Context, m *query.Matcher, after string, most int) (p Page) {
 	p.Last = after
 	p.Err = r.ViewObjects(ctx, func(objects *bolt.Bucket, over *Captured) error {
@@ -89,32 +89,32 @@ type selecting struct {
 	r       *Reader
 	objects *bolt.Bucket
 	m       *query.Matcher
-	scan    *OverScan
-	scanned int    // bytes of payloads, without compression
-	decoded int    // bytes of the payloads that were selected
-	buf     []byte // for a payload that is compressed
+	scan    *MergedScan
+	scanned int    // uncompressed bytes of the payloads that were read
+	decoded int    // bytes of the payloads that were decoded
+	buf     []byte // for a decompressed payload
 }
 
 func newSelecting(r *Reader, objects *bolt.Bucket, over *Captured, m *query.Matcher, after string) *selecting {
 	s := &selecting{r: r, objects: objects, m: m}
 	if after >= m.Prefix {
-		s.scan = ScanOver(objects, over, after)
+		s.scan = ScanMerged(objects, over, after)
 	} else {
-		s.scan = scanOverFrom(objects, over, m.Prefix)
+		s.scan = scanMergedFrom(objects, over, m.Prefix)
 	}
 	return s
 }
 
-// Next reads the next record. obj is nil if the record is not selected. key is
-// "" at the end; scan.err then returns an error if damage has ended the scan.
+// next reads the next record. obj is nil if the record is not selected. key is "" at the end; then scan.Err returns an
+// error if damage has ended the scan.
 func (s *selecting) next() (key string, obj runtime.Object, err error) {
 	key, data, x, ok := s.scan.Next()
 	if !ok || s.m.None {
 		return "", nil, nil
 	}
 	if !strings.HasPrefix(key, s.m.Prefix) {
-		// This key ends the range. If that is due to a flipped bit, the next key is out of order: the scan has read it
-		// already, and scan.err returns an error. Objects must not be missing silently.
+		// This key ends the range. If it does so only because of a flipped bit, the next key is out of order. The scan
+		// has read that key already, and scan.Err returns an error. Objects must not be missing silently.
 		return "", nil, nil
 	}
 	if x != nil {
@@ -141,7 +141,7 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 	return s.matched(key, obj)
 }
 
-// body returns the payload as the codec wrote it. It is valid until the next call.
+// body returns the decompressed payload of a record. It is valid until the next call.
 func (s *selecting) body(key string, data []byte) (body.Body, error) {
 	h, payload, err := format.ParsePayload(s.r.Name, key, data)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *selecting) body(key string, data []byte) (body.Body, error) {
 	return b, err
 }
 
-// matched returns obj if it is selected.
+// matched returns obj if it is selected, and otherwise nil.
 func (s *selecting) matched(key string, obj runtime.Object) (string, runtime.Object, error) {
 	match, err := s.m.Object(obj)
 	if err != nil {

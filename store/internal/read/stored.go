@@ -11,15 +11,15 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Stored is the record that the file has under a key. It is valid until the transaction ends.
+// Stored is the file's record under a key. It is valid until the transaction ends.
 type Stored struct {
 	format.Header
 	Found   bool         // false if the file has no record; the other fields are zero then
 	Payload []byte       // memory of the transaction
-	Objects *bolt.Bucket // bucket that the record is in
+	Objects *bolt.Bucket // bucket of the record
 }
 
-// Stored returns the record under key; it is not Found if there is none.
+// Stored returns the record under key. Found is false if there is none.
 func (r *Reader) Stored(objects *bolt.Bucket, key string) (Stored, error) {
 	data := objects.Get([]byte(key))
 	if data == nil {
@@ -29,8 +29,8 @@ func (r *Reader) Stored(objects *bolt.Bucket, key string) (Stored, error) {
 	return Stored{Header: h, Found: true, Payload: payload, Objects: objects}, err
 }
 
-// Object decodes a stored record. It returns nil for a record that this program cannot decode: no reader can have seen
-// its object. An error wraps ErrDamaged.
+// Object decodes a stored record. It returns nil for a record that this program cannot decode: no reader has seen its
+// object. An error wraps entry.ErrDamaged.
 func (r *Reader) Object(key string, s Stored) (runtime.Object, error) {
 	if !s.Found {
 		return nil, nil
@@ -42,7 +42,7 @@ func (r *Reader) Object(key string, s Stored) (runtime.Object, error) {
 	return obj, err
 }
 
-// RefOf returns the identity from the write x, or, if x is nil, from the record, whose whole checksum it verifies.
+// RefOf returns the identity in the write x, or in the record if x is nil. It verifies the record's checksum.
 func (r *Reader) RefOf(key string, data []byte, x *memtable.Write) (entry.ObjectRef, error) {
 	if x != nil {
 		return entry.ObjectRef{Key: key, UID: x.UID, ResourceVersion: x.RV}, nil
