@@ -19,7 +19,7 @@ type Cursors struct {
 	mu      sync.Mutex
 	all     map[string]*cursor // guarded by mu
 	retain  time.Duration      // State.Retain; guarded by mu
-	changed chan struct{}      // closed by the next change, and then nil; nil also if nobody waits; guarded by mu
+	changed chan struct{}      // closed by the next change; nil if there is no waiter; guarded by mu
 	closed  bool               // whether the collection is closed and acknowledgements are refused; guarded by mu
 	// version grows with each change of a cursor. written is the version that the file has. Both are guarded by mu.
 	version, written uint64
@@ -42,7 +42,7 @@ type Snapshot struct {
 	retain time.Duration // see Cursors
 }
 
-// Load sets the cursors, and how long tombstones are retained, to what the file has.
+// Load sets the cursors, and how long tombstones are retained, to the values in the file.
 func (c *Cursors) Load(all map[string]consumer.Position, retain time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,9 +84,9 @@ func (c *Cursors) snapshot() *Snapshot {
 }
 
 // Written records the outcome of the transaction of s, which may be nil. If it has committed, s.all is in the file. The
-// cursors in s.reset are reset, also if the outcome is unknown, since tombstones that they need may be gone. It wakes
-// those who wait for a change. The caller has the writer's place, since the next writer could otherwise write cursors
-// as they were before this one has reset them.
+// cursors in s.reset are reset, even if the outcome is unknown, since tombstones that they need may have been dropped.
+// Written wakes the waiters of Changed. The caller has the writer's place: otherwise the next writer could write the
+// cursors from before this reset.
 func (c *Cursors) Written(s *Snapshot, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,7 +255,7 @@ func (c *Cursors) Changed() <-chan struct{} {
 	return c.changed
 }
 
-// Close makes Move fail. The last commit writes what was acknowledged before.
+// Close makes Move fail. The last commit writes the positions that were acknowledged before.
 func (c *Cursors) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

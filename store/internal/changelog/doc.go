@@ -1,23 +1,22 @@
 // Package changelog is an index of a collection by sequence number: every live key once, at the number of its record,
-// and a tombstone for each deleted object. A consumer finds the changes since its offset behind that number, however
-// many objects there are.
+// and a tombstone for each deleted object. A consumer reads the changes after its offset without reading the other
+// objects.
 //
-//	seq          number → key                           each live object once
-//	tombstones   number → time, key and last state      each deleted object, until it is dropped
-//	times        number → when it was given, to a minute (Times), if changes are kept for readers
-//	handlers     name   → how far a consumer has come   (consumer.Position): its cursor
+// seq          number → key                           each live object once tombstones   number → time, key and last
+// state      each deleted object, until it is dropped times        number → its time, to a minute (Times), if changes
+// are kept for readers handlers     name   → the cursor of a consumer      (consumer.Position)
 //
 // The buckets are in the bucket of the collection, and its info record has the State. They are written in the
 // transaction that writes the records, by a Writer: Put, Bury, and Settle at the end of the transaction. A Log reads
 // them in one transaction. The package decodes no payloads: a Change has the bytes of its record or tombstone.
 //
-// A collection keeps a changelog while something consumes it: cursors that are registered (Writer.Register), or readers
-// that keep their offset themselves (Writer.Retain). It begins at State.Since: older records may have no entry, so a
-// new consumer reads the objects by key first. Settle drops tombstones that no consumer needs, and those beyond the
-// limits: more than 100,000, whoever needs them, or older than a week, unless they are retained for readers. It raises
-// State.Lacks, and a cursor that had not passed them begins anew.
+// A collection keeps a changelog while it has consumers: registered cursors (Writer.Register), or readers that keep
+// their offset themselves (Writer.Retain). The changelog begins at State.Since. Older records may have no entry, so a
+// new consumer first reads the objects by key. Settle drops tombstones that no consumer needs, and tombstones over the
+// limits: more than 100,000, even if they are needed, or older than a week, unless they are retained for readers. It
+// then raises State.Lacks, and resets each cursor that had not passed them.
 //
-// Cursors are the cursors of an open collection in memory, which consumers move. A transaction writes a Snapshot of
-// them, and Cursors.Written takes over what it has changed before the next transaction begins: else that would write
-// the cursors as they were before.
+// Cursors holds the cursors of an open collection in memory, where consumers move them. A transaction writes a Snapshot
+// of them. Cursors.Written must apply the resets of that transaction before the next one begins, which would otherwise
+// write the old cursors.
 package changelog

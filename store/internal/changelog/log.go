@@ -29,7 +29,7 @@ func Create(b *bolt.Bucket) error {
 type Log struct {
 	collection                         string
 	objects, seqs, tombstones, cursors *bolt.Bucket
-	times                              *bolt.Bucket // nil until a change has been dated
+	times                              *bolt.Bucket // nil if no change has been dated
 	marked, next                       uint64       // State.Marked and NextSeq
 }
 

@@ -7,28 +7,28 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// State is what the info record of a collection says of its changelog.
+// State is the state of the changelog in the info record of a collection.
 type State struct {
 	// NextSeq is the number of the next record or tombstone. Records are numbered without a changelog too.
 	NextSeq uint64
 	// Since is the number from which on every record is in the changelog; 0 if there is no changelog.
 	Since uint64
-	// Lacks is the highest number whose delete may be missing. A consumer whose offset is lower begins anew.
+	// Lacks is the highest number whose delete may be missing. A consumer with a lower offset is reset.
 	Lacks uint64
 	// Tombstones is the number of tombstones.
 	Tombstones int
 	// Retain is how long tombstones are kept for readers that have no cursor; 0 keeps them for cursors only.
 	Retain time.Duration
-	// Marked is what NextSeq was after the last transaction that dated its changes; 0 if none has.
+	// Marked is NextSeq after the last transaction that dated its changes; 0 if there is none.
 	Marked uint64
-	// ListedSeq is the number of the last change that does not continue the states of before, as those of a list, and
-	// ListedRV the oldest resourceVersion from which the changes after it lead on: they are events, whose
-	// resourceVersions ascend. ListedRV is empty if that is not known.
+	// ListedSeq is the number of the last change that does not continue the earlier states, for example one from a
+	// list. ListedRV is the oldest resourceVersion from which the later changes continue: they are events with
+	// ascending resourceVersions. It is empty if unknown.
 	ListedSeq uint64
 	ListedRV  string
 }
 
-// StateOf returns the state that an info record has.
+// StateOf returns the state in an info record.
 func StateOf(r *format.Info) State {
 	return State{NextSeq: r.NextSeq, Since: r.FeedSince, Lacks: r.FeedLacks, Tombstones: r.Tombstones,
 		Retain: max(r.Retain, 0), Marked: r.Marked, ListedSeq: r.ListedSeq, ListedRV: r.ListedRV}
@@ -59,7 +59,7 @@ func (s *State) Break() {
 	s.NextSeq++
 }
 
-// Fits reports whether there is a changelog if and only if something consumes it. cursors are those of the file.
+// Fits reports whether there is a changelog exactly if it has consumers. cursors are the cursors in the file.
 func (s *State) Fits(cursors map[string]consumer.Position) bool {
 	return s.Kept() == s.consumed(len(cursors))
 }

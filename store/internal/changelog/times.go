@@ -13,15 +13,15 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// markEvery is how often a time is written: changes are dated to a minute.
+// markEvery is the interval between marks: changes are dated to a minute.
 const markEvery = time.Minute
 
-// Times dates the changes that are kept for readers, by what the bucket times has:
+// Times dates the changes that are kept for readers. It holds the marks of the bucket times:
 //
-//	number → format.Mark   changes from this number up to the next mark were written then or up to a minute later
+// number → format.Mark   the changes from this number to the next mark were written at its time or up to a minute later
 //
-// A mark without a time begins changes that somebody did not date. The first mark is where changes begin: what the
-// first list has brought is none.
+// A mark without a time is the start of undated changes. The first mark is the start of the changes: the objects of the
+// first list are not changes.
 type Times []timeMark
 
 type timeMark struct {
@@ -49,8 +49,8 @@ func (l *Log) Times() (Times, error) {
 	return all, marks.Err
 }
 
-// undated returns the first number after the last mark whose change has no time, since a program that dates none has
-// written it, or one that kept no changes for readers; next if there is none.
+// undated returns the number of the first undated change after the last mark; next if there is none. A program that
+// does not date changes, or that kept none for readers, may have written such changes.
 func undated(marked, next, last uint64) uint64 {
 	return min(cmp.Or(marked, last+1), next)
 }
@@ -73,16 +73,15 @@ func (l *Log) At(seq uint64) time.Time {
 	return format.ParseMark(data).Wall
 }
 
-// Span is what is known of the changes since a time.
+// Span describes the known changes for Times.Offset.
 type Span struct {
-	// Last is the number of the last change, and Oldest the offset behind which none is missing.
+	// Last is the number of the last change, and Oldest is the offset after which no change is missing.
 	Last, Oldest uint64
 	Now          time.Time
 }
 
-// Offset returns the offset behind which is all that was written at a time or later, and maybe some of the minute
-// before and what was written at an unknown time. Before from, which is that time or a later one, changes may be
-// missing.
+// Offset returns an offset before all changes written at the time at or later. Some changes after the offset may be up
+// to a minute older, or undated. Before from, which is at or a later time, changes may be missing.
 func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	for len(t) > 0 && t[0].IsZero() {
 		t = t[1:]
@@ -102,7 +101,7 @@ func (t Times) Offset(at time.Time, of Span) (after uint64, from time.Time) {
 	}
 	marks, _ := slices.BinarySearchFunc(t, of.Oldest+1,
 		func(m timeMark, seq uint64) int { return cmp.Compare(m.seq, seq) })
-	if marks > 0 { // the last of them dates what is missing
+	if marks > 0 { // the last of these marks dates the missing changes
 		from = later(from, t.end(marks-1, of.Now))
 	}
 	return of.Oldest, from
@@ -128,7 +127,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Newest returns the offset behind which are the newest n changes, or 0 if there are fewer.
+// Newest returns the offset before the newest n changes; 0 if there are fewer.
 func (l *Log) Newest(n int) (after uint64) {
 	live, gone := l.seqs.Cursor(), l.tombstones.Cursor()
 	liveSeq, _ := live.Last()
@@ -144,8 +143,8 @@ func (l *Log) Newest(n int) (after uint64) {
 	return before
 }
 
-// mark dates the numbers that this transaction has given, unless the last mark does. Those of the first list have no
-// time, and the first mark comes behind them. Without readers there are no marks.
+// mark dates the numbers that this transaction has assigned, unless the last mark still applies. The numbers of the
+// first list have no time; the first mark follows them. Without readers there are no marks.
 func (w *Writer) mark() error {
 	first, next, marked := w.first, w.state.NextSeq, w.state.Marked
 	if w.state.Marked = 0; w.state.Retain == 0 {
@@ -187,24 +186,24 @@ func (w *Writer) mark() error {
 	return w.forgetTimes(b, clocks.Steady)
 }
 
-// dates reports whether a mark tells the time to a minute: neither clock has gone further since, nor back.
+// dates reports whether a mark still dates changes at now: since then, neither clock has advanced a minute or gone back.
 func dates(mark, now format.Mark) bool {
 	steady, wall := now.Steady.Sub(mark.Steady), now.Wall.Sub(mark.Wall)
 	return !mark.IsZero() && min(steady, wall) > -time.Second && max(steady, wall) < markEvery
 }
 
-// forgetTimes removes the marks of changes that are older than what is kept for readers. One without a time is as old
-// as the next that has one, since what it begins was written before that.
+// forgetTimes removes the marks of changes that are older than State.Retain. A mark without a time is as old as the
+// next mark with a time, since its changes were written before that time.
 func (w *Writer) forgetTimes(b *bolt.Bucket, now time.Time) error {
 	var old [][]byte
-	undated := 0 // of those, at the end
+	undated := 0 // undated marks at the end of old
 	marks := b.Cursor()
 	for k, data := marks.First(); k != nil && len(old) < trimPage; k, data = marks.Next() {
 		switch at := format.ParseMark(data); {
 		case at.IsZero():
 			undated++
 		case now.Sub(at.Steady) <= w.state.Retain:
-			return w.deleteMarks(b, old[:max(len(old)-1-undated, 0)]) // the last dates what follows it
+			return w.deleteMarks(b, old[:max(len(old)-1-undated, 0)]) // the last one dates the changes after it
 		default:
 			undated = 0
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// What was written at a time or later is found by the minutes of its marks, whatever the wall clock has done, and what
-// nobody has dated by the marks beside it.
+// TestOffset checks that Offset finds the changes since a time by the marks, even if the wall clock has gone back, and
+// limits undated changes by the neighboring marks.
 func TestOffset(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(int64(minute)*60, 0) }
 	mark := func(seq uint64, minute int) timeMark {
@@ -57,8 +57,8 @@ func TestOffset(t *testing.T) {
 	}
 }
 
-// What a program that does not date changes has written since the last mark has no time, also before another dates what
-// comes after it; and it is told as long as it is kept.
+// TestUndatedChanges checks that changes of a program that does not date them have no time, even after another program
+// dates later changes, and that Offset includes them as long as they are kept.
 func TestUndatedChanges(t *testing.T) {
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "times"), 0o600, nil)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestUndatedChanges(t *testing.T) {
 				t.Errorf("%d is dated: %v", seq, dated)
 			}
 		}
-		log.marked = 0 // which programs of before leave
+		log.marked = 0 // older programs leave 0
 		if !log.At(21).IsZero() || log.At(20).IsZero() {
 			t.Error("what came after the mark is dated, or the mark itself is not")
 		}

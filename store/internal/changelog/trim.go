@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// There are at most MaxTombstones, whoever needs them, and one that a cursor has not passed is kept up to maxAge, or as
-// long as State.Retain says if that is longer. If such a tombstone is dropped, the cursor begins anew.
+// At most MaxTombstones tombstones are kept, even if more are needed. A tombstone that a cursor has not passed is kept
+// up to maxAge, or State.Retain if that is longer. If it is dropped then, the cursor is reset.
 const (
 	MaxTombstones = 100_000
 	maxAge        = 7 * 24 * time.Hour
@@ -18,9 +18,10 @@ const (
 	trimPage = 5_000
 )
 
-// Settle writes the cursors that the file lacks, and drops tombstones that no consumer needs or that exceed a limit.
-// Cursors that have not passed a dropped tombstone begin anew. full says that the file is full: tombstones are not
-// retained for readers. The caller gives the Snapshot, nil without consumers, to Cursors when it knows the outcome.
+// Settle writes the cursors that the file lacks, and drops tombstones that no consumer needs or that exceed a limit. It
+// resets cursors that have not passed a dropped tombstone. full is true if the file is full: then tombstones are not
+// retained for readers. When the caller knows the outcome, it passes the Snapshot, nil without consumers, to
+// Cursors.Written.
 func (w *Writer) Settle(full bool) (*Snapshot, error) {
 	if w.log == nil || w.cursors == nil {
 		return w.cursors, nil
@@ -50,7 +51,7 @@ func (w *Writer) Settle(full bool) (*Snapshot, error) {
 	return s, nil
 }
 
-// trim drops the oldest tombstones, as long as they are not needed or too many, and raises State.Lacks. It returns the
+// trim drops the oldest tombstones while they are not needed or too many, and raises State.Lacks. It returns the
 // highest number of a dropped tombstone that a cursor has not passed; 0 if there is none.
 func (w *Writer) trim(full bool) (lost uint64, err error) {
 	passed, retain := uint64(math.MaxUint64), w.state.Retain // passed by all cursors

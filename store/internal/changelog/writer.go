@@ -11,16 +11,16 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// fill is how full bbolt packs the pages of a bucket that grows at its end.
+// fill is the fraction of each page that bbolt fills in a bucket that grows at its end.
 const fill = 0.95
 
-// Outside is what a Writer needs of the collection and its store.
+// Outside gives a Writer access to the collection and its store.
 type Outside struct {
-	// MaxTombstones is how many tombstones are kept, whoever needs them.
+	// MaxTombstones is the maximum number of tombstones, even if more are needed.
 	MaxTombstones int
-	// Now returns the time, by which tombstones age and changes are dated.
+	// Now returns the times for the age of tombstones and for the dates of changes.
 	Now func() boltfile.Times
-	// First says that the collection has never been complete: the transaction writes what there is, not what changes.
+	// First is true if the collection has never been complete: the transaction writes existing objects, not changes.
 	First bool
 	// AppendRecord appends a record of the collection, sealed if it is.
 	AppendRecord func(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
@@ -35,11 +35,11 @@ type Writer struct {
 	cursors    *Snapshot // nil if the changelog has no consumer
 	out        Outside
 	log        *Log   // nil if the collection keeps no changelog
-	first      uint64 // number that the transaction gives first
+	first      uint64 // first number that the transaction assigns
 }
 
-// NewWriter returns a Writer for the bucket b of a collection. It changes the state. It must be called in the
-// transaction, so that it has what the transaction before did to the cursors. It fails if a bucket of the changelog is
+// NewWriter returns a Writer for the bucket b of a collection. The Writer changes st. Call NewWriter in the
+// transaction, so that it sees the cursors after the previous transaction. It fails if a bucket of the changelog is
 // missing.
 func NewWriter(b *bolt.Bucket, collection string, st *State, cursors *Cursors, out Outside) (*Writer, error) {
 	w := &Writer{collection: collection, b: b, state: st, cursors: cursors.snapshot(), out: out, first: st.NextSeq}
@@ -85,8 +85,8 @@ func drop(b *bolt.Bucket, st *State) error {
 	return nil
 }
 
-// Renew drops the changelog, and begins a new one if it has consumers. It is for a changelog that has no consumers, or
-// that a program which knows no changelog has not kept: then all cursors begin anew, in the file and in cursors.
+// Renew drops the changelog, and begins a new one if it has consumers. Call it if the changelog has no consumers, or if
+// a program without changelogs has written to the collection. All cursors are reset, in the file and in cursors.
 func Renew(b *bolt.Bucket, collection string, st *State, cursors map[string]consumer.Position) error {
 	if err := drop(b, st); err != nil || !st.consumed(len(cursors)) {
 		return err
@@ -136,8 +136,8 @@ func (w *Writer) Retain(retain time.Duration) error {
 	return nil
 }
 
-// Seq returns the number of the record that is written next. same is the number of the old record if only the stored
-// form of the object has changed, else 0: a changelog keeps that number.
+// Seq returns the number of the next record. same is the number of the old record if only the stored form of the object
+// has changed, and otherwise 0. With a changelog, the record then keeps that number.
 func (w *Writer) Seq(same uint64) uint64 {
 	if w.log != nil && same != 0 {
 		return same
@@ -145,7 +145,7 @@ func (w *Writer) Seq(same uint64) uint64 {
 	return w.state.next()
 }
 
-// Put moves the entry of key to seq, from old, the number of the record before; 0 if there was none.
+// Put moves the entry of key to seq. old is the number of the previous record; 0 if there was none.
 func (w *Writer) Put(key string, seq, old uint64) error {
 	if w.log == nil {
 		return nil
@@ -158,8 +158,8 @@ func (w *Writer) Put(key string, seq, old uint64) error {
 	return w.log.seqs.Put(format.SeqKey(seq), []byte(key))
 }
 
-// Bury adds a tombstone with the last state of an object in place of its entry, which is at old. The payload is not
-// compressed, so that a tombstone needs no dictionary; without an encoding there is no last state.
+// Bury replaces the entry of an object, at number old, by a tombstone with its last state. The payload is not
+// compressed, so that a tombstone needs no dictionary. Without an encoding there is no last state.
 func (w *Writer) Bury(key string, old uint64, last format.Header, payload []byte) error {
 	if w.log == nil {
 		return nil

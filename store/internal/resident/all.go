@@ -7,29 +7,29 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// All is the Table of a collection with a file, which all of its objects are loaded into. Until that is done reads use
-// the file, and writes go to both.
+// All is the Table of a collection with a file, into which all of its objects are loaded. Until the load is done, reads
+// use the file, and writes go to both.
 //
-// Apply is called with what readers of the file see already, or are about to see. Whoever calls Open keeps all writers
-// away meanwhile, so no read from the file is followed by a read of an older state from here.
+// Apply gets writes that readers of the file see already, or are about to see. The caller of Open blocks all writers
+// meanwhile, so that a reader that has read from the file does not then read an older state from the table.
 //
-// A load calls PutPage for each page of the file, then Open, and in any case End. If it has failed, or the file has
-// lost objects, another All takes its place (Replace).
+// A load calls PutPage for each page of the file, then Open, and in any case End. If the load fails, or the file loses
+// objects, the caller makes another All and calls Replace on this one.
 type All struct {
 	*Table
-	// written has the keys that were written since the load began, whose records in the file may be old. nil once the
-	// load is over. Guarded by Table.mu.
+	// written has the keys that were written since the load began, whose records in the file may be older. It is nil
+	// after the load. Guarded by Table.mu.
 	written map[string]struct{}
-	failed  bool // the load has failed: no writes are applied; guarded by Table.mu
+	failed  bool // true if the load has failed, so that no writes are applied; guarded by Table.mu
 
 	open     atomic.Bool
-	read     chan struct{} // closed when all records have been read, but Open has to wait for a write to the disk
+	read     chan struct{} // closed when all records have been read, while Open waits for a write to the disk
 	ended    chan struct{} // closed when the load has ended, successfully or not
 	err      error         // see Err; set before ended is closed
-	replaced chan struct{} // closed when another All has taken its place
+	replaced chan struct{} // closed when another All replaces this one
 }
 
-// NewAll returns a table that is being loaded.
+// NewAll returns an All that is being loaded.
 func NewAll() *All {
 	return &All{Table: NewTable(), written: map[string]struct{}{},
 		read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
@@ -64,7 +64,7 @@ func (a *All) Written(key string) bool {
 	return ok
 }
 
-// PutPage puts in the objects of a page of the file, except for keys that were written since the load began.
+// PutPage adds the objects of a page of the file, except those whose keys were written since the load began.
 func (a *All) PutPage(keys []string, states []*State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,7 +75,7 @@ func (a *All) PutPage(keys []string, states []*State) {
 	}
 }
 
-// Read says that all pages are here, and that Open has to wait.
+// Read marks all pages as read, while Open has to wait.
 func (a *All) Read() { close(a.read) }
 
 // Open makes reads use the table.
@@ -86,7 +86,7 @@ func (a *All) Open() {
 	a.open.Store(true)
 }
 
-// Fail drops the objects, since the load has failed. After it comes only End.
+// Fail drops all objects after a failed load. Only End may be called after it.
 func (a *All) Fail() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,13 +94,13 @@ func (a *All) Fail() {
 	a.clearLocked()
 }
 
-// End says that the load has ended. err is what Err returns; nil if the load was cancelled.
+// End ends the load and wakes waiters. err is the result of Err; nil if the load was cancelled.
 func (a *All) End(err error) {
 	a.err = err
 	close(a.ended)
 }
 
-// Replace says that another table has taken its place.
+// Replace wakes AwaitReplaced. Call it when another All has replaced a.
 func (a *All) Replace() { close(a.replaced) }
 
 // Loading returns a channel that is closed when the load ends; nil if it has ended, or if a is nil.
@@ -116,11 +116,11 @@ func (a *All) Loading() <-chan struct{} {
 	}
 }
 
-// Err returns the error of the load, which has ended.
+// Err returns the error of the load. Call it after the load has ended.
 func (a *All) Err() error { return a.err }
 
-// AwaitRead waits until all pages are here, or the load has ended. It does not wait for Open. It returns the error of
-// ctx.
+// AwaitRead waits until all pages are read, or the load or ctx has ended. It does not wait for Open. It returns the
+// error of ctx.
 func (a *All) AwaitRead(ctx context.Context) error {
 	select {
 	case <-a.read:
@@ -130,7 +130,7 @@ func (a *All) AwaitRead(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// AwaitReplaced waits until another table has taken its place.
+// AwaitReplaced waits until another All has replaced a, or ctx ends.
 func (a *All) AwaitReplaced(ctx context.Context) error {
 	select {
 	case <-a.replaced:

@@ -1,7 +1,7 @@
-// Package resident keeps decoded objects for reading: all objects of a collection in a Table, which is client-go's
-// structure, maps under an RWMutex, with keys and postings in order. An All is a Table with a file behind it, from
-// which its objects are loaded before reads use it.
+// Package resident keeps decoded objects in memory for readers. A Table holds all objects of a collection in
+// client-go's structure, maps under an RWMutex, with sorted keys and postings. An All is a Table for a collection with
+// a file. Its objects are loaded from the file before reads use it.
 //
-// What is here is never a part of a snapshot: the file, and the memtable over it, say what a collection holds. This
-// package starts no goroutine, and calls no code of the user but in MoreTerms, under no lock.
+// The package is never the source of truth: the file and its memtable define the content of a collection. The package
+// starts no goroutine. It calls user code only in MoreTerms, under no lock.
 package resident

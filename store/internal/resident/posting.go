@@ -7,13 +7,13 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// postingFew is how many entries a posting keeps in a slice, where each addition may move all of them.
+// postingFew is the maximum number of entries in the slice of a posting, where each addition may move all of them.
 const postingFew = 256
 
-// posting is the entries that an index files under one value, in key order.
+// posting holds the entries with one value in an index, in key order.
 type posting struct {
 	few  []*row
-	many *btree.BTree[*row] // in place of few once there are too many
+	many *btree.BTree[*row] // replaces few if there are more than postingFew entries
 }
 
 func (p *posting) add(e *row) {
@@ -35,7 +35,7 @@ func (p *posting) add(e *row) {
 	}
 }
 
-// remove reports whether nothing is left.
+// remove removes e and reports whether the posting is empty.
 func (p *posting) remove(e *row) (empty bool) {
 	if p.many != nil {
 		p.many.Delete(e)

@@ -28,8 +28,8 @@ func (t *Table) State(key string) *State {
 	return nil
 }
 
-// Each calls fn with the objects whose keys follow the given one, in order, until it returns false. fn is called with
-// the table locked.
+// Each calls fn with each object whose key follows after, in key order, until fn returns false. The table is locked
+// meanwhile.
 func (t *Table) Each(after string, fn func(key string, s *State) bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -61,7 +61,7 @@ func (t *Table) List() []runtime.Object {
 	return objs
 }
 
-// Keys returns every key, in order.
+// Keys returns every key, sorted.
 func (t *Table) Keys() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -73,7 +73,7 @@ func (t *Table) Keys() []string {
 	return keys
 }
 
-// Page returns the objects whose keys follow the given one, up to a limit.
+// Page returns at most limit objects whose keys follow after, and whether more may follow.
 func (t *Table) Page(after string, limit int) (keys []string, objs []runtime.Object, more bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -85,7 +85,7 @@ func (t *Table) Page(after string, limit int) (keys []string, objs []runtime.Obj
 	return keys, objs, more
 }
 
-// Between returns the keys with the prefix that are after the given one, and their objects.
+// Between returns the keys after the key after that begin with prefix, and their objects.
 func (t *Table) Between(after, prefix string) (keys []string, objs []runtime.Object) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -101,7 +101,7 @@ func (t *Table) Between(after, prefix string) (keys []string, objs []runtime.Obj
 	return keys, objs
 }
 
-// ByValues returns the objects filed under any of the values, each once.
+// ByValues returns the objects that have one of the values in the index, each once.
 func (t *Table) ByValues(index string, values []string) []runtime.Object {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -123,7 +123,7 @@ func (t *Table) ByValues(index string, values []string) []runtime.Object {
 	return objs
 }
 
-// IndexKeys returns the keys that the index files under value, in order.
+// IndexKeys returns the keys with the value in the index, sorted.
 func (t *Table) IndexKeys(index, value string) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -133,7 +133,7 @@ func (t *Table) IndexKeys(index, value string) []string {
 	return keys
 }
 
-// IndexValues returns the values of the index, in order.
+// IndexValues returns the values in the index, sorted.
 func (t *Table) IndexValues(index string) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -142,10 +142,11 @@ func (t *Table) IndexValues(index string) []string {
 	return values
 }
 
-// Doubt returns refs, which the file has, without the UID and resourceVersion of those whose object here differs or is
-// missing, and adds refs without them for objects that are only here. refs are those that follow after, in key order,
-// at most limit; so is the result.
-func (t *Table) Doubt(refs []entry.ObjectRef, after string, limit int) []entry.ObjectRef {
+// ClearDiffering compares refs, a page of the file's references, with the table. It clears the UID and resourceVersion
+// of each reference whose object differs or is missing in the table. It adds such cleared references for objects that
+// only the table has. refs are the references after the key after, sorted by key, at most limit; the result has the
+// same form.
+func (t *Table) ClearDiffering(refs []entry.ObjectRef, after string, limit int) []entry.ObjectRef {
 	var out []entry.ObjectRef
 	t.Each(after, func(key string, s *State) bool {
 		for len(refs) > 0 && refs[0].Key < key {

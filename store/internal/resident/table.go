@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Table is objects in memory with their indexes. Any number of goroutines read and write: each call sees the table
-// before a batch or after it.
+// Table holds objects in memory with their indexes. It is safe for concurrent use. A call sees either none or all
+// writes of a batch.
 type Table struct {
 	mu      sync.RWMutex
 	items   map[string]item                // by key; guarded by mu
@@ -21,21 +21,21 @@ type Table struct {
 	indexes map[string]map[string]*posting // name, value; guarded by mu
 }
 
-// item has the object beside the row, so that a read by key looks at one place in memory, as in client-go's map.
+// item holds the object beside its row, so that a read by key needs only one memory access, as in client-go's map.
 type item struct {
 	obj runtime.Object
 	row *row
 }
 
-// row is one key. Its states follow each other in place, so that an update which keeps the terms touches no index.
-// Both fields are guarded by Table.mu.
+// row is the entry of one key. Successive states of the object use the same row, so an update with unchanged terms
+// touches no index. now and obj are guarded by Table.mu.
 type row struct {
 	key string
 	now *State
-	obj runtime.Object // that of now: one place in memory less for each object of a list
+	obj runtime.Object // now.Obj; saves a memory access per object in a List
 }
 
-// State is one state of an object. It is never changed.
+// State is one immutable state of an object.
 type State struct {
 	Obj     runtime.Object
 	UID, RV string
@@ -53,14 +53,14 @@ func NewTable() *Table {
 	return t
 }
 
-// clearLocked forgets all objects.
+// clearLocked drops all objects.
 func (t *Table) clearLocked() {
 	t.items, t.order, t.indexes = map[string]item{}, btree.New(tableDegree, byKey), map[string]map[string]*posting{}
 }
 
 func byKey(a, b *row) bool { return a.key < b.key }
 
-// Apply applies the last write of each key. All become visible at once.
+// Apply applies the last write of each key. All writes become visible at once.
 func (t *Table) Apply(last []*memtable.Write) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,7 +126,7 @@ func (t *Table) unfile(e *row, terms map[string][]string) {
 	}
 }
 
-// sameTerms compares terms, whose values are in order, each once.
+// sameTerms compares terms, whose values are sorted and unique.
 func sameTerms(a, b map[string][]string) bool {
 	return maps.EqualFunc(a, b, slices.Equal[[]string])
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// write is the write of a pod that the index "value" files under value; a delete if value is empty.
+// write returns a write of a pod with the value in the index "value"; a delete if value is empty.
 func write(key, value string) *memtable.Write {
 	return &memtable.Write{Key: key, RV: value, Del: value == "",
 		Obj: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: value}}, Terms: map[string][]string{"value": {value}}}
@@ -75,8 +75,8 @@ func compareTable(t *rapid.T, table *resident.Table, model map[string]string, ke
 	}
 }
 
-// TestTableReaders checks that a reader by key sees a batch whole: after the new object of one key never the old object
-// of another.
+// TestTableReaders checks that a reader by key sees a whole batch: if it has seen the new object of one key, it never
+// sees the old object of another.
 func TestTableReaders(t *testing.T) {
 	batch := func(n int) (all []*memtable.Write) {
 		for key := range 100 {

@@ -2,12 +2,12 @@ package resident
 
 import "maps"
 
-// MoreTerms has the index terms of newly added index functions, by object state and index name. They are computed
+// MoreTerms holds the index terms of newly added index functions, by object state and index name. They are computed
 // without a lock.
 type MoreTerms map[*State]map[string][]string
 
-// MoreTerms returns the terms of all objects, by termsOf, which it calls under no lock. termsOf leaves out an index
-// whose function fails.
+// MoreTerms returns the terms of all objects. It computes them with termsOf, which it calls under no lock. termsOf
+// omits an index whose function fails.
 func (t *Table) MoreTerms(termsOf func(key string, obj any) map[string][]string) MoreTerms {
 	var keys []string
 	var states []*State
@@ -22,9 +22,9 @@ func (t *Table) MoreTerms(termsOf func(key string, obj any) map[string][]string)
 	return terms
 }
 
-// AddTerms adds the terms in a to the objects of the table, for the indexes in names. It changes nothing and returns
-// false if a has no terms for the current state of some object. Existing terms of these indexes are replaced: they are
-// left over from an earlier attempt to add the index functions that failed.
+// AddTerms adds the terms in a to the objects of the table, for the indexes in names. If a has no terms for the current
+// state of some object, it changes nothing and returns false. It replaces existing terms of these indexes: a failed
+// earlier attempt to add the index functions may have left them.
 func (t *Table) AddTerms(names []string, a MoreTerms) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,17 +2,17 @@ package state
 
 import "github.com/larder-dev/larder/entry"
 
-// Covers is the state that covers the writes in the memtable.
+// Covers is the Info that covers the writes in the memtable, with further state for the commit.
 type Covers struct {
 	entry.Info
-	Settled *Settled // the last list that has ended; nil if none has since a commit
-	// Timeline and Oldest are those of the history; see history.Window.Timeline. Zero without one.
+	Settled *Settled // the last list that has ended since the last commit; nil if there is none
+	// Timeline and Oldest are copied from the history; see history.Window.Timeline. They are zero without a history.
 	Timeline uint64
 	Oldest   string
 }
 
-// Settled describes a list that has ended: the collection need not be listed anew.
+// Settled describes a list that has ended, so that the collection need not be relisted.
 type Settled struct {
-	Losses    int  // Collection.Losses when the list began; a later loss requires another list
+	Losses    int  // Collection.Losses at the start of the list; a later loss requires another list
 	Rewritten bool // true if every body was rewritten, so that old dictionaries may be unused
 }

@@ -1,4 +1,4 @@
-// Package state reads and writes what the file keeps of a collection as a whole: its resourceVersion, what it is of,
-// how many objects it has, the states of its indexes and of its changelog. It is written in the same transaction as
-// the objects that it covers.
+// Package state reads and writes the stored state of a collection: its identity and attributes, its resourceVersion,
+// the number of objects, and the states of its indexes and its changelog. It is written in the same transaction as the
+// objects that it covers.
 package state

@@ -16,16 +16,16 @@ import (
 // ErrNone is store.ErrNoCollection.
 var ErrNone = errors.New("no such collection in the store")
 
-// State is the stored state of a collection: Info, and fields that only this package uses.
+// State is the stored state of a collection: its Info, and fields that only the store uses.
 type State struct {
 	entry.Info
 	Indexes map[string]format.IndexState
-	// dictionary is the id of the dictionary that records were last compressed with; 0 if there was none.
+	// Dictionary is the id of the dictionary that last compressed new records; 0 if there was none.
 	Dictionary uint64
-	Log        changelog.State // has NextSeq; Info.NextSeq is what it was when the state was read
+	Log        changelog.State // has the current NextSeq; Info.NextSeq is the value when the state was read
 }
 
-// Get reads the state of the collection in bucket b. name is for errors.
+// Get reads the state of the collection with bucket b. Errors contain name.
 func Get(b *bolt.Bucket, name string) (State, error) {
 	data := b.Get(format.KeyInfo)
 	if data == nil {
@@ -74,7 +74,7 @@ func Update(tx *bolt.Tx, name string, fn func(b *bolt.Bucket, st *State) error) 
 	return Put(b, name, st)
 }
 
-// Put writes the state of the collection in bucket b; Get reads it.
+// Put writes the state of the collection with bucket b. Get reads it.
 func Put(b *bolt.Bucket, name string, s State) error {
 	data, err := format.AppendInfo(nil, name, newInfoRecord(s))
 	if err != nil {
@@ -166,7 +166,7 @@ func leftOutFrom(records []format.LeftOut) (all []entry.LeftOut) {
 	return all
 }
 
-// Bucket returns the bucket of that name.
+// Bucket returns the bucket of the collection with this name. It fails with ErrNone if there is none.
 func Bucket(tx *bolt.Tx, name string) (*bolt.Bucket, error) {
 	if root := tx.Bucket(format.BucketLarder); root != nil {
 		if b := root.Bucket([]byte(name)); b != nil {
@@ -176,7 +176,7 @@ func Bucket(tx *bolt.Tx, name string) (*bolt.Bucket, error) {
 	return nil, fmt.Errorf("collection %s: %w", name, ErrNone)
 }
 
-// Follow copies from info the fields that a batch or a list can change, but for Objects and NextSeq.
+// Follow copies the fields that a batch or a list can change from info, except Objects and NextSeq.
 func (st *State) Follow(info entry.Info) {
 	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
 	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore

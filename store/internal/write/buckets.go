@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Create creates a collection with state st, unless there is one of that name.
+// Create creates a collection with the state st, unless one with this name exists.
 func Create(tx *bolt.Tx, name string, st state.State) error {
 	root, err := tx.CreateBucketIfNotExists(format.BucketLarder)
 	if err != nil || root.Bucket([]byte(name)) != nil {
@@ -28,7 +28,7 @@ func Create(tx *bolt.Tx, name string, st state.State) error {
 	return state.Put(b, name, st)
 }
 
-// Buckets creates the buckets that a collection with state st has and that are not in b yet.
+// Buckets creates the missing buckets of a collection with the state st in b.
 func Buckets(b *bolt.Bucket, st state.State) error {
 	if _, err := b.CreateBucketIfNotExists(format.BucketObjects); err != nil {
 		return err
@@ -48,7 +48,7 @@ func Buckets(b *bolt.Bucket, st state.State) error {
 	return changelog.Create(b)
 }
 
-// Whole returns an error if a bucket is missing that a collection with state st has.
+// Whole returns an error if b lacks a bucket of a collection with the state st.
 func Whole(r *read.Reader, b *bolt.Bucket, st state.State) error {
 	if _, err := r.Objects(b); err != nil {
 		return err

@@ -12,22 +12,21 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// coldFill is how full bbolt packs the pages of a bucket that is written in key order.
+// coldFill is the fraction of each page that bbolt fills in a bucket that is written in key order.
 const coldFill = 0.95
 
-// Commit writes what the memtable held at one moment, and returns the cursors as it has written them. losses is
-// Collection.Losses.
+// Commit writes a snapshot of the memtable, and returns the cursors that it has written. losses is Collection.Losses.
 func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (cursors *changelog.Snapshot, err error) {
 	if first, ok := snap.First(); ok {
-		if last, _ := w.objects.Cursor().Last(); string(last) < first { // all keys are appended, as in a cold start
+		if last, _ := w.objects.Cursor().Last(); string(last) < first { // only new keys at the end, as in a cold start
 			w.objects.FillPercent = coldFill
 		}
 	}
-	for _, x := range snap.Writes(w.Log.Kept()) { // in this order, since each gets the next seq
+	for _, x := range snap.Writes(w.Log.Kept()) { // in this order, since each write gets the next sequence number
 		old, err := w.get(x.Key)
 		if err == nil && (!old.Found || old.UID == x.UID || !snap.Overtaken(x, old.UID)) {
 			err = w.replace(x, old)
-		} // else the file is ahead of x: an earlier attempt took effect, whatever it returned
+		} // otherwise the file has a later state: an earlier attempt was committed, although it returned an error
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +52,8 @@ func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (curs
 	return cursors, w.Put()
 }
 
-// stillStored returns the refs whose objects are stored in that state. A rebuild may have lost some since the refs were
-// noted.
+// stillStored returns the references whose objects are stored in the referenced state. A rebuild may have lost objects
+// since the references were recorded.
 func (w *Writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, err error) {
 	for _, ref := range refs {
 		now, err := w.get(ref.Key)
@@ -68,9 +67,9 @@ func (w *Writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 	return have, nil
 }
 
-// breakHistory records that the changelog does not lead from earlier states to the one that is committed. A watch can
-// go on from the resourceVersion of the new state, unless somebody may have been told another state under it. before is
-// the resourceVersion of the file's state.
+// breakHistory records that the changes in the changelog do not lead from earlier states to the state being committed.
+// A watch can continue from the new resourceVersion, unless a reader may have received another state with that
+// resourceVersion. before is the previous resourceVersion of the file.
 func (w *Writer) breakHistory(before string, snap *memtable.Snapshot[state.Covers]) {
 	from := w.State.ResourceVersion
 	switch {
@@ -87,8 +86,8 @@ func (w *Writer) breakHistory(before string, snap *memtable.Snapshot[state.Cover
 	w.State.Log.ListedSeq, w.State.Log.ListedRV = w.State.Log.Last(), from
 }
 
-// Retain sets how long the changelog keeps changes for readers without a cursor. A changelog that begins leads on from
-// the file's state.
+// Retain sets how long the changelog keeps changes for readers without a cursor. A new changelog continues from the
+// current state of the file.
 func (w *Writer) Retain(retain time.Duration) error {
 	kept := w.State.Log.Kept()
 	if err := w.Log.Retain(retain); err != nil || kept || !w.State.Log.Kept() || w.State.Log.ListedRV == "" {
@@ -101,8 +100,8 @@ func (w *Writer) Retain(retain time.Duration) error {
 	return nil
 }
 
-// cover updates the state from the Info that covers the writes. If a rebuild has set MustRelist since, cover keeps it,
-// unless a list has ended after the rebuild.
+// cover updates the state from now, the Info that covers the writes. It keeps a MustRelist that a rebuild has set
+// meanwhile, unless a list has ended after the rebuild.
 func (w *Writer) cover(now state.Covers, losses int) {
 	due := w.State.MustRelist
 	w.State.Follow(now.Info)
@@ -111,9 +110,9 @@ func (w *Writer) cover(now state.Covers, losses int) {
 	}
 }
 
-// Reindex gives a record its renewed terms in the named indexes, and seals it anew if the collection is sealed. It
-// keeps its seq, since the object has not changed. Reindex does nothing if the object has changed since the record was
-// read.
+// Reindex replaces the terms of a record in the named indexes with its Renewed terms. In a sealed collection the record
+// is sealed again. The record keeps its Seq, since the object has not changed. Reindex does nothing if the object has
+// changed since the record was read.
 func (w *Writer) Reindex(record index.Record, names []string) error {
 	old, err := w.get(record.Key)
 	if err != nil || !old.Found || old.Seq != record.Seq {
@@ -129,7 +128,7 @@ func (w *Writer) Reindex(record index.Record, names []string) error {
 	if err != nil {
 		return err
 	}
-	// The payload is copied before the record that it is part of is replaced.
+	// putRecord copies the payload before bbolt replaces the record that contains it.
 	if err := w.putRecord(record.Key, h, payload); err != nil {
 		return err
 	}

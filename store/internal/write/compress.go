@@ -5,8 +5,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Compress compresses the payloads of the writes that are not compressed yet, except those that would not get shorter.
-// It does nothing if c is nil.
+// Compress compresses the payloads of the writes that are not compressed yet, if that makes them shorter. It does
+// nothing if c is nil.
 func Compress(c *compress.Compressor, writes []*memtable.Write) {
 	if c == nil {
 		return

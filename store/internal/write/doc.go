@@ -1,7 +1,7 @@
 // Package write writes one collection in a transaction of its file: records, index entries, the changelog and the state
-// that covers them, so that a crash leaves all of it or nothing.
+// that covers them. After a crash, the file has either all of them or none.
 //
-// A Writer is used by one goroutine, in one transaction: Begin; then Commit for what a memtable holds, or what else is
-// to be written, then Log.Settle and Put. The cursors that Settle returns are to be passed to changelog.Cursors.Written
-// before the next transaction begins.
+// One goroutine uses a Writer in one transaction. Call Begin; then Commit for a snapshot of a memtable, or other
+// methods followed by Log.Settle and Put. Pass the cursors that Settle returns to changelog.Cursors.Written before the
+// next transaction begins.
 package write

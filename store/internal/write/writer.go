@@ -19,34 +19,34 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Target is the collection that a Writer writes.
+// Target describes the collection that a Writer writes.
 type Target struct {
 	Read       *read.Reader
 	Compressor *compress.Compressor // compressor of new records; nil if Compression is off
-	Cursors    *changelog.Cursors   // of the durable handlers
+	Cursors    *changelog.Cursors   // cursors of the durable handlers
 	Tombstones int                  // changelog.Outside.MaxTombstones
 	Now        func() boltfile.Times
-	// Watched says that watches resume from the changelog: it notes objects that have come and gone in one commit, too,
-	// and since when there is an object.
+	// Watched is true if watches resume from the changelog. The changelog then also records objects that were added and
+	// deleted within one commit, and the Since of each object.
 	Watched bool
 	// Recorded is the timeline of the history that the changelog continues, if Watched.
 	Recorded uint64
 }
 
-// Writer is one write transaction of a collection. Whenever it changes an object, it updates the index entries, the
-// object count and Newest too. Call Settle and Put at the end.
+// Writer is one write transaction of a collection. When it changes an object, it also updates the index entries, the
+// object count and Newest. Call Log.Settle and Put at the end.
 type Writer struct {
 	Target
 	State   state.State       // written by Put
-	Log     *changelog.Writer // also gives records their numbers
+	Log     *changelog.Writer // also assigns the sequence numbers of records
 	Indexes *index.Entries
 
 	bucket  *bolt.Bucket
 	objects *bolt.Bucket
-	dict    *compress.Dictionary // dictionary that this transaction has found or stored in the file; nil if none
+	dict    *compress.Dictionary // dictionary that this transaction has last found or stored in the file; nil if none
 }
 
-// Begin begins to write a collection in a transaction. It fails with state.ErrNone if there is no such collection.
+// Begin begins to write a collection in a transaction. It fails with state.ErrNone if the collection does not exist.
 func Begin(tx *bolt.Tx, t Target) (*Writer, error) {
 	b, st, err := state.Find(tx, t.Read.Name)
 	if err != nil {
@@ -71,7 +71,7 @@ func Begin(tx *bolt.Tx, t Target) (*Writer, error) {
 // Put writes the state.
 func (w *Writer) Put() error { return state.Put(w.bucket, w.Read.Name, w.State) }
 
-// replace writes x in place of old, the record under its key; if x is a delete, it removes the record.
+// replace writes x in place of old, the record under its key. If x is a delete, it removes old.
 func (w *Writer) replace(x *memtable.Write, old read.Stored) (err error) {
 	if x.Del {
 		err = w.remove(x.Key, old, x)
@@ -135,7 +135,7 @@ func (w *Writer) put(x *memtable.Write, old read.Stored) error {
 }
 
 // useDictionary stores d, which a record names, if the file does not have it. If the compressor uses d for new records,
-// it is noted in the state as well.
+// it also sets State.Dictionary.
 func (w *Writer) useDictionary(d *compress.Dictionary) error {
 	if w.dict == d {
 		return nil
@@ -154,7 +154,7 @@ func (w *Writer) putRecord(key string, h format.Header, payload []byte) error {
 	return w.objects.Put([]byte(key), w.Read.Coder.Append(nil, format.BucketObjects, key, h, payload))
 }
 
-// remove deletes old, the record under key. x is the delete as the server reported it, or nil.
+// remove deletes old, the record under key. x is the delete from the server, or nil.
 func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	w.State.Newest = intake.DropRef(w.State.Newest, key)
 	if !old.Found {
@@ -173,7 +173,7 @@ func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	return w.objects.Delete([]byte(key))
 }
 
-// lastOf returns the header of a tombstone with the last state that a delete has, if it has one.
+// lastOf returns the header for a tombstone with the last state in the delete x, if x has one.
 func (w *Writer) lastOf(x *memtable.Write) format.Header {
 	h := format.Header{UID: x.UID, RV: x.RV, Since: x.Since}
 	if x.Payload != nil {
@@ -182,9 +182,9 @@ func (w *Writer) lastOf(x *memtable.Write) format.Header {
 	return h
 }
 
-// bury adds a tombstone for the object of old, if there is a changelog. x is the write that deletes it; nil if another
-// object replaces it.
-func (w *Writer) bury(key string, old read.Stored, x *memtable.Write) error {
+// addTombstone adds a tombstone for the object in old, if there is a changelog. x is the delete, or nil if another
+// object replaces the old one.
+func (w *Writer) addTombstone(key string, old read.Stored, x *memtable.Write) error {
 	if !w.Log.Kept() {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (w *Writer) bury(key string, old read.Stored, x *memtable.Write) error {
 	return w.Log.Bury(key, old.Seq, h, b.Payload)
 }
 
-// dropDictionaries removes the dictionaries that no record names and the compressor does not use.
+// dropDictionaries removes the dictionaries that no record uses, except the compressor's current one.
 func (w *Writer) dropDictionaries() error {
 	needed, err := w.Read.Coder.Drop(w.bucket, w.objects, w.Compressor.Using())
 	if needed != nil && !needed[w.State.Dictionary] {
