@@ -61,14 +61,14 @@ func (c back) decodesAtOnce() bool {
 	return c.resident.Load() != nil || c.decodes != nil && c.decodes()
 }
 
-func (c back) TakesIn() error {
+func (c back) CheckOpen() error {
 	switch {
 	case c.readOnly:
 		return ErrReadOnly
 	case c.closed:
 		return fmt.Errorf("the collection has been closed: %w", ErrClosed)
 	}
-	return c.store.commits.TakesIn()
+	return c.store.commits.CheckOpen()
 }
 
 // ListEnded loads all objects into memory again if the last attempt has failed: the list may have replaced the objects
@@ -76,12 +76,12 @@ func (c back) TakesIn() error {
 func (c back) ListEnded() { c.reload() }
 
 // Put puts the writes and the Info after them into the memtable, and applies the writes to the objects in memory.
-func (c back) Put(last []*memtable.Write, info entry.Info, settles *state.Settled, also func()) {
+func (c back) Put(last []*memtable.Write, info entry.Info, ended *state.EndedList, also func()) {
 	if len(last) > 0 {
 		c.BuildIndexes()
 	}
 	c.memtableGrew(c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
-		now := state.Covers{Info: info, Settled: cmp.Or(settles, before.Settled)}
+		now := state.Covers{Info: info, EndedList: cmp.Or(ended, before.EndedList)}
 		if c.in.History != nil {
 			now.Timeline, now.Oldest = c.in.History.Timeline()
 		}

@@ -55,7 +55,7 @@ func (s *Store) end() error {
 	s.refuseWrites()
 	s.file.CloseBackground()
 	flushed := s.flushAtClose()
-	if turn, err := s.commits.TakeTurn(context.Background()); err == nil {
+	if turn, err := s.commits.LockFlush(context.Background()); err == nil {
 		turn() // a Flush whose caller did not wait has now ended and called Committed
 	}
 	release, err := s.file.TakeWriter(context.Background(), boltfile.Closing)

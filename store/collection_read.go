@@ -107,7 +107,7 @@ func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry
 		return nil, err
 	}
 	if r := c.inMemory(); r != nil {
-		refs = r.Doubt(refs, after, limit)
+		refs = r.ClearDiffering(refs, after, limit)
 	}
 	return refs, nil
 }

@@ -49,7 +49,7 @@ func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionO
 	if err := o.Compression.validate(); err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
-	if s.commits.TakesIn() != nil {
+	if s.commits.CheckOpen() != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, ErrClosed)
 	}
 	name := id.ID()

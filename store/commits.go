@@ -125,8 +125,8 @@ func (s *snapshot) Done(err error) (shrunk int, clean bool) {
 	if !s.Idle {
 		s.c.recorded.Store(s.Info.Timeline)
 		s.c.read.Memtable.Correct(func(now state.Covers) state.Covers {
-			if now.Settled == s.Info.Settled { // no other list has ended since
-				now.Settled = nil
+			if now.EndedList == s.Info.EndedList { // no other list has ended since
+				now.EndedList = nil
 			}
 			return now
 		})
@@ -135,7 +135,7 @@ func (s *snapshot) Done(err error) (shrunk int, clean bool) {
 	return shrunk, clean && !s.c.cursors.Dirty()
 }
 
-func (s *snapshot) Tell(took time.Duration, err error) {
+func (s *snapshot) Notify(took time.Duration, err error) {
 	if s.c.committed == nil {
 		return
 	}

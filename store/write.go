@@ -14,7 +14,7 @@ import (
 )
 
 // lockWrites locks mu, and fails if ctx ends first: a goroutine that waits for the disk may hold mu for long. Lock
-// order: mu, then commits.TakeTurn, then boltfile.File.TakeWriter.
+// order: mu, then commits.LockFlush, then boltfile.File.TakeWriter.
 func (c *Collection) lockWrites(ctx context.Context) error {
 	if err := c.mu.LockContext(ctx); err != nil {
 		return fmt.Errorf("wait for another write of %s: %w", c.id, err)

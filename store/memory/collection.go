@@ -129,7 +129,7 @@ func (m back) Encoder(set *index.Set) intake.Encoder {
 
 func (m back) Backpressure(ctx context.Context, _ bool) error { return ctx.Err() }
 
-func (m back) TakesIn() error { return nil }
+func (m back) CheckOpen() error { return nil }
 
 func (m back) BeforeBatch(
 	ctx context.Context, writes []*memtable.Write,
@@ -145,7 +145,7 @@ func (m back) BeforeBatch(
 	return keys, info, err
 }
 
-func (m back) Put(last []*memtable.Write, info entry.Info, _ *state.Settled, also func()) {
+func (m back) Put(last []*memtable.Write, info entry.Info, _ *state.EndedList, also func()) {
 	also()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,10 +7,10 @@ var storeDiskMutants = []mutant{
 		breaks: "An object that was replaced under its key is reported as deleted: it has a tombstone.",
 		file:   "store/internal/write/writer.go",
 		old: `	if old.Found && old.UID != x.UID {
-		if err := w.bury(x.Key, old, nil); err != nil {
+		if err := w.addTombstone(x.Key, old, nil); err != nil {
 `,
 		new: `	if old.Found && old.UID != x.UID && x.UID == "" {
-		if err := w.bury(x.Key, old, nil); err != nil {
+		if err := w.addTombstone(x.Key, old, nil); err != nil {
 `,
 		test: "TestCursorReadsChanges",
 		dir:  "store",

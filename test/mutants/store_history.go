@@ -42,7 +42,7 @@ var storeHistoryMutants = []mutant{
 		breaks: "A watch does not resume over a batch that did not continue the history.",
 		file:   "store/internal/write/commit.go",
 		old:    "snap.Info.Timeline != w.Recorded",
-		new:    "snap.Info.Settled != nil",
+		new:    "snap.Info.EndedList != nil",
 		test:   "TestHistoryOutlivesRestarts",
 		dir:    "store",
 	},

@@ -271,12 +271,12 @@ var storeListMutants = []mutant{
 		test: "TestEventsDuringARelist",
 	},
 	{
-		name:   "store/list-settles-what-was-lost-since",
+		name:   "store/list-ends-mark-of-a-later-loss",
 		breaks: "A completed list does not clear losses of a later rebuild.",
 		file:   "store/internal/write/commit.go",
-		old: `	if w.State.MustRelist == "" && (now.Settled == nil || now.Settled.Losses != losses) {
+		old: `	if w.State.MustRelist == "" && (now.EndedList == nil || now.EndedList.Losses != losses) {
 `,
-		new: `	if w.State.MustRelist == "" && now.Settled == nil {
+		new: `	if w.State.MustRelist == "" && now.EndedList == nil {
 `,
 		test: "TestRebuildWithAnUncommittedList",
 		dir:  "store",

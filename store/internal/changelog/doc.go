@@ -7,7 +7,7 @@
 // are kept for readers handlers     name   → the cursor of a consumer      (consumer.Position)
 //
 // The buckets are in the bucket of the collection, and its info record has the State. They are written in the
-// transaction that writes the records, by a Writer: Put, Bury, and Settle at the end of the transaction. A Log reads
+// transaction that writes the records, by a Writer: Put, AddTombstone, and Settle at the end of the transaction. A Log reads
 // them in one transaction. The package decodes no payloads: a Change has the bytes of its record or tombstone.
 //
 // A collection keeps a changelog while it has consumers: registered cursors (Writer.Register), or readers that keep

@@ -158,9 +158,9 @@ func (w *Writer) Put(key string, seq, old uint64) error {
 	return w.log.seqs.Put(format.SeqKey(seq), []byte(key))
 }
 
-// Bury replaces the entry of an object, at number old, by a tombstone with its last state. The payload is not
+// AddTombstone replaces the entry of an object, at number old, by a tombstone with its last state. The payload is not
 // compressed, so that a tombstone needs no dictionary. Without an encoding there is no last state.
-func (w *Writer) Bury(key string, old uint64, last format.Header, payload []byte) error {
+func (w *Writer) AddTombstone(key string, old uint64, last format.Header, payload []byte) error {
 	if w.log == nil {
 		return nil
 	}

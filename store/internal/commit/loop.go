@@ -31,8 +31,8 @@ type Snapshot interface {
 	// committed changes from the memtable. It returns the number of bytes removed, and whether no uncommitted change is
 	// left.
 	Done(err error) (shrunk int, clean bool)
-	// Tell notifies the collection's user of the commit and of the time that it took.
-	Tell(took time.Duration, err error)
+	// Notify notifies the collection's user of the commit and of the time that it took.
+	Notify(took time.Duration, err error)
 }
 
 // Options are the options of a Loop.
@@ -48,11 +48,11 @@ type Loop struct {
 	Options
 	File *boltfile.File
 
-	// turn is a semaphore of one. Flush holds it, and so does any operation that must not run during a Flush.
-	turn chan struct{}
+	// flushing is a semaphore of one. Flush holds it, and so does any operation that must not run during a Flush.
+	flushing chan struct{}
 
 	mu       sync.Mutex
-	pending  map[Member]struct{} // dirty collections; guarded by mu
+	dirty    map[Member]struct{} // dirty collections; guarded by mu
 	bytes    int                 // size of their memtables; guarded by mu
 	since    time.Time           // time of the first change since the last snapshot; guarded by mu
 	dueSince time.Time           // time since which bytes has been at least due; zero if it is not; guarded by mu
@@ -66,7 +66,7 @@ type Loop struct {
 // NewLoop returns a Loop without dirty collections.
 func NewLoop(o Options) *Loop {
 	return &Loop{
-		Options: o, turn: make(chan struct{}, 1), pending: map[Member]struct{}{},
+		Options: o, flushing: make(chan struct{}, 1), dirty: map[Member]struct{}{},
 		full: make(chan struct{}, 1), progress: make(chan struct{}),
 	}
 }
@@ -84,10 +84,10 @@ const (
 func (l *Loop) Add(m Member, grown int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.pending) == 0 {
+	if len(l.dirty) == 0 {
 		l.since = time.Now()
 	}
-	l.pending[m] = struct{}{}
+	l.dirty[m] = struct{}{}
 	l.bytes += grown
 	l.noteDueLocked(l.due(), false)
 	if l.bytes >= l.due() {
@@ -144,7 +144,7 @@ func (l *Loop) next(ctx context.Context, retryAt time.Time) (at time.Time, full,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case ctx.Err() != nil, len(l.pending) == 0:
+	case ctx.Err() != nil, len(l.dirty) == 0:
 		l.running = false
 		return at, nil, nil, false
 	case l.err != nil:
@@ -179,17 +179,17 @@ func (l *Loop) drainFullLocked() {
 
 // Flush commits the changes of all dirty collections in one transaction; see store.Store.Flush.
 func (l *Loop) Flush(ctx context.Context) error {
-	turn, err := l.TakeTurn(ctx)
+	unlock, err := l.LockFlush(ctx)
 	if err != nil {
 		return err
 	}
 	snaps := l.snapshots()
 	if len(snaps) == 0 {
-		turn()
+		unlock()
 		return nil
 	}
 	if ctx.Err() != nil {
-		turn()
+		unlock()
 		return fmt.Errorf("commit what is pending: %w", context.Cause(ctx))
 	}
 	begun := time.Now()
@@ -198,19 +198,19 @@ func (l *Loop) Flush(ctx context.Context) error {
 	}
 	place, err := l.File.TakeWriter(ctx, committing)
 	if err != nil {
-		turn()
+		unlock()
 		return fmt.Errorf("commit what is pending: %w", err)
 	}
 	done := make(chan error, 1)
-	go func() { // this goroutine holds turn and place, so Close waits for it
+	go func() { // this goroutine holds flushing and place, so Close waits for it
 		err := l.write(snaps)
 		before := l.note(snaps, err)
 		place() // not before note resets the cursors as the commit did: the next writer would write the old ones
 		l.log(before, err)
 		for _, snap := range snaps {
-			snap.Tell(time.Since(begun), err)
+			snap.Notify(time.Since(begun), err)
 		}
-		turn()
+		unlock()
 		done <- err
 	}()
 	select {
@@ -224,11 +224,11 @@ func (l *Loop) Flush(ctx context.Context) error {
 	return nil
 }
 
-// TakeTurn acquires turn. It fails if ctx ends first.
-func (l *Loop) TakeTurn(ctx context.Context) (release func(), err error) {
+// LockFlush acquires the semaphore flushing. It fails if ctx ends first.
+func (l *Loop) LockFlush(ctx context.Context) (release func(), err error) {
 	select {
-	case l.turn <- struct{}{}:
-		return func() { <-l.turn }, nil
+	case l.flushing <- struct{}{}:
+		return func() { <-l.flushing }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%s: waiting for a commit: %w", l.File.Path, context.Cause(ctx))
 	}
@@ -240,12 +240,12 @@ func (l *Loop) snapshots() map[Member]Snapshot {
 	defer l.mu.Unlock()
 	l.drainFullLocked()
 	l.since = time.Now()
-	snaps := make(map[Member]Snapshot, len(l.pending))
-	for m := range l.pending {
+	snaps := make(map[Member]Snapshot, len(l.dirty))
+	for m := range l.dirty {
 		if snap := m.Snapshot(); snap != nil {
 			snaps[m] = snap
 		} else {
-			delete(l.pending, m)
+			delete(l.dirty, m)
 		}
 	}
 	return snaps
@@ -282,7 +282,7 @@ func (l *Loop) note(snaps map[Member]Snapshot, err error) (before error) {
 		shrunk, clean := snap.Done(err)
 		l.bytes -= shrunk
 		if clean {
-			delete(l.pending, m)
+			delete(l.dirty, m)
 		}
 	}
 	before, l.err = l.err, err
@@ -297,7 +297,7 @@ func (l *Loop) Drop(m Member) {
 	defer l.mu.Unlock()
 	l.bytes -= m.Drop()
 	l.noteDueLocked(l.due(), false)
-	if delete(l.pending, m); len(l.pending) == 0 {
+	if delete(l.dirty, m); len(l.dirty) == 0 {
 		l.err = nil
 	}
 	l.madeProgressLocked()
@@ -316,7 +316,7 @@ func (l *Loop) madeProgressLocked() {
 	l.progress = make(chan struct{})
 }
 
-// Close makes TakesIn fail, and wakes and fails the calls that wait in Backpressure.
+// Close makes CheckOpen fail, and wakes and fails the calls that wait in Backpressure.
 func (l *Loop) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,8 +324,8 @@ func (l *Loop) Close() {
 	l.madeProgressLocked()
 }
 
-// TakesIn returns an error once the store is being closed.
-func (l *Loop) TakesIn() error {
+// CheckOpen returns an error once the store is being closed.
+func (l *Loop) CheckOpen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -340,7 +340,7 @@ func (l *Loop) closedError() error { return fmt.Errorf("%s: %w", l.File.Path, bo
 func (l *Loop) Dirty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.pending) > 0
+	return len(l.dirty) > 0
 }
 
 // Err returns the error of the last commit; nil if it succeeded.

@@ -121,7 +121,7 @@ func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(),
 			return nil, ctx.Err()
 		}
 	}
-	switch err = cmp.Or(ctx.Err(), in.Back.TakesIn()); {
+	switch err = cmp.Or(ctx.Err(), in.Back.CheckOpen()); {
 	case err != nil:
 	case set.Generation() != in.Set.Load().Generation():
 		err = errIndexesChanged
@@ -132,11 +132,11 @@ func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(),
 	return nil, err
 }
 
-// takeIn applies last, the writes of a list. If finish is not nil, it edits the Info that is stored with the writes.
-// takeIn waits for backpressure, but not for a commit.
-func (in *Intake) takeIn(
+// putList applies last, the writes of a list. If finish is not nil, it edits the Info that is stored with the writes.
+// putList waits for backpressure, but not for a commit.
+func (in *Intake) putList(
 	ctx context.Context, r *Replacement, set *index.Set, last []*memtable.Write,
-	finish func(*entry.Info) (*state.Settled, error),
+	finish func(*entry.Info) (*state.EndedList, error),
 ) error {
 	if err := in.Back.Backpressure(ctx, false); err != nil {
 		return err
@@ -157,9 +157,9 @@ func (in *Intake) takeIn(
 		Take(&info, x, found[x.Key])
 		in.noteTyped(&info, x)
 	}
-	var settles *state.Settled
+	var ended *state.EndedList
 	if finish != nil {
-		if settles, err = finish(&info); err != nil {
+		if ended, err = finish(&info); err != nil {
 			return err
 		}
 	}
@@ -170,10 +170,10 @@ func (in *Intake) takeIn(
 	}
 	in.number(last)
 	r.changed = r.changed || slices.ContainsFunc(last, func(x *memtable.Write) bool { return !x.SameObject })
-	in.Back.Put(last, info, settles, func() {
+	in.Back.Put(last, info, ended, func() {
 		switch {
 		case in.History == nil:
-		case settles != nil:
+		case ended != nil:
 			in.History.Restart(info.ResourceVersion, r.changed)
 		default:
 			in.History.Disturb()

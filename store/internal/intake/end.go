@@ -38,14 +38,14 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	deletes, puts, more := r.step()
 	finish := r.interrupt
 	if !more {
-		finish = func(info *entry.Info) (*state.Settled, error) {
+		finish = func(info *entry.Info) (*state.EndedList, error) {
 			keepsTyped := !r.o.Rewrite && r.in.isTyped(info.Attributes.Schema)
 			err := r.finish(info, r.o, b, r.held(ctx, deletes, puts))
 			r.in.noteTyped(info, &memtable.Write{Typed: r.typed || keepsTyped})
 			if r.As != nil {
 				r.As(info)
 			}
-			return &state.Settled{Losses: r.losses, Rewritten: r.o.Rewrite}, err
+			return &state.EndedList{Losses: r.losses, Rewritten: r.o.Rewrite}, err
 		}
 	}
 	changes, skipped, err := r.apply(ctx, deletes, puts, finish)
@@ -61,7 +61,7 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 
 // interrupt sets MustRelist until the list has ended. A list that rewrites keeps the reason for which it was requested:
 // the next list for that reason rewrites again, and so also replaces the mixed states.
-func (r *Replacement) interrupt(info *entry.Info) (*state.Settled, error) {
+func (r *Replacement) interrupt(info *entry.Info) (*state.EndedList, error) {
 	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque || !r.o.Rewrite {
 		info.MustRelist = format.MustRelistInterrupted
 	}
@@ -104,7 +104,7 @@ func (r *Replacement) step() (deletes, puts []string, more bool) {
 
 // apply puts the differences with these keys into the collection, and returns their changes.
 func (r *Replacement) apply(
-	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*state.Settled, error),
+	ctx context.Context, deletes, puts []string, finish func(*entry.Info) (*state.EndedList, error),
 ) (changes []entry.Change, skipped []entry.Skipped, err error) {
 	for {
 		set := r.in.Set.Load()
@@ -129,7 +129,7 @@ func (r *Replacement) apply(
 		if changes, writes, err = r.differences(ctx, writes); err != nil {
 			return nil, nil, err
 		}
-		err = r.in.takeIn(ctx, r, set, writes, finish)
+		err = r.in.putList(ctx, r, set, writes, finish)
 		if err == nil {
 			for key, failed := range unindexed {
 				set.Lacks(key, failed)

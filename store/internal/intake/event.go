@@ -47,7 +47,7 @@ func (r *Replacement) event(ctx context.Context, op entry.Op) (entry.Result, err
 			if it.needed {
 				last = []*memtable.Write{x}
 			}
-			err := r.in.takeIn(ctx, r, set, last, nil)
+			err := r.in.putList(ctx, r, set, last, nil)
 			if errors.Is(err, errIndexesChanged) {
 				continue
 			}

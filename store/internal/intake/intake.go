@@ -68,12 +68,12 @@ type Back interface {
 	// Backpressure waits while too many bytes are uncommitted. If paced is true, it also slows the caller to the speed
 	// of the disk. Front must not be held.
 	Backpressure(ctx context.Context, paced bool) error
-	// TakesIn returns an error if Put can no longer be called. Front must be held.
-	TakesIn() error
-	// Put makes the writes, at most one per key, and the Info visible to readers in one step. settles is not nil for
+	// CheckOpen returns an error if Put can no longer be called. Front must be held.
+	CheckOpen() error
+	// Put makes the writes, at most one per key, and the Info visible to readers in one step. ended is not nil for
 	// the last writes of a list. Put calls also before the writes are visible, while readers are blocked. Front must be
 	// held.
-	Put(last []*memtable.Write, info entry.Info, settles *state.Settled, also func())
+	Put(last []*memtable.Write, info entry.Info, ended *state.EndedList, also func())
 
 	// Losses grows whenever a write that was put has been lost; see store.Collection.Losses.
 	Losses() int
@@ -85,7 +85,7 @@ type Back interface {
 func (in *Intake) MarkMustRelist(ctx context.Context, reason string) error {
 	in.Front.Lock()
 	defer in.Front.Unlock()
-	if err := in.Back.TakesIn(); err != nil {
+	if err := in.Back.CheckOpen(); err != nil {
 		return err
 	}
 	if in.replacing != nil {

@@ -299,7 +299,7 @@ func (r *Replacement) show(
 			}
 		}
 	}
-	return changes, r.in.takeIn(ctx, r, set, last, nil)
+	return changes, r.in.putList(ctx, r, set, last, nil)
 }
 
 // showIfLarge applies the held differences once they exceed Limits.Held, and sets showing for later differences.

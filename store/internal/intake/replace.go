@@ -123,7 +123,7 @@ func (in *Intake) beginList(ctx context.Context) (showing bool, err error) {
 func (in *Intake) setReplacing(r *Replacement) error {
 	in.Front.Lock()
 	defer in.Front.Unlock()
-	if err := in.Back.TakesIn(); err != nil {
+	if err := in.Back.CheckOpen(); err != nil {
 		return err
 	}
 	if in.replacing != nil {

@@ -5,14 +5,14 @@ import "github.com/larder-dev/larder/entry"
 // Covers is the Info that covers the writes in the memtable, with further state for the commit.
 type Covers struct {
 	entry.Info
-	Settled *Settled // the last list that has ended since the last commit; nil if there is none
+	EndedList *EndedList // the last list that has ended since the last commit; nil if there is none
 	// Timeline and Oldest are copied from the history; see history.Window.Timeline. They are zero without a history.
 	Timeline uint64
 	Oldest   string
 }
 
-// Settled describes a list that has ended, so that the collection need not be relisted.
-type Settled struct {
+// EndedList describes a list that has ended, so that the collection need not be relisted.
+type EndedList struct {
 	Losses    int  // Collection.Losses at the start of the list; a later loss requires another list
 	Rewritten bool // true if every body was rewritten, so that old dictionaries may be unused
 }

@@ -44,7 +44,7 @@ func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (curs
 	if cursors, err = w.Log.Settle(false); err != nil {
 		return nil, err
 	}
-	if snap.Info.Settled != nil && snap.Info.Settled.Rewritten {
+	if snap.Info.EndedList != nil && snap.Info.EndedList.Rewritten {
 		if err := w.dropDictionaries(); err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func (w *Writer) Retain(retain time.Duration) error {
 func (w *Writer) cover(now state.Covers, losses int) {
 	due := w.State.MustRelist
 	w.State.Follow(now.Info)
-	if w.State.MustRelist == "" && (now.Settled == nil || now.Settled.Losses != losses) {
+	if w.State.MustRelist == "" && (now.EndedList == nil || now.EndedList.Losses != losses) {
 		w.State.MustRelist = due
 	}
 }

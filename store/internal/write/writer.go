@@ -91,7 +91,7 @@ func (w *Writer) get(key string) (read.Stored, error) {
 // put stores x in place of old.
 func (w *Writer) put(x *memtable.Write, old read.Stored) error {
 	if old.Found && old.UID != x.UID {
-		if err := w.bury(x.Key, old, nil); err != nil {
+		if err := w.addTombstone(x.Key, old, nil); err != nil {
 			return err
 		}
 	}
@@ -159,11 +159,11 @@ func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	w.State.Newest = intake.DropRef(w.State.Newest, key)
 	if !old.Found {
 		if w.Watched && w.Log.Kept() && x != nil && x.Since != "" && x.RV != "" {
-			return w.Log.Bury(key, 0, w.lastOf(x), x.Payload)
+			return w.Log.AddTombstone(key, 0, w.lastOf(x), x.Payload)
 		}
 		return nil
 	}
-	if err := w.bury(key, old, x); err != nil {
+	if err := w.addTombstone(key, old, x); err != nil {
 		return err
 	}
 	if err := w.Indexes.Move(key, old.Terms, nil); err != nil {
@@ -191,7 +191,7 @@ func (w *Writer) addTombstone(key string, old read.Stored, x *memtable.Write) er
 	if x != nil && x.UID == old.UID && x.UID != "" && x.Payload != nil {
 		h := w.lastOf(x)
 		h.Created, h.Since = old.FirstSeq(), old.Since
-		return w.Log.Bury(key, old.Seq, h, x.Payload)
+		return w.Log.AddTombstone(key, old.Seq, h, x.Payload)
 	}
 	h := format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding, Created: old.FirstSeq(), Since: old.Since}
 	if x != nil && x.RV != "" {
@@ -204,7 +204,7 @@ func (w *Writer) addTombstone(key string, old read.Stored, x *memtable.Write) er
 	case err != nil:
 		h.Encoding, b.Payload = "", nil // this program cannot read the last state
 	}
-	return w.Log.Bury(key, old.Seq, h, b.Payload)
+	return w.Log.AddTombstone(key, old.Seq, h, b.Payload)
 }
 
 // dropDictionaries removes the dictionaries that no record uses, except the compressor's current one.
