@@ -118,9 +118,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-half",
 		breaks: "A commit writes all that was pending when it began.",
 		file:   "store/internal/write/commit.go",
-		old: `	for _, x := range snap.Writes(w.Log.Kept()) { // in this order, since each gets the next seq
+		old: `	for _, x := range snap.Writes(w.Log.Kept()) { // in this order, since each write gets the next sequence number
 `,
-		new: `	for n, x := range snap.Writes(w.Log.Kept()) { // in this order, since each gets the next seq
+		new: `	for n, x := range snap.Writes(w.Log.Kept()) { // in this order, since each write gets the next sequence number
 		if n >= 100 {
 			break
 		}

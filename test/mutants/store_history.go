@@ -121,7 +121,7 @@ var storeHistoryMutants = []mutant{
 		name:   "store/delete-committed-twice",
 		breaks: "A commit gets each delete once, even if the key is written on while another commit is under way.",
 		file:   "store/internal/memtable/table.go",
-		old: `	o.behind = s.newest
+		old: `	o.committed = s.newest
 `,
 		new:  ``,
 		test: "TestWritesOfACommit",
@@ -147,7 +147,7 @@ var storeHistoryMutants = []mutant{
 		name:   "store/deletes-held",
 		breaks: "Committed deletes are removed from memory, however often a key is written.",
 		file:   "store/internal/memtable/write.go",
-		old:    "d.gone, d.Obj, d.Terms = nil, nil, nil",
+		old:    "d.deletes, d.Obj, d.Terms = nil, nil, nil",
 		new:    "d.Obj, d.Terms = nil, nil",
 		test:   "TestWritesOfACommit",
 	},
