@@ -11,9 +11,9 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// TestDiscoveryLearns checks that discovery changes as soon as the store has new documents of the API server, not only
+// TestDiscoveryOfNewDocuments checks that discovery changes as soon as the store has new documents of the API server, not only
 // after a minute.
-func TestDiscoveryLearns(t *testing.T) {
+func TestDiscoveryOfNewDocuments(t *testing.T) {
 	w := newWorld(t, nil)
 	version := func() string {
 		resp, err := http.Get(w.server.URL + "/version")

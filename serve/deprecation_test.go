@@ -87,8 +87,8 @@ func TestDeprecated(t *testing.T) {
 	}
 }
 
-// TestDeprecatedIsForReaders checks that a rejected request has no Warning, and a forwarded one only the API server's.
-func TestDeprecatedIsForReaders(t *testing.T) {
+// TestDeprecatedOnlyForServedRequests checks that a rejected request has no Warning, and a forwarded one only the API server's.
+func TestDeprecatedOnlyForServedRequests(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Warning", `299 - "upstream"`)
 	}))
@@ -107,7 +107,7 @@ func TestDeprecatedIsForReaders(t *testing.T) {
 	_, err = list.Commit(t.Context(), entry.Batch{ResourceVersion: "9"})
 	must(t, err)
 	must(t, st.Flush(t.Context()))
-	forward, err := serve.Forward(&rest.Config{Host: upstream.URL}, nobody{})
+	forward, err := serve.Forward(&rest.Config{Host: upstream.URL}, noUsers{})
 	must(t, err)
 	rights := &switched{}
 	h, err := serve.New(serve.Store(st), serve.Options{Authorizer: rights, Forward: forward})

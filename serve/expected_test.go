@@ -27,9 +27,9 @@ func only(mirrored ...entry.Identity) func() []entry.Identity {
 	return func() []entry.Identity { return mirrored }
 }
 
-// TestNotThereYet checks that a list of a mirrored resource that the store does not have yet returns 429 if the user
+// TestCollectionNotOpenYet checks that a list of a mirrored resource that the store does not have yet returns 429 if the user
 // may list it, and that requests for logs are forwarded.
-func TestNotThereYet(t *testing.T) {
+func TestCollectionNotOpenYet(t *testing.T) {
 	st, err := store.Open(t.TempDir()+"/s.db", store.Options{})
 	must(t, err)
 	defer func() { must(t, st.Close()) }()
@@ -44,7 +44,7 @@ func TestNotThereYet(t *testing.T) {
 	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	defer api.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})
-	f, err := serve.Forward(&rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nobody{})
+	f, err := serve.Forward(&rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, noUsers{})
 	must(t, err)
 	h, err = serve.New(serve.Mirror(st, only(id)), serve.Options{Forward: f})
 	must(t, err)

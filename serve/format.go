@@ -72,7 +72,7 @@ var (
 )
 
 // negotiation holds the properties of a request that decide which formats can be served.
-type asked struct {
+type negotiation struct {
 	known    bool // client-go has the Go type of the kind, so that protobuf can be served
 	newer    bool // the server is newer than client-go: JSON has fields that protobuf would lose
 	list     bool
@@ -80,7 +80,7 @@ type asked struct {
 }
 
 // negotiate returns the first format of the Accept header that can be served.
-func negotiate(r *http.Request, a asked) (format, error) {
+func negotiate(r *http.Request, a negotiation) (format, error) {
 	clauses := goautoneg.ParseAccept(r.Header.Get("Accept"))
 	if strings.TrimSpace(r.Header.Get("Accept")) == "" {
 		return format{media: mediaJSON}, nil
@@ -131,7 +131,7 @@ func wholeJSON(c goautoneg.Accept) bool {
 }
 
 // fits rejects PartialObjectMetadataList for a get, and PartialObjectMetadata for a list.
-func (a asked) fits(f format) error {
+func (a negotiation) fits(f format) error {
 	switch {
 	case f.form != metadata || a.watching && !f.list:
 	case !f.list && a.list:

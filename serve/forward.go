@@ -60,9 +60,9 @@ func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) 
 				panic(err)
 			}
 			cause := context.Cause(r.Context())
-			instead, ok := r.Context().Value(insteadKey{}).(http.Handler)
+			fallback, ok := r.Context().Value(fallbackKey{}).(http.Handler)
 			if ok && (cause == nil || errors.Is(cause, errUnreached)) {
-				instead.ServeHTTP(w, r)
+				fallback.ServeHTTP(w, r)
 				return
 			}
 			access.WriteError(w, r, forwardError(r.Context(), err))
@@ -83,11 +83,11 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // fallbackKey is the context key of the handler that answers while the API server is unreachable.
-type insteadKey struct{}
+type fallbackKey struct{}
 
 // serveOr forwards a request. If the API server is unreachable, fallback answers.
-func (f *Forwarder) serveOr(w http.ResponseWriter, r *http.Request, instead http.Handler) {
-	f.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), insteadKey{}, instead)))
+func (f *Forwarder) serveOr(w http.ResponseWriter, r *http.Request, fallback http.Handler) {
+	f.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), fallbackKey{}, fallback)))
 }
 
 // takes reports whether the API server may accept the credentials of the request.
@@ -109,7 +109,7 @@ func (q *request) forward() error {
 		if err := access.LongRunning(q.r.Context()); err != nil {
 			return err
 		}
-		w = patientWriter{w, q.patience}
+		w = deadlineWriter{w, q.writeDeadline}
 	} else if q.writesTo() {
 		ctx = context.WithValue(ctx, answeredKey{}, q.written)
 	}

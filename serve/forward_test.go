@@ -24,9 +24,9 @@ import (
 )
 
 // noUsers is an authenticator that knows no credentials.
-type nobody struct{}
+type noUsers struct{}
 
-func (nobody) Authenticate(*http.Request) (access.User, bool, error) {
+func (noUsers) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{}, false, nil
 }
 
@@ -39,7 +39,7 @@ func forwarding(t *testing.T, upstream http.HandlerFunc, bound func(context.Cont
 	api.StartTLS()
 	t.Cleanup(api.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})
-	forward, err := serve.Forward(&rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nobody{})
+	forward, err := serve.Forward(&rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, noUsers{})
 	must(t, err)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
@@ -127,8 +127,8 @@ func TestForwardedFor(t *testing.T) {
 	}
 }
 
-// TestForwardSaysWhy checks that the response to a request that cannot be forwarded has the reason.
-func TestForwardSaysWhy(t *testing.T) {
+// TestForwardErrors checks that the response to a request that cannot be forwarded has the reason.
+func TestForwardErrors(t *testing.T) {
 	late := func(ctx context.Context) context.Context {
 		ctx, cancel := context.WithCancelCause(ctx)
 		cancel(apierrors.NewTimeoutError("the request took longer than a minute", 1))
@@ -184,7 +184,7 @@ func TestForwardSuspended(t *testing.T) {
 	}))
 	defer api.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})
-	forward, err := serve.Forward(&rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nobody{})
+	forward, err := serve.Forward(&rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, noUsers{})
 	must(t, err)
 	h, err := serve.New(serve.Store(smallStore(t)), serve.Options{Forward: forward})
 	must(t, err)
@@ -218,14 +218,14 @@ func (everybody) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{Username: "jane"}, true, nil
 }
 
-// TestForwardsWhatIsNotStored checks that discovery and schemas that are not stored are forwarded, if the credentials
+// TestForwardsDiscovery checks that discovery and schemas that are not stored are forwarded, if the credentials
 // of the request allow it, and that stored ones are served while the API server is unreachable (issue 37).
-func TestForwardsWhatIsNotStored(t *testing.T) {
+func TestForwardsDiscovery(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("upstream"))
 		}))
-		forward, err := serve.Forward(&rest.Config{Host: api.URL}, nobody{})
+		forward, err := serve.Forward(&rest.Config{Host: api.URL}, noUsers{})
 		must(t, err)
 		st := smallStore(t)
 		if stored {

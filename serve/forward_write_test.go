@@ -56,7 +56,7 @@ func newForwardingWorld(t *testing.T) (w *world, client kubernetes.Interface, he
 	t.Helper()
 	w, held = newUpstream(t, 1<<20), &sync.RWMutex{}
 	w.link = func(next http.RoundTripper) http.RoundTripper { return slowWatch{next, held} }
-	forward, err := serve.Forward(w.upstream.Config(), nobody{})
+	forward, err := serve.Forward(w.upstream.Config(), noUsers{})
 	must(t, err)
 	w.start(func(_ *entry.Identity, o *serve.Options) { o.Forward = forward })
 	t.Cleanup(func() { w.close() })
@@ -159,7 +159,7 @@ func TestReadsOwnWritesOfTwoNamespaces(t *testing.T) {
 	w.link = func(next http.RoundTripper) http.RoundTripper {
 		return byNamespace{next, b.Namespace, slowWatch{next, held}}
 	}
-	forward, err := serve.Forward(w.upstream.Config(), nobody{})
+	forward, err := serve.Forward(w.upstream.Config(), noUsers{})
 	must(t, err)
 	w.start(func(id *entry.Identity, o *serve.Options) { id.Namespace, o.Forward = "a", forward })
 	defer func() { w.close() }()
@@ -183,9 +183,9 @@ func TestReadsOwnWritesOfTwoNamespaces(t *testing.T) {
 	held.Unlock()
 }
 
-// TestOthersDoNotWait checks that the mirror answers at once reads that do not ask for the latest state, reads of other
+// TestOtherReadsDoNotWait checks that the mirror answers at once reads that do not ask for the latest state, reads of other
 // users, resources and namespaces, and all reads while the API server is unreachable.
-func TestOthersDoNotWait(t *testing.T) {
+func TestOtherReadsDoNotWait(t *testing.T) {
 	w, _, held := newForwardingWorld(t)
 	w.fill(2)
 	list, err := w.admin.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -301,7 +301,7 @@ func TestAnswersToWrites(t *testing.T) {
 				_, _ = io.WriteString(w, tt.answer)
 			}))
 			defer api.Close()
-			forward, err := serve.Forward(&rest.Config{Host: api.URL}, nobody{})
+			forward, err := serve.Forward(&rest.Config{Host: api.URL}, noUsers{})
 			must(t, err)
 			h, err := serve.New(serve.Store(w.store), serve.Options{Forward: forward})
 			must(t, err)

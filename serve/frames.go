@@ -29,14 +29,14 @@ const (
 )
 
 // errEncodePanicked is returned to the other callers of get if encode panics.
-var errUnmade = errors.New("the event could not be encoded")
+var errEncodePanicked = errors.New("the event could not be encoded")
 
 // frameKey identifies an encoded event.
 type frameKey struct {
-	event *history.Event
-	told  watch.EventType
-	of    format
-	first bool // of a Table: has the column definitions
+	event     *history.Event
+	eventType watch.EventType
+	of        format
+	first     bool // of a Table: has the column definitions
 	// second is the Unix time of a Table's ages; 0 for other forms.
 	second int64
 }
@@ -60,7 +60,7 @@ func (s *frames) get(key frameKey, encode func() ([]byte, error)) ([]byte, error
 	}
 	s.mu.Unlock()
 	f.once.Do(func() {
-		f.err = errUnmade
+		f.err = errEncodePanicked
 		f.data, f.err = encode()
 		s.added(key, f)
 	})
@@ -92,7 +92,7 @@ func (s *frames) added(key frameKey, f *frame) {
 }
 
 // frame returns an encoded event.
-func (w *watcher) frame(told watch.EventType, e entry.Entry, first bool) ([]byte, error) {
+func (w *watcher) frame(eventType watch.EventType, e entry.Entry, first bool) ([]byte, error) {
 	object, err := w.collection.item(w.format, e, true, time.Now())
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (w *watcher) frame(told watch.EventType, e entry.Entry, first bool) ([]byte
 			return nil, err
 		}
 	}
-	return w.format.frame(told, object), nil
+	return w.format.frame(eventType, object), nil
 }
 
 // tableOf returns a Table with one row, as a watch sends it.
@@ -119,9 +119,9 @@ func (w *watcher) tableOf(row []byte, rv string, first bool) ([]byte, error) {
 }
 
 // frame wraps an encoded object in an event.
-func (f format) frame(told watch.EventType, object []byte) []byte {
+func (f format) frame(eventType watch.EventType, object []byte) []byte {
 	if f.media == mediaProtobuf {
-		return appendWatchFrame(nil, string(told), object)
+		return appendWatchFrame(nil, string(eventType), object)
 	}
-	return fmt.Appendf(nil, "{\"type\":%q,\"object\":%s}\n", told, object)
+	return fmt.Appendf(nil, "{\"type\":%q,\"object\":%s}\n", eventType, object)
 }

@@ -106,15 +106,15 @@ type request struct {
 	w   http.ResponseWriter
 	r   *http.Request
 
-	patience   *patience
-	lease      memoryLease
-	path       path
-	options    *listOptions // nil before the query is parsed
-	deprecated string       // the Warning header for a deprecated version; empty if there is none
-	format     format
-	collection *collection
-	reader     reader
-	offline    bool // the rules for an outage of the API server allowed the request
+	writeDeadline *writeDeadline
+	lease         memoryLease
+	path          path
+	options       *listOptions // nil before the query is parsed
+	deprecated    string       // the Warning header for a deprecated version; empty if there is none
+	format        format
+	collection    *collection
+	reader        reader
+	offline       bool // the rules for an outage of the API server allowed the request
 }
 
 // ServeHTTP implements http.Handler.
@@ -126,14 +126,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.open.Done()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	q := &request{Handler: h, ctx: ctx, w: w, r: r, patience: &patience{control: http.NewResponseController(w)}}
-	defer q.patience.end()
+	q := &request{Handler: h, ctx: ctx, w: w, r: r, writeDeadline: &writeDeadline{control: http.NewResponseController(w)}}
+	defer q.writeDeadline.end()
 	user, _ := access.UserFrom(ctx)
 	q.lease = memoryLease{memory: h.options.Memory, user: user.Username}
 	defer q.lease.release()
 	defer context.AfterFunc(h.ctx, func() {
 		cancel(errClosing)
-		q.patience.hurry()
+		q.writeDeadline.shorten()
 	})()
 	w.Header().Set("Cache-Control", "no-cache, private")
 	err := q.serve()
@@ -246,7 +246,7 @@ func (q *request) verb() string {
 
 // answer answers a request for objects of a kind.
 func (q *request) answer(k *kind, watching bool) (err error) {
-	a := asked{known: k.collections[0].known, newer: k.collections[0].Attributes.NewerServer(), list: q.path.name == "",
+	a := negotiation{known: k.collections[0].known, newer: k.collections[0].Attributes.NewerServer(), list: q.path.name == "",
 		watching: watching}
 	if q.format, err = negotiate(q.r, a); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (q *request) answer(k *kind, watching bool) (err error) {
 		return err
 	}
 	switch err := q.choose(k); {
-	case errors.Is(err, errElsewhere):
+	case errors.Is(err, errForward):
 		q.w.Header().Del("Warning") // the API server sends its own
 		return q.forward()
 	case err != nil:
@@ -270,7 +270,7 @@ func (q *request) answer(k *kind, watching bool) (err error) {
 		return q.read()
 	}
 	q.warnOfNotes()
-	if _, no := q.reader.(unkept); no {
+	if _, no := q.reader.(withoutHistory); no {
 		return apierrors.NewMethodNotSupported(k.GroupResource(), "watch")
 	}
 	if err := access.LongRunning(q.r.Context()); err != nil {
@@ -299,13 +299,13 @@ func (q *request) read() error {
 }
 
 // errForward: the request must be forwarded, because the requested objects are not mirrored.
-var errElsewhere = errors.New("this is not mirrored, and forwarded")
+var errForward = errors.New("this is not mirrored, and forwarded")
 
 // choose sets collection and reader for the request.
 func (q *request) choose(k *kind) (err error) {
 	c, exact := k.find(q.path, q.options, q.format.form)
 	if q.Handler.options.Forward != nil && (c == nil || !exact && !q.Handler.options.Narrow) {
-		return errElsewhere
+		return errForward
 	}
 	if c == nil && q.format.form != metadata && onlyMetadata(k) {
 		return apistatus.New(http.StatusNotAcceptable,

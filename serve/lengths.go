@@ -32,7 +32,7 @@ const maxLengths = 1000
 
 // of returns the size of a listing: the cached size, updated with the changes since then. itemSize returns the size of
 // one item. ok is false if the size is unknown.
-func (s *lengths) of(l *listing, f form, weigh func(entry.Entry) int) (bytes int, ok bool) {
+func (s *lengths) of(l *listing, f form, itemSize func(entry.Entry) int) (bytes int, ok bool) {
 	s.mu.Lock()
 	known, ok := s.known[lengthKey{l.prefix(), f}]
 	s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *lengths) of(l *listing, f form, weigh func(entry.Entry) int) (bytes int
 	case h == nil:
 		return known.bytes, known.rv == l.rv
 	}
-	grown, err := h.Grown(known.at, l.at, l.prefix(), weigh)
+	grown, err := h.Grown(known.at, l.at, l.prefix(), itemSize)
 	if err != nil {
 		return 0, false
 	}

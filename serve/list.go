@@ -102,7 +102,7 @@ const gatheredBytes = 2 * pageBytes
 func (q *request) measure(l *listing, after string, limit int) (x extent, err error) {
 	all := limit == 0 && q.options.token == nil && !q.options.selective()
 	size, first := 0, true
-	l.passing, x.complete = true, true
+	l.reusesMemory, x.complete = true, true
 	err = l.pages(q.ctx, after, func(entries []entry.Entry, more bool) (bool, error) {
 		for i, e := range entries {
 			if limit > 0 && (x.items+i == limit || size > limitedBytes) {
@@ -197,7 +197,7 @@ func (m media) memory(items [][]byte) (n int64) {
 func (q *request) stream(l *listing, after string, x extent) error {
 	var w *listWriter
 	left, length := x.items, 0
-	l.passing = true
+	l.reusesMemory = true
 	err := l.pages(q.ctx, after, func(entries []entry.Entry, _ bool) (bool, error) {
 		if left >= 0 {
 			entries = entries[:min(left, len(entries))]

@@ -36,7 +36,7 @@ type listing struct {
 	// begun is the collection's state at the first page, possibly of an earlier pass over the list.
 	begun *entry.Info
 
-	passing bool // pages share memory: fn must not keep entries after it returns
+	reusesMemory bool // pages share memory: fn must not keep entries after it returns
 }
 
 // memories are buffers for the payloads of a page.
@@ -141,7 +141,7 @@ func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Ent
 	}()
 	for {
 		o := store.PageOptions{After: after, Prefix: l.prefix(), Bytes: readBytes}
-		if l.passing {
+		if l.reusesMemory {
 			o.Memory = memory
 		}
 		p, err := l.r.Page(ctx, o)

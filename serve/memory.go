@@ -94,7 +94,7 @@ func (l *memoryLease) resize(ctx context.Context, bytes int64, wait time.Duratio
 		l.free(-more)
 		return nil
 	case l.begun && l.share != nil:
-		return l.goOn(ctx, more)
+		return l.growBegun(ctx, more)
 	default:
 		return l.take(ctx, more, wait)
 	}
@@ -133,9 +133,9 @@ func (l *memoryLease) take(ctx context.Context, more int64, wait time.Duration) 
 
 // growBegun acquires more bytes for a response that has begun. It may exceed the budget if no other lease of the user
 // does. Otherwise it waits until ctx ends.
-func (l *memoryLease) goOn(ctx context.Context, more int64) error {
+func (l *memoryLease) growBegun(ctx context.Context, more int64) error {
 	for {
-		freed, ok := l.tryGoOn(more)
+		freed, ok := l.tryGrowBegun(more)
 		if ok {
 			return nil
 		}
@@ -148,7 +148,7 @@ func (l *memoryLease) goOn(ctx context.Context, more int64) error {
 }
 
 // tryGrowBegun acquires more bytes, or returns a channel that is closed when memory is released.
-func (l *memoryLease) tryGoOn(more int64) (freed <-chan struct{}, ok bool) {
+func (l *memoryLease) tryGrowBegun(more int64) (freed <-chan struct{}, ok bool) {
 	m, s := l.memory, l.share
 	m.mu.Lock()
 	defer m.mu.Unlock()

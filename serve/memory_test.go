@@ -66,7 +66,7 @@ func newSlowWorld(t *testing.T, budget int64) *slowWorld {
 	w := &slowWorld{memory: serve.NewMemory(budget), pipes: &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}}
 	w.world = newWorldWith(t, 16<<20, func(_ *entry.Identity, o *serve.Options) { o.Memory = w.memory })
 	for i := range 40 {
-		w.create(fat(fmt.Sprintf("p%03d", i), 50_000))
+		w.create(largePod(fmt.Sprintf("p%03d", i), 50_000))
 	}
 	w.caughtUp()
 	log := logr.Discard()
@@ -82,7 +82,7 @@ func newSlowWorld(t *testing.T, budget int64) *slowWorld {
 }
 
 // largePod returns a pod with an annotation of the given size, whose text codec.Weight does not take for a message.
-func fat(name string, size int) *corev1.Pod {
+func largePod(name string, size int) *corev1.Pod {
 	p := newPod("a", name)
 	p.Annotations = map[string]string{"fat": strings.Repeat("~", size)}
 	return p
@@ -165,12 +165,12 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestSlowReadersHoldWhatTheyTake checks that a list uses no more memory than it has acquired from the budget, in any
+// TestSlowReadersMemory checks that a list uses no more memory than it has acquired from the budget, in any
 // format, while its client does not read.
-func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
+func TestSlowReadersMemory(t *testing.T) {
 	w := newSlowWorld(t, 1<<30)
 	for i := range 60 { // more than a list holds
-		w.create(fat(fmt.Sprintf("q%03d", i), 100_000))
+		w.create(largePod(fmt.Sprintf("q%03d", i), 100_000))
 	}
 	w.caughtUp()
 	for _, accept := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf",
@@ -199,10 +199,10 @@ func TestSlowReadersHoldWhatTheyTake(t *testing.T) {
 	}
 }
 
-// TestSlowWatchesHoldWhatTheyTake checks that watches whose clients do not read use little memory besides the budget's
+// TestSlowWatchesMemory checks that watches whose clients do not read use little memory besides the budget's
 // and the shared frames. Watches beyond half of the budget end with an ERROR event of 429, and another user's watch
 // continues (issue 37).
-func TestSlowWatchesHoldWhatTheyTake(t *testing.T) {
+func TestSlowWatchesMemory(t *testing.T) {
 	const watches, half, large = 60, 4 << 20, 1_000_000
 	const each = 48 << 10 // memory of a watch and its connection
 	w := newSlowWorld(t, 2*half)
@@ -213,11 +213,11 @@ func TestSlowWatchesHoldWhatTheyTake(t *testing.T) {
 	}
 	small := version()
 	for i := range 100 {
-		w.create(fat(fmt.Sprintf("s%03d", i), 1_000))
+		w.create(largePod(fmt.Sprintf("s%03d", i), 1_000))
 	}
 	w.caughtUp()
 	beforeLarge := version()
-	w.create(fat("t1", large), fat("t2", large), fat("t3", large), fat("t4", large))
+	w.create(largePod("t1", large), largePod("t2", large), largePod("t3", large), largePod("t4", large))
 	w.caughtUp()
 	open := func(rv string) (all []net.Conn, bodies []io.Reader) {
 		var begun sync.WaitGroup
@@ -282,7 +282,7 @@ func TestSlowWatchesHoldWhatTheyTake(t *testing.T) {
 // TestLargeObjects checks that lists of objects larger than a page, or than the budget, are served.
 func TestLargeObjects(t *testing.T) {
 	w := newSlowWorld(t, 4<<20)
-	w.create(fat("q1", 1_000_000), fat("q2", 1_000_000))
+	w.create(largePod("q1", 1_000_000), largePod("q2", 1_000_000))
 	w.caughtUp()
 	for _, path := range []string{"/api/v1/pods", "/api/v1/pods?limit=100", "/api/v1/namespaces/a/pods/q1"} {
 		for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
@@ -297,12 +297,12 @@ func TestLargeObjects(t *testing.T) {
 	}
 }
 
-// TestListThatHasBegun checks that a list that has begun is not cut off if a page exceeds its user's budget. One list
+// TestListExceedsBudget checks that a list that has begun is not cut off if a page exceeds its user's budget. One list
 // of the user exceeds the budget by that page; the next list waits for it (issue 37).
-func TestListThatHasBegun(t *testing.T) {
+func TestListExceedsBudget(t *testing.T) {
 	const path, half = "/api/v1/pods", 13 << 19
 	w := newSlowWorld(t, 2*half)
-	w.create(fat("q", 1_000_000))
+	w.create(largePod("q", 1_000_000))
 	w.caughtUp()
 	whole := func(conn net.Conn, begun string) {
 		t.Helper()

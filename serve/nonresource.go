@@ -69,7 +69,7 @@ func (q *request) other(reads bool) error {
 		if err := access.LongRunning(q.r.Context()); err != nil {
 			return err
 		}
-		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(patientWriter{q.w, q.patience}, q.r)
+		http.StripPrefix(snapshots, q.Handler.options.Snapshots).ServeHTTP(deadlineWriter{q.w, q.writeDeadline}, q.r)
 		return nil
 	case reads && q.Handler.options.Page != nil && strings.HasPrefix(q.r.URL.Path, pages):
 		if err := q.lease.resize(q.ctx, documentMemory, memoryWait); err != nil {
@@ -80,7 +80,7 @@ func (q *request) other(reads bool) error {
 			if err := access.LongRunning(q.r.Context()); err != nil {
 				return err
 			}
-			w = patientWriter{q.w, q.patience}
+			w = deadlineWriter{q.w, q.writeDeadline}
 		}
 		q.Handler.options.Page.ServeHTTP(w, q.r.WithContext(q.ctx))
 		return nil

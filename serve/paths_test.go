@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 		_, _ = io.WriteString(w, "of the API server")
 	}))
 	defer api.Close()
-	forward, err := serve.Forward(&rest.Config{Host: api.URL}, nobody{})
+	forward, err := serve.Forward(&rest.Config{Host: api.URL}, noUsers{})
 	must(t, err)
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "larder_objects 1\n")

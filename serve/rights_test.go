@@ -41,9 +41,9 @@ func (s *switched) Authorize(_ context.Context, a access.Attributes) (access.Dec
 	return access.Decision{Allowed: !s.no && (!s.selected || a.FieldSelector != nil)}, s.err
 }
 
-// TestWatchEndsWithTheRight checks that a running watch is authorized again. It ends with 403 once its user has lost
+// TestWatchRightRevoked checks that a running watch is authorized again. It ends with 403 once its user has lost
 // the right, and continues while the authorizer fails (issue 37).
-func TestWatchEndsWithTheRight(t *testing.T) {
+func TestWatchRightRevoked(t *testing.T) {
 	for _, query := range []string{"", "&fieldSelector=spec.nodeName%3Da"} {
 		synctest.Test(t, func(t *testing.T) {
 			rights := &switched{selected: query != ""}

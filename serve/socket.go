@@ -53,7 +53,7 @@ func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.conn,
 // connection. The library, and so the handshake, is kube-apiserver's. The context ends when the client closes the
 // websocket or sends more than socketReceives.
 func (w *watcher) overSocket(serve func()) error {
-	conn, rw, err := w.patience.control.Hijack()
+	conn, rw, err := w.writeDeadline.control.Hijack()
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
@@ -68,14 +68,14 @@ func (w *watcher) overSocket(serve func()) error {
 		}()
 		defer func() {
 			cancel(nil)
-			w.patience.extend()
+			w.writeDeadline.extend()
 			_ = socket.Close()
 			<-received
 		}()
 		w.ctx, w.socket = ctx, socket
 		serve()
 	}}
-	w.patience.extend()
+	w.writeDeadline.extend()
 	server.ServeHTTP(hijacked{w.w, conn, rw}, w.r)
 	return nil
 }

@@ -300,9 +300,9 @@ func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.Conn, bufio.NewReadWriter(bufio.NewReader(h.Conn), bufio.NewWriter(h.Conn)), nil
 }
 
-// TestWebsocketLosesItsRight checks that a watch over a websocket ends with an ERROR event once its user may no longer
+// TestWebsocketRightRevoked checks that a watch over a websocket ends with an ERROR event once its user may no longer
 // watch.
-func TestWebsocketLosesItsRight(t *testing.T) {
+func TestWebsocketRightRevoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rights := &switched{}
 		h, err := serve.New(serve.Store(smallStore(t)), serve.Options{Authorizer: rights})

@@ -168,37 +168,37 @@ func (s storeSource) described(info entry.Info) described {
 func (s storeSource) open(ctx context.Context, id entry.Identity) (reader, error) {
 	if c := s.store.Opened(id); c != nil {
 		if c.History() == nil {
-			return unkept{c}, nil
+			return withoutHistory{c}, nil
 		}
-		return open{c}, nil
+		return openCollection{c}, nil
 	}
 	if s.mirrored != nil {
 		return nil, errNotListed(id)
 	}
 	v, err := s.store.View(ctx, id)
-	return still{v, s.store, id}, err
+	return closedCollection{v, s.store, id}, err
 }
 
 // openCollection is a collection that this process has open. Its history ends when it is closed.
-type open struct{ *store.Collection }
+type openCollection struct{ *store.Collection }
 
-func (open) superseded() (bool, <-chan struct{}) { return false, nil }
+func (openCollection) superseded() (bool, <-chan struct{}) { return false, nil }
 
 // withoutHistory is a collection that this process has open without a history. It cannot be watched.
-type unkept struct{ *store.Collection }
+type withoutHistory struct{ *store.Collection }
 
-func (unkept) superseded() (bool, <-chan struct{}) { return false, nil }
+func (withoutHistory) superseded() (bool, <-chan struct{}) { return false, nil }
 
 // closedCollection is a collection that this process does not have open. It is superseded once it is opened.
-type still struct {
+type closedCollection struct {
 	*store.View
 	store *store.Store
 	id    entry.Identity
 }
 
-func (still) History() *history.Window { return nil }
+func (closedCollection) History() *history.Window { return nil }
 
-func (s still) superseded() (bool, <-chan struct{}) {
+func (s closedCollection) superseded() (bool, <-chan struct{}) {
 	opened := s.store.Openings()
 	return s.store.Opened(s.id) != nil, opened
 }
@@ -244,23 +244,23 @@ func (s snapshotSource) info(c snapshot.Collection) entry.Info {
 func (s snapshotSource) open(_ context.Context, id entry.Identity) (reader, error) {
 	for _, c := range s.file.Manifest().Collections {
 		if c.Identity == id {
-			return saved{s.file, s.info(c)}, nil
+			return savedCollection{s.file, s.info(c)}, nil
 		}
 	}
 	return nil, snapshot.ErrNoCollection
 }
 
 // savedCollection is a collection of a snapshot.
-type saved struct {
+type savedCollection struct {
 	file *snapshot.File
 	info entry.Info
 }
 
-func (s saved) Info(context.Context) (entry.Info, error) { return s.info, nil }
+func (s savedCollection) Info(context.Context) (entry.Info, error) { return s.info, nil }
 
-func (saved) History() *history.Window { return nil }
+func (savedCollection) History() *history.Window { return nil }
 
-func (saved) superseded() (bool, <-chan struct{}) { return false, nil }
+func (savedCollection) superseded() (bool, <-chan struct{}) { return false, nil }
 
 // errFull stops RecordsAfter when a page is full.
 var errFull = errors.New("the page is full")
@@ -270,7 +270,7 @@ const (
 	savedPageBytes   = 4 << 20
 )
 
-func (s saved) Page(ctx context.Context, o store.PageOptions) (store.Page, error) {
+func (s savedCollection) Page(ctx context.Context, o store.PageOptions) (store.Page, error) {
 	p, limit, most, size := store.Page{Info: s.info, Last: o.After}, savedPageObjects, savedPageBytes, 0
 	if o.Limit > 0 {
 		limit = min(limit, o.Limit)
@@ -293,7 +293,7 @@ func (s saved) Page(ctx context.Context, o store.PageOptions) (store.Page, error
 	return p, err
 }
 
-func (s saved) CountKeys(ctx context.Context, prefix string) (n int, err error) {
+func (s savedCollection) CountKeys(ctx context.Context, prefix string) (n int, err error) {
 	if prefix == "" {
 		return s.info.Objects, nil
 	}

@@ -46,7 +46,7 @@ type watcher struct {
 	at      history.Position
 	from    uint64 // the resourceVersion at which the watch began
 	rv      string // the resourceVersion up to which all events are sent
-	told    string // the last resourceVersion sent to the client
+	sentRV  string // the last resourceVersion sent to the client
 	first   bool   // nothing has been sent: a Table's first row carries the column definitions
 
 	gathered [][]byte // frames to be sent, shared with other watches
@@ -128,7 +128,7 @@ func (w *watcher) begin() (*listing, error) {
 
 // follow sets the position to a state that the client knows.
 func (w *watcher) follow(at history.Position, rv string) {
-	w.at, w.rv, w.told = at, rv, rv
+	w.at, w.rv, w.sentRV = at, rv, rv
 	w.from, _ = strconv.ParseUint(rv, 10, 64)
 }
 
@@ -137,7 +137,7 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 	defer w.lease.release()
 	w.initial = true
 	defer func() { w.initial = false }()
-	l.passing = true
+	l.reusesMemory = true
 	err := l.pages(ctx, "", func(entries []entry.Entry, _ bool) (bool, error) {
 		if _, err := w.holdPage(entries); err != nil {
 			return false, err
@@ -198,7 +198,7 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 			if next = now.Add(bookmarkEvery); ending {
 				last = end.Add(bookmarkEvery) // once
 			}
-			if w.options.AllowWatchBookmarks && w.told != w.rv && w.rv != "" {
+			if w.options.AllowWatchBookmarks && w.sentRV != w.rv && w.rv != "" {
 				if err := w.bookmark(false); err != nil {
 					return err
 				}
@@ -274,11 +274,11 @@ func (w *watcher) sendEvent(e *history.Event) error {
 	of := e.New
 	switch {
 	case is && !was:
-		key.told = watch.Added
+		key.eventType = watch.Added
 	case is:
-		key.told = watch.Modified
+		key.eventType = watch.Modified
 	case was:
-		if key.told = watch.Deleted; !e.Deleted || of == nil {
+		if key.eventType = watch.Deleted; !e.Deleted || of == nil {
 			of = e.Old
 		}
 	default:
@@ -297,17 +297,17 @@ func (w *watcher) sendEvent(e *history.Event) error {
 		} else if state, err = w.collection.bare(e.Key); err != nil {
 			return nil, err
 		}
-		if key.told == watch.Deleted {
+		if key.eventType == watch.Deleted {
 			if state, err = w.collection.at(state, strconv.FormatUint(e.RV, 10)); err != nil {
 				return nil, err
 			}
 		}
-		return w.frame(key.told, state, key.first)
+		return w.frame(key.eventType, state, key.first)
 	})
 	if err != nil {
 		return errRead(err)
 	}
-	w.told = strconv.FormatUint(e.RV, 10)
+	w.sentRV = strconv.FormatUint(e.RV, 10)
 	w.write(data)
 	return nil
 }
@@ -329,8 +329,8 @@ func inNamespace(key, namespace string) bool {
 }
 
 // sendEntry sends an object of the initial state.
-func (w *watcher) sendEntry(told watch.EventType, e entry.Entry) error {
-	data, err := w.frame(told, e, w.first)
+func (w *watcher) sendEntry(eventType watch.EventType, e entry.Entry) error {
+	data, err := w.frame(eventType, e, w.first)
 	if err != nil {
 		return errRead(err)
 	}
@@ -354,7 +354,7 @@ func (w *watcher) bookmark(initialEventsEnd bool) error {
 	if err != nil {
 		return err
 	}
-	w.told = w.rv
+	w.sentRV = w.rv
 	w.write(w.format.frame(watch.Bookmark, object))
 	return nil
 }

@@ -32,8 +32,8 @@ func (w *watcher) flushFull() error {
 func (w *watcher) flush() error {
 	err := w.holdGathered()
 	if err == nil {
-		w.patience.extend()
-		if w.send() != nil || w.socket == nil && w.patience.control.Flush() != nil {
+		w.writeDeadline.extend()
+		if w.send() != nil || w.socket == nil && w.writeDeadline.control.Flush() != nil {
 			err = errGone
 		}
 	}

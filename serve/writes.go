@@ -67,7 +67,7 @@ func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 	w, known := s.last[by]
 	if known = known && !w.ended(now); !known {
 		w = write{namespace: namespace}
-		s.makePlaceLocked(now)
+		s.evictLocked(now)
 	}
 	if w.namespace != namespace {
 		w.namespace = ""
@@ -86,7 +86,7 @@ func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 
 // evictLocked drops ended entries, or the oldest entry if none has ended, so that a new entry fits. The collections
 // have most likely reached the oldest write.
-func (s *writes) makePlaceLocked(now time.Time) {
+func (s *writes) evictLocked(now time.Time) {
 	if len(s.last) < writesKept {
 		return
 	}
@@ -124,7 +124,7 @@ func (s *writes) forget(by writer) {
 
 // receivesEvents reports whether the collection receives an event for every write in a namespace, and with it the
 // write's resourceVersion. A collection of selected objects may reach that resourceVersion only with a bookmark.
-func tells(id entry.Identity, namespace string) bool {
+func receivesEvents(id entry.Identity, namespace string) bool {
 	return id.LabelSelector == "" && id.FieldSelector == "" && (id.Namespace == "" || id.Namespace == namespace)
 }
 
@@ -145,7 +145,7 @@ func (q *request) behind() (bool, error) {
 		return true, nil
 	}
 	until := w.at.Add(freshFor)
-	if !tells(q.collection.Identity, w.namespace) {
+	if !receivesEvents(q.collection.Identity, w.namespace) {
 		until = w.at
 	}
 	ctx, cancel := context.WithDeadline(q.ctx, until)

@@ -123,7 +123,7 @@ func isSocket(info fs.FileInfo) bool {
 
 // ErrOtherUser says that the process that listens on the socket of a store runs as a user other than root, this
 // process's user, and the owner of the store's file. In a shared directory any user can place a socket.
-var ErrStranger = errors.New("its process is of another user, who does not own the store")
+var ErrOtherUser = errors.New("its process is of another user, who does not own the store")
 
 // dial connects to the socket at path. It fails with ErrOtherUser if its process runs as an untrusted user.
 func dial(ctx context.Context, path, storePath string) (net.Conn, error) {
@@ -140,7 +140,7 @@ func dial(ctx context.Context, path, storePath string) (net.Conn, error) {
 	if uid, known := owner.Peer(c.(*net.UnixConn), path); known && !owner.Trusted(uid) {
 		file, err := os.Stat(storePath)
 		if of, known := fileOwner(file, err); !known || of != uid {
-			return nil, errors.Join(fmt.Errorf("user %d: %w", uid, ErrStranger), c.Close())
+			return nil, errors.Join(fmt.Errorf("user %d: %w", uid, ErrOtherUser), c.Close())
 		}
 	}
 	return c, nil

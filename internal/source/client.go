@@ -30,16 +30,16 @@ const (
 	// server. The kernel accepts a connection even if the process is stopped.
 	answerWithin = 3 * time.Second
 	// A watch requests the description every pingEvery, and ends after pingFailures failures in a row: half a minute.
-	askEvery = 7 * time.Second
-	askTimes = 3
+	pingEvery    = 7 * time.Second
+	pingFailures = 3
 	// agent begins the User-Agent of requests; the version follows.
 	agent = "larder/"
 )
 
 // Client is a Source of the sync that holds a store, with the sync's further operations on its store.
 type Client struct {
-	http                   *http.Client
-	answerWithin, askEvery time.Duration
+	http                    *http.Client
+	answerWithin, pingEvery time.Duration
 }
 
 // Dial returns a client of the sync that listens on the socket of a store, and a description of that process. It fails
@@ -54,11 +54,11 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	if err != nil {
 		return nil, Sync{}, err
 	}
-	c := &Client{answerWithin: atMost, askEvery: askEvery, http: &http.Client{Transport: &http.Transport{
+	c := &Client{answerWithin: atMost, pingEvery: pingEvery, http: &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket, storePath) },
 		DisableCompression: true, ReadBufferSize: maxTrailer, // limits the size of a trailer
 	}}}
-	s, err := c.who(ctx)
+	s, err := c.identify(ctx)
 	if err != nil {
 		_ = c.Close()
 		return nil, Sync{}, err
@@ -67,7 +67,7 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 }
 
 // identify returns the sync's description of itself.
-func (c *Client) who(ctx context.Context) (Sync, error) {
+func (c *Client) identify(ctx context.Context) (Sync, error) {
 	limited, cancel := context.WithTimeout(ctx, c.answerWithin)
 	defer cancel()
 	s, err := askFor[Sync](limited, c, http.MethodGet, pathSync, nothing{})
@@ -149,13 +149,13 @@ func (c *Client) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) 
 
 // watchSync cancels a watch with ErrSilent if the sync no longer answers. It returns when ctx ends.
 func (c *Client) watchSync(ctx context.Context, end context.CancelCauseFunc) {
-	for failed := 0; failed < askTimes; failed++ {
+	for failed := 0; failed < pingFailures; failed++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(c.askEvery):
+		case <-time.After(c.pingEvery):
 		}
-		if _, err := c.who(ctx); err == nil {
+		if _, err := c.identify(ctx); err == nil {
 			failed = -1
 		}
 	}

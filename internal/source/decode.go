@@ -114,7 +114,7 @@ func Objects(
 	for b := range ahead {
 		<-b.done
 		for i, u := range b.objects {
-			if err := unreadable.take(b.errs[i]); err != nil {
+			if err := unreadable.add(b.errs[i]); err != nil {
 				return err
 			}
 			if u == nil {
@@ -125,7 +125,7 @@ func Objects(
 			}
 		}
 	}
-	if err := unreadable.take(readErr); err != nil {
+	if err := unreadable.add(readErr); err != nil {
 		return err
 	}
 	return unreadable.errOrNil()

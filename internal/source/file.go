@@ -105,7 +105,7 @@ func (f *File) Entries(ctx context.Context, q Query, fn func(entry.Entry) error)
 	default:
 		err = f.records(ctx, info.Identity, r)
 	}
-	if err := r.unreadable.take(err); err != nil {
+	if err := r.unreadable.add(err); err != nil {
 		return NewCollection(info).undecodable(err)
 	}
 	return r.unreadable.errOrNil()
@@ -161,7 +161,7 @@ func (f *File) records(ctx context.Context, id entry.Identity, r *reading) error
 			_, err := f.keys(ctx, id)
 			return err
 		}
-		if err := r.unreadable.take(err); err != nil {
+		if err := r.unreadable.add(err); err != nil {
 			return err
 		}
 	}

@@ -34,9 +34,9 @@ type Options struct {
 }
 
 const (
-	defaultWait = 3 * time.Second
-	retryEvery  = 50 * time.Millisecond
-	tellAfter   = 500 * time.Millisecond
+	defaultWait  = 3 * time.Second
+	retryEvery   = 50 * time.Millisecond
+	waitingAfter = 500 * time.Millisecond
 )
 
 // HeldError says that another process holds the file and does not answer on the socket.
@@ -89,7 +89,7 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 	if wait == 0 {
 		wait = defaultWait
 	}
-	src, dialErr, err := either(ctx, wait, o.Waiting, openFile, dialSync)
+	src, dialErr, err := openOrDial(ctx, wait, o.Waiting, openFile, dialSync)
 	if dialErr != nil {
 		return nil, &HeldError{Path: path, Socket: socket, Err: dialErr}
 	}
@@ -97,7 +97,7 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 }
 
 // openOrDial tries the file, and the socket if the file is locked, until one succeeds or wait is over.
-func either(
+func openOrDial(
 	ctx context.Context, wait time.Duration, waiting func(), openFile, dialSync func() (Source, error),
 ) (src Source, dialErr, err error) {
 	begun := time.Now()
@@ -116,7 +116,7 @@ func either(
 		if !time.Now().Before(deadline) {
 			return nil, dialErr, nil
 		}
-		if waiting != nil && time.Since(begun) > tellAfter {
+		if waiting != nil && time.Since(begun) > waitingAfter {
 			waiting()
 			waiting = nil
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-func TestEither(t *testing.T) {
+func TestOpenOrDial(t *testing.T) {
 	locked := fmt.Errorf("file: %w", store.ErrLocked)
 	refused, damaged := errors.New("refused"), errors.New("damaged")
 	file, sock := Source(&fakeSource{}), Source(&fakeSource{})
@@ -42,7 +42,7 @@ func TestEither(t *testing.T) {
 						return src, nil
 					}
 				}
-				src, dialErr, err := either(context.Background(), 2*time.Second, nil, try(tc.file, file, tc.fileErr),
+				src, dialErr, err := openOrDial(context.Background(), 2*time.Second, nil, try(tc.file, file, tc.fileErr),
 					try(tc.sock, sock, refused))
 				if src != tc.want || (dialErr != nil) != tc.wantDial || !errors.Is(err, tc.wantErr) {
 					t.Errorf("got %v, %v, %v", src, dialErr, err)
@@ -52,9 +52,9 @@ func TestEither(t *testing.T) {
 	}
 }
 
-func TestEitherStopsWithItsContext(t *testing.T) {
+func TestOpenOrDialStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	_, _, err := either(ctx, time.Hour, nil,
+	_, _, err := openOrDial(ctx, time.Hour, nil,
 		func() (Source, error) { return nil, store.ErrLocked },
 		func() (Source, error) { cancel(); return nil, errors.New("refused") })
 	if !errors.Is(err, context.Canceled) {

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// TestNamesOfWhatIsSealedAndDamaged checks that all names are readable without a key if a collection has sealed and
+// TestNamesOfSealedAndDamagedObjects checks that all names are readable without a key if a collection has sealed and
 // damaged objects.
-func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
+func TestNamesOfSealedAndDamagedObjects(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	id := entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Unstructured}
 	put := func(o store.Options, rv string, objects ...runtime.Object) {

@@ -30,7 +30,7 @@ func newSelection(q Query) (*selection, error) {
 }
 
 // add records a matching object that the reader knows.
-func (s *selection) learn(key string) {
+func (s *selection) add(key string) {
 	if s.known != nil {
 		s.known[key] = struct{}{}
 	}
@@ -45,7 +45,7 @@ type change struct {
 	// created: the object did not exist before.
 	created bool
 	// uncertain: the object may have matched before, although known does not have it.
-	unsure bool
+	uncertain bool
 }
 
 // event returns the event of a change; ok is false if there is none.
@@ -53,8 +53,8 @@ func (s *selection) event(c change) (e Event, ok bool, err error) {
 	if !s.query.reaches(c.key) {
 		return e, false, nil
 	}
-	_, told := s.known[c.key]
-	told = told || s.known == nil
+	_, known := s.known[c.key]
+	known = known || s.known == nil
 	selected := !c.deleted
 	if selected && s.known != nil {
 		if selected, err = s.parsed.Matches(c.object); err != nil {
@@ -62,12 +62,12 @@ func (s *selection) event(c change) (e Event, ok bool, err error) {
 		}
 	}
 	switch {
-	case selected && (c.created || !told):
+	case selected && (c.created || !known):
 		e.Type = Added
-		s.learn(c.key)
+		s.add(c.key)
 	case selected:
 		e.Type = Modified
-	case !told && (!c.unsure || c.created):
+	case !known && (!c.uncertain || c.created):
 		return e, false, nil
 	default:
 		e.Type = Deleted

@@ -121,7 +121,7 @@ func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) er
 	if errors.As(err, &missing) {
 		err = missingIn(missing)
 	}
-	if err := r.unreadable.take(err); err != nil {
+	if err := r.unreadable.add(err); err != nil {
 		return err
 	}
 	return r.unreadable.errOrNil()

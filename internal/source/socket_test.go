@@ -128,9 +128,9 @@ func TestSocketPassesErrors(t *testing.T) {
 	}
 }
 
-// TestCloseBreaksOffAStalledReader checks that Close does not wait for a reader that has stopped reading, and that the
+// TestCloseEndsStalledReader checks that Close does not wait for a reader that has stopped reading, and that the
 // reader then gets an error instead of a complete stream.
-func TestCloseBreaksOffAStalledReader(t *testing.T) {
+func TestCloseEndsStalledReader(t *testing.T) {
 	var many []*unstructured.Unstructured
 	for i := range 3000 {
 		u := pod("a", fmt.Sprintf("p%05d", i), nil)

@@ -111,7 +111,7 @@ func (r *reading) take(e entry.Entry) error {
 		return nil
 	}
 	selected, err := r.selects(e)
-	if err := r.unreadable.take(err); err != nil || !selected {
+	if err := r.unreadable.add(err); err != nil || !selected {
 		return err
 	}
 	if r.query.KeysOnly {

@@ -62,7 +62,7 @@ func (e *UnreadableError) errOrNil() error {
 }
 
 // add records damage and returns nil. It returns any other error unchanged.
-func (e *UnreadableError) take(err error) error {
+func (e *UnreadableError) add(err error) error {
 	var other *UnreadableError
 	switch {
 	case errors.As(err, &other):

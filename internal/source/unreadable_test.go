@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestGetsPastDamage checks that undamaged objects are read, also through the socket, and that the error names the
+// TestSkipsDamagedEntries checks that undamaged objects are read, also through the socket, and that the error names the
 // damaged objects of the query.
-func TestGetsPastDamage(t *testing.T) {
+func TestSkipsDamagedEntries(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	web := map[string]string{"app": "web"}
 	st, id := podsIn(t, path, pod("a", "x", nil), pod("b", "x", nil), pod("b", "y", nil), pod("c", "x", nil),

@@ -71,7 +71,7 @@ type fileWatch struct {
 	at uint64
 	// listedTo is the last offset at the time when the selection was complete. For changes up to it the selection may
 	// not show whether the object matched before.
-	sure uint64
+	listedTo uint64
 	// listing: the events are part of the list, and have no offset to resume from.
 	listing bool
 }
@@ -101,7 +101,7 @@ func (w *fileWatch) begin(ctx context.Context) error {
 	q := w.query.Query
 	q.KeysOnly = !w.query.List
 	err := w.file.Entries(ctx, q, func(e entry.Entry) error {
-		w.selection.learn(e.Key)
+		w.selection.add(e.Key)
 		if !w.query.List {
 			return nil
 		}
@@ -126,7 +126,7 @@ func (w *fileWatch) listAgain(ctx context.Context) error {
 	}
 	w.listing = true
 	defer func() { w.listing = false }()
-	for w.at < w.sure {
+	for w.at < w.listedTo {
 		if _, err := w.page(ctx); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (w *fileWatch) listAgain(ctx context.Context) error {
 
 func (w *fileWatch) known(ctx context.Context) error {
 	kept, err := w.view.Kept(ctx)
-	w.sure = kept.Last
+	w.listedTo = kept.Last
 	return err
 }
 
@@ -174,7 +174,7 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 			"%d changed objects, such as %s, cannot be decoded: %w", n, p.Unreadable[0], entry.ErrIncompatible))
 	}
 	for _, c := range p.Changes {
-		if err := w.tell(ctx, c); err != nil {
+		if err := w.send(ctx, c); err != nil {
 			return false, err
 		}
 	}
@@ -186,15 +186,15 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 	return p.More, w.fn(Event{Type: Bookmark, Seq: w.at})
 }
 
-func (w *fileWatch) tell(ctx context.Context, c consumer.Change) error {
-	if w.query.List && c.Type == entry.Delete && c.Seq <= w.sure {
+func (w *fileWatch) send(ctx context.Context, c consumer.Change) error {
+	if w.query.List && c.Type == entry.Delete && c.Seq <= w.listedTo {
 		// The list may have an object that was created later under this name. Its event follows, if it still exists.
 		if now, err := w.view.Get(ctx, c.Key); now != nil || err != nil {
 			return err
 		}
 	}
 	e, ok, err := w.selection.event(change{
-		key: c.Key, object: c.Object, deleted: c.Type == entry.Delete, created: c.Created > w.at, unsure: c.Seq <= w.sure,
+		key: c.Key, object: c.Object, deleted: c.Type == entry.Delete, created: c.Created > w.at, uncertain: c.Seq <= w.listedTo,
 	})
 	if err != nil || !ok {
 		return err

@@ -15,7 +15,7 @@ const (
 	// watchQueue is the maximum number of queued events of a reader, and putTimeout how long the informer's handler
 	// waits if the queue is full.
 	watchQueue = 1024
-	patience   = 30 * time.Second
+	putTimeout = 30 * time.Second
 )
 
 // Informer is the part of cache.SharedInformer that WatchInformer needs.
@@ -132,17 +132,17 @@ func (h *informerWatch) drain(fn func(Event) error) error {
 
 // OnAdd implements cache.ResourceEventHandler.
 func (h *informerWatch) OnAdd(obj any, initial bool) {
-	h.tell(obj, change{created: true}, initial && !h.list)
+	h.handle(obj, change{created: true}, initial && !h.list)
 }
 
 // OnUpdate implements cache.ResourceEventHandler.
-func (h *informerWatch) OnUpdate(_, obj any) { h.tell(obj, change{}, false) }
+func (h *informerWatch) OnUpdate(_, obj any) { h.handle(obj, change{}, false) }
 
 // OnDelete implements cache.ResourceEventHandler.
-func (h *informerWatch) OnDelete(obj any) { h.tell(obj, change{deleted: true}, false) }
+func (h *informerWatch) OnDelete(obj any) { h.handle(obj, change{deleted: true}, false) }
 
 // handle queues the event of a change, if there is one. If silent is set it only updates the selection.
-func (h *informerWatch) tell(obj any, c change, silent bool) {
+func (h *informerWatch) handle(obj any, c change, silent bool) {
 	if h.ctx.Err() != nil {
 		return
 	}
@@ -173,7 +173,7 @@ func (h *informerWatch) put(e Event) {
 		return
 	default:
 	}
-	t := time.NewTimer(patience)
+	t := time.NewTimer(putTimeout)
 	defer t.Stop()
 	select {
 	case h.queue <- e:

@@ -126,7 +126,7 @@ func TestWatchInformerGivesUpASlowReader(t *testing.T) {
 		}
 		h.OnAdd(pod("a", "x", nil), false)
 		h.OnAdd(pod("a", "x", nil), false)
-		if waited := time.Since(begun); waited != patience {
+		if waited := time.Since(begun); waited != putTimeout {
 			t.Errorf("the handler was held up for %s", waited)
 		}
 		close(resume)
@@ -136,9 +136,9 @@ func TestWatchInformerGivesUpASlowReader(t *testing.T) {
 	})
 }
 
-// TestWatchInformerLetsTheHandlerGo checks that the end of a watch releases a handler that waits for the queue, since
+// TestWatchInformerReleasesHandler checks that the end of a watch releases a handler that waits for the queue, since
 // the informer would wait for it.
-func TestWatchInformerLetsTheHandlerGo(t *testing.T) {
+func TestWatchInformerReleasesHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInformer()
 		ctx, cancel := context.WithCancelCause(t.Context())

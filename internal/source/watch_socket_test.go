@@ -46,7 +46,7 @@ func TestSocketWatches(t *testing.T) {
 	}
 }
 
-func TestSocketPassesWhyAWatchEnds(t *testing.T) {
+func TestSocketPassesWatchErrors(t *testing.T) {
 	for _, why := range []error{ErrSlow, ErrNotLive, ErrStopping, consumer.ErrNotKept} {
 		for _, begun := range []bool{false, true} {
 			src := &fakeSource{watch: func(_ context.Context, _ WatchQuery, fn func(Event) error) error {
@@ -170,12 +170,12 @@ func TestDeadSyncOfAWatch(t *testing.T) {
 			<-r.Context().Done()
 		}}
 		client := server.dial(t)
-		client.askEvery = time.Millisecond
+		client.pingEvery = time.Millisecond
 		ctx, cancel := context.WithCancelCause(t.Context())
 		want := errStop
 		if alive {
 			go func() {
-				for range 3 * askTimes {
+				for range 3 * pingFailures {
 					<-asked
 				}
 				cancel(errStop)

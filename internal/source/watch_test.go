@@ -245,9 +245,9 @@ func TestWatchSelects(t *testing.T) {
 		"MODIFIED a/y 5", "BOOKMARK 5", "BOOKMARK 6", "DELETED a/y 7", "BOOKMARK 7", "BOOKMARK 8")
 }
 
-// TestWatchSinceAListThatWasAhead checks the case that the list has an object that was created after the list's offset.
+// TestWatchSinceListAhead checks the case that the list has an object that was created after the list's offset.
 // A reader that resumes from that offset must receive the DELETED event when the object no longer matches.
-func TestWatchSinceAListThatWasAhead(t *testing.T) {
+func TestWatchSinceListAhead(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/x app=web")
 	f := NewFile(w.st)
@@ -278,7 +278,7 @@ func TestWatchSinceAListThatWasAhead(t *testing.T) {
 	}
 }
 
-func TestWatchOfWhatKeepsNoChanges(t *testing.T) {
+func TestWatchWithoutChangelog(t *testing.T) {
 	w := openWatched(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	w.write(t, "+a/x")
 	f := NewFile(w.st)

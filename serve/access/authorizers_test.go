@@ -240,7 +240,7 @@ func TestOfflineAccessToPaths(t *testing.T) {
 	}
 }
 
-func TestOfflineAccessOfNobody(t *testing.T) {
+func TestOfflineAccessWithoutRules(t *testing.T) {
 	o := offline(t, "apiVersion: larder.dev/v1alpha1\nkind: OfflineAccess\nrules: []\n")
 	if allowed(t, o, read(jane, "get", "pods", "web")) {
 		t.Error("allowed by no rule")

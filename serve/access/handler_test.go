@@ -50,7 +50,7 @@ func answer(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestHandlerLetsUsersIn(t *testing.T) {
+func TestHandlerPassesAuthenticated(t *testing.T) {
 	h := handler(reached, byToken{}, access.Limits{})
 	if w := answer(h, withToken("jane")); w.Code != http.StatusOK || w.Body.String() != "jane" {
 		t.Errorf("got %d %s", w.Code, w.Body)
@@ -60,7 +60,7 @@ func TestHandlerLetsUsersIn(t *testing.T) {
 	}
 }
 
-func TestHandlerLetsNobodyIn(t *testing.T) {
+func TestHandlerRejectsUnauthenticated(t *testing.T) {
 	no := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("let in") })
 	for name, a := range map[string]access.Authenticator{
 		"none":      nil,
@@ -282,8 +282,8 @@ func (s *slowToken) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{}, false, nil
 }
 
-// TestRequestsInFlightOfNobody checks that unauthenticated requests, and requests whose handler panics, stop counting.
-func TestRequestsInFlightOfNobody(t *testing.T) {
+// TestUnauthenticatedRequestsInFlight checks that unauthenticated requests, and requests whose handler panics, stop counting.
+func TestUnauthenticatedRequestsInFlight(t *testing.T) {
 	h := handler(reached, byToken{}, access.Limits{Requests: 1})
 	for range 3 {
 		if w := answer(h, httptest.NewRequest(http.MethodGet, "/", nil)); w.Code != http.StatusUnauthorized {
@@ -422,7 +422,7 @@ func TestRefusedCredentialsAreLogged(t *testing.T) {
 	}
 }
 
-func TestWriteErrorTellsNothingOfOtherErrors(t *testing.T) {
+func TestWriteErrorHidesOtherErrors(t *testing.T) {
 	w := httptest.NewRecorder()
 	access.WriteError(w, httptest.NewRequest(http.MethodGet, "/", nil), errors.New("open /var/lib/key: denied"))
 	if s := decodeStatus(t, w); s.Code != http.StatusInternalServerError || strings.Contains(s.Message, "/var/lib") {

@@ -213,9 +213,9 @@ func TestServiceAccountsRefuse(t *testing.T) {
 	})
 }
 
-// TestServiceAccountsPassOver checks that tokens other than the cluster's service-account tokens are unknown, without
+// TestServiceAccountsIgnoreOtherTokens checks that tokens other than the cluster's service-account tokens are unknown, without
 // an error.
-func TestServiceAccountsPassOver(t *testing.T) {
+func TestServiceAccountsIgnoreOtherTokens(t *testing.T) {
 	k := clusterKeys()
 	a := accounts(t, clusterIssuer(t))
 	unknown(t, a, httptest.NewRequest(http.MethodGet, "/", nil))

@@ -68,7 +68,7 @@ type Upstream struct {
 	authorization  rest.Interface
 	accounts       Authenticator
 	users          *reviewCache[userReview] // reviews of known tokens
-	strangers      *strangers
+	unknown        *unknownTokens
 	decisions      *reviewCache[Decision]
 	slots          chan struct{}
 	outage         outage
@@ -94,7 +94,7 @@ func NewUpstream(config *rest.Config, o UpstreamOptions) (*Upstream, error) {
 		audiences: slices.Clone(o.Audiences), timeout: o.Timeout, log: loggerOr(o.Logger),
 		authentication: authentication.RESTClient(), authorization: authorization.RESTClient(),
 		accounts: o.Accounts, users: newReviewCache[userReview](), decisions: newReviewCache[Decision](),
-		strangers: newStrangers(o), slots: make(chan struct{}, maxReviews),
+		unknown: newUnknownTokens(o), slots: make(chan struct{}, maxReviews),
 	}
 	if u.accounts == nil {
 		u.accounts = Union()
@@ -134,7 +134,7 @@ func (u *Upstream) Authenticate(r *http.Request) (User, bool, error) {
 		return User{}, false, refused
 	}
 	var answer userReview
-	if signed || u.strangers.accepted(k) {
+	if signed || u.unknown.accepted(k) {
 		answer, err = u.users.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {
 			return u.reviewToken(ctx, u.slots, k, token)
 		})
@@ -155,20 +155,20 @@ func (u *Upstream) cached(k cacheKey) (userReview, bool) {
 	if answer, ok := u.users.kept(k); ok {
 		return answer, true
 	}
-	return u.strangers.answers.kept(k)
+	return u.unknown.answers.kept(k)
 }
 
 // reviewUnknown reviews a token that may be random. Concurrent requests with one token count once.
 func (u *Upstream) reviewUnknown(r *http.Request, k cacheKey, token string) (userReview, error) {
-	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {
-		takeBack, ok := u.strangers.begin(clientOf(r))
+	return u.unknown.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {
+		undo, ok := u.unknown.begin(clientOf(r))
 		if !ok {
 			return userReview{}, 0, tooManyRequests("cannot find out whose token this is: too many unknown tokens of this " +
 				"address were refused; try again in a minute")
 		}
-		answer, lasts, err := u.reviewToken(ctx, u.strangers.slots, k, token)
+		answer, lasts, err := u.reviewToken(ctx, u.unknown.slots, k, token)
 		if answer.ok || err != nil {
-			takeBack()
+			undo()
 		}
 		return answer, lasts, err
 	})
@@ -186,7 +186,7 @@ func (u *Upstream) reviewToken(
 	answer, lasts, err := readTokenReview(review.Status, token, u.audiences)
 	if answer.ok {
 		u.users.keep(k, answer, lasts)
-		u.strangers.accept(k)
+		u.unknown.accept(k)
 	}
 	return answer, lasts, err
 }

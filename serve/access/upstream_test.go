@@ -412,9 +412,9 @@ func TestEqualReviewsAreOne(t *testing.T) {
 	})
 }
 
-// TestFirstOfEqualReviewsGoes checks that a client that disconnects does not cancel the call that other clients wait
+// TestFirstOfEqualReviewsCanceled checks that a client that disconnects does not cancel the call that other clients wait
 // for.
-func TestFirstOfEqualReviewsGoes(t *testing.T) {
+func TestFirstOfEqualReviewsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
 		v.tokens[janesToken] = jane

@@ -109,9 +109,9 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesNeedNothing checks that the files contain no external links, no HTML from strings, no inline scripts and
+// TestFilesAreSelfContained checks that the files contain no external links, no HTML from strings, no inline scripts and
 // styles, and no cookies.
-func TestFilesNeedNothing(t *testing.T) {
+func TestFilesAreSelfContained(t *testing.T) {
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|` +
 		`\bon[a-z]+="|style="|document\.cookie|localStorage|https?://`)
 	names, err := filepath.Glob("static/*")

@@ -5,8 +5,8 @@ var serveMutants = []mutant{
 		name:   "serve/watch-without-history",
 		breaks: "A watch of a collection without a history is 405.",
 		file:   "serve/handler.go",
-		old:    "if _, no := q.reader.(unkept); no {",
-		new:    "if _, no := q.reader.(unkept); no && q.options == nil {",
+		old:    "if _, no := q.reader.(withoutHistory); no {",
+		new:    "if _, no := q.reader.(withoutHistory); no && q.options == nil {",
 		test:   "TestCollectionWithoutHistory",
 	},
 	{
@@ -23,7 +23,7 @@ var serveMutants = []mutant{
 		file:   "serve/listing.go",
 		old:    "return l.rv != now.ResourceVersion || l.begun.NextSeq != now.NextSeq",
 		new:    "return l.rv != now.ResourceVersion && l.begun.NextSeq != now.NextSeq && now.Objects < 0",
-		test:   "TestListThatChangesOvertake",
+		test:   "TestListOfChangingCollection",
 	},
 	{
 		name:   "serve/overtaken-by-a-list",
@@ -32,7 +32,7 @@ var serveMutants = []mutant{
 		old: `l.begun.NextSeq != now.NextSeq || l.begun.Objects != now.Objects ||
 		l.begun.MustRelist != now.MustRelist`,
 		new:  `false`,
-		test: "TestListThatChangesOvertake",
+		test: "TestListOfChangingCollection",
 	},
 	{
 		name:   "serve/notes-of-others",
@@ -56,7 +56,7 @@ var serveMutants = []mutant{
 		file:   "serve/source.go",
 		old:    "served != nil && !served[info.Identity]",
 		new:    "served == nil && !served[info.Identity]",
-		test:   "TestMirrorIsLive",
+		test:   "TestMirrorOmitsLeftovers",
 	},
 	{
 		name:   "serve/not-open-is-still",
@@ -67,7 +67,7 @@ var serveMutants = []mutant{
 	}
 `,
 		new:  ``,
-		test: "TestMirrorIsLive",
+		test: "TestMirrorOmitsLeftovers",
 	},
 	{
 		name:   "serve/mixture",
@@ -75,7 +75,7 @@ var serveMutants = []mutant{
 		file:   "serve/listing.go",
 		old:    "h != nil && !h.Settled()",
 		new:    "false && !h.Settled()",
-		test:   "TestNoMixture",
+		test:   "TestNoListDuringRelist",
 	},
 	{
 		name:   "serve/page-of-today",
@@ -128,7 +128,7 @@ var serveMutants = []mutant{
 		file:   "serve/source.go",
 		old:    "id = canonical",
 		new:    "_ = canonical",
-		test:   "TestMirrorIsLive",
+		test:   "TestMirrorOmitsLeftovers",
 	},
 	{
 		name:   "serve/forwarded-for-all",
@@ -136,7 +136,7 @@ var serveMutants = []mutant{
 		file:   "serve/nonresource.go",
 		old:    "case f == nil || !f.takes(r):",
 		new:    "case f == nil:",
-		test:   "TestForwardsTheRest",
+		test:   "TestForwardsUnmirrored",
 	},
 	{
 		name:   "serve/known-to-all",
@@ -292,7 +292,7 @@ var serveMutants = []mutant{
 		file:   "serve/handler.go",
 		old:    `		q.w.Header().Del("Warning") // kube-apiserver warns only if a request reaches the kind's handler` + "\n",
 		new:    "",
-		test:   "TestDeprecatedIsForReaders",
+		test:   "TestDeprecatedOnlyForServedRequests",
 	},
 	{
 		name:   "serve/deprecated-twice",
@@ -300,7 +300,7 @@ var serveMutants = []mutant{
 		file:   "serve/handler.go",
 		old:    `		q.w.Header().Del("Warning") // the API server sends its own` + "\n",
 		new:    "",
-		test:   "TestDeprecatedIsForReaders",
+		test:   "TestDeprecatedOnlyForServedRequests",
 	},
 	{
 		name:   "serve/deprecated-in-favour-of-nothing",

@@ -7,7 +7,7 @@ var serveAccessMutants = []mutant{
 		file:   "serve/access/attributes.go",
 		old:    `u.Username == "" || u.Username == userAnonymous ||`,
 		new:    `u.Username == "" ||`,
-		test:   "TestHandlerLetsNobodyIn",
+		test:   "TestHandlerRejectsUnauthenticated",
 	},
 	{
 		name:   "access/impersonation-ignored",
@@ -77,7 +77,7 @@ var serveAccessMutants = []mutant{
 		file:   "serve/access/issuer.go",
 		old:    `[]jose.SignatureAlgorithm{jose.RS256,`,
 		new:    `[]jose.SignatureAlgorithm{jose.HS256, jose.RS256,`,
-		test:   "TestServiceAccountsPassOver",
+		test:   "TestServiceAccountsIgnoreOtherTokens",
 	},
 	{
 		name:   "access/secrets-by-a-star",
@@ -142,7 +142,7 @@ var serveAccessMutants = []mutant{
 `,
 		new: `	if len(others) > 3 {
 `,
-		test: "TestWriteSparesOthers",
+		test: "TestWriteKeepsOtherKubeconfigs",
 	},
 	{
 		name:   "access/all-resources-and-sealed-ones",
@@ -196,7 +196,7 @@ var serveAccessMutants = []mutant{
 	{
 		name:   "access/network-of-many-addresses",
 		breaks: "The refused tokens of an IPv6 network are counted together.",
-		file:   "serve/access/strangers.go",
+		file:   "serve/access/unknown_tokens.go",
 		old:    "return connlimit.Client(at.Addr())",
 		new:    "_ = connlimit.Client\n\treturn at.Addr()",
 		test:   "TestTokensOfANetwork",

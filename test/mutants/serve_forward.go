@@ -47,7 +47,7 @@ var serveForwardMutants = []mutant{
 		file:   "serve/forward_write.go",
 		old:    "err = local()",
 		new:    "err = errUnreached",
-		test:   "TestOthersDoNotWait",
+		test:   "TestOtherReadsDoNotWait",
 	},
 	{
 		name:   "serve/all-users-wait",
@@ -55,7 +55,7 @@ var serveForwardMutants = []mutant{
 		file:   "serve/writes.go",
 		old:    "return writer{user, r}",
 		new:    "return writer{\"\", r}",
-		test:   "TestOthersDoNotWait",
+		test:   "TestOtherReadsDoNotWait",
 	},
 	{
 		name:   "serve/any-state-waits",
@@ -63,7 +63,7 @@ var serveForwardMutants = []mutant{
 		file:   "serve/writes.go",
 		old:    `q.r.URL.Query().Get("resourceVersion") == "" && q`,
 		new:    `q`,
-		test:   "TestOthersDoNotWait",
+		test:   "TestOtherReadsDoNotWait",
 	},
 	{
 		name:   "serve/upgrade-by-http2",
@@ -79,7 +79,7 @@ var serveForwardMutants = []mutant{
 		file:   "serve/forward.go",
 		old:    "errors.As(cause, &known)",
 		new:    "false && errors.As(cause, &known)",
-		test:   "TestForwardSaysWhy",
+		test:   "TestForwardErrors",
 	},
 	{
 		name:   "serve/not-stored-is-404",
@@ -87,7 +87,7 @@ var serveForwardMutants = []mutant{
 		file:   "serve/nonresource.go",
 		old:    `case known.forwarded.Complete(r.URL.Path):`,
 		new:    `case known.forwarded != nil:`,
-		test:   "TestForwardsWhatIsNotStored",
+		test:   "TestForwardsDiscovery",
 	},
 	{
 		name:   "serve/stored-is-not-asked",
@@ -95,6 +95,6 @@ var serveForwardMutants = []mutant{
 		file:   "serve/forward.go",
 		old:    `cause == nil || errors.Is(cause, errUnreached)`,
 		new:    `errors.Is(cause, errUnreached)`,
-		test:   "TestForwardsWhatIsNotStored",
+		test:   "TestForwardsDiscovery",
 	},
 }

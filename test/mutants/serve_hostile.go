@@ -7,7 +7,7 @@ var serveHostileMutants = []mutant{
 		file:   "internal/connlimit/limiter.go",
 		old:    `own != nil && own.strangers.Len() >= l.o.StrangersPerAddress`,
 		new:    `own != nil && own.strangers.Len() >= l.o.Strangers`,
-		test:   "TestStrangersOfOthers",
+		test:   "TestStrangersOfOtherAddresses",
 		dir:    "serve/access/listener",
 	},
 	{
@@ -63,7 +63,7 @@ var serveHostileMutants = []mutant{
 			"time.Duration, error) {\n",
 		new: "	if _, ok := u.strangers.begin(clientOf(r)); !ok {\n		return userReview{}, tooManyRequests(\"\")\n	}\n" +
 			"	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {\n",
-		test: "TestOneWrongTokenAtOnce",
+		test: "TestConcurrentWrongToken",
 	},
 	{
 		name:   "owner/own-directory-in-tmp",
@@ -116,7 +116,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "access/no-bound-a-minute",
 		breaks: "A few unknown tokens of an address are refused a minute, and no more are reviewed.",
-		file:   "serve/access/strangers.go",
+		file:   "serve/access/unknown_tokens.go",
 		old:    `if count.Add(1) > int64(s.perMinute) {`,
 		new:    `if count.Add(1) < 0 {`,
 		test:   "TestRandomTokens",
@@ -124,7 +124,7 @@ var serveHostileMutants = []mutant{
 	{
 		name:   "access/accepted-is-forgotten",
 		breaks: "A token that the API server has accepted is known for an hour, not for the seconds of its answer.",
-		file:   "serve/access/strangers.go",
+		file:   "serve/access/unknown_tokens.go",
 		old:    `s.known.Add(k, true, acceptedLasts)`,
 		new:    `s.known.Add(k, true, yesLasts)`,
 		test:   "TestRandomTokens",
@@ -159,7 +159,7 @@ var serveHostileMutants = []mutant{
 		file:   "serve/memory.go",
 		old:    `	case l.begun && l.share != nil:`,
 		new:    `	case l.begun && l.share == nil:`,
-		test:   "TestListThatHasBegun",
+		test:   "TestListExceedsBudget",
 	},
 	{
 		name:   "serve/page-beyond-the-budget-for-ever",
@@ -167,7 +167,7 @@ var serveHostileMutants = []mutant{
 		file:   "serve/memory.go",
 		old:    `		l.share.exceeded = false`,
 		new:    `		l.share.exceeded = true`,
-		test:   "TestListThatHasBegun",
+		test:   "TestListExceedsBudget",
 	},
 	{
 		name:   "serve/watch-copies-large-frames",
@@ -175,7 +175,7 @@ var serveHostileMutants = []mutant{
 		file:   "serve/watch_write.go",
 		old:    `		if small.Len() > 0 && small.Len()+len(frame) > joinedBytes {`,
 		new:    `		if small.Len() > 0 && small.Len()+len(frame) > 64<<20 {`,
-		test:   "TestSlowWatchesHoldWhatTheyTake",
+		test:   "TestSlowWatchesMemory",
 	},
 	{
 		name:   "serve/watch-takes-no-memory",
@@ -183,7 +183,7 @@ var serveHostileMutants = []mutant{
 		file:   "serve/watch_write.go",
 		old:    `	if w.initial || w.size <= unbudgetedBytes {`,
 		new:    `	if w.initial || w.size >= unbudgetedBytes {`,
-		test:   "TestSlowWatchesHoldWhatTheyTake",
+		test:   "TestSlowWatchesMemory",
 	},
 	{
 		name:   "serve/decoding-is-free",
@@ -199,7 +199,7 @@ var serveHostileMutants = []mutant{
 		file:   "serve/list.go",
 		old:    `	return items, length, q.lease.resize(q.ctx, max(listMemory(0), held), freshFor)`,
 		new:    `	return items, length, q.lease.resize(q.ctx, max(listMemory(0), min(held, 0)), freshFor)`,
-		test:   "TestAnswersHoldWhatTheyHaveRendered",
+		test:   "TestRenderedMemory",
 	},
 	{
 		name:   "serve/rendered-object-is-not-held",
@@ -207,7 +207,7 @@ var serveHostileMutants = []mutant{
 		file:   "serve/object.go",
 		old:    `bodyMemory+2*int64(len(body))`,
 		new:    `bodyMemory`,
-		test:   "TestAnswersHoldWhatTheyHaveRendered",
+		test:   "TestRenderedMemory",
 	},
 	{
 		name:   "serve/schema-is-free",
@@ -223,7 +223,7 @@ var serveHostileMutants = []mutant{
 		file:   "serve/listing.go",
 		old:    `, Bytes: readBytes}`,
 		new:    `}`,
-		test:   "TestSlowReadersHoldWhatTheyTake",
+		test:   "TestSlowReadersMemory",
 	},
 	{
 		name:   "serve/watch-outlives-the-right",
@@ -231,7 +231,7 @@ var serveHostileMutants = []mutant{
 		file:   "serve/watch.go",
 		old:    `if err := right.err(ctx); err != nil {`,
 		new:    `if err := right.err(ctx); err != nil && w.selects != nil {`,
-		test:   "TestWatchEndsWithTheRight",
+		test:   "TestWatchRightRevoked",
 	},
 	{
 		name:   "serve/outage-ends-watches",
@@ -239,7 +239,7 @@ var serveHostileMutants = []mutant{
 		file:   "serve/rights.go",
 		old:    `case !apierrors.IsForbidden(err) || decision`,
 		new:    `case apierrors.IsNotFound(err) || decision`,
-		test:   "TestWatchEndsWithTheRight",
+		test:   "TestWatchRightRevoked",
 	},
 	{
 		name:   "serve/rules-for-an-outage-end-watches",

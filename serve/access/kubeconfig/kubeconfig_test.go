@@ -61,8 +61,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteLeavesTheSame checks that Write leaves a file with the same content alone, since the disk may be full.
-func TestWriteLeavesTheSame(t *testing.T) {
+// TestWriteSkipsEqualContent checks that Write leaves a file with the same content alone, since the disk may be full.
+func TestWriteSkipsEqualContent(t *testing.T) {
 	path, c := filepath.Join(t.TempDir(), "kubeconfig"), config(t)
 	if err := c.Write(path); err != nil {
 		t.Fatal(err)
@@ -110,8 +110,8 @@ func TestWriteIsRefused(t *testing.T) {
 	}
 }
 
-// TestWriteSparesOthers checks that Write does not overwrite a user's own kubeconfig.
-func TestWriteSparesOthers(t *testing.T) {
+// TestWriteKeepsOtherKubeconfigs checks that Write does not overwrite a user's own kubeconfig.
+func TestWriteKeepsOtherKubeconfigs(t *testing.T) {
 	for what, text := range map[string]string{
 		"another context": "apiVersion: v1\nkind: Config\ncontexts: [{name: prod, context: {cluster: prod, user: me}}]\n",
 		"another user":    "apiVersion: v1\nkind: Config\nusers: [{name: me, user: {token: my-token-0123}}]\n",

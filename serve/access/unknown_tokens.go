@@ -24,7 +24,7 @@ const (
 )
 
 // unknownTokens limits the reviews of unknown tokens. It is safe for concurrent use.
-type strangers struct {
+type unknownTokens struct {
 	slots     chan struct{}
 	answers   *reviewCache[userReview] // a cache of their own, so that they cannot evict known tokens
 	perMinute int                      // rejected tokens per address
@@ -32,8 +32,8 @@ type strangers struct {
 	known     *utilcache.LRUExpireCache // the cacheKey of each accepted token
 }
 
-func newStrangers(o UpstreamOptions) *strangers {
-	return &strangers{
+func newUnknownTokens(o UpstreamOptions) *unknownTokens {
+	return &unknownTokens{
 		slots: make(chan struct{}, cmp.Or(o.Strangers, 16)), answers: newReviewCache[userReview](),
 		perMinute: cmp.Or(o.StrangersPerMinute, 120), failures: newPerAddress(),
 		known: utilcache.NewLRUExpireCache(cacheEntries),
@@ -41,23 +41,23 @@ func newStrangers(o UpstreamOptions) *strangers {
 }
 
 // accepted reports whether the API server has accepted a token within acceptedLasts.
-func (s *strangers) accepted(k cacheKey) bool {
+func (s *unknownTokens) accepted(k cacheKey) bool {
 	_, ok := s.known.Get(k)
 	return ok
 }
 
-func (s *strangers) accept(k cacheKey) { s.known.Add(k, true, acceptedLasts) }
+func (s *unknownTokens) accept(k cacheKey) { s.known.Add(k, true, acceptedLasts) }
 
 // begin counts a token of an address as rejected. It returns a function that undoes this, or false if the address has
 // reached its limit within the last minute.
-func (s *strangers) begin(address netip.Addr) (takeBack func(), ok bool) {
+func (s *unknownTokens) begin(address netip.Addr) (undo func(), ok bool) {
 	count := s.failures.of(address)
-	takeBack = func() { count.Add(-1) }
+	undo = func() { count.Add(-1) }
 	if count.Add(1) > int64(s.perMinute) {
-		takeBack()
+		undo()
 		return nil, false
 	}
-	return takeBack, true
+	return undo, true
 }
 
 // perAddress has a counter per address, which expires after failuresLast. It is safe for concurrent use.

@@ -89,7 +89,7 @@ func TestSocketOfAnotherUser(t *testing.T) {
 			if client != nil {
 				_ = client.Close()
 			}
-			if tt.trusted && err != nil || !tt.trusted && !errors.Is(err, ErrStranger) {
+			if tt.trusted && err != nil || !tt.trusted && !errors.Is(err, ErrOtherUser) {
 				t.Errorf("%v, want trusted %v", err, tt.trusted)
 			}
 		})
@@ -116,7 +116,7 @@ func TestOpenBesideASocketOfAnotherUser(t *testing.T) {
 	}
 	listenAs(t, nobody, mustSocketPath(t, path))
 	_, err = Open(t.Context(), path, Options{Wait: -1})
-	if held := new(HeldError); !errors.As(err, &held) || !errors.Is(err, ErrStranger) ||
+	if held := new(HeldError); !errors.As(err, &held) || !errors.Is(err, ErrOtherUser) ||
 		!strings.Contains(err.Error(), "user 65534") {
 		t.Errorf("while it is held: %v", err)
 	}

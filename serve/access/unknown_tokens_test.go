@@ -210,9 +210,9 @@ func TestManyUnknownTokens(t *testing.T) {
 	})
 }
 
-// TestOneWrongTokenAtOnce checks that concurrent requests with one wrong token count as one rejected token of their
+// TestConcurrentWrongToken checks that concurrent requests with one wrong token count as one rejected token of their
 // address, so that they return 401, not 429 (issue 37).
-func TestOneWrongTokenAtOnce(t *testing.T) {
+func TestConcurrentWrongToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()
 		wait := make(chan struct{})

@@ -22,9 +22,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestMirrorIsLive checks that a Mirror omits collections that an earlier process left in the file, and that its own
+// TestMirrorOmitsLeftovers checks that a Mirror omits collections that an earlier process left in the file, and that its own
 // collections return 429 while they are not open.
-func TestMirrorIsLive(t *testing.T) {
+func TestMirrorOmitsLeftovers(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)
 	w.close()
@@ -65,8 +65,8 @@ func TestMirrorIsLive(t *testing.T) {
 	}
 }
 
-// TestNoMixture checks that lists return 429 while a relist is written to the store page by page.
-func TestNoMixture(t *testing.T) {
+// TestNoListDuringRelist checks that lists return 429 while a relist is written to the store page by page.
+func TestNoListDuringRelist(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)
 	pods, all := w.client().CoreV1().Pods(""), metav1.ListOptions{}
@@ -122,16 +122,16 @@ func TestTokenFromBeforeACrash(t *testing.T) {
 	}
 }
 
-// TestForwardsTheRest checks that requests beyond the mirror are forwarded, also those for a mirrored kind, and that
+// TestForwardsUnmirrored checks that requests beyond the mirror are forwarded, also those for a mirrored kind, and that
 // discovery then has all resources of the API server for clients with its credentials.
-func TestForwardsTheRest(t *testing.T) {
+func TestForwardsUnmirrored(t *testing.T) {
 	asked := make(chan string, 1)
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
 	defer api.Close()
 	w := newWorld(t, func(id *entry.Identity, o *serve.Options) {
 		id.Namespace = "a"
 		var err error
-		o.Forward, err = serve.Forward(&rest.Config{Host: api.URL}, nobody{})
+		o.Forward, err = serve.Forward(&rest.Config{Host: api.URL}, noUsers{})
 		must(t, err)
 	})
 	known := facts.DiscoveryOf([]*metav1.APIGroup{{Name: "", Versions: []metav1.GroupVersionForDiscovery{

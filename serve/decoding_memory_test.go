@@ -101,9 +101,9 @@ func (w *hostileWorld) while(path, accept string, fn func()) *httptest.ResponseR
 	return client.ResponseRecorder
 }
 
-// TestAnswersHoldWhatTheyHaveRendered checks that a response that is much larger than the stored objects holds its
+// TestRenderedMemory checks that a response that is much larger than the stored objects holds its
 // actual size of the budget (issue 37).
-func TestAnswersHoldWhatTheyHaveRendered(t *testing.T) {
+func TestRenderedMemory(t *testing.T) {
 	w := newHostileWorld(t, 1<<30)
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	for path, accept := range map[string]string{

@@ -17,7 +17,7 @@ const (
 
 // writeDeadline bounds how long the client of one request may take to read. Without it, a client that has stopped
 // reading but whose kernel still answers would block a write, and Close, without limit.
-type patience struct {
+type writeDeadline struct {
 	control *http.ResponseController
 
 	mu    sync.Mutex
@@ -26,43 +26,43 @@ type patience struct {
 }
 
 // extend sets the deadline to writeWithin from now. Call it before a write.
-func (p *patience) extend() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := time.Now(); !p.ended && now.Sub(p.set) > extendAfter {
-		p.set = now
-		_ = p.control.SetWriteDeadline(now.Add(writeWithin)) // it fails if the connection has no deadlines
+func (d *writeDeadline) extend() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); !d.ended && now.Sub(d.set) > extendAfter {
+		d.set = now
+		_ = d.control.SetWriteDeadline(now.Add(writeWithin)) // it fails if the connection has no deadlines
 	}
 }
 
 // shorten sets the deadline to endWithin from now. It is final.
-func (p *patience) hurry() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.ended {
-		p.ended = true
-		_ = p.control.SetWriteDeadline(time.Now().Add(endWithin)) // it fails if the connection has no deadlines
+func (d *writeDeadline) shorten() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
+		d.ended = true
+		_ = d.control.SetWriteDeadline(time.Now().Add(endWithin)) // it fails if the connection has no deadlines
 	}
 }
 
 // end stops changes of the deadline, at the end of the request.
-func (p *patience) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
+func (d *writeDeadline) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
 }
 
 // deadlineWriter is a ResponseWriter that extends the deadline with each write.
-type patientWriter struct {
+type deadlineWriter struct {
 	http.ResponseWriter
-	patience *patience
+	writeDeadline *writeDeadline
 }
 
 // Write implements http.ResponseWriter.
-func (w patientWriter) Write(data []byte) (int, error) {
-	w.patience.extend()
+func (w deadlineWriter) Write(data []byte) (int, error) {
+	w.writeDeadline.extend()
 	return w.ResponseWriter.Write(data)
 }
 
 // Unwrap lets http.ResponseController reach the inner writer.
-func (w patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

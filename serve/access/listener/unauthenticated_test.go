@@ -36,9 +36,9 @@ func (s *served) hang(t testing.TB, l *pipes, text string) net.Conn {
 	return c
 }
 
-// TestBodyThatNeverComes checks that unauthenticated requests with incomplete bodies never close the owner's
+// TestIncompleteBody checks that unauthenticated requests with incomplete bodies never close the owner's
 // connection, in requests for page files and in rejected requests (issue 37).
-func TestBodyThatNeverComes(t *testing.T) {
+func TestIncompleteBody(t *testing.T) {
 	for name, text := range map[string]string{
 		"page": getWithBody, "chunked": chunkedGet, "refused": refusedGet, "refused POST": postOfNobody,
 	} {
@@ -156,9 +156,9 @@ func countOpen(conns []net.Conn) (open int) {
 	return open
 }
 
-// TestStrangersOfOthers checks that unauthenticated connections from one address do not close connections from another
+// TestStrangersOfOtherAddresses checks that unauthenticated connections from one address do not close connections from another
 // address. An IPv6 /64 is one address.
-func TestStrangersOfOthers(t *testing.T) {
+func TestStrangersOfOtherAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
 		l := newPipes()
