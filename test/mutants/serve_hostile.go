@@ -59,10 +59,10 @@ var serveHostileMutants = []mutant{
 		name:   "access/each-request-counts-as-a-review",
 		breaks: "Concurrent requests with the same unknown token share a review.",
 		file:   "serve/access/upstream.go",
-		old: "	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, " +
+		old: "	return u.unknown.answers.get(r.Context(), k, func(ctx context.Context) (userReview, " +
 			"time.Duration, error) {\n",
-		new: "	if _, ok := u.strangers.begin(clientOf(r)); !ok {\n		return userReview{}, tooManyRequests(\"\")\n	}\n" +
-			"	return u.strangers.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {\n",
+		new: "	if _, ok := u.unknown.begin(clientOf(r)); !ok {\n		return userReview{}, tooManyRequests(\"\")\n	}\n" +
+			"	return u.unknown.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {\n",
 		test: "TestConcurrentWrongToken",
 	},
 	{
@@ -109,7 +109,7 @@ var serveHostileMutants = []mutant{
 		name:   "access/unknown-tokens-take-all-slots",
 		breaks: "Reviews of unknown tokens have slots of their own.",
 		file:   "serve/access/upstream.go",
-		old:    `u.reviewToken(ctx, u.strangers.slots, k, token)`,
+		old:    `u.reviewToken(ctx, u.unknown.slots, k, token)`,
 		new:    `u.reviewToken(ctx, u.slots, k, token)`,
 		test:   "TestRandomTokens",
 	},
@@ -133,7 +133,7 @@ var serveHostileMutants = []mutant{
 		name:   "access/random-tokens-fill-the-cache",
 		breaks: "Refused tokens do not push accepted ones out of the cache.",
 		file:   "serve/access/upstream.go",
-		old:    `return u.strangers.answers.get(r.Context()`,
+		old:    `return u.unknown.answers.get(r.Context()`,
 		new:    `return u.users.get(r.Context()`,
 		test:   "TestManyUnknownTokens",
 	},

@@ -1,4 +1,4 @@
-// Requests, all with the token of this tab.
+// Requests with the token of this tab.
 
 export class ApiError extends Error {
   constructor(code, message) { super(message); this.code = code; }
@@ -22,7 +22,7 @@ async function send(path, accept, signal) {
   if (r.ok) return r;
   const text = await r.text();
   let message = text;
-  try { message = JSON.parse(text).message || text; } catch { /* it is no JSON */ }
+  try { message = JSON.parse(text).message || text; } catch { /* not JSON */ }
   throw new ApiError(r.status, message || r.statusText);
 }
 
@@ -40,13 +40,13 @@ function warnings(r) {
 
 const FORMS = { table: ['Table', 'Table'], metadata: ['PartialObjectMetadataList', 'PartialObjectMetadata'] };
 
-// accept is for a list of a kind (0), or for a watch or one object (1).
+// accept returns the Accept header for a list (one is 0), or for a watch or a single object (one is 1).
 function accept(kind, one) {
   return `application/json;as=${FORMS[kind.metadata ? 'metadata' : 'table'][one]};v=v1;g=meta.k8s.io`;
 }
 
-// A kind is {group, version, resource}, perhaps with the part of it that a collection has: {namespace, labelSelector,
-// fieldSelector, metadata}.
+// pathOf returns the URL path of a kind, or of one of its objects. A kind is {group, version, resource}, and may
+// have the restrictions of a collection: {namespace, labelSelector, fieldSelector, metadata}.
 export function pathOf(kind, namespace, name) {
   const parts = kind.group ? ['apis', kind.group, kind.version] : ['api', kind.version];
   if (namespace) parts.push('namespaces', namespace);
@@ -86,9 +86,9 @@ export async function list(kind, o, signal) {
   };
 }
 
-// watch calls told(type, row) with each change after the resourceVersion rv, and live(true) while it is connected. It
-// ends with the signal, or with an error if the list has to be read again.
-export async function watch(kind, o, rv, signal, told, live) {
+// watch calls changed(type, row) for each change after the resourceVersion rv, live(true) when it connects, and
+// live(false) when it is disconnected. It ends with the signal, or with an error if a new list is needed.
+export async function watch(kind, o, rv, signal, changed, live) {
   for (let wait = 1000; !signal.aborted; wait = Math.min(wait * 2, 30000)) {
     try {
       const path = listPath(kind, o, { watch: 1, resourceVersion: rv });
@@ -101,7 +101,7 @@ export async function watch(kind, o, rv, signal, told, live) {
         wait = 1000;
         for (const row of rowsOf(event.object)) {
           rv = row.rv;
-          told(event.type, row);
+          changed(event.type, row);
         }
       }
     } catch (err) {

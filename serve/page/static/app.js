@@ -1,4 +1,4 @@
-// The page: who signs in, which view is shown, and the keyboard.
+// The page: signing in, the current view, and the keyboard.
 import { h, say, note, base } from './dom.js';
 import { json, token, ApiError } from './api.js';
 import { parse, listLink, unescaped } from './links.js';
@@ -13,11 +13,11 @@ const VIEWS = {
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const signout = document.getElementById('signout');
-let current = new AbortController(); // ends with the view
-let status; // what /larder/status said last; null if the user may not get it
-let left = ''; // the address that was shown before
+let current = new AbortController(); // aborts when another view is opened
+let status; // the last response of /larder/status; null without the right to it
+let left = ''; // the address of the previous view
 
-// takeToken takes a token out of the address, where nobody is to see it, and begins anew with it.
+// takeToken removes a token from the address, where others could see it, and reloads the page with it.
 function takeToken() {
   const found = /^#token=([^&]*)/.exec(location.hash);
   if (!found) return false;
@@ -26,7 +26,7 @@ function takeToken() {
   return true;
 }
 
-// use has the page begin anew with a token, or with none: nothing stays that another user has seen.
+// use reloads the page with a token, or without one. It clears all data of the previous user.
 function use(t) {
   sessionStorage.clear();
   token.set(t);
@@ -108,7 +108,7 @@ function signIn(why) {
 
 function focusOn(e) { if (e) e.focus({ preventScroll: true }); }
 
-// refocus returns to the link by which the view was left.
+// refocus focuses the link to the previous view.
 function refocus() {
   const link = [...main.querySelectorAll('a')].find((a) => a.getAttribute('href') === left);
   if (link) link.focus();
@@ -135,7 +135,7 @@ function keys(e) {
   else if (e.key === 'ArrowDown' || e.key === 'ArrowUp') move(e);
 }
 
-// move goes to the next row, or the one before, from a row or from above the first one.
+// move focuses the next or the previous row. It starts at a row, or above the first one.
 function move(e) {
   const links = [...main.querySelectorAll('table.list tbody th a, ol.changes summary')];
   const at = links.indexOf(document.activeElement);

@@ -1,18 +1,18 @@
-// Changes: live, and on record.
+// Changes: live and recorded.
 import { h, say, note, count, plural, later, input, field, checkbox } from './dom.js';
 import { json, list, watch } from './api.js';
 import { kindName, objectLink, viewLink } from './links.js';
 import { feed, differing } from './feed.js';
 
-const FOLLOWED = 4; // watches at a time: a browser has six connections to a server
-const LOADED = 5000; // objects of a kind whose columns are known from the start
+const FOLLOWED = 4; // maximum number of watches: a browser has six connections to a server
+const LOADED = 5000; // maximum number of objects of a kind whose old columns are kept
 const RECORDED = 200;
 const HOUR = 3600;
 
-// minute is a time as a log has it: changes are known to a minute.
+// minute formats the time of a recorded change, which is accurate to a minute.
 const minute = (t) => `${t.slice(0, 16).replace('T', ' ')}Z`;
 
-// changeItem is a change, with its fields if it is opened. more(c) returns nodes below them.
+// changeItem returns the list item of a change, which shows its fields when opened. o.more(c) returns further nodes.
 export function changeItem(c, o) {
   const what = c.namespace ? `${c.namespace}/${c.name}` : c.name;
   const few = (c.fields || []).map((f) => f.path).filter((p, i, all) => all.indexOf(p) === i);
@@ -36,11 +36,11 @@ export function changeItem(c, o) {
   return h('li', null, d);
 }
 
-// side is a cell with what one side has, if it has anything.
+// side returns a cell with the old or new value of a field, which may be empty.
 export function side(name, text) { return h('td', { class: text && name }, h('pre', null, text || '')); }
 
-// place is the path of a field, once for neighbours that have it.
-function place(f, i, all) {
+// pathCell returns the cell with the path of a field; null if the row above has the same path.
+function pathCell(f, i, all) {
   if (i > 0 && all[i - 1].path === f.path) return null;
   let rowspan = 1;
   while (i + rowspan < all.length && all[i + rowspan].path === f.path) rowspan++;
@@ -51,7 +51,7 @@ function fields(c, old, now) {
   if (!c.fields || !c.fields.length) return null;
   return h('table', { class: 'fields' }, h('caption', { class: 'unseen' }, 'Fields that differ'),
     h('thead', null, h('tr', null, ['Field', old, now].map((n) => h('th', { scope: 'col' }, n)))),
-    h('tbody', null, c.fields.map((f, i, all) => h('tr', null, place(f, i, all),
+    h('tbody', null, c.fields.map((f, i, all) => h('tr', null, pathCell(f, i, all),
       side('old', f.old), side('new', f.new)))));
 }
 
@@ -65,14 +65,14 @@ export async function show(main, ctx, to) {
     return;
   }
   const q = Object.fromEntries(['kind', 'ns', 'q'].map((name) => [name, to.query.get(name) || '']));
-  const lists = []; // functions that draw a list of changes anew
+  const lists = []; // functions that redraw a list of changes
   main.append(filters(s, q, () => lists.forEach((draw) => draw())));
   const counts = s.changes ? (await record(ctx, HOUR, {})).counts || {} : {};
   if (s.of === 'mirror') main.append(live(ctx, q, counts, lists));
   if (s.changes) main.append(await recorded(ctx, q, lists));
 }
 
-// filters is the form that selects changes by kind, namespace and name. It keeps q in the address.
+// filters returns the form that selects changes by kind, namespace and name. It stores q in the address.
 function filters(s, q, changed) {
   const kinds = [...new Set(s.collections.filter((c) => !c.hidden).map(kindName))].sort();
   const kind = h('select', { id: 'kind' }, h('option', { value: '' }, 'all'),
@@ -92,7 +92,7 @@ function filters(s, q, changed) {
 const selects = (q, c) => (!q.kind || kindName(c) === q.kind) && (!q.ns || c.namespace === q.ns)
   && c.name.includes(q.q);
 
-// live shows the changes of the followed kinds from now on. At first these are the kinds with the most changes.
+// live shows new changes of the followed kinds; by default, of the kinds with the most recorded changes.
 function live(ctx, q, counts, lists) {
   const changes = (c) => counts[kindName(c)] || 0;
   const served = ctx.status.collections.filter((c) => !c.hidden && c.live).sort((a, b) => changes(b) - changes(a));
@@ -142,7 +142,7 @@ function live(ctx, q, counts, lists) {
   return h('section', null, h('fieldset', { class: 'bar' }, legend, boxes), items, empty);
 }
 
-// follow loads the objects of a collection, so that it is known what their columns were, and tells the feed.
+// follow lists a collection, to know the old columns of its objects, and adds its later changes to the feed.
 async function follow(c, signal, ctx) {
   try {
     for (;;) {
@@ -171,7 +171,7 @@ async function follow(c, signal, ctx) {
   }
 }
 
-// record returns the recorded changes of the last seconds that q selects.
+// record returns the recorded changes of the last seconds that match q.
 async function record(ctx, seconds, q) {
   const since = new Date(Date.now() - seconds * 1000).toISOString();
   const query = { since, limit: RECORDED, kind: q.kind || '', namespace: q.ns || '', name: q.q || '' };

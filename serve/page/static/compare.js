@@ -1,14 +1,14 @@
-// Two files side by side.
+// Comparison of two files.
 import { h, say, note, count, plural, later, base, input, checkbox, field } from './dom.js';
 import { json } from './api.js';
 import { kindName } from './links.js';
 import { changeItem, side } from './changes.js';
 
 const KINDS = ['changed', 'added', 'removed', 'replaced'];
-const MOST = 200; // of a kind, before more are asked for
-const FEW = 20; // are opened at once
+const MOST = 200; // maximum number of differences of a kind before "Show more"
+const FEW = 20; // maximum number of differences that are all opened
 
-let comparison; // of this tab; neither file changes
+let comparison; // cached for the tab, since neither file changes
 
 export async function show(main, ctx, to) {
   main.append(h('h1', { tabindex: -1 }, 'Compare'));
@@ -48,14 +48,14 @@ function file(name, s) {
   return [h('dt', null, name), h('dd', { title: s.file }, base(s.file) + taken)];
 }
 
-// matches looks for a text in names and fields, whose whole paths end with the keys of their lines.
+// matches reports whether a name, a value or a path contains a text. The path includes the key in the field's value.
 function matches(c, t) {
   const key = (text) => /^[^\s:]+(?=:)/.exec(text || '') || '';
   const fields = (c.fields || []).map((f) => [`${f.path}.${key(f.old)}`, `${f.path}.${key(f.new)}`, f.old, f.new]);
   return [c.name, c.namespace, kindName(c), ...fields.flat()].some((s) => s && s.toLowerCase().includes(t));
 }
 
-// sections are the differences, by kind.
+// sections returns the differences, grouped by kind.
 function sections(changes, c) {
   const by = new Map();
   for (const one of changes) by.set(kindName(one), [...(by.get(kindName(one)) || []), one]);
@@ -77,7 +77,7 @@ function sections(changes, c) {
   });
 }
 
-// yaml is a button that shows the whole object, of both files.
+// yaml returns a button that shows the whole object of both files.
 function yaml(c) {
   const button = h('button', { type: 'button', click: async () => {
     const { group = '', version, resource, namespace = '', name } = c;
@@ -93,7 +93,7 @@ function yaml(c) {
   return button;
 }
 
-// beside shows two texts, line by line.
+// beside returns a table that shows two texts side by side.
 function beside(a, b) {
   const rows = aligned(a ? a.trimEnd().split('\n') : [], b ? b.trimEnd().split('\n') : []);
   return h('table', { class: 'fields whole' }, h('caption', { class: 'unseen' }, 'The whole object'),
@@ -101,9 +101,9 @@ function beside(a, b) {
     h('tbody', null, rows.map(([x, y]) => h('tr', null, side(x !== y && 'old', x), side(x !== y && 'new', y)))));
 }
 
-const LARGEST = 4e6; // cells of the table below; beyond, lines are only compared by what both texts begin and end with
+const LARGEST = 4e6; // maximum size of lcs; for longer texts only the common start and end are aligned
 
-// aligned are pairs of lines: of the longest common subsequence, and between those one after the other.
+// aligned returns pairs of lines: the longest common subsequence, with the differing lines between its pairs.
 function aligned(a, b) {
   let [from, end] = [0, 0];
   while (from < a.length && from < b.length && a[from] === b[from]) from++;

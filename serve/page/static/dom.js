@@ -1,7 +1,7 @@
-// Nodes from data. Texts become text nodes: whatever an object says stays text.
+// DOM nodes from data. Texts of objects are untrusted, and become text nodes.
 
-// h returns an element. Of props, functions are listeners (click, input), false and undefined are left out, true is an
-// empty attribute, and others are attributes.
+// h returns an element. In props, functions become event listeners (click, input), false and undefined are ignored,
+// true becomes an empty attribute, and other values become attributes.
 export function h(tag, props, ...children) {
   const e = document.createElement(tag);
   for (const [name, value] of Object.entries(props || {})) {
@@ -12,7 +12,7 @@ export function h(tag, props, ...children) {
   return e;
 }
 
-// morph makes the node a what b is. What does not differ stays, with focus and selection.
+// morph changes the node a to equal b. Equal parts are kept, so that focus and selection stay.
 export function morph(a, b) {
   if (a.nodeName !== b.nodeName) return a.replaceWith(b);
   if (a.nodeType === Node.TEXT_NODE) {
@@ -26,8 +26,8 @@ export function morph(a, b) {
   old.slice(now.length).forEach((n) => n.remove());
 }
 
-// table returns a table that can be scrolled sideways. columns are names or {name, class, sort, sorted}: sort is called
-// when the heading is clicked, and sorted is the direction for aria-sort.
+// table returns a horizontally scrollable table. columns are names or {name, class, sort, sorted}: sort is the click
+// handler of the heading, and sorted the direction for aria-sort.
 export function table(caption, columns, rows, props) {
   const head = columns.map((c) => h('th', { scope: 'col', class: c.class, 'aria-sort': c.sorted },
     c.sort ? h('button', { type: 'button', click: c.sort }, c.name) : c.name || c));
@@ -36,7 +36,7 @@ export function table(caption, columns, rows, props) {
       h('thead', null, h('tr', null, head)), h('tbody', null, rows)));
 }
 
-// say tells those who cannot see the page, too.
+// say shows a text in the status region, which screen readers announce.
 export function say(text) {
   const e = document.getElementById('said');
   if (e.textContent !== text) e.textContent = text;
@@ -48,14 +48,14 @@ export function note(text, kind) {
 
 export const detail = (text) => h('div', { class: 'detail' }, text);
 
-// num are columns of numbers.
+// num returns a column of numbers.
 export const num = (name, more) => ({ name, class: `num ${more || ''}` });
 
 export function input(id, value, props) {
   return h('input', { id, name: id, value, autocomplete: 'off', spellcheck: 'false', ...props });
 }
 
-// field is an input or a select with its label, which stay on one line.
+// field returns an input or a select with its label, on one line.
 export function field(label, control) {
   return h('span', { class: 'field' }, h('label', { for: control.id }, label), control);
 }
@@ -85,7 +85,7 @@ export const count = (n) => n.toLocaleString('en');
 
 export function plural(n, one) { return `${count(n)} ${one}${n === 1 ? '' : 's'}`; }
 
-// later returns a function that calls f once nobody has called it for a moment.
+// later returns a debounced f: it runs 150 ms after the last call.
 export function later(f) {
   let timer;
   return () => { clearTimeout(timer); timer = setTimeout(f, 150); };

@@ -1,11 +1,11 @@
-// What has been seen to change in this tab, the newest first.
+// Changes received in this tab, newest first.
 
 const KINDS = { ADDED: 'added', MODIFIED: 'changed', DELETED: 'removed' };
 
 export const feed = {
   changes: [],
   most: 500,
-  changed: () => {}, // set by who shows them
+  changed: () => {}, // set by the view that shows them
 
   add(kind, type, row, fields) {
     if (!KINDS[type]) return;
@@ -24,7 +24,7 @@ export const feed = {
   },
 };
 
-// differing are the columns, but for ages, in which two rows of a table differ.
+// differing returns the columns in which two rows differ, except ages.
 export function differing(columns, old, now) {
   return columns.map((c, i) => ({ path: c.name, old: old.cells[i], new: now.cells[i] }))
     .filter((f) => f.old !== f.new && f.path !== 'Age');

@@ -1,4 +1,4 @@
-// Addresses of the views, which are fragments of the page's.
+// Addresses of the views, which are fragments of the page's address.
 
 const seg = (s) => encodeURIComponent(s || '_');
 
@@ -12,23 +12,23 @@ export function objectLink(kind, namespace, name) {
   return `#/object/${seg(kind.group)}/${seg(kind.version)}/${seg(kind.resource)}/${seg(namespace)}/${seg(name)}`;
 }
 
-// collectionLink is listLink for what a collection has of its kind.
+// collectionLink returns the address of a collection's objects.
 export function collectionLink(c) {
   return listLink(c, { ns: c.namespace, l: c.labelSelector, f: c.fieldSelector, m: c.metadata ? 1 : '' });
 }
 
-// viewLink is the address of a view without a kind. Empty values are left out.
+// viewLink returns the address of a view with query parameters. Empty values are omitted.
 export function viewLink(view, o) {
   const q = new URLSearchParams(Object.entries(o).filter(([, v]) => v)).toString();
   return `#/${view}${q ? `?${q}` : ''}`;
 }
 
-// unescaped is what was escaped in an address, whoever has written that.
+// unescaped decodes a part of an address, and returns it unchanged if it is malformed.
 export function unescaped(s) {
   try { return decodeURIComponent(s); } catch { return s; }
 }
 
-// parse returns {view, kind, namespace, name, query} of a fragment.
+// parse parses a fragment to {view, kind, namespace, name, query}.
 export function parse(hash) {
   const [path, search] = hash.replace(/^#\/?/, '').split('?');
   const parts = path.split('/').map((s) => (s === '_' ? '' : unescaped(s)));

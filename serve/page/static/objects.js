@@ -4,9 +4,9 @@ import { list, watch, pathOf, text } from './api.js';
 import { kindName, listLink, objectLink } from './links.js';
 import { feed, differing } from './feed.js';
 
-const MOST = 500; // matches of a search that are shown
+const MOST = 500; // maximum number of matches that a search loads
 
-// kindOf is the kind of an address, with what a collection has of it.
+// kindOf returns the kind of an address, with the restrictions of a collection.
 function kindOf(to, ctx) {
   const q = to.query;
   const all = (ctx.status && ctx.status.collections) || [];
@@ -44,13 +44,13 @@ export async function show(main, ctx, to) {
   ctx.refocus();
 }
 
-// List shows the objects of a kind: as far as they have been loaded, or all that a search finds.
+// List shows the loaded objects of a kind, or the matches of a search.
 class List {
   constructor(kind, o, ctx, at) { Object.assign(this, { kind, o, ctx, at, search: 0 }); }
 
   matches(row) { return !this.text || row.name.includes(this.text) || row.namespace.includes(this.text); }
 
-  // find loads the first page; if there is a text, all pages until enough rows have it in their names.
+  // find loads the first page, or, for a search, pages until enough rows match. It then follows changes.
   async find(t) {
     const run = ++this.search;
     const signal = this.begin();
@@ -65,7 +65,7 @@ class List {
     if (this.ctx.status && this.ctx.status.of === 'mirror') this.follow(signal);
   }
 
-  // begin ends what an earlier search has begun.
+  // begin aborts the previous search and returns the signal of a new one.
   begin() {
     if (this.stop) this.stop.abort();
     this.stop = new AbortController();
@@ -131,17 +131,17 @@ class List {
     if (first) this.body.querySelector(`[data-key="${CSS.escape(keyOf(first))}"] a`).focus();
   }
 
-  // follow shows changes as they come. If they cannot be followed on, the list is read again.
+  // follow shows changes as they arrive. If the watch expires it lists again.
   follow(signal) {
     const live = (is) => { this.at.live.hidden = !is; };
-    watch(this.kind, this.o, this.rv, signal, (type, row) => this.told(type, row), live).catch((err) => {
+    watch(this.kind, this.o, this.rv, signal, (type, row) => this.changed(type, row), live).catch((err) => {
       live(false);
       if (err.code === 410) this.find(this.text).catch(this.ctx.fail);
       else this.ctx.fail(err);
     });
   }
 
-  told(type, row) {
+  changed(type, row) {
     const key = keyOf(row);
     const old = this.rows.get(key);
     feed.add(this.kind, type, row, old && differing(this.columns, old, row));
@@ -166,14 +166,14 @@ class List {
     this.tell();
   }
 
-  // count counts an object that has come or gone; here says that it is among those that have been loaded.
+  // count updates the counters for an added or deleted object; here says that it is in the loaded part of the list.
   count(n, here) {
     if (this.total !== undefined) this.total += n;
     if (here) this.seen += n;
   }
 }
 
-// tone is the class of a cell that shows a bad or an unfinished state: bad, warn or none.
+// tone returns the class of a cell by its state: bad, warn or empty.
 function tone(column, text) {
   if (column === 'Ready') {
     const [, ready, all] = /^(\d+)\/(\d+)$/.exec(text) || [];
@@ -188,7 +188,7 @@ const keyOf = (row) => (row.namespace ? `${row.namespace}/${row.name}` : row.nam
 
 function flash(e) {
   e.classList.remove('fresh');
-  void e.offsetWidth; // so that the animation begins again
+  void e.offsetWidth; // restarts the animation
   e.classList.add('fresh');
 }
 
@@ -197,7 +197,7 @@ export async function showOne(main, ctx, to) {
   const kind = to.kind;
   const path = pathOf(kind, to.namespace, to.name);
   const yaml = await text(path, ctx.signal, 'application/yaml').catch((err) => {
-    if (err.code !== 406) throw err; // only the metadata are there
+    if (err.code !== 406) throw err; // only metadata are mirrored
     return text(path, ctx.signal, 'application/yaml;as=PartialObjectMetadata;g=meta.k8s.io;v=v1');
   });
   const copy = h('button', { type: 'button', click: async () => {
@@ -209,7 +209,7 @@ export async function showOne(main, ctx, to) {
   h('h1', { tabindex: -1 }, to.name, ' ', copy), h('div', { class: 'yaml' }, folded(yaml)));
 }
 
-// folded is YAML, with managedFields folded.
+// folded returns the nodes of YAML, with managedFields collapsed.
 function folded(yaml) {
   const lines = yaml.split('\n');
   const from = lines.indexOf('  managedFields:');

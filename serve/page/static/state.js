@@ -24,7 +24,7 @@ export async function show(main, ctx, to) {
   };
   function sortBy(column) {
     const orders = [column.name, `-${column.name}`];
-    const first = /num/.test(column.class) ? 1 : 0; // numbers begin with the largest
+    const first = /num/.test(column.class) ? 1 : 0; // numbers are first sorted descending
     q.sort = orders[q.sort === orders[first] ? 1 - first : first];
     change();
   }
@@ -56,7 +56,7 @@ export async function show(main, ctx, to) {
 
 const sum = (o) => Object.values(o || {}).reduce((a, b) => a + b, 0);
 
-// The values by which the columns sort. A state that needs attention comes first.
+// VALUES has the functions that return the sort values of the columns. A state that needs attention sorts first.
 const VALUES = {
   Resource: kindName, Scope: (c) => c.scope, Objects: (c) => c.objects, RV: (c) => +c.resourceVersion || 0,
   Age: (c) => -Date.parse(c.lastContact) || 0, State: (c) => `${c.well ? 1 : 0}${c.state}`,
@@ -64,8 +64,8 @@ const VALUES = {
   Incidents: (c) => (c.live ? sum(c.live.incidentTotals) : 0), Received: (c) => (c.live ? c.live.received : 0),
 };
 
-// select returns the collections that q selects, in its order. Empty kinds are hidden while nothing is searched for,
-// unless their state needs attention.
+// select returns the collections that match q, in q's order. Without a search it omits empty kinds, unless q.empty is
+// set or their state needs attention.
 function select(all, q) {
   const found = all.filter((c) => (q.q ? kindName(c).includes(q.q) : q.empty || c.objects || !c.well));
   const value = VALUES[q.sort.replace(/^-/, '')];
@@ -129,13 +129,13 @@ function row(c, s) {
     s.of === 'mirror' && work.map((v) => h('td', { class: 'num opt' }, typeof v === 'string' ? v : totals(v))));
 }
 
-// tone is the class of a collection's state. Bad is a state in which the data are not kept up to date.
+// tone returns the class of a collection's state. It is bad if the data are not being updated.
 function tone(c) {
   if (c.well) return 'ok';
   return c.live && c.live.error || !c.objects && !c.resourceVersion ? 'bad' : 'warn';
 }
 
-// discovered are the kinds that discovery has.
+// discovered returns the kinds from discovery.
 async function discovered(signal) {
   const accept = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
   const kinds = [];
