@@ -8,6 +8,6 @@
 // pages to which that points. Walk then checks all pages, or only the branch pages. Both distinguish damage (an error
 // that wraps ErrDamaged, or a list of problems) from a file that could not be read (any other error).
 //
-// The package reads the layout of bbolt 1.3 to 1.5, file version 2, in the machine's byte order. To walk a file during writes,
-// hold a bbolt read transaction and use OpenTx: the pages of that transaction do not change until it ends.
+// The package reads the layout of bbolt 1.3 to 1.5, file version 2, in the machine's byte order. To walk a file during
+// writes, hold a bbolt read transaction and use OpenTx: the pages of that transaction do not change until it ends.
 package boltcheck
