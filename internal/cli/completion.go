@@ -15,13 +15,13 @@ func newCompletion(s command.IO) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script that completes larder's command line in a shell",
-		Long: `Print a script that completes larder's command line in a shell: commands, flags, files, formats of output,
-and what the store that --from names holds: resources, categories, objects, namespaces and collections, also while
-larder sync holds it. Give the file or --from before what is to be completed by it, or set LARDER_STORE. In bash the
-package bash-completion is not needed.
+		Long: `Print a script that completes larder's command line in a shell: commands, flags, files, output
+formats, and names from the store of --from: resources, categories, objects, namespaces and collections. It also works
+while larder sync holds the store. Give the file or --from before the word to complete, or set LARDER_STORE. In bash
+the package bash-completion is not needed.
 
-As a plugin of kubectl, with larder installed as kubectl-larder, kubectl's own completion asks a program in the
-PATH named kubectl_complete-larder, which is this script:
+As a plugin, with larder installed as kubectl-larder, kubectl's own completion runs the program
+kubectl_complete-larder in the PATH, which can be this script:
 
   #!/bin/sh
   exec kubectl larder __complete "$@"`,

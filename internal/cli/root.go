@@ -22,17 +22,16 @@ func newRoot(s command.IO) *cobra.Command {
 		Use:   "larder",
 		Short: "A persistent mirror of Kubernetes resources",
 		Long: `Larder mirrors resources of a Kubernetes cluster into one file. A restart resumes the
-watch from the file instead of listing again, and the file can be read with no API server.
+watch from the file instead of listing again, and the file can be read without an API server.
 
   larder sync pods deployments --store cluster.db         mirror until stopped
   larder get pods -A --from cluster.db                    read, also offline or while sync runs
-  larder snapshot save cluster.larder --from cluster.db   keep it in a file that every command reads
+  larder snapshot save cluster.larder --from cluster.db   save it to a file that every command reads
 
-LARDER_STORE names the store where no flag does, and a file may stand before the resources: larder get cluster.db pods
--A.
+LARDER_STORE names the store if no flag does. A file may also come before the resources: larder get cluster.db pods -A.
 
-Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was used wrongly.
-larder diff: 0 no difference; 1 a difference; 2 used wrongly; 3 not compared.`,
+Exit codes: 0 success; 1 the request failed, found nothing, or found problems; 2 wrong usage.
+larder diff: 0 no difference; 1 a difference; 2 wrong usage; 3 not compared.`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -41,13 +41,14 @@ func NewCheck(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Verify every record and index of a store or snapshot",
-		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion. Verify
-a snapshot: every block's digest, the index, counts, and every object. Exits with 1 if there is a problem.
+		Long: `Verify a store: the checksum of every record, every index entry in both directions, counts, and the
+resourceVersion. Verify a snapshot: the digest of every block, the index, counts, and every object. Exits with 1 if
+there is a problem.
 
-With --against-server the larder sync that holds the store compares the UID and resourceVersion of every object with
-the API server's, by lists of metadata at a gentle rate, and repairs what differs, the file too: an event that a proxy
-has swallowed, a server that was restored from a backup, a record that is gone. Exits with 1 if something differed.
-Go programs compare what they store themselves: Audit of their informers, or AuditEvery.`,
+With --against-server, the larder sync that holds the store compares the UID and resourceVersion of every object with
+the API server's, by rate-limited lists of metadata, and repairs differences, also in the file. Differences arise when
+a proxy drops an event, a server is restored from a backup, or a record is lost. Exits with 1 if there was a
+difference. Go programs compare their own stores with Audit or AuditEvery of their informers.`,
 		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := command.OnlyFile(&file.Path, "from", args); err != nil {
@@ -68,7 +69,7 @@ Go programs compare what they store themselves: Audit of their informers, or Aud
 	file.Add(cmd)
 	output.Add(cmd, "text", "json")
 	cmd.Flags().BoolVar(&againstServer, "against-server", false,
-		"have the larder sync that holds the store compare it with the API server, and repair what differs")
+		"make the larder sync that holds the store compare it with the API server, and repair differences")
 	return cmd
 }
 

@@ -16,7 +16,7 @@ import (
 func NewChown() *cobra.Command {
 	return &cobra.Command{
 		Use:    "chown UID:GID DIRECTORY",
-		Short:  "Give a directory and all that is in it to a user and a group",
+		Short:  "Give a directory and its content to a user and a group",
 		Hidden: true,
 		Args:   command.NeedArgs(2, 2, "UID:GID and a directory"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -28,20 +28,21 @@ func NewCompact(s command.IO) *cobra.Command {
 	var rekey bool
 	cmd := &cobra.Command{
 		Use:   "compact [FILE] [--rekey]",
-		Short: "Write a store anew without its free space",
-		Long: `Write a store anew without its free space: after many deletes most of a file may be free, and every commit
-writes the list of it. larder status shows how much is free.
+		Short: "Rewrite a store without its free space",
+		Long: `Rewrite a store without its free space. After many deletes most of a file may be free, and every
+commit writes the list of free pages. larder status shows how much is free.
 
-A running sync does it itself when it is asked, and goes on. The store is checked first; a damaged one is left as it is.
+A running sync compacts its file on request, and keeps running. The store is checked first; a damaged one is not
+changed.
 
-What is sealed is copied as it is; no key is needed.
+Sealed records are copied unchanged; no key is needed.
 
-With --rekey everything that the store seals is sealed anew under the current key: what was sealed under other keys,
-and Secrets that were stored in plain text before there was a key. After that the other keys are no longer needed. A
-running sync uses its own keys: it reads its key file again, and refuses if its current key is not the one given here.
+With --rekey, everything that the store seals is sealed again with the current key: records sealed with other keys,
+and Secrets that were stored in plain text before there was a key. The other keys are not needed afterwards. A running
+sync uses its own keys: it rereads its key file, and refuses if its current key is not the one given here.
 
-Until it is done there must be room for a second copy beside the file. If it is killed, the file is either as it was or
-compact.`,
+Compaction needs free space for a second copy beside the file. If it is killed, the file is either unchanged or
+compacted.`,
 		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := command.OnlyFile(&file.Path, "store", args); err != nil {
@@ -65,10 +66,10 @@ compact.`,
 		ValidArgsFunction: command.CompleteFile,
 	}
 	file.Add(cmd)
-	key.AddAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+input.KeyVariable+
-		" holds; for --rekey")
+	key.AddAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is the value of "+input.KeyVariable+
+		"; for --rekey")
 	cmd.Flags().BoolVar(&rekey, "rekey", false,
-		"seal everything anew under the current key, of --key-file or "+input.KeyVariable)
+		"seal everything again with the current key, of --key-file or "+input.KeyVariable)
 	return cmd
 }
 

@@ -24,13 +24,13 @@ func NewKeygen(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keygen [FILE]",
 		Short: "Make a key that seals Secrets in a store, or one that signs snapshots",
-		Long: `Make a key that seals Secrets in a store: 32 random bytes in base64. It is written to a new file that only
-you can read, or to standard output. Who loses it loses what is sealed with it: a larder sync into another file lists
-that anew.
+		Long: `Make a key that seals Secrets in a store: 32 random bytes in base64, written to a new file that only
+you can read, or to standard output. Without the key, the data sealed with it is lost; a larder sync into another file
+lists it again.
 
-With --signing it is a key that signs snapshots (--sign-key, --snapshot-sign-key), a secret key of minisign without a
-password. Its public key, by which others verify them (--seed-key, --signed-by), is printed; that of a key that is in
-FILE already, too.`,
+With --signing, make a secret key of minisign without a password, which signs snapshots (--sign-key,
+--snapshot-sign-key), and print its public key, with which others verify them (--seed-key, --signed-by). If FILE
+already has such a key, print its public key.`,
 		Example: `  larder keygen store.key
   larder sync pods secrets --key-file store.key --store cluster.db
   larder keygen --signing sign.key >sign.pub`,

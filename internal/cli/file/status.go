@@ -22,37 +22,36 @@ func NewStatus(s command.IO) *cobra.Command {
 	var output command.OutputFlag
 	cmd := &cobra.Command{
 		Use:   "status [FILE]",
-		Short: "Print what a store or snapshot holds, and how old it is",
-		Long: `Print what a store or snapshot holds, and how old it is. Needs no API server.
+		Short: "Print the collections of a store or snapshot, and their age",
+		Long: `Print the collections of a store or snapshot, and their age. Needs no API server.
 
   RV      the resourceVersion of the objects, from which the next sync resumes
   AGE     how long ago the server last confirmed the objects as its present state, or changed them
   STATE   stored   in the file; no sync mirrors it now
           live     mirrored now, in contact with the server
-          offline  mirrored now, out of contact for that long: the objects are those in the file
-          behind   mirrored now, but the file cannot be written: the objects are those of the last commit
+          offline  mirrored now, without contact for that long: the objects are from the file
+          behind   mirrored now, but the file cannot be written: the objects are from the last commit
           listed, cannot be watched  mirrored now by a list every 30 to 60 seconds, because the server refuses watches
           must relist  the next list has not ended: until then objects may be missing, or older than others
-          waiting  mirrored now; the first list has not come yet
-          forbidden  the API server answers 403: asked again until it allows list and watch; stored objects stay
-                   readable, with its age. It delays readiness only if the resource was named
+          waiting  mirrored now; the first list is not complete yet
+          forbidden  the API server answers 403: retried until it allows list and watch; stored objects stay
+                   readable, with their age. It delays readiness only if the resource was named
           left out objects that the storing program refused (a transform, an index function or a codec failed, or the
                    name is longer than 16 KiB): they are missing, or older than the server's, until a mended program
                    starts; -o json names them
-          snapshot in a snapshot, which does not change; what it leaves out follows
-          typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
-                   Go types, or their metadata alone
+          snapshot in a snapshot, which does not change; its omissions follow
+          typed, metadata    stored by a Go program as Kubernetes' Go types, or as metadata alone
 
 The line Error says why the file cannot be written: it is full, the disk fails, or another file was moved in its place
 (replaced). Once another file has been copied over it, status fails with that error until the sync has ended.
 
-The line Serve is of a sync with --serve: how much of --serve-memory its answers hold, and how many requests were
-refused with 429 since it was spent by clients that read slowly.
+The line Serve is printed for a sync with --serve: how much of --serve-memory its responses hold, and how many requests
+were refused with 429 because slow clients had used it up.
 
-A second table lists the durable handlers that keep a place in the file.
+A second table lists the durable handlers that keep a position in the file.
 
-  BEHIND   how many changes at most it has not acknowledged
-  FAILING  how many keys it was told of and has not acknowledged
+  BEHIND   the largest possible number of changes that it has not acknowledged
+  FAILING  the number of keys that were delivered to it and not acknowledged
 `,
 		Args: command.MaxOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -34,15 +34,15 @@ func NewWait(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait [FILE]",
 		Short: "Wait until the sync of a store has caught up with the API server",
-		Long: `Wait until the larder sync that mirrors into a store has caught up with the API server. A sync that does not
-run yet, and a file that is not there yet, are waited for.
+		Long: `Wait until the larder sync of a store has caught up with the API server. It also waits for a sync
+that has not started yet, and for a file that does not exist yet.
 
-  --for synced  each resource has been listed, or its watch has been resumed, since the sync was started. The default
+  --for synced  each resource has been listed, or its watch has resumed, since the sync started. The default
   --for live    each resource is in contact with the server now
 
-Resources that the API server forbids (403) are waited for only if the sync was given their names.
+Resources that the API server forbids (403) count only if the sync was given their names.
 
-Exits with 0 then, and with 1 after --timeout: the error names the resources that are missing.`,
+Exits with 0 on success, and with 1 after --timeout; the error names the missing resources.`,
 		Example: `  larder sync --all --store cluster.db & larder wait cluster.db
   larder wait cluster.db --for live --timeout 5m`,
 		Args: command.MaxOneFile,

@@ -62,16 +62,16 @@ type IdentityFlag struct {
 
 // Add adds the flags.
 func (f *IdentityFlag) Add(cmd *cobra.Command) {
-	f.Key.AddAs(cmd, "the `FILE` of the keys that open what is sealed in a store. Default is what "+KeyVariable+
-		" holds; without keys names can be read, and what is not sealed")
+	f.Key.AddAs(cmd, "the `FILE` of the keys that open sealed objects of a store. Default is the value of "+KeyVariable+
+		"; without keys, names and unsealed objects can be read")
 	f.AddIdentity(cmd)
 }
 
 // AddIdentity adds --identity alone, for commands that read only snapshots.
 func (f *IdentityFlag) AddIdentity(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
-		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is asked "+
-			"for, or taken from "+PassphraseVariable)
+		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is read "+
+			"from a prompt, or from "+PassphraseVariable)
 }
 
 // Given reports whether a snapshot can be decrypted without a prompt.

@@ -18,8 +18,8 @@ const KeyVariable = "LARDER_KEY"
 const MakeKey = "a key is 32 random bytes in base64: larder keygen FILE makes one"
 
 // SealUsage is the usage of --key-file in commands that write a store.
-const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is what " +
-	KeyVariable + " holds; without keys nothing is sealed"
+const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is the value " +
+	"of " + KeyVariable + "; without keys nothing is sealed"
 
 // KeyFlag is --key-file of the commands that open a store.
 type KeyFlag struct{ File string }

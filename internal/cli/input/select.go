@@ -24,9 +24,9 @@ type SelectFlags struct {
 // Add adds the flags.
 func (f *SelectFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVarP(&f.Namespaces, "namespace", "n", nil,
-		"take objects of this `NAMESPACE` only; may be given again. Default is all, and what is in none")
-	cmd.Flags().StringVarP(&f.Labels, "selector", "l", "", "label `SELECTOR`: take what matches only")
-	cmd.Flags().StringVar(&f.Fields, "field-selector", "", "field `SELECTOR`: take what matches only")
+		"take objects of this `NAMESPACE` only; may be given again. Default is all objects, also cluster-scoped ones")
+	cmd.Flags().StringVarP(&f.Labels, "selector", "l", "", "label `SELECTOR`: take matching objects only")
+	cmd.Flags().StringVar(&f.Fields, "field-selector", "", "field `SELECTOR`: take matching objects only")
 }
 
 // Check fails for a selector that cannot be parsed.

@@ -38,8 +38,9 @@ func (f *logFlags) add(cmd *cobra.Command) {
 		"`FORMAT` of the log: text or json")
 	command.CompleteFlag(cmd, "log-format", cobra.FixedCompletions(
 		[]cobra.Completion{logText, logJSON}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "tell nothing but what goes wrong")
-	cmd.Flags().IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "log errors only")
+	cmd.Flags().IntVarP(&f.verbosity, "v", "v", 0,
+		"log `LEVEL`, up to 7: from 8 on, client-go would log the content of objects")
 }
 
 func (f *logFlags) check() error {

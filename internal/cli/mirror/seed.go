@@ -31,11 +31,11 @@ type seedFlags struct {
 
 func (s *seedFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.from, "seed", "",
-		"where nothing is mirrored yet, begin with the snapshot at a `URL` (a path, https, s3, oci) in place of the first "+
-			"list, and watch on from there. One that ends in a slash, or is that of an OCI repository, has the latest there")
+		"if nothing is mirrored yet, begin with the snapshot at a `URL` (a path, https, s3, oci) instead of a list, and "+
+			"watch from there. A URL that ends in a slash, or of an OCI repository, means its latest snapshot")
 	f.StringVar(&s.cluster, "seed-cluster", "",
-		"with --seed, the `ID` of the cluster that it has to be of (the UID of its namespace kube-system); default is the "+
-			"API server's")
+		"with --seed, the `ID` of the cluster that the snapshot must be of (the UID of its namespace kube-system); default "+
+			"is the API server's")
 	f.StringVar(&s.kubeconfig, "seed-kubeconfig", "",
 		"with --seed https://…, use the certificates and the token in this `FILE`, such as the kubeconfig of another larder "+
 			"sync --serve --snapshot-to DIR/, whose snapshots are at /snapshot/")
@@ -43,8 +43,8 @@ func (s *seedFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.identities, "seed-identity", nil,
 		"with --seed, a `FILE` of age identities that decrypts it; may be given again")
 	f.StringArrayVar(&s.keys, "seed-key", nil,
-		"with --seed, refuse a snapshot that is not signed by this public `KEY` of minisign, or that in the file KEY; may "+
-			"be given again, for another key that will do")
+		"with --seed, refuse a snapshot that is not signed by this public `KEY` of minisign, or by the one in the file KEY; "+
+			"may be given again, for alternatives")
 }
 
 // unsigned returns a note about a seed without a required signature; "" otherwise.

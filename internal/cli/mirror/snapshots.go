@@ -50,11 +50,11 @@ const (
 func (s *snapshotFlags) add(f *pflag.FlagSet) {
 	s.every = command.AgeValue(snapshotEvery)
 	f.StringVar(&s.to, "snapshot-to", "",
-		"put snapshots of the store into a `REPOSITORY` ("+places.URLs+"), for others to begin with (--seed). Secrets are "+
-			"in them only if they are encrypted")
+		"put snapshots of the store into a `REPOSITORY` ("+places.URLs+"), with which others begin (--seed). They contain "+
+			"Secrets only if they are encrypted")
 	f.Var(&s.every, "snapshot-every",
-		"with --snapshot-to, the `DURATION` between two; a seed is of use while kube-apiserver has the history since: 75 s "+
-			"on a busy resource, more on a quiet one")
+		"with --snapshot-to, the `DURATION` between snapshots; a seed is useful while kube-apiserver has the history since: "+
+			"75 s on a busy resource, more on a quiet one")
 	f.IntVar(&s.keep.Last, "snapshot-keep-last", snapshotKeepLast,
 		"with --snapshot-to, keep the newest `N` snapshots, and remove others that no flag keeps; 0 removes none")
 	f.IntVar(&s.keep.Daily, "snapshot-keep-daily", 0,
@@ -64,7 +64,7 @@ func (s *snapshotFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.signKey, "snapshot-sign-key", "",
 		"with --snapshot-to, sign with the secret key in `FILE`, of larder keygen --signing or minisign -G -W")
 	f.StringVar(&s.lease, "snapshot-lease", "",
-		"with --snapshot-to, of several syncs only the one that holds this Lease, `NAMESPACE/NAME`, makes snapshots")
+		"with --snapshot-to, of several syncs only the holder of this Lease, `NAMESPACE/NAME`, makes snapshots")
 }
 
 // check rejects flags that have no effect or make no sense.

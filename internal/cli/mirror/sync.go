@@ -50,31 +50,31 @@ func NewSync(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync RESOURCE… | sync --all | sync --config FILE",
 		Short: "Mirror resources into a store until stopped",
-		Long: `Mirror resources of a cluster into a store until stopped: list once, then watch. The next sync resumes the
-watch from the store. It starts without the API server too, and goes on when that comes back.
+		Long: `Mirror resources of a cluster into a store until stopped: list once, then watch. The next sync
+resumes the watch from the store. A sync also starts without the API server, and continues when the server is back.
 
-A RESOURCE is called as kubectl calls it, or is a category such as all. Secrets are kept in memory only, unless there
-is a key that seals them in the store (--key-file), or --persist-secrets is given. While sync runs, the other commands
-ask it through a socket beside the store.
+A RESOURCE has the names that it has in kubectl, or is a category such as all. Secrets are kept in memory only, unless
+a key seals them in the store (--key-file), or --persist-secrets is given. While sync runs, the other commands read
+through a socket beside the store.
 
-With --config the resources come from a file, which has more settings: see docs/sync-config.md. Secrets are sealed if
-the file has encryption; LARDER_KEY is used only if the file names it. After a change of the file restart sync, which
-resumes each watch, lists only what is new, and drops what the file does not name any more. SIGHUP ends it as SIGINT
-and SIGTERM do.
+With --config, the resources come from a file, which has more settings: see docs/sync-config.md. Secrets are sealed if
+the file has encryption; LARDER_KEY is used only if the file names it. After a change of the file, restart sync: it
+resumes each watch, lists only new resources, and drops resources that the file no longer names. SIGHUP ends it like
+SIGINT and SIGTERM.
 
-The log, on standard error, has a line for a resource when its state changes, and one summary of all resources a minute
-(--log-format json, --quiet). larder status prints a table of the resources.
+The log, on standard error, has a line for a resource when its state changes, and one summary of all resources a
+minute (--log-format json, --quiet). larder status prints a table of the resources.
 
-  live, offline  in contact with the server; served from the store, because the server does not answer
+  live, offline  in contact with the server; served from the store, because the server does not respond
   listed     listed every 30 to 60 seconds, because the server refuses to watch the resource
-  connecting, waiting  served from the store until the server has answered; waiting for the first list
-  forbidden  the server answers 403: asked again until it allows list and watch, and served from the store meanwhile
+  connecting, waiting  served from the store until the server responds; waiting for the first list
+  forbidden  the server answers 403: retried until it allows list and watch, and served from the store meanwhile
   RV        the resourceVersion of the objects, from which a restart resumes
   age       how long ago the server last confirmed the objects as its present state, or changed them
-  resumes   watches that went on from the resourceVersion, with no list
-  relists   lists of the whole resource but for the first one, and why they were needed
-  received  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and
-            the small requests that guard a resume. Discovery and schemas are not counted.`,
+  resumes   watches that resumed from the resourceVersion, without a list
+  relists   lists of the whole resource after the first one, and their reasons
+  received  bytes from the network for this resource since sync started: compressed, with headers, TLS and the
+            small requests that guard a resume. Discovery and schemas are not counted.`,
 		Example: `  larder sync pods deploy widgets.example.com --store cluster.db
   larder sync --all --exclude leases,endpointslices --store cluster.db
   larder sync pods -n web -l app=shop --store shop.db
@@ -92,41 +92,41 @@ The log, on standard error, has a line for a resource when its state changes, an
 	f.StringVar(&o.store.Path, "store", "", "the store's `FILE` (required: here, in the configuration, or in "+
 		command.StoreVariable+")")
 	f.BoolVar(&o.all, "all", false,
-		"mirror every resource that you may list and watch, but events only if they are named; what the server forbids is "+
-			"mirrored once the rights come; resources that the server gets later are mirrored from the next start")
+		"mirror every resource that you may list and watch, except events unless they are named. A forbidden resource is "+
+			"mirrored once it is allowed; a resource that the server gets later, from the next start")
 	f.StringSliceVar(&o.exclude, "exclude", nil, "with --all, do not mirror this `RESOURCE`; several with commas")
-	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`")
+	f.StringVar(&o.config, "config", "", "read the resources and other settings from a `FILE`")
 	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil,
 		"mirror this `NAMESPACE` only; may be given again. Default is all")
 	command.CompleteFlag(cmd, "namespace", cobra.NoFileCompletions)
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "mirror all namespaces, also with -n; the default")
-	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
-	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
+	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror matching objects only")
+	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror matching objects only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, also without keys that seal them")
 	o.key.Add(cmd)
 	f.Var(&o.maxSize, "max-size",
-		"let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a "+
-			"first list that does not fit is not. Default is no limit")
+		"let the store grow to `SIZE` at most, such as 64Mi. Later changes are kept in memory, and served; a first list that "+
+			"does not fit is not. Default is no limit")
 	f.Var(&o.keepChanges, "keep-changes",
-		"keep what changes for `DURATION`, such as 7d or 24h, for larder watch --since; default is never, which frees "+
-			"what an earlier sync has kept")
+		"keep changes for `DURATION`, such as 7d or 24h, for larder watch --since. Default is never, which deletes the "+
+			"changes that an earlier sync has kept")
 	f.BoolVar(&o.schemas, "schemas", true,
-		"store the OpenAPI schemas of what is mirrored, for kubectl explain; they are read after the first lists and when "+
-			"they change, about 6 MB of a whole cluster: --schemas=false is for metered links")
+		"store the OpenAPI schemas of mirrored resources, for kubectl explain. They are read after the first lists and when "+
+			"they change, about 6 MB for a whole cluster: --schemas=false is for metered links")
 	f.BoolVar(&o.keepUnnamed, "keep-unnamed", false,
-		"keep what is stored and mirrored no more: otherwise sync drops what its arguments or its configuration named "+
-			"before and do not name now, and with --all what the server has lacked for a day")
+		"keep stored collections that are no longer mirrored. Otherwise sync drops those that earlier arguments or "+
+			"configuration named and the current ones do not, and with --all resources that the server has lacked for a day")
 	f.StringVar(&o.listen, "listen", "",
-		"serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. With --serve, /metrics is "+
-			"there for those who may get that path, and here on loopback only. Default is off")
+		"serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host, on loopback. With --serve, /metrics is served "+
+			"there, to users who may get that path, and here on loopback only. Default is off")
 	o.serving.Add(f, "what is mirrored")
 	f.BoolVar(&o.serving.Forward, "forward", false,
-		"with --serve, send to the API server what is not mirrored, and writes, with the caller's own token")
+		"with --serve, send requests for other resources, and writes, to the API server with the caller's own token")
 	o.seed.add(f)
 	o.snapshots.add(f)
 	o.logs.add(cmd)
 	o.cluster.AddFlags(f)
-	f.Lookup("request-timeout").Usage += " Watches are not bounded by it."
+	f.Lookup("request-timeout").Usage += " It does not apply to watches."
 	return cmd
 }
 

@@ -34,26 +34,25 @@ func NewDiff(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B [RESOURCE[/NAME]…]",
 		Short: "Compare two stores or snapshots, object by object",
-		Long: `Compare two files, object by object. Each is a snapshot, a store, or a store that larder sync holds. An object
-that only B has is added, one that only A has is removed, and one with another UID is replaced: it was deleted and
-created again. metadata.managedFields, resourceVersion and generation are not compared; --ignore leaves out more, and
---strict compares them too.
+		Long: `Compare two files, object by object. Each is a snapshot, a store, or a store that larder sync holds.
+An object only in B is added, one only in A is removed, and one with another UID is replaced: it was deleted and
+created again. metadata.managedFields, resourceVersion and generation are not compared; --ignore excludes more fields,
+and --strict compares these three, too.
 
-If one of the files has only a part of a resource (a namespace, or what a selector selects), only that part is
-compared, and a note says so. A resource that only one of the files stores is a difference; a note names it, and its
-objects are not counted. Name the resources to compare if that is not wanted. A note also says if a file is
-incomplete. What is sealed is compared with the key (--key-file); without the key the rest is compared, and diff exits
-with 3.
+If one of the files has only a part of a resource (a namespace, or the objects that match a selector), only that part
+is compared, and a note says so. A resource that only one of the files stores is a difference; a note names it, and
+its objects are not counted. Name the resources to compare to avoid that. A note also says if a file is incomplete.
+Sealed objects are compared with the key (--key-file); without the key the rest is compared, and diff exits with 3.
 
-  -o changes  each object that differs, and which of its fields: the old value (-) and the new one (+). The default
+  -o changes  each object that differs, and its fields that differ: the old value (-) and the new one (+). The default
   -o name     a line for each object that differs: how, resource, namespace/name
   -o json     for programs, with counts, and the JSON merge patch (RFC 7386) from A's object to B's
 
-Values of Secrets, and of whatever else a store seals, are not shown. List items that have a name are matched by it,
-whatever their order.
+Values of Secrets, and of other resources that a store seals, are not shown. List items that have a name are matched
+by it, in any order.
 
-Exits with 0 if there is no difference, 1 if there is one, and more than 1 if they could not be compared: 2 used
-wrongly, 3 any other error.`,
+Exits with 0 if there is no difference, 1 if there is one, and more than 1 if the files could not be compared: 2 for
+wrong usage, 3 for any other error.`,
 		Example: `  larder diff monday.larder cluster.db
   larder diff before.larder after.larder deploy,svc -n web
   larder diff before.larder after.larder deploy/web
@@ -69,8 +68,8 @@ wrongly, 3 any other error.`,
 	o.selects.Add(cmd)
 	o.output.Add(cmd, "changes", "name", "json")
 	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil,
-		"leave out the field at `PATH`, as status or spec.template.spec.containers[*].image; may be given again")
-	cmd.Flags().BoolVar(&o.strict, "strict", false, "leave out nothing but what --ignore names")
+		"exclude the field at `PATH`, such as status or spec.template.spec.containers[*].image; may be given again")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "exclude only the fields of --ignore")
 	return cmd
 }
 

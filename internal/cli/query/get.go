@@ -39,11 +39,11 @@ func NewGet(s command.IO) *cobra.Command {
 	o := getOptions{print: newPrintFlags()}
 	cmd := &cobra.Command{
 		Use:   "get [FILE] (RESOURCE[,RESOURCE…] [NAME…] | RESOURCE/NAME…)",
-		Short: "Print stored objects as kubectl get does; needs no API server",
-		Long: `Print objects from a store, also while larder sync holds it, as kubectl get prints them: the same names of
-resources and categories (all), the same columns, the same formats of output. No API server is needed. Standard error
-says how old the data is. As with kubectl, the namespace is "default" unless -n or -A is given. --field-selector takes
-any field that is a text, a number or a boolean, custom resources' too; where an object does not have it, it is empty.
+		Short: "Print stored objects like kubectl get; needs no API server",
+		Long: `Print objects from a store like kubectl get, also while larder sync holds it: with the same names of
+resources and categories (all), the same columns and the same output formats. No API server is needed. Standard error
+says how old the data is. As in kubectl, the namespace is "default" unless -n or -A is given. --field-selector accepts
+any field that is a string, a number or a boolean, also of custom resources; a field that an object lacks is empty.
 Nothing is coloured, so NO_COLOR changes nothing.`,
 		Example: `  larder get pods --from cluster.db
   larder get all -n web -o wide --from cluster.db
@@ -59,12 +59,12 @@ Nothing is coloured, so NO_COLOR changes nothing.`,
 		ValidArgsFunction: o.complete,
 	}
 	o.addFlags(cmd)
-	cmd.Flags().Lookup("output").Usage += "; with -w also " + formatChanges + ", which says which fields have changed"
+	cmd.Flags().Lookup("output").Usage += "; with -w also " + formatChanges + ", which prints the changed fields"
 	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false,
-		"an object that is asked for by name and is not there is no error")
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "after the objects, print what changes, as larder watch does")
+		"do not fail if an object that is requested by name does not exist")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "after the objects, print changes, like larder watch")
 	cmd.Flags().BoolVar(&o.events, eventsFlag, false,
-		"with -w, print what each event is, not only its object: templates and columns get {.type} and {.object}")
+		"with -w, print the type of each event with its object: templates and columns get {.type} and {.object}")
 	return cmd
 }
 
@@ -83,7 +83,7 @@ func (o *getOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `SELECTOR`, as in app=web,tier!=db")
 	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
 	cmd.Flags().StringVar(&o.collection, "collection", "",
-		"the `ID` of the collection to read, as larder status prints it, or its beginning")
+		"the `ID` of the collection to read, as larder status prints it, or a prefix of it")
 	command.CompleteFlag(cmd, "namespace", o.completeNamespaces)
 	command.CompleteFlag(cmd, "collection", o.completeCollections)
 	command.CompleteFlag(cmd, "output", o.completeFormats)

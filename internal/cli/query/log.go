@@ -27,23 +27,23 @@ func NewLog(s command.IO) *cobra.Command {
 	var o logOptions
 	cmd := &cobra.Command{
 		Use:   "log [FILE…] [RESOURCE[/NAME]…]",
-		Short: "Print what has changed in a store, or from snapshot to snapshot",
-		Long: `Print what has changed, over all resources, the oldest change first.
+		Short: "Print the changes of a store, or from snapshot to snapshot",
+		Long: `Print the changes of all resources, oldest first.
 
-Of a store into which larder sync --keep-changes 24h mirrors, or larder sync --serve, which keeps an hour, it prints the
-objects that have changed, each once, with the last of its changes: an object that was created is added, one that is
-gone is removed. The time is that at which the change was stored, to a minute. What was learned from a list may have
-happened before that. Selectors look at the present state of an object, or at the last one before it was deleted.
+For a store of larder sync --keep-changes 24h, or of larder sync --serve, which keeps changes for an hour, it prints
+each changed object once, with its last change: a created object is added, a deleted one is removed. The time is that
+of storing the change, to the minute. A change that was found by a list may have happened earlier. Selectors apply to
+the present state of an object, or to its last state before it was deleted.
 
-Of several snapshots or stores it prints what has changed from each to the next, in the order of the times at which they
-were taken, and which fields of each object: the old value (-) and the new one (+), as larder diff does. The time is
+For several snapshots or stores, it prints the changes from each file to the next, in the order in which they were
+taken, with the changed fields of each object: the old value (-) and the new one (+), like larder diff. The time is
 that of the later file.
 
-  -o changes  a line for each object that has changed, and below it, of several files, its fields. The default
-  -o name     the lines alone
-  -o json     for programs, an object a line
+  -o changes  a line for each changed object and, for several files, its changed fields below it. The default
+  -o name     these lines alone
+  -o json     for programs, one object a line
 
-Values of Secrets, and of whatever else a store seals, are not shown.`,
+Values of Secrets, and of other resources that a store seals, are not shown.`,
 		Example: `  larder log cluster.db --since 2h
   larder log cluster.db pods,deploy/web -n web --since 2026-11-28T09:00:00Z
   larder log cluster.db pods -l app=web
@@ -56,10 +56,10 @@ Values of Secrets, and of whatever else a store seals, are not shown.`,
 	o.output.Add(cmd, formatChanges, "name", "json")
 	f := cmd.Flags()
 	f.StringVar(&o.since, "since", "",
-		"print what has changed since a `TIME`, as 2026-11-28, 2026-11-28T09:00:00Z or 2h (ago), or of one resource of a "+
-			"store after a number that larder watch has printed. Default is all that is kept")
+		"print changes since a `TIME`, such as 2026-11-28, 2026-11-28T09:00:00Z or 2h (ago), or, for one resource of a store, "+
+			"after a number that larder watch has printed. Default is all changes that are kept")
 	f.StringArrayVar(&o.ignore, "ignore", nil,
-		"of several files, leave out the field at `PATH`, as larder diff does; may be given again")
+		"for several files, exclude the field at `PATH`, like larder diff; may be given again")
 	return cmd
 }
 

@@ -64,7 +64,7 @@ func (f *printFlags) add(cmd *cobra.Command) {
 		"`TEMPLATE` of Go or its file, for -o go-template and go-template-file")
 	_ = cmd.MarkFlagFilename("template")
 	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing-template-keys", f.allowMissing,
-		"leave out fields that templates and JSONPaths name and an object lacks; else that is an error")
+		"ignore fields in templates and JSONPaths that an object lacks; otherwise they are errors")
 	cmd.Flags().StringVarP(&f.output, "output", "o", f.output, "output `FORMAT`: "+strings.Join(f.formats(), ", "))
 	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no headers above tables and custom columns")
 	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "print all labels as the last column of tables")

@@ -33,30 +33,31 @@ func NewWatch(s command.IO) *cobra.Command {
 	o.print.watched = true
 	cmd := &cobra.Command{
 		Use:   "watch [FILE] (RESOURCE[,RESOURCE…] [NAME] | RESOURCE/NAME…)",
-		Short: "Print changes as a sync stores them, also since an earlier one",
-		Long: `Print the changes in a store: live while larder sync mirrors into it, or with --since those that came after
-an earlier one. No API server is needed.
+		Short: "Print changes while a sync stores them, or since an earlier one",
+		Long: `Print the changes in a store: live while larder sync mirrors into it, or with --since the changes
+after an earlier one. No API server is needed.
 
-Without larder sync --keep-changes, a watch prints the changes from now on, as they come. If it is not read for half a
-minute it ends with an error: start it again.
+Without larder sync --keep-changes, a watch prints the changes from now on. If its output is not read for half a
+minute, it ends with an error: start it again.
 
-With larder sync --keep-changes 24h, each change of a resource has a number, its seq, and a watch can go on after any
-of them (--since). When a watch ends, it prints on standard error where to go on, as SEQ@FEED, which other stores and
-resources refuse. larder get and larder status -o json print the last seq, and -o json the seq of each event. Such a
-watch prints what is in the file, about a second later, and an object that has changed several times only once, in its
-last state.
+With larder sync --keep-changes 24h, each change of a resource has a number, its seq, and a watch can resume after any
+of them (--since). When a watch ends, it prints on standard error where to resume, as SEQ@FEED, which other stores and
+resources reject. larder get and larder status -o json print the last seq, and -o json the seq of each event. Such a
+watch reads the file, about a second later, and prints an object that changed several times only once, in its last
+state.
 
   EVENT   ADDED     the object was created, or began to match the selector
-          MODIFIED  it has changed; after --since it may also have begun to match the selector
-          DELETED   it is gone, or no longer matches the selector; after --since it may not have matched before
+          MODIFIED  the object changed; after --since it may also have begun to match the selector
+          DELETED   the object was deleted, or no longer matches the selector; after --since it may not have matched
+                    before
 
--o changes prints which fields of an object have changed, with their old and new values. To know the old ones it reads
-all objects first, and holds them in memory. Several resources (pods,deploy or all) have a table each; -o name and
--o changes print a line for each change.
+-o changes prints the changed fields of an object, with their old and new values. To know the old values, it reads all
+objects first, and holds them in memory. Several resources (pods,deploy or all) have a table each; -o name and -o
+changes print a line for each change.
 
 Each change is printed at least once, and the changes of one object in order. A store that no larder sync holds does
-not change: then --since prints the changes that it has kept, and ends. To begin with the objects that are there now,
-use larder get -w.`,
+not change: --since then prints the changes that it has kept, and ends. To begin with the existing objects, use larder
+get -w.`,
 		Example: `  larder watch pods -A --from cluster.db
   larder watch pods -n web -l app=shop --from cluster.db
   larder watch pods,deploy,cm -A -o changes --from cluster.db
@@ -71,10 +72,10 @@ use larder get -w.`,
 	o.addFlags(cmd)
 	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required, or " +
 		command.StoreVariable + ")"
-	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
+	cmd.Flags().StringVar(&o.since, "since", "", "first print the changes after this `SEQ`")
 	_ = cmd.Flags().MarkHidden("sort-by") // exists only for its error message
 	cmd.Flags().BoolVar(&o.events, eventsFlag, true,
-		"print what each event is, not only its object; where it is given, -o of templates and columns gets events too, "+
+		"print the type of each event with its object; if the flag is given, -o of templates and columns gets events, too, "+
 			"as {.type} and {.object}")
 	return cmd
 }

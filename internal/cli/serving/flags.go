@@ -31,28 +31,31 @@ type Flags struct {
 
 // Add adds the flags. what describes the served content, such as "the mirror".
 func (f *Flags) Add(flags *pflag.FlagSet, what string) {
-	flags.StringVar(&f.Address, "serve", "", "serve "+what+" at `HOST:PORT` as a Kubernetes API that can be read, over "+
-		"TLS; without a host it is loopback")
-	flags.StringVar(&f.Kubeconfig, "serve-kubeconfig", "", "write a kubeconfig for it to this `FILE`, with a token that "+
-		"reads everything served")
-	flags.StringSliceVar(&f.hosts, "serve-host", nil, "a `NAME` or an address, besides loopback and that of --serve, "+
-		"that the certificate is for; where --serve is every interface, the first is in the kubeconfig")
-	flags.StringVar(&f.certFile, "tls-cert-file", "", "a `FILE` with the certificate to show; default is one of an "+
-		"authority of larder's own")
+	flags.StringVar(&f.Address, "serve", "",
+		"serve "+what+" at `HOST:PORT` as a Kubernetes API that can be read, over TLS; without a host, on loopback")
+	flags.StringVar(&f.Kubeconfig, "serve-kubeconfig", "",
+		"write a kubeconfig for it to this `FILE`, with a token that may read everything served")
+	flags.StringSliceVar(&f.hosts, "serve-host", nil,
+		"a `NAME` or an address for the certificate, besides loopback and the address of --serve; if --serve is every "+
+			"interface, the kubeconfig has the first one")
+	flags.StringVar(&f.certFile, "tls-cert-file", "",
+		"a `FILE` with the server's certificate; default is one of larder's own CA")
 	flags.StringVar(&f.keyFile, "tls-private-key-file", "", "a `FILE` with the key of --tls-cert-file")
-	flags.StringVar(&f.clientCA, "client-ca-file", "", "accept client certificates that an authority in this `FILE` "+
-		"has signed")
+	flags.StringVar(&f.clientCA, "client-ca-file", "",
+		"accept client certificates that a CA in this `FILE` has signed")
 	flags.StringVar(&f.tokenFile, "token-auth-file", "", "accept the tokens in this `FILE`: lines of "+
 		"token,user,uid,\"group1,group2\"")
-	flags.StringVar(&f.offline, "offline-access", "", "a `FILE` that says who may read what while the API server cannot "+
-		"be asked")
-	flags.BoolVar(&f.narrow, "narrow", false, "answer requests for more than there is with what there is, and a warning; "+
-		"default is to refuse them")
+	flags.StringVar(&f.offline, "offline-access", "",
+		"a `FILE` that says which users may read which resources while the API server does not respond")
+	flags.BoolVar(&f.narrow, "narrow", false,
+		"answer requests for more than is served with the served part, and a warning; default is to refuse them")
 	f.memory = serve.DefaultMemory
-	flags.Var(&f.memory, "serve-memory", "let answers that clients read take `SIZE` of memory at most, half of it "+
-		"those of one user; 429 beyond")
+	flags.Var(&f.memory, "serve-memory",
+		"limit the memory of responses that clients are reading to `SIZE`, and of one user's to half of it; further "+
+			"requests get 429")
 	flags.Lookup("serve-memory").DefValue = "256Mi"
-	flags.BoolVar(&f.Secrets, "serve-secrets", false, "serve Secrets, and what a store seals, too")
+	flags.BoolVar(&f.Secrets, "serve-secrets", false,
+		"also serve Secrets and other resources that a store seals")
 }
 
 // leastMemory is the smallest accepted --serve-memory, in bytes.

@@ -31,15 +31,15 @@ func NewServe(s command.IO) *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve --from FILE [-- COMMAND…]",
-		Short: "Serve a store or snapshot as a Kubernetes API that can be read",
-		Long: `Serve a store or a snapshot as a Kubernetes API: kubectl and every other client of Kubernetes read it as if
-it were the cluster. There is nothing to watch in it, and nothing can be written.
+		Short: "Serve a store or snapshot as a read-only Kubernetes API",
+		Long: `Serve a store or a snapshot as a read-only Kubernetes API: kubectl and other clients of Kubernetes
+read it like a cluster. Its objects never change.
 
-With a COMMAND it is run with a KUBECONFIG of its own, and larder ends with it and its exit code. Otherwise larder
-serves at --serve, or at a port of loopback that is free, until it is stopped, and prints the address of a page for
-people, to open in a browser. --serve-kubeconfig names the kubeconfig that it writes.
+With a COMMAND, larder runs it with a KUBECONFIG of its own, and exits when it does, with its exit code. Otherwise
+larder serves at --serve, or at a free port of loopback, until it is stopped, and prints the address of a page for
+people, to open in a browser. --serve-kubeconfig writes a kubeconfig for other clients.
 
-A store that a larder sync holds is served by that: larder sync --serve.`,
+A store that a larder sync holds is served by that sync: larder sync --serve.`,
 		Example: `  larder serve --from cluster.larder -- kubectl get pods -A
   larder serve --from cluster.larder -- kubectl describe pod web-0
   larder serve --from tuesday.larder --compare monday.larder
@@ -66,10 +66,10 @@ A store that a larder sync holds is served by that: larder sync --serve.`,
 		"(required, or " + command.StoreVariable + ")"
 	o.flags.Add(cmd.Flags(), "it")
 	cmd.Flags().StringArrayVar(&o.keys, "signed-by", nil,
-		"refuse a snapshot that is not signed by this public `KEY` of minisign, or that in the file KEY; may be given "+
-			"again. With it, tokens of service accounts are verified by the keys that are in the snapshot")
-	cmd.Flags().StringVar(&o.compare, "compare", "", "an older `FILE`, which the page shows beside it: a snapshot, or a "+
-		"store that no larder sync holds")
+		"refuse a snapshot that is not signed by this public `KEY` of minisign, or by the one in the file KEY; may be given "+
+			"again. Tokens of service accounts are then verified with the keys in the snapshot")
+	cmd.Flags().StringVar(&o.compare, "compare", "",
+		"an older `FILE` that the page compares with the served one: a snapshot, or a store that no larder sync holds")
 	return cmd
 }
 

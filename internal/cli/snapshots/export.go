@@ -33,23 +33,24 @@ func newSnapshotExport(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DIR [RESOURCE…] --from FILE",
 		Short: "Write objects as YAML files, or as lines of JSON",
-		Long: `Write the objects of a snapshot or store as YAML, a file each, for kubectl apply -R -f DIR and for git:
+		Long: `Write the objects of a snapshot or store as YAML, a file each, for kubectl apply -R -f DIR and for
+git:
 
   DIR/<namespace or _cluster>/<resource>[.<group>]/<name>.yaml
 
-Fields are in alphabetical order, without status and what the server sets (managedFields, resourceVersion, uid,
-creationTimestamp, generation), nor the annotation last-applied-configuration. What the server or a controller has
-generated for one life of an object is left out too, since a new object could not have it: the selector and labels of a
-Job's Pods, clusterIP and nodePort of a Service, a Pod's node and token, the volume that was found for a claim. A
-clusterIP, nodePort or node that a client has set stays; managedFields say so. --raw keeps all. ownerReferences stay:
-where the owner does not exist, the garbage collector deletes such an object again. Characters that some file systems
-do not take are written as %XX in names, and long names are cut.
+Fields are sorted by name. Left out are status, the fields that the server sets (managedFields, resourceVersion, uid,
+creationTimestamp, generation), and the annotation last-applied-configuration. Also left out are fields that the
+server or a controller has generated for this object, because a new object could not have them: the selector and
+labels of a Job's Pods, clusterIP and nodePort of a Service, a Pod's node and token, the volume that was found for a
+claim. A clusterIP, nodePort or node that a client has set, according to managedFields, stays. --raw keeps all fields.
+ownerReferences stay: if the owner does not exist, the garbage collector deletes such an object again. Characters that
+some file systems do not allow are written as %XX in names, and long names are cut.
 
-DIR must be new or empty, but for names that begin with a dot, such as .git. To export again, remove the files first
-(rm -r DIR/*): git tells what has changed. An export that selects nothing is an error.
+DIR must be new or empty, except for names that begin with a dot, such as .git. To export again, remove the files
+first (rm -r DIR/*): git shows the changes. An export that selects nothing is an error.
 
-- in place of DIR writes whole objects to standard output, a line of JSON each. Secrets, and whatever else the
-store seals, are left out, unless --include-secrets is given or the Secrets are redacted.`,
+- in place of DIR writes whole objects to standard output, one line of JSON each. Secrets, and other resources that
+the store seals, are left out, unless --include-secrets is given or the Secrets are redacted.`,
 		Example: `  larder snapshot export manifests deploy,svc,cm -n web --from cluster.larder
   larder snapshot export backup --from cluster.db --redact env=*PASSWORD*
   larder snapshot export - pods --from cluster.larder | jq .status.phase`,
@@ -65,8 +66,9 @@ store seals, are left out, unless --include-secrets is given or the Secrets are 
 	o.selects.Add(cmd)
 	o.redact.add(cmd)
 	cmd.Flags().BoolVar(&o.secrets, "include-secrets", false,
-		"write Secrets, and whatever else the store seals, as they are")
-	cmd.Flags().BoolVar(&o.raw, "raw", false, "write whole objects, with status and what the server sets")
+		"write Secrets, and other resources that the store seals, unchanged")
+	cmd.Flags().BoolVar(&o.raw, "raw", false,
+		"write whole objects, with status and the fields that the server sets")
 	return cmd
 }
 

@@ -25,7 +25,7 @@ func (f *recipientFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "recipients-file", nil,
 		"encrypt the snapshot to the public keys in `FILE`, one a line; may be given again")
 	cmd.Flags().BoolVar(&f.passphrase, "passphrase", false,
-		"encrypt the snapshot with a passphrase, which is asked for, or taken from "+input.PassphraseVariable+
+		"encrypt the snapshot with a passphrase, read from a prompt or from "+input.PassphraseVariable+
 			". Each save, and each opening of the snapshot, takes a second or two of CPU and 256 MiB of memory, to make "+
 			"guessing expensive")
 }

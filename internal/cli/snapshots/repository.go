@@ -20,19 +20,19 @@ import (
 )
 
 // repositoryHelp ends the help of the repository commands.
-const repositoryHelp = `A repository is ` + places.URLs + `. Credentials of S3 are those of the
-environment, as for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine), and
-those of a registry those of docker login. https:// can only be read: it is for a web server or CDN on the directory
-or bucket.`
+const repositoryHelp = `A repository is ` + places.URLs + `. Credentials of S3 come from the
+environment, like for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine),
+and those of a registry from docker login. https:// is read-only: it is for a web server or CDN on the directory or
+bucket.`
 
 func newSnapshotPush(s command.IO) *cobra.Command {
 	var identity input.IdentityFlag
 	cmd := &cobra.Command{
 		Use:   "push SNAPSHOT REPOSITORY",
 		Short: "Put a snapshot into a repository",
-		Long: `Put a snapshot into a repository, where it is called after the time at which it was taken. It is the latest
-there then, which larder sync --seed and pull take. An encrypted snapshot that --identity does not decrypt is taken to
-be as old as its file.
+		Long: `Put a snapshot into a repository, under a name made of the time at which it was taken. It is then the
+latest there, which larder sync --seed and pull use. An encrypted snapshot that --identity does not decrypt counts as
+being as old as its file.
 
 ` + repositoryHelp,
 		Example: `  larder snapshot push cluster.larder /srv/snapshots/
@@ -96,8 +96,8 @@ func newSnapshotPull(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull URL FILE",
 		Short: "Copy the latest snapshot of a repository, or one of them, to a file",
-		Long: `Copy the latest snapshot of a repository, or the one that the URL names, to a file, and verify it. An encrypted
-one that --identity does not decrypt is only copied. If anything is wrong with it, nothing is left.
+		Long: `Copy the latest snapshot of a repository, or the one that the URL names, to a file, and verify it. An
+encrypted snapshot is only copied, unless --identity decrypts it. If the snapshot is invalid, no file is left.
 
 ` + repositoryHelp,
 		Example: `  larder snapshot pull s3://snapshots/production/ cluster.larder
@@ -132,8 +132,9 @@ one that --identity does not decrypt is only copied. If anything is wrong with i
 	}
 	identity.AddIdentity(cmd)
 	cmd.Flags().StringArrayVar(&keys, "signed-by", nil,
-		"refuse a snapshot that is not signed by this public `KEY` of minisign, or that in the file KEY; may be given again")
-	cmd.Flags().BoolVar(&force, "force", false, "replace a snapshot that is there, once the new one is complete")
+		"refuse a snapshot that is not signed by this public `KEY` of minisign, or by the one in the file KEY; may be given "+
+			"again")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing snapshot, once the new one is complete")
 	return cmd
 }
 
@@ -144,8 +145,8 @@ func newSnapshotList(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list REPOSITORY",
 		Short: "List the snapshots of a repository",
-		Long: `List the snapshots of a repository, the newest first, with what is in them. (latest) is the one that larder
-sync --seed and pull take. If one is encrypted, --identity has to decrypt it to tell what is in it.
+		Long: `List the snapshots of a repository, newest first, with their contents. (latest) marks the one that
+larder sync --seed and pull use. --identity decrypts the snapshots, to show the contents of encrypted ones.
 
 ` + repositoryHelp,
 		Example: `  larder snapshot list s3://snapshots/production/
@@ -179,8 +180,8 @@ sync --seed and pull take. If one is encrypted, --identity has to decrypt it to 
 	}
 	identity.AddIdentity(cmd)
 	cmd.Flags().StringArrayVar(&keys, "signed-by", nil,
-		"verify signatures with this public `KEY` of minisign, or that in the file KEY; may be given again. Default is to "+
-			"show whose they say to be")
+		"verify signatures with this public `KEY` of minisign, or with the one in the file KEY; may be given again. Without "+
+			"it, the signers that the snapshots claim are shown")
 	output.Add(cmd, "table", "json")
 	return cmd
 }
@@ -274,7 +275,7 @@ func newSnapshotPrune(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune REPOSITORY --keep-last N",
 		Short: "Remove old snapshots from a repository",
-		Long: `Remove the snapshots of a repository that none of the flags keeps. The latest is always kept, and so are files
+		Long: `Remove the snapshots of a repository that no flag keeps. The latest is always kept, and so are files
 that push has not made. A registry frees the space in its own garbage collection.
 
 ` + repositoryHelp,
@@ -313,7 +314,7 @@ that push has not made. A registry frees the space in its own garbage collection
 	f.IntVar(&keep.Hourly, "keep-hourly", 0, "keep the newest of each of the last `N` hours (of UTC) that have any")
 	f.IntVar(&keep.Daily, "keep-daily", 0, "keep the newest of each of the last `N` days that have any")
 	f.IntVar(&keep.Weekly, "keep-weekly", 0, "keep the newest of each of the last `N` weeks that have any")
-	f.BoolVar(&dry, "dry-run", false, "say what would be removed, and remove nothing")
+	f.BoolVar(&dry, "dry-run", false, "print what would be removed, and remove nothing")
 	return cmd
 }
 

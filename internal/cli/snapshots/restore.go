@@ -26,15 +26,15 @@ func newSnapshotRestore(s command.IO) *cobra.Command {
 	var o restoreOptions
 	cmd := &cobra.Command{
 		Use:   "restore SNAPSHOT --store NEW",
-		Short: "Make a store of a snapshot, from which sync resumes",
-		Long: `Make a new store of a snapshot. larder sync resumes the watch from it with no list, where the server still
-has the changes since the snapshot was taken. Collections of which objects or values were left out, when the snapshot
-was taken, are listed first. For a part of a snapshot make another one of it: larder snapshot save PART --from SNAPSHOT.
+		Short: "Make a store from a snapshot; sync resumes from it",
+		Long: `Make a new store from a snapshot. larder sync resumes the watch from it without a list, if the server
+still has the changes since the snapshot was taken. Collections from which objects or values were left out, when the
+snapshot was taken, are listed first. To restore a part of a snapshot, make a snapshot of that part: larder snapshot
+save PART --from SNAPSHOT.
 
-The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only
-with keys that seal them (--key-file), with --persist-secrets, as larder sync has it, or if they were redacted. The keys
-that verify tokens of service accounts are restored with --signed-by only; otherwise the next larder sync fetches
-them.`,
+The store appears in one step when it is complete; an existing file is never replaced. Secrets are stored only with
+keys that seal them (--key-file), with --persist-secrets, like in larder sync, or if they were redacted. The keys that
+verify tokens of service accounts are restored only with --signed-by; otherwise the next larder sync fetches them.`,
 		Example: `  larder snapshot restore cluster.larder --store node.db`,
 		Args:    command.NeedArgs(1, 1, "a snapshot"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,7 +47,8 @@ them.`,
 	o.identity.Add(cmd)
 	cmd.Flags().Lookup("key-file").Usage = input.SealUsage
 	cmd.Flags().StringArrayVar(&o.keys, "signed-by", nil,
-		"refuse a snapshot that is not signed by this public `KEY` of minisign, or that in the file KEY; may be given again")
+		"refuse a snapshot that is not signed by this public `KEY` of minisign, or by the one in the file KEY; may be given "+
+			"again")
 	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false,
 		"store Secrets in the file, also without keys that seal them")
 	return cmd

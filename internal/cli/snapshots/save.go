@@ -51,18 +51,17 @@ func newSnapshotSave(s command.IO) *cobra.Command {
 		Long: `Save a store, or a live cluster, to a snapshot.
 
 With --from, or LARDER_STORE, a store is saved, also while larder sync holds it: no reader or writer of the store
-waits, and each collection is as it was at its resourceVersion. What the sync keeps in memory only (Secrets without
---key-file or --persist-secrets) cannot be saved from the store. --from may be a snapshot: the new one has a part of
-it.
+waits, and each collection is saved as of its resourceVersion. Resources that the sync keeps in memory only (Secrets
+without --key-file or --persist-secrets) cannot be saved from the store. --from may be a snapshot: the new one is a
+part of it.
 
-Without them, or with a flag of the connection to a cluster (--kubeconfig, --context, --server, …) and no --from, the
-resources of a live cluster are listed: those that are named, or all that can be listed and watched except events. -n
-and the selectors are sent to the server. If no resource is named, a note says which you may not list; it is an error
-if you may list none.
+Without them, or with a connection flag (--kubeconfig, --context, --server, …) and no --from, the resources of a live
+cluster are listed: the named ones, or all that can be listed and watched except events. -n and the selectors are sent
+to the server. If no resource is named, a note says which you may not list; it is an error if you may list none.
 
 Secrets are left out unless the snapshot is encrypted (--recipient, --recipients-file, --passphrase), they are
-redacted, or --include-secrets is given. larder snapshot restore makes a store of a snapshot, which resumes the watch;
-a collection of which objects or values were left out is listed first.`,
+redacted, or --include-secrets is given. larder snapshot restore makes a store from a snapshot, which resumes the
+watch; a collection from which objects or values were left out is listed first.`,
 		Example: `  larder snapshot save cluster.larder --from cluster.db
   larder snapshot save monday.larder                               # all that the server lists, but events
   larder snapshot save web.larder pods deploy -n web --passphrase
@@ -86,11 +85,11 @@ a collection of which objects or values were left out is listed first.`,
 	o.recipients.add(cmd)
 	f.StringVar(&o.signKey, "sign-key", "",
 		"sign the snapshot with the secret key in `FILE`, of larder keygen --signing or minisign -G -W")
-	f.BoolVar(&o.secrets, "include-secrets", false, "save Secrets too, though the snapshot is not encrypted")
+	f.BoolVar(&o.secrets, "include-secrets", false, "save Secrets although the snapshot is not encrypted")
 	f.BoolVar(&o.schemas, "schemas", true,
-		"of a live cluster, save the OpenAPI schemas of what is saved, for kubectl explain; they are about 6 MB of a whole "+
-			"cluster. A store has what larder sync --schemas has stored")
-	f.BoolVar(&o.force, "force", false, "replace a file that is there, once the new one is complete")
+		"of a live cluster, save the OpenAPI schemas of the saved resources, for kubectl explain: about 6 MB for a whole "+
+			"cluster. A store has the schemas that larder sync --schemas has stored")
+	f.BoolVar(&o.force, "force", false, "replace an existing file, once the new one is complete")
 	o.cluster.AddFlags(f)
 	return cmd
 }

@@ -10,13 +10,13 @@ import (
 func NewSnapshot(s command.IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Save stores or a live cluster to a file, make stores or YAML of it, and keep many in a repository",
-		Long: `Snapshots are files that hold what stores hold, or what a live cluster has: portable, compressed, verified
-when they are read, encrypted if that is asked for. They do not change. Every command that reads a store reads them
-too: larder get pods -A --from cluster.larder.
+		Short: "Save a store or a live cluster to a file, restore it, export it, and keep many in a repository",
+		Long: `Snapshots are files with the content of a store or of a live cluster: portable, compressed, verified
+when they are read, and optionally encrypted. They do not change. Every command that reads a store also reads
+snapshots: larder get pods -A --from cluster.larder.
 
-push, pull, list and prune keep snapshots in a repository: a directory, a bucket of S3, or an OCI registry. larder sync
---snapshot-to does so all the time, and larder sync --seed begins with the latest one.`,
+push, pull, list and prune keep snapshots in a repository: a directory, an S3 bucket, or an OCI registry. larder sync
+--snapshot-to pushes snapshots regularly, and larder sync --seed begins with the latest one.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
