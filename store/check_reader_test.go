@@ -32,7 +32,7 @@ func TestScrubDoesNotPinPages(t *testing.T) {
 		relist(t, c, store.ReplaceOptions{}, "5", items...)
 		scrubbed := make(chan error, 1)
 		go func() { scrubbed <- s.Scrub(t.Context()) }()
-		synctest.Wait() // it pauses
+		synctest.Wait() // until the Scrub pauses
 		select {
 		case err := <-scrubbed:
 			t.Fatalf("it has not paused: %v", err)
@@ -121,12 +121,12 @@ func scrubDuringWrites(t *testing.T, lose bool, also interference) {
 		flush(t, s)
 	}
 	for range 50 {
-		change() // so that there are tombstones
+		change() // to create tombstones
 	}
 	scrubbed := make(chan error, 1)
 	go func() { scrubbed <- s.Scrub(t.Context()) }()
 	for round := 0; ; round++ {
-		synctest.Wait() // it pauses
+		synctest.Wait() // until the Scrub pauses
 		select {
 		case err := <-scrubbed:
 			if round < 10 {

@@ -39,7 +39,7 @@ func scrubDuringRebuild(t *testing.T, damage func(leaf []byte, body int)) {
 	go func() { scrubbed <- s.Scrub(t.Context()) }()
 	rebuilds := 0
 	for round := 0; ; round++ {
-		synctest.Wait() // it pauses, or has ended
+		synctest.Wait() // until the Scrub pauses or has ended
 		if s.Err() != nil {
 			if err := s.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)

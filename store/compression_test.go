@@ -115,7 +115,7 @@ func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 func TestCompressionOnAndOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	const n = 200
-	rvs := map[int]int{} // by pod
+	rvs := map[int]int{} // resourceVersions of updated pods, by number of the pod
 	for round, test := range []struct {
 		compression    store.Compression
 		from, to       int // range of pods to update

@@ -27,8 +27,8 @@ type usageCounter struct {
 	every int // number of decoded pods after which it counts the pods in use; 0 is never
 
 	mu    sync.Mutex
-	total int                        // guarded by mu
-	pods  []weak.Pointer[corev1.Pod] // guarded by mu
+	total int                        // guarded by mu; number of decoded pods
+	pods  []weak.Pointer[corev1.Pod] // guarded by mu; decoded pods, without those found unused
 	held  int                        // guarded by mu; maximum number of pods in use
 }
 

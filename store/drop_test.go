@@ -253,7 +253,7 @@ func TestRebuildDuringADrop(t *testing.T) {
 		applyOne(t, other)
 		mustPutDocument(t, s, "d", large)
 		unlinked := false
-		g.Fail(func() error { // after the first transaction of the Drop, which then waits for a minute
+		g.Fail(func() error { // fails after the first transaction of the Drop, which then retries after a minute
 			if unlinked {
 				return syscall.ENOSPC
 			}
@@ -311,7 +311,7 @@ func TestCopiesDuringADrop(t *testing.T) {
 				s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 				mustFillToDrop(t, s, pods())
 				unlinked := false
-				g.Fail(func() error { // after the first transaction of the Drop, which then waits for a minute
+				g.Fail(func() error { // fails after the first transaction of the Drop, which then retries after a minute
 					if unlinked {
 						return syscall.ENOSPC
 					}
@@ -443,7 +443,7 @@ func TestPrune(t *testing.T) {
 	s := mustOpen(t, path, store.Options{Logger: &logger})
 	mustOpenPods(t, s, "b")
 	mustEnd(t, mustOpenPods(t, s, "d"))
-	for range 2 { // the second finds nothing
+	for range 2 { // the second Prune has nothing to drop
 		if err := s.Prune(t.Context()); err != nil {
 			t.Fatal(err)
 		}
