@@ -86,9 +86,9 @@ func (a *adapter) reading(lw cache.ListerWatcher, id entry.Identity, accept stri
 	})
 }
 
-// closeUnrun closes the previous informer of the collection, if it has not run. A cache has one informer for an
-// identity at a time, so the previous one is obsolete. If it has run, the cache ends it in a goroutine, and it then
-// closes its collection itself. Close only announces that, so that informer.New waits for it.
+// closeUnrun closes the previous informer of the collection, if it was never run. A cache has one informer for an
+// identity at a time, so the previous one is obsolete. If it runs, a goroutine of the cache ends it, and it then closes
+// its collection itself. Close then only announces that, so that informer.New waits for it.
 func (a *adapter) closeUnrun(id entry.Identity) error {
 	a.mu.Lock()
 	old := a.made[id.ID()]
@@ -123,9 +123,9 @@ func describe(obj runtime.Object) string {
 	return fmt.Sprintf("%T", obj)
 }
 
-// narrowing returns controller-runtime's ListerWatcher with support for look-ups. Its field selector, if it has one,
-// would replace the caller's, by which the reflector looks up single objects. So the caller's travels in the context,
-// and the transport adds it.
+// narrowing returns a ListerWatcher that supports look-ups of single objects by a field selector. If
+// controller-runtime's ListerWatcher has a field selector, it would replace the look-up's. So narrowing passes the
+// look-up's in the context, and the transport adds it to the request.
 func narrowing(lw cache.ListerWatcherWithContext) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -126,7 +126,7 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// TestTwoClusters checks a manager with a second cluster, each with a store of its own.
+// TestTwoClusters checks a manager with a second cluster.Cluster. Each has a store of its own.
 func TestTwoClusters(t *testing.T) {
 	var infos []string
 	for _, label := range []string{"one", "two"} {

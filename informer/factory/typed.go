@@ -177,7 +177,7 @@ func (f *sharedInformerFactory) Shutdown() {
 	}
 }
 
-// closeAll closes the informers. Close does nothing if an informer was started.
+// closeAll closes the informers that were never started. The runs of the others must have ended.
 func closeAll(all []*informer.Informer) error {
 	var errs []error
 	for _, inf := range all {

@@ -29,10 +29,10 @@
 //
 // # The stored document
 //
-// The store holds the names, kinds and scopes of the resources, without subresources, as one document: a few dozen KB
-// for a cluster with many resources. Only Run writes it, when the server's answer differs or the document is older than
-// a day. If the document cannot be written, or is damaged, Status and the log report it, and the mapper works without
-// it. "larder sync" writes the same document into its store.
+// The store holds the names, kinds and scopes of the resources and subresources as one document: a few dozen KB for a
+// cluster with many resources. Only Run writes it, when the server's answer differs or the document is older than a
+// day. If the document cannot be written, or is damaged, Status and the log report it, and the mapper works without it.
+// "larder sync" writes the same document into its store.
 //
 // # Refreshing
 //

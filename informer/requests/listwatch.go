@@ -30,7 +30,7 @@ func WithRequest(lw *cache.ListWatch, request func(o metav1.ListOptions) *rest.R
 
 // ListWatch returns a ListerWatcher for informer.New that lists the resource, namespace and selectors of id. client is
 // any REST client of the cluster whose scheme knows the objects, such as clientset.CoreV1().RESTClient() for the types
-// of client-go. Selectors in a request's options are added to those of id, so that single objects can be looked up.
+// of client-go. Selectors in a request's options are added to id's selectors, so that single objects can be looked up.
 func ListWatch(client cache.Getter, id entry.Identity) *RESTListWatch {
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -74,7 +74,7 @@ func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 }
 
 // Request returns a list request for the objects that id describes, or a watch request with o.Watch. Selectors in o are
-// added to those of id.
+// added to id's selectors.
 func Request(client cache.Getter, id entry.Identity, o metav1.ListOptions) *rest.Request {
 	o = selected(id, o)
 	root := []string{"/apis", id.Group, id.Version}

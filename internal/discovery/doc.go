@@ -18,9 +18,8 @@
 //	/openapi/v3, /openapi/v3/…    the index of the OpenAPI v3 schemas, and the schemas, byte for byte as the server
 //	                              has sent them, under the server's hash
 //
-// The answers are those of kube-apiserver 1.36 for the same resources, in JSON, YAML and protobuf; test/e2e compares
-// the two. Other resources are not found, nor are versions and groups without any of the resources. The differences
-// are:
+// The answers equal kube-apiserver's (1.36) for the same resources, in JSON, YAML and protobuf; test/e2e compares the
+// two. Other resources are not found, nor are versions and groups without any of the resources. The differences are:
 //
 //   - Verbs are taken from the given resources.
 //   - Only the given subresources are listed.

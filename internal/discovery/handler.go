@@ -196,8 +196,8 @@ func (h *Handler) find(path []string) runtime.Object {
 	return nil
 }
 
-// notFound answers a request for an unknown path like a server: a Status for an unknown version of /api or of a known
-// group, otherwise plain text.
+// notFound answers a request for an unknown path as a server does: with a Status if it is a version of /api or of a
+// known group, otherwise with plain text.
 func (h *Handler) notFound(w http.ResponseWriter, r *http.Request) {
 	parts := split(r.URL.Path)
 	isVersion := parts[0] == "api" && len(parts) == 2 || parts[0] == "apis" && len(parts) == 3 && h.find(parts[:2]) != nil

@@ -152,7 +152,7 @@ func (s *storage) listState(q *request) (state []*object, rv uint64, start strin
 	return t.at(exact), exact, start, nil
 }
 
-// oldestLocked returns the oldest resourceVersion in the history.
+// oldestLocked returns the oldest resourceVersion from which the history is complete.
 func (s *storage) oldestLocked(t *table) uint64 { return max(s.compacted, t.trimmed) }
 
 func (q *request) writePage(p page) error {

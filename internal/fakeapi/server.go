@@ -36,7 +36,7 @@ type Server struct {
 	resources []*kind
 	sharding  bool
 
-	// The fields below belong to the listener; only Start and Stop use them.
+	// The fields below belong to the listener; only Start and Stop change them.
 	port     int
 	http     *http.Server
 	serving  sync.WaitGroup
