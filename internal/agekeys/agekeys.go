@@ -1,5 +1,5 @@
-// Package agekeys reads the recipients and identities that users give the command for encrypted snapshots: keys of age
-// and of ssh, and passphrases. Its errors do not quote what they have read.
+// Package agekeys reads recipients and identities for encrypted snapshots, which users give to the command: age keys,
+// ssh keys, and passphrases. Its errors do not quote the input.
 package agekeys
 
 import (
@@ -16,11 +16,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxKeyFile bounds what is read of a file of keys.
+// maxKeyFile is the maximum size of a key file in bytes.
 const maxKeyFile = 1 << 20
 
 // ParseRecipients reads recipients, one a line: age1… as age-keygen prints them, or ssh-ed25519 and ssh-rsa public
-// keys. Empty lines and those that begin with # are left out.
+// keys. It skips empty lines and lines that begin with #.
 func ParseRecipients(text string) ([]age.Recipient, error) {
 	var out []age.Recipient
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -64,7 +64,7 @@ func parseRecipient(line string) (age.Recipient, error) {
 	return rs[0], nil
 }
 
-// ReadRecipients reads the file of recipients at path, as ParseRecipients does.
+// ReadRecipients reads recipients from the file at path; see ParseRecipients.
 func ReadRecipients(path string) ([]age.Recipient, error) {
 	text, err := readKeys(path)
 	if err != nil {
@@ -98,8 +98,8 @@ func parseIdentities(text []byte) ([]age.Identity, error) {
 	return ids, nil
 }
 
-// ReadIdentities reads the file of identities at path: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or one
-// ssh private key in PEM that has no passphrase.
+// ReadIdentities reads identities from the file at path: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or
+// one ssh private key in PEM without a passphrase.
 func ReadIdentities(path string) ([]age.Identity, error) {
 	text, err := readKeys(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func readKeys(path string) ([]byte, error) {
 	return text, nil
 }
 
-// PassphraseRecipient encrypts with a passphrase, from which scrypt makes the key: about a second of a processor's
+// PassphraseRecipient encrypts with a passphrase, from which scrypt derives the key. That takes about a second of CPU
 // time. It must be the only recipient.
 func PassphraseRecipient(passphrase string) (age.Recipient, error) {
 	if passphrase == "" {
@@ -137,11 +137,11 @@ func PassphraseRecipient(passphrase string) (age.Recipient, error) {
 	return age.NewScryptRecipient(passphrase)
 }
 
-// maxScrypt bounds the work that a file may ask for before its passphrase can be tried, as a power of two: 256 MiB, and
-// what age itself asks for.
+// maxScrypt is the maximum scrypt work factor of a file, as a power of two. It means 256 MiB of memory, and is the one
+// that age itself uses.
 const maxScrypt = 18
 
-// PassphraseIdentity decrypts what PassphraseRecipient has encrypted.
+// PassphraseIdentity decrypts files that were encrypted with PassphraseRecipient.
 func PassphraseIdentity(passphrase string) (age.Identity, error) {
 	if passphrase == "" {
 		return nil, errors.New("the passphrase is empty")

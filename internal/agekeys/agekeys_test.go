@@ -120,7 +120,7 @@ func TestPassphrase(t *testing.T) {
 			t.Errorf("%s: %v", phrase, err)
 		}
 	}
-	// A file may not ask for gigabytes before it turns out that the passphrase is another.
+	// A file must not make the program use gigabytes before it finds that the passphrase is wrong.
 	costly := bytes.Replace(data, []byte(" 10\n"), []byte(" 20\n"), 1)
 	id, err := agekeys.PassphraseIdentity("open sesame")
 	if err != nil {

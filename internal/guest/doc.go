@@ -1,9 +1,10 @@
 // Package guest calls user functions that may ignore the end of their context, or panic. Neither keeps the caller from
 // ending.
 //
-// Make a [Guest] for each function, and use its Call. The function runs on a goroutine of its own. Call waits for it,
-// and abandons it only if it has not returned Guest.Wait after its context has ended. A panic is handled as client-go
-// does: it is logged and the process ends, or, with utilruntime.ReallyCrash off, the call fails with [ErrPanicked].
+// Make a [Guest] for each function, and use its Call. The function runs on its own goroutine. Call waits for it, and
+// abandons it only if it has not returned within Guest.Wait after its context has ended. A panic is handled as in
+// client-go: it is logged and the process ends. With utilruntime.ReallyCrash off, the call fails with [ErrPanicked]
+// instead.
 //
-// [Try] is for functions that take a moment, such as a key function: it needs no goroutine, and a panic is an error.
+// [Try] is for short functions, such as a key function. It needs no goroutine, and returns a panic as an error.
 package guest

@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	// ErrPanicked: the function panicked, and utilruntime.ReallyCrash is off.
+	// ErrPanicked means that the function panicked while utilruntime.ReallyCrash is off.
 	ErrPanicked = errors.New("the call panicked; the log has the stack")
-	// ErrOverdue: the function did not return although its context had ended.
+	// ErrOverdue means that the function did not return although its context had ended.
 	ErrOverdue = errors.New("it must return when its context ends")
 )
 
@@ -22,30 +22,30 @@ var (
 type Guest[T any] struct {
 	// What names the function in the log.
 	What string
-	// Wait is how long a call may go on after its context has ended.
+	// Wait is the time that a call may continue after its context has ended.
 	Wait time.Duration
-	// Overdue, if set, is called once by the goroutine of Call if a call goes on for longer than Wait, with an error that
-	// wraps ErrOverdue. Call then waits until the caller's own context ends. Default: Call abandons the call and returns
-	// that error; while five calls are abandoned, it makes no other.
+	// Overdue, if set, is called once by the goroutine of Call if a call exceeds Wait, with an error that wraps
+	// ErrOverdue. Call then waits until the caller's own context ends. Default: Call abandons the call and returns that
+	// error. While five calls are abandoned, Call starts no other.
 	Overdue func(err error)
-	// Drop, if set, is called with the result of an abandoned call once that returns.
+	// Drop, if set, is called with the result of an abandoned call when that call returns.
 	Drop func(T)
 
 	left atomic.Int32 // number of abandoned calls that have not returned
 }
 
-// maxLeft is how many calls of one function may be abandoned at a time: a function that never returns must not cost a
+// maxLeft is the maximum number of abandoned calls of one function: a function that never returns must not cost a
 // goroutine with every attempt.
 const maxLeft = 5
 
-// answer is what a function returned.
+// answer is the result of a function.
 type answer[T any] struct {
 	v   T
 	err error
 }
 
-// Call calls fn with the context limited, which bounds fn's time and must end when ctx ends, or before. Several
-// goroutines may use Call at a time.
+// Call calls fn with the context limited, which limits fn's time and must end no later than ctx. It is safe for
+// concurrent use.
 func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Context) (T, error)) (T, error) {
 	if n := g.left.Load(); n >= maxLeft {
 		var none T
@@ -86,7 +86,7 @@ func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Contex
 	}
 }
 
-// run is the goroutine of a call of fn.
+// run calls fn on the goroutine of a Call.
 func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T, error), answers chan<- answer[T],
 	left <-chan struct{}) {
 	a := answer[T]{err: ErrPanicked}

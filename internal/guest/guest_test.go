@@ -14,7 +14,7 @@ import (
 
 const limit = 90 * time.Second
 
-// stuck is a function that returns 7 when released is closed, and not before.
+// stuck is a function that returns 7 once released is closed.
 type stuck struct {
 	released chan struct{}
 
@@ -35,7 +35,7 @@ func (s *stuck) drop(v int) {
 	s.dropped = append(s.dropped, v)
 }
 
-// release lets the calls return, and wants the answers of n of them to be dropped.
+// release lets the calls return, and reports an error unless n results were dropped.
 func (s *stuck) release(t *testing.T, n int) {
 	t.Helper()
 	close(s.released)
@@ -47,7 +47,7 @@ func (s *stuck) release(t *testing.T, n int) {
 	}
 }
 
-// call makes a call with a time-out.
+// call makes a Call with a time limit.
 func call(
 	ctx context.Context, g *Guest[int], fn func(context.Context) (int, error),
 ) (v int, took time.Duration, err error) {
@@ -131,7 +131,7 @@ func TestOverdueIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestFewAreLeft: while five calls have not returned no other is made.
+// TestFewAreLeft checks that no further call is started while five abandoned calls have not returned.
 func TestFewAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()

@@ -6,16 +6,17 @@ import (
 	"runtime"
 )
 
-// tried is the error for a panic of a function that Try has called.
+// tried is the error for a panic in a function that Try has called.
 type tried struct{ error }
 
 func (t tried) Unwrap() error { return t.error }
 
-// Panicked reports whether err comes from a panic of a function that Try has called.
+// Panicked reports whether err comes from a panic in a function that Try has called.
 func Panicked(err error) bool { return errors.As(err, &tried{}) }
 
-// Try calls fn on the caller's goroutine, and returns its error. A panic becomes an error, which begins with what and
-// does not have the value of the panic, except if that is a runtime.Error: it may contain contents of an object.
+// Try calls fn on the caller's goroutine, and returns its error. It returns a panic as an error that begins with what.
+// The error does not contain the panic value unless that is a runtime.Error, since the value may contain an object's
+// content.
 func Try(what string, fn func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {

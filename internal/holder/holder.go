@@ -1,8 +1,8 @@
-// Package holder tells which processes have a file open, for messages: a process may come or go at any moment. Start
-// with Of.
+// Package holder reports which processes have a file open, for messages: the answer may be out of date at any moment.
+// Start with Of.
 //
-// It reads /proc: elsewhere than on Linux, and of other users' processes, it knows nothing. It starts nothing and keeps
-// nothing.
+// It reads /proc, so it finds nothing on systems other than Linux, nor processes of other users. It starts no goroutine
+// and has no state.
 package holder
 
 import (
@@ -16,11 +16,11 @@ import (
 // Holder is a process that has a file open.
 type Holder struct {
 	PID int
-	// Name of its program, as the kernel knows it.
+	// Name is the name of its program as the kernel reports it.
 	Name string
 }
 
-// String says which process it is: "process 17 (larder)".
+// String describes the process: "process 17 (larder)".
 func (h Holder) String() string { return fmt.Sprintf("process %d (%s)", h.PID, h.Name) }
 
 // This reports whether this process has the file open.
@@ -43,15 +43,15 @@ func Of(path string) []Holder {
 		if err != nil || pid == os.Getpid() || !hasOpen(dir, file) {
 			continue
 		}
-		name, _ := os.ReadFile(filepath.Join(process, "comm")) // it may have ended
+		name, _ := os.ReadFile(filepath.Join(process, "comm")) // empty if the process has ended
 		all = append(all, Holder{pid, strings.TrimSpace(string(name))})
 	}
 	return all
 }
 
-// hasOpen reports whether a process, by its directory of open files, has the file open.
+// hasOpen reports whether a process has the file open. dir is the process's directory of open files.
 func hasOpen(dir string, file os.FileInfo) bool {
-	fds, _ := os.ReadDir(dir) // another user's, or it has ended
+	fds, _ := os.ReadDir(dir) // fails if the process has ended or belongs to another user
 	for _, fd := range fds {
 		if open, err := os.Stat(filepath.Join(dir, fd.Name())); err == nil && os.SameFile(open, file) {
 			return true

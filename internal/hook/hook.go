@@ -1,4 +1,4 @@
-// Package hook is what tests put between a store and its disk. Nothing else uses it.
+// Package hook lets tests intercept a store's commits and clock. Only tests use it.
 package hook
 
 import (
@@ -6,29 +6,28 @@ import (
 	"time"
 )
 
-// Hooks are called in the place of what they are named for. The zero value changes nothing.
+// Hooks replace parts of a store. The zero value changes nothing.
 type Hooks struct {
-	// Commit is called for each commit of a transaction. It makes it by calling commit, once; if it does not, and returns
-	// an error, nothing is stored.
+	// Commit replaces the commit of each transaction. It must call commit once to commit. If it returns an error
+	// without a call of commit, nothing is stored.
 	Commit func(commit func() error) error
-	// Wall tells the time that the system believes it is when a store is opened, and by which it says when a collection
-	// was used.
+	// Wall replaces the wall clock. The store reads it when it is opened, and to record when a collection was used.
 	Wall func() time.Time
-	// DirtyLimit is how many bytes may wait for a commit, in place of the store's own limit, if it is not 0.
+	// DirtyLimit replaces the store's limit on uncommitted bytes, if it is not 0.
 	DirtyLimit int
-	// IdentityInterval is how often the identity of an idle file is verified, in place of the store's own interval, if it
-	// is not 0. Tests that let months pass set it.
+	// IdentityInterval replaces the store's interval between verifications of an idle file's identity, if it is not 0.
+	// It is for tests in which months of fake time pass.
 	IdentityInterval time.Duration
 }
 
-// Gate is what a test does to commits. Its zero value lets them pass; Commit is for Hooks.
+// Gate delays or fails commits for a test. The zero value changes nothing. Use its Commit as Hooks.Commit.
 type Gate struct {
 	mu       sync.Mutex
 	attempts int           // guarded by mu
 	held     chan struct{} // guarded by mu; commits wait until it is closed
-	entered  chan struct{} // guarded by mu; closed when one waits
-	fail     func() error  // guarded by mu; before the commit
-	after    func() error  // guarded by mu; once it has succeeded
+	entered  chan struct{} // guarded by mu; closed when a commit waits
+	fail     func() error  // guarded by mu; called before the commit
+	after    func() error  // guarded by mu; called after a successful commit
 }
 
 // Commit is Hooks.Commit.
@@ -55,7 +54,7 @@ func (g *Gate) Commit(commit func() error) error {
 	return after()
 }
 
-// Hold makes the next commits wait until release is called. entered is closed when one does.
+// Hold makes the next commits wait until release is called. entered is closed when a commit waits.
 func (g *Gate) Hold() (entered <-chan struct{}, release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,21 +68,21 @@ func (g *Gate) Hold() (entered <-chan struct{}, release func()) {
 	})
 }
 
-// Fail makes commits return what fail does, if not nil.
+// Fail makes commits fail with the error of fail, before they write anything. A nil error lets the commit continue.
 func (g *Gate) Fail(fail func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.fail = fail
 }
 
-// After makes commits that have succeeded return what fn does.
+// After makes commits that have succeeded return the error of fn.
 func (g *Gate) After(fn func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.after = fn
 }
 
-// Attempts returns how many commits there were.
+// Attempts returns the number of commits so far.
 func (g *Gate) Attempts() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Unanswered reports whether err says that no API server has answered: the connection failed or was too slow, or the
-// answer is a 502, 503 or 504, which a gateway sends if it reaches no server.
+// Unanswered reports whether err means that no API server answered: the connection failed or timed out, or a gateway
+// that reached no server returned 502, 503 or 504.
 func Unanswered(err error) bool {
 	if code, ok := statusOf(err); ok {
 		return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
@@ -19,7 +19,7 @@ func Unanswered(err error) bool {
 	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// Answered reports whether err is an answer of an API server.
+// Answered reports whether err is a response of an API server.
 func Answered(err error) bool {
 	_, ok := statusOf(err)
 	return ok && !Unanswered(err)
@@ -33,7 +33,7 @@ func statusOf(err error) (code int32, ok bool) {
 	return s.Status().Code, true
 }
 
-// Final reports whether err is an API server's refusal, so that the same request need not be repeated soon.
+// Final reports whether err is an API server's rejection that makes it useless to repeat the request soon.
 func Final(err error) bool {
 	code, ok := statusOf(err)
 	if !ok {

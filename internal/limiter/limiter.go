@@ -10,57 +10,60 @@ import (
 )
 
 const (
-	// maxConnects and maxLists bound how many clients connect and list at a time. A list holds up to two pages of 16 MiB,
-	// and a connection costs the server about ten small requests.
+	// maxConnects and maxLists are the numbers of clients that may connect and list at a time. A list holds up to two
+	// pages of 16 MiB, and a connection costs the server about as much as ten small requests.
 	maxConnects = 8
 	maxLists    = 2
-	// patience is how long an attempt may take while the link is down before the next client may try.
+	// patience is the time after which the next client may try while the link is down and an attempt has not ended.
 	patience = 10 * time.Second
-	// silence is how long a request may be without a first byte of its answer until its slot stops counting; half as long
-	// while other slots of the kind do not count. maxSilent is how many slots of a kind do not count at a time. The bounds
-	// on connects and lists are there for the server's load, and a server that waits for another one, such as a conversion
-	// webhook, has none.
+	// silence is the time without a first response byte after which a request's slot does not count. It is halved while
+	// other slots of the kind do not count. maxSilent is the number of slots of a kind that may not count at a time.
+	// The limits on connects and lists protect the server from load, and a server that only waits, for example for a
+	// conversion webhook, has none from that request.
 	silence   = 250 * time.Millisecond
 	maxSilent = 64
 )
 
-// Limiter is the state of the link to one server. Its methods are safe for concurrent use, and for a nil Limiter.
+// Limiter is the state of the link to one server. All methods are safe for concurrent use, and may be called on nil.
 type Limiter struct {
-	// down mirrors failures > 0, and heard counts, for Heard, which is called with every event.
+	// down is true while failures > 0. heard counts calls of Heard. Both are atomic because Heard is called for every
+	// event.
 	down  atomic.Bool
 	heard atomic.Int64
 
 	mu sync.Mutex
-	// failures counts the failures of the link in a row, not those of each client; guarded by mu.
+	// failures is the number of consecutive failures of the link, not of each client; guarded by mu.
 	failures int
-	// failed is when the last failure was, err its error, and next when the next attempt may begin; guarded by mu.
+	// failed is the time of the last failure, err its error, and next the earliest time of the next attempt; guarded by
+	// mu.
 	failed, next time.Time
 	err          error
-	// others is true if one client that did not fail the last time may try at once: the newest failure was a 502, 503 or
-	// 504 to a client that failed before, as kube-apiserver answers for an aggregated API without a server. Guarded by mu.
+	// others is true if one client whose last attempt did not fail may try at once. It is set if the newest failure was a
+	// 502, 503 or 504 for a client that had failed before: kube-apiserver answers so for an aggregated API without a
+	// server. Guarded by mu.
 	others bool
-	// connected is true once a client has got a network connection, until one is lost. Before that one client at a time
-	// connects: the others will share its connection, if they can. Guarded by mu.
+	// connected is true once a client has a network connection, until a connection is lost. Before that, one client at
+	// a time connects, so that the others can share its connection. Guarded by mu.
 	connected bool
-	// recovered is closed when the link is up again; guarded by mu.
+	// recovered is closed when the link is up again, and then replaced; guarded by mu.
 	recovered chan struct{}
 	connects  places // guarded by mu
 	lists     places // guarded by mu
-	// timer fires when the next attempt may begin while the link is down; guarded by mu.
+	// timer fires at the time of the next attempt while the link is down; guarded by mu.
 	timer *time.Timer
 }
 
-// places is a bounded number of slots, with the queue of those who wait for one, in the order of their calls: first
-// those that did not fail the last time.
+// places is a limited number of slots, and the queue of waiters. The queue is in the order of the calls, but waiters
+// whose last attempt did not fail come first.
 type places struct {
-	taken  int // slots that count
-	silent int // slots that do not count, since they wait for an answer
+	taken  int // slots in use that count
+	silent int // slots in use that do not count, since they wait for a response
 	queue  []*waiter
 }
 
-// waiter is a call of Connect or List that waits for a slot.
+// waiter is a waiting call of Connect or List.
 type waiter struct {
-	failed  bool // the client failed the last time
+	failed  bool // whether the client's last attempt failed
 	granted chan struct{}
 	told    chan error // receives the error when the link goes down, for the down callback
 }
@@ -68,13 +71,13 @@ type waiter struct {
 // New returns a Limiter whose link is up.
 func New() *Limiter { return &Limiter{recovered: make(chan struct{})} }
 
-// Connect waits for a slot to connect; an error is that of ctx. While it waits, it calls down with the error of another
-// client each time that the link fails. A client that failed the last time waits behind those that did not.
+// Connect waits for a slot to connect. It fails only with the cause of ctx. While it waits, it calls down with the
+// error each time that the link fails. If failed is true, the client's last attempt failed, and it waits behind others.
 func (l *Limiter) Connect(ctx context.Context, failed bool, down func(error)) (*Slot, error) {
 	return l.wait(ctx, failed, down, func(l *Limiter) *places { return &l.connects })
 }
 
-// List waits for a slot to list; otherwise it is like Connect.
+// List waits for a slot to list. It behaves like Connect.
 func (l *Limiter) List(ctx context.Context, failed bool, down func(error)) (*Slot, error) {
 	return l.wait(ctx, failed, down, func(l *Limiter) *places { return &l.lists })
 }
@@ -110,7 +113,7 @@ func (l *Limiter) wait(
 	return nil, context.Cause(ctx)
 }
 
-// enter adds the caller to the queue, if it has to wait.
+// enter adds the caller to the queue and grants slots.
 func (l *Limiter) enter(failed bool, of func(*Limiter) *places) *waiter {
 	w := &waiter{failed: failed, granted: make(chan struct{}), told: make(chan error, 1)}
 	l.mu.Lock()
@@ -128,7 +131,7 @@ func (l *Limiter) enter(failed bool, of func(*Limiter) *places) *waiter {
 	return w
 }
 
-// Lost reports that an established connection broke. Several that break while the link is down count as one failure.
+// Lost reports that an established connection broke. While the link is down already, it counts no further failure.
 func (l *Limiter) Lost(err error) {
 	if l == nil {
 		return
@@ -141,8 +144,8 @@ func (l *Limiter) Lost(err error) {
 	}
 }
 
-// Ended reports that a watch ended before its time, without an error: its network connection may be gone. While clients
-// connect, it changes nothing: they did not connect alone, and one that hangs must hold up no other.
+// Ended reports that a watch ended early without an error: its network connection may be lost. While clients connect,
+// Ended changes nothing: these clients did not connect alone, and one that hangs must not block the others.
 func (l *Limiter) Ended() {
 	if l == nil {
 		return
@@ -154,7 +157,7 @@ func (l *Limiter) Ended() {
 	}
 }
 
-// Heard reports that the server has sent something: the link is up.
+// Heard reports that the server has sent data: the link is up.
 func (l *Limiter) Heard() {
 	if l == nil {
 		return
@@ -176,8 +179,8 @@ func (l *Limiter) Heard() {
 	l.grantLocked()
 }
 
-// Down returns how many attempts have failed in a row; 0 if the link is up. If it is down, next is when the next
-// attempt may begin, and recovered is closed when the server is heard before that.
+// Down returns the number of consecutive failed attempts; 0 if the link is up. If it is down, next is the earliest time
+// of the next attempt, and recovered is closed when the server sends data.
 func (l *Limiter) Down() (failures int, next time.Time, recovered <-chan struct{}) {
 	if l == nil {
 		return 0, time.Time{}, nil
@@ -204,7 +207,7 @@ func (l *Limiter) failLocked(err error) {
 	}
 }
 
-// grantLocked grants the free slots to those who wait.
+// grantLocked grants the free slots to waiters.
 func (l *Limiter) grantLocked() {
 	for len(l.lists.queue) > 0 && l.lists.taken < maxLists {
 		l.lists.grant()
@@ -221,7 +224,8 @@ func (l *Limiter) grantLocked() {
 	l.planLocked()
 }
 
-// maxConnectsLocked returns how many clients may connect at a time now. While the link is down, dueLocked bounds them.
+// maxConnectsLocked returns the number of clients that may connect at a time now. While the link is down, dueLocked
+// limits them further.
 func (l *Limiter) maxConnectsLocked() int {
 	if l.connected || l.failures > 0 {
 		return maxConnects
@@ -229,12 +233,12 @@ func (l *Limiter) maxConnectsLocked() int {
 	return 1
 }
 
-// dueLocked reports whether the first client in the queue may try to connect now, as far as the link is concerned.
+// dueLocked reports whether the state of the link allows the first waiter to connect now.
 func (l *Limiter) dueLocked() bool {
 	return l.failures == 0 || l.others && !l.connects.queue[0].failed || !time.Now().Before(l.next)
 }
 
-// planLocked sets the timer to the next attempt, if a client waits for it.
+// planLocked sets the timer for the next attempt, if a client waits for it.
 func (l *Limiter) planLocked() {
 	if l.timer != nil {
 		l.timer.Stop()

@@ -15,17 +15,17 @@ import (
 
 var errAway = errors.New("nobody answers")
 
-// peers are sessions that share a link to a server which answers or does not.
+// peers are clients that share a Limiter.
 type peers struct {
 	l        *Limiter
 	up       atomic.Bool
 	attempts atomic.Int32
 	live     atomic.Int32
-	now, max atomic.Int32 // that connect at a time
+	now, max atomic.Int32 // clients that connect at the same time
 	wg       sync.WaitGroup
 }
 
-// run is one session, as package reflector does it: it tries until it is live.
+// run is one client, which behaves as in package reflector: it tries until it is live.
 func (p *peers) run(ctx context.Context, answers func() bool, takes time.Duration) {
 	for {
 		slot, err := p.l.Connect(ctx, false, func(error) {})
@@ -66,8 +66,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestOneBackOff: while the server is away all together try no more often than one would alone, and when it is back all
-// are live soon, a few at a time.
+// TestOneBackOff checks that while the server is down, all clients together try no more often than a single client
+// would, and that all are soon live after it is back, with a limited number of connects at a time.
 func TestOneBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peers{l: New()}
@@ -75,7 +75,7 @@ func TestOneBackOff(t *testing.T) {
 			p.wg.Go(func() { p.run(t.Context(), p.up.Load, 10*time.Millisecond) })
 		}
 		time.Sleep(10 * time.Minute)
-		// With 15 s between two in the mean these are 40; twice that is left to chance.
+		// The mean interval is 15 s, which makes 40 attempts. The limits allow for chance.
 		if n := p.attempts.Load(); n < 20 || n > 90 || p.max.Load() != 1 {
 			t.Errorf("%d attempts in ten minutes, %d at a time", n, p.max.Load())
 		}
@@ -88,7 +88,7 @@ func TestOneBackOff(t *testing.T) {
 	})
 }
 
-// TestTheTurnGoesRound: two that hang for ever do not keep the others from the link.
+// TestTheTurnGoesRound checks that two clients that hang for ever do not keep the others from connecting.
 func TestTheTurnGoesRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peers{l: New()}
@@ -111,8 +111,7 @@ func TestTheTurnGoesRound(t *testing.T) {
 	})
 }
 
-// TestOneFailure: connections that break together, and attempts that were under way together, are one failure of the
-// link.
+// TestOneFailure checks that connections that break together, or attempts that fail together, count as one failure.
 func TestOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -143,7 +142,7 @@ func TestOneFailure(t *testing.T) {
 	})
 }
 
-// TestNotTheLink: what fails while others are heard is a failure of its own.
+// TestNotTheLink checks that a failure does not take the link down if the server has sent data meanwhile.
 func TestNotTheLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -164,8 +163,8 @@ func TestNotTheLink(t *testing.T) {
 	})
 }
 
-// TestOneAPIIsAway: what kube-apiserver answers for an aggregated API without a server does not hold up the clients of
-// other APIs. A server of which nothing else is heard is asked by one client more after each failure.
+// TestOneAPIIsAway checks that the errors of an aggregated API without a server do not delay the clients of other APIs.
+// If the server sends no other response, one further client may try after each failure.
 func TestOneAPIIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -202,8 +201,8 @@ func TestOneAPIIsAway(t *testing.T) {
 	})
 }
 
-// TestLists: so many at a time, in the order of asking; who gives up waiting holds nobody up, nor what was just granted
-// to him.
+// TestLists checks the number of lists at a time and their order, and that a caller that gives up waiting blocks no
+// other and releases a slot that was granted meanwhile.
 func TestLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -251,7 +250,7 @@ func TestLists(t *testing.T) {
 	})
 }
 
-// TestNil: who shares no link is held up by nobody.
+// TestNil checks that a nil Limiter never waits.
 func TestNil(t *testing.T) {
 	var l *Limiter
 	slot, err := l.Connect(t.Context(), false, nil)
@@ -267,8 +266,8 @@ func TestNil(t *testing.T) {
 	}
 }
 
-// TestAFleetSpreads: the first attempts of processes that lost their connections together are spread over the first
-// back-off.
+// TestAFleetSpreads checks that processes that lose their connections together spread their first attempts over the
+// first backoff.
 func TestAFleetSpreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var early, late int
@@ -291,7 +290,7 @@ func TestAFleetSpreads(t *testing.T) {
 	})
 }
 
-// TestInOrder: who asks first is first, whoever has had a slot before.
+// TestInOrder checks that slots are granted in the order of the calls.
 func TestInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -320,7 +319,7 @@ func TestInOrder(t *testing.T) {
 	})
 }
 
-// TestTold: who waits learns why, also of what is found out while he waits.
+// TestTold checks that waiters receive the error of a failure that happens while they wait.
 func TestTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -360,7 +359,8 @@ func TestTold(t *testing.T) {
 	})
 }
 
-// TestPatience: while the link is down one tries, and if that one hangs another does, after a while.
+// TestPatience checks that while the link is down, one client tries, and another one may try after ten seconds if the
+// first hangs.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Slot is a slot of Connect or List. Done gives it back.
+// Slot is a granted slot of Connect or List. Done releases it.
 type Slot struct {
 	l     *Limiter
 	of    func(*Limiter) *places
 	begun time.Time
 	heard int64 // value of Limiter.heard when the slot was granted
-	// failed is true if the client failed the last time.
+	// failed is true if the client's last attempt failed.
 	failed bool
 
-	done bool // guarded by l.mu: the slot was given back
-	// dials is true once Connecting was called; guarded by l.mu. alone ends the wait of other clients if it is not.
+	done bool // true after Done; guarded by l.mu
+	// dials is true after Connecting; guarded by l.mu. alone is the timer of watchAlone.
 	dials bool
 	alone *time.Timer
-	// silent counts the slot's requests whose answer is due; while there are any, the slot does not count. Guarded by
-	// l.mu.
+	// silent is the number of the slot's requests that wait for an overdue response. While it is not 0, the slot does
+	// not count. Guarded by l.mu.
 	silent int
 }
 
-// watchAlone lets other clients connect if this one, which may have to connect alone, does not call Connecting within
-// 250 ms: it waits for something else, such as its rate limiter, or does not report its requests.
+// watchAlone handles a client that connects alone but does not call Connecting within 250 ms: it lets the other clients
+// connect. That client may be waiting for its rate limiter, or it does not report its requests.
 func (t *Slot) watchAlone() {
 	t.l.mu.Lock()
 	defer t.l.mu.Unlock()
@@ -41,7 +41,7 @@ func (t *Slot) watchAlone() {
 	})
 }
 
-// Done gives the slot back. Further calls, and calls for a nil Slot, do nothing.
+// Done releases the slot. Further calls, and calls on a nil Slot, do nothing.
 func (t *Slot) Done() {
 	if t == nil {
 		return
@@ -64,7 +64,7 @@ func (t *Slot) Done() {
 	t.l.grantLocked()
 }
 
-// Connecting reports that a request of the slot's owner looks for a network connection. Connected follows.
+// Connecting reports that a request of the slot's owner is getting a network connection. A call of Connected follows.
 func (t *Slot) Connecting() {
 	if t == nil {
 		return
@@ -74,8 +74,8 @@ func (t *Slot) Connecting() {
 	t.dials = true
 }
 
-// Connected reports that a request of the slot's owner has got a network connection. If the link had none, others have
-// waited to share it; but for ten seconds at most.
+// Connected reports that a request of the slot's owner has a network connection. If it is the first one, clients that
+// wait to share it may now connect.
 func (t *Slot) Connected() {
 	if t == nil {
 		return
@@ -88,17 +88,17 @@ func (t *Slot) Connected() {
 	}
 }
 
-// await is a request that waits for the first byte of its answer.
+// await is a request that waits for the first byte of its response.
 type await struct {
 	timer *time.Timer
 	ended bool // guarded by l.mu
-	due   bool // guarded by l.mu: it is one of Slot.silent
+	due   bool // guarded by l.mu: it is counted in Slot.silent
 }
 
-// Await is called when a request of the slot's owner begins. If nothing of the answer has come within 250 ms, the slot
-// does not count until it has: a resource that does not answer holds no slot that another one needs. While the owner
-// looks for the link's first network connection (Connecting), that takes ten seconds. The caller must call answered
-// when the first byte has come, or the request has ended.
+// Await is called when a request of the slot's owner begins. If no byte of the response arrives within 250 ms, the slot
+// does not count until one does: a resource that does not answer must not occupy a slot that another one needs. While
+// the owner gets the first network connection (Connecting), the limit is ten seconds. The caller must call answered
+// when the first byte has arrived or the request has ended.
 func (t *Slot) Await() (answered func()) {
 	if t == nil {
 		return func() {}
@@ -120,7 +120,7 @@ func (t *Slot) Await() (answered func()) {
 	})
 }
 
-// fallSilent is called when a request has waited for long enough.
+// fallSilent is called when a request's response is overdue.
 func (t *Slot) fallSilent(a *await) {
 	t.l.mu.Lock()
 	defer t.l.mu.Unlock()
@@ -141,8 +141,8 @@ func (t *Slot) fallSilent(a *await) {
 	}
 }
 
-// answeredLocked has the slot count again once none of its requests is due. More slots may be taken then than new ones
-// are granted for.
+// answeredLocked makes the slot count again once none of its requests is overdue. The number of counted slots may then
+// exceed the limit for new ones.
 func (t *Slot) answeredLocked(a *await) {
 	if !a.due {
 		return
@@ -154,8 +154,8 @@ func (t *Slot) answeredLocked(a *await) {
 	}
 }
 
-// Failed reports that the attempt to connect in this slot had no answer. Of attempts at the same time only one counts.
-// None counts if any client has heard from the server since the slot was granted: then the link is not down.
+// Failed reports that the attempt to connect in this slot had no response. Of concurrent attempts, only one counts.
+// None counts if any client has received data since the slot was granted: then the link is not down.
 func (t *Slot) Failed(err error) {
 	if t == nil {
 		return

@@ -49,7 +49,7 @@ func TestSilentSlots(t *testing.T) {
 		if n := granted(); n != maxLists+maxSilent {
 			t.Errorf("%d in the end", n)
 		}
-		// Two that are answered count again, and two that wait fall silent in their place.
+		// Two slots with a response count again, and two waiting slots stop counting instead.
 		answers[0]()
 		answers[1]()
 		answers[1]()
@@ -76,7 +76,7 @@ func TestSilentSlots(t *testing.T) {
 	})
 }
 
-// TestTwoRequestsInASlot checks that a slot counts again when the last of its requests that were due is answered.
+// TestTwoRequestsInASlot checks that a slot counts again when the last of its overdue requests has a response.
 func TestTwoRequestsInASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -106,7 +106,7 @@ func TestTwoRequestsInASlot(t *testing.T) {
 }
 
 // TestOneConnectsFirst checks that one client connects alone until it has a network connection, at the start and after
-// the connections were lost, and that one that hangs holds up the others for ten seconds.
+// connections were lost, and that a client that hangs blocks the others for only ten seconds.
 func TestOneConnectsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
@@ -187,7 +187,7 @@ func TestOneConnectsFirst(t *testing.T) {
 	})
 }
 
-// TestFailedWaitBehind checks that clients that failed the last time are behind those that did not.
+// TestFailedWaitBehind checks that clients whose last attempt failed wait behind the others.
 func TestFailedWaitBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()

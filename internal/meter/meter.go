@@ -1,4 +1,4 @@
-// Package meter counts what connections to an API server receive.
+// Package meter counts the bytes that connections to an API server receive.
 package meter
 
 import (
@@ -13,21 +13,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Received is a number of bytes: what the network carries, with headers, TLS and compression as they are. The zero
-// value is ready to use.
+// Received is a number of received bytes, as on the network: with headers, TLS and compression. The zero value is ready
+// to use.
 type Received struct{ bytes atomic.Int64 }
 
-// Bytes returns the number.
+// Bytes returns the number of bytes so far.
 func (r *Received) Bytes() int64 { return r.bytes.Load() }
 
-// add counts what a Read has returned.
+// add counts the result of a Read and returns it.
 func (r *Received) add(n int, err error) (int, error) {
 	r.bytes.Add(int64(n))
 	return n, err
 }
 
-// Count returns a copy of config whose connections are counted. They are its own: no other client shares them. A config
-// with a Transport of its own does not dial, so nothing is counted.
+// Count returns a copy of config whose connections are counted. They are not shared with other clients. If config has
+// its own Transport, nothing is counted, because the Transport does not use config.Dial.
 func (r *Received) Count(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	dial := config.Dial
@@ -54,8 +54,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.received.add(c.Conn.Read(p))
 }
 
-// CountBodies returns a transport that makes its requests with base, and counts the bodies of the answers as they come:
-// compressed, if the server does that. It asks for compression, and decompresses, as http.Transport does.
+// CountBodies returns a transport that makes its requests with base and counts the bytes of the response bodies,
+// compressed if the server compresses them. Like http.Transport, it requests compression and decompresses.
 func (r *Received) CountBodies(base http.RoundTripper) http.RoundTripper { return &bodies{base, r} }
 
 type bodies struct {
@@ -84,17 +84,17 @@ func (b *bodies) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections passes http.Client's call on to base.
+// CloseIdleConnections calls CloseIdleConnections of base.
 func (b *bodies) CloseIdleConnections() {
 	if c, ok := b.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// WrappedRoundTripper returns base, for those who look for the transport behind it.
+// WrappedRoundTripper returns base, for callers that unwrap transports.
 func (b *bodies) WrappedRoundTripper() http.RoundTripper { return b.base }
 
-// body counts what is read of an answer.
+// body counts the bytes read from a response body.
 type body struct {
 	io.ReadCloser
 	received *Received
@@ -105,11 +105,12 @@ func (b *body) Read(p []byte) (int, error) {
 	return b.received.add(b.ReadCloser.Read(p))
 }
 
-// unpacked decompresses an answer. It reads nothing before the first Read, which would wait for a watch's first event.
+// unpacked decompresses a response body. It reads the gzip header in the first Read, not before: on a watch that read
+// would wait for the first event.
 type unpacked struct {
 	body io.ReadCloser
 	zip  *gzip.Reader
-	err  error // of the header; once there is one, each Read fails
+	err  error // error of the gzip header; once set, each Read fails
 }
 
 // Read implements io.Reader.

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCountBodies checks that compressed bodies are asked for, counted as they come and decompressed, and that answers
-// that are not compressed, or not by this transport, pass as they are.
+// TestCountBodies checks that compressed bodies are requested, counted in compressed form and decompressed. Bodies that
+// are not compressed, or whose compression another layer requested, must be passed on unchanged.
 func TestCountBodies(t *testing.T) {
 	text := strings.Repeat("what the server has ", 1000)
 	var zipped bytes.Buffer
@@ -66,7 +66,7 @@ func TestCountBodies(t *testing.T) {
 	}
 }
 
-// TestBrokenCompression checks that a body that is not what it says is an error of each Read.
+// TestBrokenCompression checks that each Read fails if a body is not compressed as its header claims.
 func TestBrokenCompression(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")

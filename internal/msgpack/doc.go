@@ -1,4 +1,3 @@
-// Package msgpack reads and writes the msgpack forms that Larder stores: what it writes is, byte for byte, what
-// github.com/vmihailenco/msgpack/v5 makes of the same values in their shortest forms, and what it reads may come from
-// anybody.
+// Package msgpack reads and writes the msgpack forms that Larder stores. It writes the same bytes as
+// github.com/vmihailenco/msgpack/v5 does for the same values in their shortest forms. It may read untrusted data.
 package msgpack

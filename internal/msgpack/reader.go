@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// What may be wrong with the data.
+// Errors of a Reader.
 var (
 	ErrTruncated = errors.New("the data ends too early")
 	errTrailing  = errors.New("there is something after the end")
@@ -15,8 +15,8 @@ var (
 	errTooLarge  = errors.New("an integer above the range of int64")
 )
 
-// The type bytes of msgpack. The fixed forms hold a number or a length
-// in their low bits; an 8 is followed by a 16, a 32 and, for numbers, a 64.
+// The type bytes of msgpack. The fixed forms hold a number or a length in their low bits. The type byte for 8 bits is
+// followed by the ones for 16, 32 and, for numbers, 64 bits.
 const (
 	typeFixMap   = 0x80 // to 0x8f
 	TypeFixArray = 0x90 // to 0x9f
@@ -45,20 +45,17 @@ const (
 	maxFixText   = TypeNil - 1 - TypeFixText
 )
 
-// Reader reads msgpack values from data that nobody has vouched for. It
-// reads every form that the msgpack format has for the types that are written
-// here. The first error stays in err; after it there is no data left, and
-// every read returns zero.
+// Reader reads msgpack values from untrusted data. It reads all msgpack forms of the types that this package writes.
+// The first error stays in Err. After it there is no data left, and every read returns zero.
 //
-// It is not the msgpack package, whose decoder takes each byte through an
-// io.Reader: decoding is what every read of a collection pays.
+// It replaces the decoder of the msgpack package, which reads each byte through an io.Reader: every read of a
+// collection pays for decoding.
 type Reader struct {
 	data []byte
 	Pos  int
-	// budget is how many more elements arrays and maps may announce: all of
-	// them together cannot have more than there are bytes. Without it, arrays
-	// that nest and each announce what the rest has room for would allocate
-	// the square of the data.
+	// budget is the number of elements that further arrays and maps may announce. All of them together cannot have more
+	// elements than there are bytes. Without this limit, nested arrays that each announce as many elements as there are
+	// bytes left would allocate the square of the data's size.
 	budget int
 	Err    error
 }
@@ -68,7 +65,7 @@ func NewReader(data []byte) Reader {
 	return Reader{data: data, budget: len(data)}
 }
 
-// Fail notes the first error; after it there is no data left.
+// Fail records the first error. After it there is no data left.
 func (r *Reader) Fail(err error) {
 	if r.Err == nil {
 		r.Err = err
@@ -87,7 +84,7 @@ func (r *Reader) Peek() (byte, bool) {
 	return r.data[r.Pos], true
 }
 
-// Unexpected fails because the next value is not what should be there.
+// Unexpected fails because the next value is not of the wanted type.
 func (r *Reader) Unexpected(what string) {
 	if c, ok := r.Peek(); ok {
 		r.Fail(fmt.Errorf("type byte %#x where %s should be", c, what))
@@ -101,7 +98,7 @@ func (r *Reader) End() {
 	}
 }
 
-// number reads a type byte and the big endian number of 1<<log bytes behind it.
+// number reads a type byte and the big-endian number of 1<<log bytes after it.
 func (r *Reader) number(log byte) uint64 {
 	size := 1 << log
 	if r.left() <= size {
@@ -148,7 +145,7 @@ func (r *Reader) Bytes() []byte {
 	return nil
 }
 
-// Bin is bytes for a bin value.
+// Bin returns the bytes of the next bin value. They are part of the data.
 func (r *Reader) Bin() []byte {
 	c, ok := r.Peek()
 	if ok && IsBin(c) {
@@ -158,10 +155,10 @@ func (r *Reader) Bin() []byte {
 	return nil
 }
 
-// Str returns the next string, in memory of its own.
+// Str returns a copy of the next string.
 func (r *Reader) Str() string { return string(r.Bytes()) }
 
-// Int reads an integer; the caller has peeked at its type byte.
+// Int reads an integer. The caller has peeked at its type byte c.
 func (r *Reader) Int(c byte) int64 {
 	switch {
 	case c <= MaxPositive || c >= TypeNegative:
@@ -184,10 +181,10 @@ func (r *Reader) Int(c byte) int64 {
 	return int64(r.number(3))
 }
 
-// Float reads a float of 64 bits; the caller has peeked at its type byte.
+// Float reads a 64-bit float. The caller has peeked at its type byte.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.number(3)) }
 
-// Uint reads an integer that is not negative.
+// Uint reads a non-negative integer.
 func (r *Reader) Uint() uint64 {
 	c, ok := r.Peek()
 	switch {
@@ -203,7 +200,7 @@ func (r *Reader) Uint() uint64 {
 	return 0
 }
 
-// ArrayLen returns the length of the array that begins here.
+// ArrayLen reads the header of an array and returns its length.
 func (r *Reader) ArrayLen() int {
 	c, ok := r.Peek()
 	switch {
@@ -219,7 +216,7 @@ func (r *Reader) ArrayLen() int {
 	return 0
 }
 
-// MapLen is arrayLen for a map, whose entries are two elements.
+// MapLen is ArrayLen for a map. Each of its entries counts as two elements.
 func (r *Reader) MapLen() int {
 	c, ok := r.Peek()
 	switch {
@@ -235,7 +232,7 @@ func (r *Reader) MapLen() int {
 	return 0
 }
 
-// announced takes n entries of so many elements each off the budget.
+// announced subtracts n entries, with each elements per entry, from the budget.
 func (r *Reader) announced(n uint64, each int) int {
 	if n > uint64(r.budget/each) {
 		r.Fail(ErrTruncated)
@@ -258,8 +255,7 @@ func (r *Reader) Ext() byte {
 	return id[0]
 }
 
-// Skip passes over n values, and so over whatever is in them. It verifies no more than
-// it needs for that.
+// Skip skips n values, including nested values. It verifies only as much as it needs for that.
 func (r *Reader) Skip(n int) {
 	for ; n > 0; n-- {
 		c, ok := r.Peek()
@@ -305,7 +301,7 @@ func (r *Reader) IsMap() bool {
 	return ok && (c&^maxFixMap == typeFixMap || c == TypeMap16 || c == TypeMap32)
 }
 
-// Enter goes to the field of that name if the next value is a map that has it.
+// Enter moves to the value of the field with this name, if the next value is a map that has the field.
 func (r *Reader) Enter(name string) bool {
 	if !r.IsMap() {
 		return false
@@ -315,7 +311,7 @@ func (r *Reader) Enter(name string) bool {
 		if string(k) == name {
 			return r.Err == nil
 		}
-		if r.Err != nil || string(k) > name { // they are in order
+		if r.Err != nil || string(k) > name { // keys are sorted
 			return false
 		}
 		r.Skip(1)

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// These append values in the shortest form that msgpack has for them, byte for byte
-// what github.com/vmihailenco/msgpack/v5 makes of them: equal objects give equal
-// bytes, whichever build of Larder wrote them.
+// These functions append values in their shortest msgpack form, with the same bytes as
+// github.com/vmihailenco/msgpack/v5. So equal objects have equal bytes, independent of the version of Larder that wrote
+// them.
 
 // AppendText appends a string.
 func AppendText[S string | []byte](dst []byte, s S) []byte {
@@ -48,7 +48,7 @@ func AppendMapLen(dst []byte, n int) []byte {
 	return appendLen(dst, TypeMap16, n)
 }
 
-// appendLen appends a length of 16 or 32 bits; type16 is the type byte of the former.
+// appendLen appends a length of 16 or 32 bits. type16 is the type byte for 16 bits.
 func appendLen(dst []byte, type16 byte, n int) []byte {
 	if n <= math.MaxUint16 {
 		return binary.BigEndian.AppendUint16(append(dst, type16), uint16(n))
@@ -56,7 +56,7 @@ func appendLen(dst []byte, type16 byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, type16+1), uint32(n))
 }
 
-// AppendUint appends an integer that is not negative.
+// AppendUint appends a non-negative integer.
 func AppendUint(dst []byte, n uint64) []byte {
 	switch {
 	case n <= MaxPositive:
@@ -88,7 +88,7 @@ func AppendInt(dst []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeInt64), uint64(n))
 }
 
-// AppendFloat appends a float of 64 bits.
+// AppendFloat appends a 64-bit float.
 func AppendFloat(dst []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeFloat64), math.Float64bits(f))
 }
@@ -101,5 +101,5 @@ func AppendBool(dst []byte, b bool) []byte {
 	return append(dst, TypeFalse)
 }
 
-// AppendExt appends an extension that has an id and no data.
+// AppendExt appends an extension without data.
 func AppendExt(dst []byte, id byte) []byte { return append(dst, TypeExt8, 0, id) }

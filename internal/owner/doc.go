@@ -1,8 +1,8 @@
-// Package owner tells whose a file or the process behind a socket is, so that a program does not trust what another
-// user has placed. Start with [Check].
+// Package owner reports the owner of a file, or of the process behind a socket, so that a program does not trust a file
+// that another user has placed. Start with [Check].
 //
-// A user is trusted if it is root or the user of this process. On systems without owners in the Unix sense every user
-// is trusted: their access lists are not in a file's mode. The package keeps nothing.
+// Root and the user of this process are trusted. On systems without Unix owners every user is trusted, since a file's
+// mode does not contain its access list. The package has no state.
 package owner
 
 import (
@@ -11,13 +11,13 @@ import (
 	"path/filepath"
 )
 
-// Trusted reports whether a user is root or that of this process.
+// Trusted reports whether uid is root or the user of this process.
 func Trusted(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
-// Check fails if path, or a directory that it leads through, belongs to another user and lies in a directory in which
-// users other than its owner may create files, such as /tmp: that user may have placed it there. Where only the owner
-// of the directory may create files, their owner does not matter. A symbolic link is checked, and so is its target.
-// Check fails with fs.ErrNotExist if there is nothing at path.
+// Check fails if another user may have placed the file at path: if path, or a directory on the way to it, belongs to
+// another user and is in a directory in which users other than the directory's owner may create files, such as /tmp. If
+// only the owner of the directory may create files in it, the owner of these files does not matter. Check follows a
+// symbolic link and checks both the link and its target. It fails with fs.ErrNotExist if nothing exists at path.
 func Check(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

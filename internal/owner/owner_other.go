@@ -4,5 +4,5 @@ package owner
 
 import "io/fs"
 
-// Of returns the user to whom a file belongs; known is false if the system does not tell.
+// Of returns the owner of a file. known is false if the system does not report it.
 func Of(fs.FileInfo) (uid int, known bool) { return 0, false }

@@ -35,8 +35,8 @@ func linkOfAnother(path string) error {
 	return errors.Join(os.Symlink("/dev/null", path), os.Lchown(path, other, other))
 }
 
-// TestCheck checks that another user's file is refused by name in a directory where others may create files, and only
-// there (issue 37).
+// TestCheck checks that another user's file is refused, with its name, in a directory in which others may create files,
+// and only there (issue 37).
 func TestCheck(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
@@ -74,7 +74,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// linkToAnother makes a link of one's own to another user's file in a directory where others may create files.
+// linkToAnother makes a link, owned by this user, to another user's file in a directory in which others may create
+// files.
 func linkToAnother(path string) error {
 	dir := path + ".d"
 	to := filepath.Join(dir, "f")

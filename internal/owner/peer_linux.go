@@ -6,7 +6,7 @@ import (
 )
 
 // Peer returns the user of the process that listens on the socket at path, to which c is connected. known is false if
-// the system does not tell.
+// the system does not report it.
 func Peer(c *net.UnixConn, _ string) (uid int, known bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package parallel spreads work over all cores.
+// Package parallel distributes work over all cores.
 package parallel
 
 import (
@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// worth is how much work, in bytes of payload to decode, is worth a goroutine: some dozens of small objects, or a large
-// one.
+// worth is the amount of work, in bytes of payload to decode, that is worth a goroutine: dozens of small objects, or a
+// large one.
 const worth = 256 << 10
 
-// Each calls fn with each number below n, in any order, on up to GOMAXPROCS goroutines, and returns when all calls have
-// returned. cost estimates the work of all calls, in bytes of payload to decode; little work is done by the caller
-// alone. fn must not panic.
+// Each calls fn with each number below n, in any order, on up to GOMAXPROCS goroutines. It returns when all calls have
+// returned. cost estimates the work of all calls, in bytes of payload to decode. Little work is done on the caller's
+// goroutine alone. fn must not panic.
 func Each(n, cost int, fn func(i int)) {
 	workers := min(n, cost/worth, runtime.GOMAXPROCS(0))
 	if workers <= 1 {

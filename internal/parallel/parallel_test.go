@@ -22,7 +22,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestEachShares: much work is done on several goroutines at a time, and little is not.
+// TestEachShares checks that much work is done on several goroutines at a time, and little work is not.
 func TestEachShares(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	both := make(chan struct{})

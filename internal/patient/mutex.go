@@ -1,4 +1,5 @@
-// Package patient has a mutex and a sleep that end with a context. The mutex is for holders that may wait for the disk.
+// Package patient provides a mutex and a sleep that end with a context. The mutex is for holders that may wait for the
+// disk.
 package patient
 
 import "context"

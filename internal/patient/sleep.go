@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Sleep returns after d, or with the cause once ctx has ended.
+// Sleep waits for d. If ctx ends first, it returns the cause of ctx.
 func Sleep(ctx context.Context, c clock.WithTicker, d time.Duration) error {
 	t := c.NewTimer(d)
 	defer t.Stop()

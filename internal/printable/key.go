@@ -2,11 +2,11 @@ package printable
 
 import "fmt"
 
-// maxLegible is the length of the longest key that Kubernetes allows, in bytes.
+// maxLegible is the length in bytes of the longest key that Kubernetes allows.
 const maxLegible = 63 + 1 + 253
 
-// Key is a key of the file as messages show it. What a damaged page calls a key may be
-// tens of kilobytes of somebody's object: it is cut where it stops to look like a key.
+// Key returns a key from the file in the form for messages. In a damaged page, the bytes of a key may be tens of
+// kilobytes of an object's content. So Key cuts the key at the first byte that cannot be in a key.
 func Key(key string) string {
 	n := 0
 	for n < len(key) && n < maxLegible && key[n] >= ' ' && key[n] <= '~' {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKey: a key that a flipped bit has made long does not bring content into a message.
+// TestKey checks that no content gets into a message if a flipped bit has lengthened a key.
 func TestKey(t *testing.T) {
 	for key, want := range map[string]string{
 		"":                         `""`,

@@ -1,4 +1,4 @@
-// Package printable makes texts that somebody else has written, as files have them, fit to be shown on a terminal.
+// Package printable makes untrusted text, such as text from files, safe to show on a terminal.
 package printable
 
 import (
@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s as it is if all of it can be printed, on one line. Else it is quoted as Go does it, so that nothing in it
-// moves a cursor or passes for a line of a program's own.
+// Text returns s unchanged if all of it is printable and on one line. Otherwise it returns s quoted as in Go, so that s
+// cannot move the cursor or pass as a line of the program's own output.
 func Text(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return s

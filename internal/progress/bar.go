@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	// showAfter is how long something takes before it is shown.
+	// showAfter is the time after which a bar is first drawn.
 	showAfter = time.Second
-	// redrawAfter is how often it is redrawn at most.
+	// redrawAfter is the minimum time between redraws.
 	redrawAfter = 100 * time.Millisecond
-	// width of the bar itself, in columns.
+	// width is the width of the bar itself, in columns.
 	width = 20
 )
 
-// Bar is something that comes along.
+// Bar shows the progress of one operation. A nil Bar does nothing.
 type Bar struct {
 	w       io.Writer
 	title   string
 	total   int64
 	started time.Time
-	// uncounted: what Add counts says nothing.
+	// uncounted is true if the count is not shown.
 	uncounted bool
 
 	mu    sync.Mutex
 	done  int64                    // guarded by mu
 	ended bool                     // guarded by mu
-	shown *progressbar.ProgressBar // nil until it is; guarded by mu
+	shown *progressbar.ProgressBar // nil until it is first drawn; guarded by mu
 }
 
-// Start begins something of which there is total in all; 0 or less if that is not known. isTerminal says whether w is
-// one.
+// Start returns a Bar for an operation with total steps; 0 or less if the number is unknown. It returns nil if
+// isTerminal is false or the terminal is dumb.
 func Start(w io.Writer, isTerminal bool, title string, total int64) *Bar {
 	if !isTerminal || os.Getenv("TERM") == "dumb" {
 		return nil
@@ -42,7 +42,7 @@ func Start(w io.Writer, isTerminal bool, title string, total int64) *Bar {
 	return &Bar{w: w, title: title, total: total, started: time.Now()}
 }
 
-// Add says that n more are done. It may be more than the total in the end: nobody knows it exactly.
+// Add adds n finished steps. The sum may exceed total, which is often only an estimate.
 func (b *Bar) Add(n int) {
 	if b == nil {
 		return
@@ -61,9 +61,9 @@ func (b *Bar) Add(n int) {
 	}
 	done := b.done
 	if b.total > 0 {
-		done = min(done, b.total-1) // the last step would end it
+		done = min(done, b.total-1) // the last step would end the bar
 	}
-	_ = b.shown.Set64(done) // a terminal that has gone is no reason to stop
+	_ = b.shown.Set64(done) // a closed terminal is no reason to stop
 }
 
 func (b *Bar) open() *progressbar.ProgressBar {
@@ -75,7 +75,7 @@ func (b *Bar) open() *progressbar.ProgressBar {
 		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(b.title), progressbar.OptionSetWidth(width),
 		progressbar.OptionThrottle(redrawAfter), progressbar.OptionSetPredictTime(b.total > 0),
 		progressbar.OptionSetElapsedTime(true),
-		progressbar.OptionSetSpinnerChangeInterval(0), // which would be a goroutine
+		progressbar.OptionSetSpinnerChangeInterval(0), // a spinner would start a goroutine
 	}
 	if !b.uncounted {
 		options = append(options, progressbar.OptionShowCount())
@@ -83,7 +83,7 @@ func (b *Bar) open() *progressbar.ProgressBar {
 	return progressbar.NewOptions64(total, options...)
 }
 
-// Done erases what is shown. A second call does nothing.
+// Done erases the bar. A second call does nothing.
 func (b *Bar) Done() {
 	if b == nil {
 		return

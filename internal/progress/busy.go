@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Busy shows that something is at work, and for how long, of which nobody knows how far it has come. end erases it, and
-// waits for the goroutine that draws; a second call does nothing.
+// Busy shows that an operation of unknown length is running, and for how long. end erases the display, and waits for
+// the goroutine that draws. A second call of end does nothing.
 func Busy(w io.Writer, isTerminal bool, title string) (end func()) {
 	b := Start(w, isTerminal, title, 0)
 	if b == nil {

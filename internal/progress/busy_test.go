@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// terminal is one that a goroutine draws on while the test looks at it.
+// terminal is an io.Writer that a goroutine writes to while the test reads it.
 type terminal struct {
 	mu  sync.Mutex
 	out bytes.Buffer // guarded by mu

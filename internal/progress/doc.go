@@ -1,11 +1,11 @@
-// Package progress shows on a terminal how far something has come that takes long.
+// Package progress shows the progress of long operations on a terminal.
 //
 //	p := progress.Start(os.Stderr, isTerminal, "checking", objects)
 //	defer p.Done()
 //	p.Add(1)
 //
-// Nothing is written before a second has passed, nor if it is no terminal or a dumb one (TERM=dumb). The line is
-// redrawn by Add, ten times a second at most, without colours and escape sequences, and Done erases it: so what is
-// written next begins at the line's start. Nobody else may write to the terminal between Start and Done. Add and Done
-// may be called concurrently; a nil Bar is fine. There is no goroutine, but for that of Busy, which its end waits for.
+// Nothing is written during the first second, nor if the output is not a terminal or is a dumb one (TERM=dumb). Add
+// redraws the line, at most ten times a second, without colors or escape sequences. Done erases it, so the next output
+// begins at the start of the line. No other output may be written to the terminal between Start and Done. Add and Done
+// are safe for concurrent use, and may be called on a nil Bar. Only Busy starts a goroutine, and its end waits for it.
 package progress

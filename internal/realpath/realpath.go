@@ -1,5 +1,5 @@
-// Package realpath follows the symbolic links of a path once, so that what is done beside the file or to its name is
-// done to the file and never to a link that leads to it. Start with [Of].
+// Package realpath resolves the symbolic links of a path once, so that later operations beside the file, or on its
+// name, do not affect a link that leads to it. Start with [Of].
 package realpath
 
 import (
@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 )
 
-// maxLinks is how many links that lead to no file yet are followed, as many as Linux follows.
+// maxLinks is the maximum number of dangling links to follow; it is the same as in Linux.
 const maxLinks = 40
 
-// Of returns the absolute path of the file that path names, with all symbolic links followed. The file need not be
-// there, its directory must be: of a link that leads to no file, Of returns where the file would be made. It fails if
-// links lead in a circle, and with an error that wraps fs.ErrNotExist if a directory is missing.
+// Of returns the absolute path of the file that path names, with all symbolic links resolved. The file need not exist,
+// but its directory must: for a link to a missing file, Of returns the path at which the file would be made. It fails
+// if links form a cycle, and with an error that wraps fs.ErrNotExist if a directory is missing.
 func Of(path string) (string, error) {
 	at := path
 	if !filepath.IsAbs(at) {
@@ -45,7 +45,7 @@ func Of(path string) (string, error) {
 	return "", fmt.Errorf("follow the symbolic links of %s: there are more than %d", path, maxLinks)
 }
 
-// step resolves the directory of a path that leads to no file, and follows its last element if that is a link.
+// step resolves the directory of a path to a missing file, and follows the last element if that is a link.
 func step(path string) (next string, isLink bool, err error) {
 	dir, base := filepath.Split(path)
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
@@ -54,7 +54,7 @@ func step(path string) (next string, isLink bool, err error) {
 	next = filepath.Join(dir, base)
 	target, err := os.Readlink(next)
 	switch {
-	case err != nil: // there is nothing of that name
+	case err != nil: // nothing exists at next, or it is not a link
 		return next, false, nil //nolint:nilerr // see above
 	case filepath.IsAbs(target):
 		return target, true, nil

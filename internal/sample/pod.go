@@ -1,5 +1,5 @@
-// Package sample has an object that benchmarks and tests of several packages store: a pod of about 3 KB in protobuf and
-// 4 KB in JSON, as a Deployment makes it.
+// Package sample provides an object for benchmarks and tests of several packages: a pod of about 3 KB in protobuf and 4
+// KB in JSON, as made by a Deployment.
 package sample
 
 import (
@@ -10,7 +10,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// PodJSON is the pod as a server sends it.
+// PodJSON is the pod as an API server sends it.
 const PodJSON = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-7d4b9c6f5d-x2x9k","generateName":"web-7d4b9c6f5d-","namespace":"shop",
 "uid":"0f6a3c52-6c5e-4b0e-9f5d-0b8b3f0f9a11","resourceVersion":"184467","creationTimestamp":"2026-01-02T03:04:05Z",
 "labels":{"app":"web","pod-template-hash":"7d4b9c6f5d","tier":"frontend"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},
