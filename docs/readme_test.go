@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestReadmeProgram checks that the program in the README equals that of ExampleNewSharedInformerFactory_run, line by
-// line.
+// TestReadmeProgram checks that the program in the README is in ExampleNewSharedInformerFactory_run, line by line.
 func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
