@@ -87,7 +87,8 @@ func TestDeprecated(t *testing.T) {
 	}
 }
 
-// TestDeprecatedOnlyForServedRequests checks that a rejected request has no Warning, and a forwarded one only the API server's.
+// TestDeprecatedOnlyForServedRequests checks that a rejected request has no Warning, and that a forwarded request has
+// only the API server's Warning.
 func TestDeprecatedOnlyForServedRequests(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Warning", `299 - "upstream"`)

@@ -16,11 +16,11 @@
 // # Missing and stale data
 //
 // A resource that is not mirrored is never shown as empty: it is absent from discovery, and requests for it return 404
-// with a hint. A request that exceeds the mirrored objects (all namespaces of which one is mirrored, all pods of which
-// one node's are mirrored) returns 403 with a hint. With Options.Narrow it returns the mirrored objects and a Warning.
-// A collection that is not open yet, or whose first list has not ended, returns 429. A collection of metadata answers
-// only requests for metadata. Data older than a minute carry a Warning with their time. Secrets and sealed resources
-// are absent unless Options.Confidential is set.
+// with a hint. A request for more objects than are mirrored returns 403 with a hint: a list of all namespaces if one
+// namespace is mirrored, for example. With Options.Narrow it returns the mirrored objects and a Warning. A collection
+// that is not open yet, or whose first list has not ended, returns 429. A collection of metadata answers only requests
+// for metadata. Data older than a minute carry a Warning with their time. Secrets and sealed resources are absent
+// unless Options.Confidential is set.
 //
 // # Consistency
 //

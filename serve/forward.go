@@ -90,7 +90,7 @@ func (f *Forwarder) serveOr(w http.ResponseWriter, r *http.Request, fallback htt
 	f.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), fallbackKey{}, fallback)))
 }
 
-// takes reports whether the API server may accept the credentials of the request.
+// takes reports whether the request has credentials that the API server might accept.
 func (f *Forwarder) takes(r *http.Request) bool {
 	_, known, _ := f.own.Authenticate(r)
 	return !known && r.Header.Get("Authorization") != ""

@@ -29,8 +29,8 @@ func listInto(t *testing.T, st *store.Store, r entry.Representation, n int, rv s
 	must(t, c.Close())
 }
 
-// TestLatestCollectionAnswers checks that of several collections of all pods the one with the latest LastContact is
-// served, whatever their ids (issue 37).
+// TestLatestCollectionAnswers checks that, of several collections of all pods, the collection with the latest
+// LastContact is served, independent of the ids (issue 37).
 func TestLatestCollectionAnswers(t *testing.T) {
 	now := time.Now()
 	for _, latest := range []entry.Representation{entry.Unstructured, "typed"} {

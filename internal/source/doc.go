@@ -18,13 +18,13 @@
 //	GET  /larder/v2/sync      Sync
 //	GET  /larder/v2/status    Status
 //	GET  /larder/v2/check     store.Report
-//	POST /larder/v2/compact   store.Compacted: the file is written anew
-//	POST /larder/v2/rekey     store.Compacted: all is sealed anew; q is the id of the key
-//	POST /larder/v2/audit     [Audited…]: all is compared with the server, and what differs is repaired
-//	GET  /larder/v2/records   entry.Entry for each that the Query q selects, in key order, with the stored payload
-//	GET  /larder/v2/changes   Logged for each that the LogQuery q selects; the last is a Bookmark
-//	GET  /larder/v2/watch     Event for each change, of the WatchQuery q, until the client ends it
-//	POST /larder/v2/snapshot  a snapshot of the store, not encrypted, of the SaveRequest q
+//	POST /larder/v2/compact   store.Compacted; rewrites the file without free pages
+//	POST /larder/v2/rekey     store.Compacted; rewrites the file under the current key; q is its id
+//	POST /larder/v2/audit     [Audited…]; compares all collections with the API server, and repairs differences
+//	GET  /larder/v2/records   stream of the entry.Entry values of the Query q, in key order, with stored payloads
+//	GET  /larder/v2/changes   stream of the Logged values of the LogQuery q; the last is a Bookmark
+//	GET  /larder/v2/watch     stream of the Event values of the WatchQuery q, until the client disconnects
+//	POST /larder/v2/snapshot  the snapshot of the SaveRequest q, not encrypted
 //
 // The first six respond with JSON, the next three with a stream of gob values, and the last one with a file. A response
 // other than 200 has an error in JSON: {"error":"…"}, with a "code" if the client must know the kind of the error. A

@@ -36,8 +36,8 @@ type Limits struct {
 	// Requests. Up to 1,000 authenticated connections may be idle. Package internal/connlimit documents which
 	// connection is closed for a new one; it never closes an authenticated connection in use.
 	Connections int
-	// Strangers is the part of Connections without an authenticated request. One more closes the oldest such connection
-	// of the address with the most. Default 1,000, about 60 MB.
+	// Strangers is the part of Connections without an authenticated request. Beyond that limit a new connection closes
+	// the oldest unauthenticated one of the address with the most. Default 1,000, about 60 MB.
 	Strangers int
 	// StrangersPerAddress is the part of Strangers for one IPv4 address or one IPv6 /64. Default 500.
 	StrangersPerAddress int

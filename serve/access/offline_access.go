@@ -104,7 +104,7 @@ func (r *accessRule) covers(
 	return !kept && err == nil, err
 }
 
-// discovery are the paths that every user with a rule may get, A path that ends in a slash includes all paths below it.
+// discovery are the paths that every user with a rule may get. A path that ends in a slash includes all paths below it.
 var discovery = []string{
 	"/api", "/api/", "/apis", "/apis/", "/openapi", "/openapi/", "/version", "/version/", "/healthz", "/livez", "/readyz",
 }

@@ -41,7 +41,7 @@ func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 	base := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := base.Clone()
-		now.ClientCAs = clientCAs() // the server sends their names, by which clients choose a certificate
+		now.ClientCAs = clientCAs() // sent to clients, which choose a certificate by them
 		return now, nil
 	}
 	return config
