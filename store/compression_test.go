@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// openCompressed opens the collection of pods. Its dictionaries are so small that the few pods of a test suffice to build
-// one.
+// openCompressed opens the collection of pods. Its dictionaries are so small that the few pods of a test suffice to
+// build one.
 func openCompressed(t *testing.T, s *store.Store, compression store.Compression) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
