@@ -43,9 +43,9 @@ func echoes(t *testing.T, terminal *os.File) bool {
 	return state.Lflag&unix.ECHO != 0
 }
 
-// TestAskedToEndAtThePrompt checks that ^C at the passphrase prompt ends the command, and that the terminal echoes
+// TestInterruptedAtThePrompt checks that ^C at the passphrase prompt ends the command, and that the terminal echoes
 // again.
-func TestAskedToEndAtThePrompt(t *testing.T) {
+func TestInterruptedAtThePrompt(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		keys, terminal := newTerminal(t)
 		ctx, cancel := context.WithCancel(t.Context())

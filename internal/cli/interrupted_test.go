@@ -179,9 +179,9 @@ func TestInterruptedWhileReadingTheResources(t *testing.T) {
 	})
 }
 
-// TestErrorsAreToldOnce checks that a failed write to the output is reported once, although the final flush fails
+// TestErrorsAreReportedOnce checks that a failed write to the output is reported once, although the final flush fails
 // again.
-func TestErrorsAreToldOnce(t *testing.T) {
+func TestErrorsAreReportedOnce(t *testing.T) {
 	server := clitest.StartServer(t)
 	dir := t.TempDir()
 	host := "--server=" + server.Config().Host

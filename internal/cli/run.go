@@ -64,7 +64,7 @@ func execute(ctx context.Context, args []string, s command.IO) (*cobra.Command, 
 	}
 	s.Err = terminal.NewVisibleWriter(&lockedWriter{w: s.Err}) // errors and notes quote text of files and servers
 	ctx = klog.NewContext(ctx,
-		command.WithoutGivenUp(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))))
+		command.WithoutCanceled(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))))
 	flush := func() error { return nil }
 	if s.OutIsTerminal {
 		out := terminal.NewWriter(s.Out)

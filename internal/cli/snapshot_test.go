@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// TestPassphraseIsAskedForOnce checks that a command prompts once for a passphrase, however often it opens files with
+// TestPassphrasePromptsOnce checks that a command prompts once for a passphrase, however often it opens files with
 // it, and once more for a file with another passphrase.
-func TestPassphraseIsAskedForOnce(t *testing.T) {
+func TestPassphrasePromptsOnce(t *testing.T) {
 	t.Setenv(input.PassphraseVariable, "")
 	dir := t.TempDir()
 	for _, name := range []string{"one", "two"} {
@@ -53,8 +53,8 @@ func TestPassphraseIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestQuickDiffShowsNothing checks that a fast command shows no progress bar.
-func TestQuickDiffShowsNothing(t *testing.T) {
+// TestQuickDiffHasNoProgress checks that a fast command shows no progress bar.
+func TestQuickDiffHasNoProgress(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	path := filepath.Join(t.TempDir(), "s.larder")
 	writeSnapshot(t, path, snapshot.Header{})

@@ -14,9 +14,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestSyncEndsBeforeItBegins checks that a sync interrupted before its start exits with 0, as it does later, and says
-// whether it made a store.
-func TestSyncEndsBeforeItBegins(t *testing.T) {
+// TestSyncInterruptedBeforeStart checks that a sync interrupted before its start exits with 0, as it does later, and
+// says whether it made a store.
+func TestSyncInterruptedBeforeStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	for _, left := range []string{"no store was made at " + path, path + " holds what it held"} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -260,9 +260,9 @@ func TestSyncDropsUnnamed(t *testing.T) {
 	})
 }
 
-// TestSyncKeepsWhatIsNamed checks that a named resource is not dropped when the server does not describe it, forbids it
+// TestSyncKeepsNamed checks that a named resource is not dropped when the server does not describe it, forbids it
 // or has replaced it, and that a name keeps its meaning. Only nodes are dropped.
-func TestSyncKeepsWhatIsNamed(t *testing.T) {
+func TestSyncKeepsNamed(t *testing.T) {
 	old := custom("retired.example", "v1beta1", "things", "Thing")
 	replaced := custom("retired.example", "v1", "things", "Thing")
 	away, deleted := custom("away.example", "v1", "readings", "Reading"), custom("gone.example", "v1", "ghosts", "Ghost")
@@ -312,10 +312,10 @@ func startWith(t *testing.T, also ...fakeapi.Resource) *fakeapi.Server {
 	return server
 }
 
-// TestSyncDropsWhatTheServerLacks checks that sync --all drops a resource that the server has lacked for 24 hours of
+// TestSyncDropsLacking checks that sync --all drops a resource that the server has lacked for 24 hours of
 // running syncs. It does not drop resources of a group that the server does not describe, forbidden resources or
 // replaced versions (issue 39).
-func TestSyncDropsWhatTheServerLacks(t *testing.T) {
+func TestSyncDropsLacking(t *testing.T) {
 	all := []string{"--all", "--exclude", "secrets"}
 	t.Run("beside failures", func(t *testing.T) {
 		t.Parallel()

@@ -80,7 +80,7 @@ var namesMutants = []mutant{
 		file:   "internal/cli/mirror/drop.go",
 		old:    "len(info.Resource.RequestedAs) > 0 && !covered",
 		new:    "false && !covered",
-		test:   "TestSyncKeepsWhatIsNamed",
+		test:   "TestSyncKeepsNamed",
 		dir:    "internal/cli",
 	},
 	{
@@ -98,7 +98,7 @@ var namesMutants = []mutant{
 		file:   "internal/cli/cluster/discover.go",
 		old:    "|| slices.Contains(c.Resource.RequestedAs, name) ||",
 		new:    "||",
-		test:   "TestSyncKeepsWhatIsNamed",
+		test:   "TestSyncKeepsNamed",
 		dir:    "internal/cli",
 	},
 	{
@@ -107,7 +107,7 @@ var namesMutants = []mutant{
 		file:   "internal/cli/mirror/drop.go",
 		old:    "		if !f.offers.Lacks(of) {\n",
 		new:    "		if !f.offers.Lacks(of) && !f.offers.Discovery.Retired(info.Identity.GroupVersionResource) {\n",
-		test:   "TestSyncDropsWhatTheServerLacks",
+		test:   "TestSyncDropsLacking",
 		dir:    "internal/cli",
 	},
 	{
@@ -125,7 +125,7 @@ var namesMutants = []mutant{
 		file:   "internal/cli/mirror/follow.go",
 		old:    "		f.drop.asked = time.Time{}\n",
 		new:    "",
-		test:   "TestSyncDropsWhatTheServerLacks",
+		test:   "TestSyncDropsLacking",
 		dir:    "internal/cli",
 	},
 	{
@@ -134,7 +134,7 @@ var namesMutants = []mutant{
 		file:   "internal/cli/mirror/drop.go",
 		old:    "= 24 * time.Hour, time.Hour",
 		new:    "= 12 * time.Hour, time.Hour",
-		test:   "TestSyncDropsWhatTheServerLacks",
+		test:   "TestSyncDropsLacking",
 		dir:    "internal/cli",
 	},
 	{
@@ -143,7 +143,7 @@ var namesMutants = []mutant{
 		file:   "internal/cli/mirror/drop.go",
 		old:    "err = m.store.PutDocument(ctx, lackedDocument, data)",
 		new:    "_ = data",
-		test:   "TestSyncDropsWhatTheServerLacks",
+		test:   "TestSyncDropsLacking",
 		dir:    "internal/cli",
 	},
 }

@@ -150,7 +150,7 @@ var serveAccessMutants = []mutant{
 		file:   "serve/source.go",
 		old:    "withheld[d.Identity.GroupResource()] || d.confidential",
 		new:    "withheld[d.Identity.GroupResource()]",
-		test:   "TestAllResourcesAreWithoutSealedOnes",
+		test:   "TestAllResourcesExcludeSealed",
 		dir:    "internal/cli/serving",
 	},
 	{

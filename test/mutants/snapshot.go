@@ -179,7 +179,7 @@ var snapshotMutants = []mutant{
 		file:   "store/seal.go",
 		old:    "return info.Sealed || s.Seals(",
 		new:    "return s.Seals(",
-		test:   "TestAllResourcesAreWithoutSealedOnes",
+		test:   "TestAllResourcesExcludeSealed",
 		dir:    "internal/cli/serving",
 	},
 	{

@@ -36,7 +36,7 @@ func mustServer(t *testing.T, config *rest.Config) *Server {
 	return s
 }
 
-func TestListAsksForTheIdentity(t *testing.T) {
+func TestListUsesIdentity(t *testing.T) {
 	server := clitest.StartServer(t)
 	web := map[string]string{"app": "web"}
 	clitest.CreatePod(t, server, "a", "x", web)

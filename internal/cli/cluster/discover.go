@@ -95,7 +95,7 @@ type Resolver struct {
 	storePath string
 	stored    []input.Resource
 	// Patience limits the discovery request if something is stored, because the sync can start without it. 0 means
-	// AskFor.
+	// DiscoveryTimeout.
 	Patience time.Duration
 	// discover requests discovery; it is called at most once.
 	discover func(ctx context.Context) (Offers, error)
@@ -236,7 +236,7 @@ func (r *Resolver) ask(ctx context.Context) error {
 	}
 	if len(r.stored) > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, cmp.Or(r.Patience, AskFor))
+		ctx, cancel = context.WithTimeout(ctx, cmp.Or(r.Patience, DiscoveryTimeout))
 		defer cancel()
 	}
 	found, err := r.discover(ctx)
@@ -374,8 +374,9 @@ func (r *Resolver) Holds(all []Wanted) bool {
 	})
 }
 
-// AskFor is the default limit of a discovery request if something is stored.
-const AskFor = 10 * time.Second
+// DiscoveryTimeout is the default limit of a discovery request if something is stored.
+const DiscoveryTimeout = 10 * time.Second
 
-// AskHeld limits the discovery request if everything requested is stored: a sync serves nothing while it waits.
-const AskHeld = 3 * time.Second
+// StoredDiscoveryTimeout limits the discovery request if everything requested is stored: a sync serves nothing while it
+// waits.
+const StoredDiscoveryTimeout = 3 * time.Second

@@ -30,11 +30,11 @@ func ServerError(err error, after string) error {
 		return command.WithHint(fmt.Errorf("the API server answered with an error%s: %w", after, err),
 			"it was reached; try again, or look at its log")
 	case errors.As(err, &certificate):
-		return command.WithHint(command.Told(errors.Join(mapper.ErrUnreachable, err),
+		return command.WithHint(command.Reworded(errors.Join(mapper.ErrUnreachable, err),
 			"the API server's certificate was not accepted%s: %v", after, err),
 			"check --certificate-authority, --tls-server-name and the kubeconfig")
 	}
 	return command.WithHint(
-		command.Told(errors.Join(mapper.ErrUnreachable, err), "the API server could not be reached%s: %v", after, err),
+		command.Reworded(errors.Join(mapper.ErrUnreachable, err), "the API server could not be reached%s: %v", after, err),
 		"check --server, --kubeconfig and the network")
 }

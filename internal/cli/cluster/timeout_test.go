@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestRequestTimeoutIsNotOfWatches checks that --request-timeout ends a list without a response, and no watch.
-func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
+// TestRequestTimeoutExcludesWatches checks that --request-timeout ends a list without a response, and no watch.
+func TestRequestTimeoutExcludesWatches(t *testing.T) {
 	const atMost = 200 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" {

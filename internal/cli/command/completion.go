@@ -17,8 +17,8 @@ func CompleteFlag(cmd *cobra.Command, flag string, f Completer) {
 	}
 }
 
-// Beginning returns the strings that begin with the typed prefix.
-func Beginning(all []string, typed string) []cobra.Completion {
+// WithPrefix returns the strings that begin with the typed prefix.
+func WithPrefix(all []string, typed string) []cobra.Completion {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, typed) })
 }
 

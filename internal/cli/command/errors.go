@@ -34,16 +34,18 @@ func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, 
 
 func (e usageError) Unwrap() error { return e.error }
 
-// told is an error with its own text that unwraps to another error.
-type told struct {
+// reworded is an error with its own text that unwraps to another error.
+type reworded struct {
 	error
 	is error
 }
 
-func (e told) Unwrap() error { return e.is }
+func (e reworded) Unwrap() error { return e.is }
 
-// Told returns an error with a text of its own that matches is in errors.Is.
-func Told(is error, format string, args ...any) error { return told{fmt.Errorf(format, args...), is} }
+// Reworded returns an error with a text of its own that matches is in errors.Is.
+func Reworded(is error, format string, args ...any) error {
+	return reworded{fmt.Errorf(format, args...), is}
+}
 
 // ErrSilent is the error of a command that has already reported its failure.
 var ErrSilent = errors.New("failed")

@@ -14,13 +14,13 @@ import (
 func ChangedFields(c diff.Change) []Field {
 	fields := Fields(c.Before.Object, c.After.Object, Concealed(c.Collection))
 	if c.Kind == diff.Replaced {
-		fields = slices.DeleteFunc(fields, isNewborn)
+		fields = slices.DeleteFunc(fields, isRecreated)
 	}
 	return fields
 }
 
-// isNewborn reports whether f is a field that always differs after an object was deleted and created again.
-func isNewborn(f Field) bool {
+// isRecreated reports whether f is a field that always differs after an object was deleted and created again.
+func isRecreated(f Field) bool {
 	is := func(lines []string) bool {
 		return len(lines) == 1 && (strings.HasPrefix(lines[0], "uid: ") || strings.HasPrefix(lines[0], "creationTimestamp: "))
 	}

@@ -91,9 +91,9 @@ func (d *Side) Records(ctx context.Context, id entry.Identity, fn func(entry.Ent
 	return &SideError{d.Path, err}
 }
 
-// TellParts prints a note for each resource of which only the common part of both files was compared, unless asked
+// PrintParts prints a note for each resource of which only the common part of both files was compared, unless asked
 // selects exactly that part.
-func TellParts(s command.IO, a, b *Side, r diff.Report, asked snapshot.Filter) {
+func PrintParts(s command.IO, a, b *Side, r diff.Report, asked snapshot.Filter) {
 	for _, o := range r.Overlaps {
 		if input.ScopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
 			continue
@@ -102,21 +102,21 @@ func TellParts(s command.IO, a, b *Side, r diff.Report, asked snapshot.Filter) {
 			input.ScopeOfID(o.Scope),
 			input.ScopeOfID(o.A.Identity), input.ScopeOfID(o.B.Identity))
 	}
-	a.tellPart(s, b, asked)
-	b.tellPart(s, a, asked)
+	a.printPart(s, b, asked)
+	b.printPart(s, a, asked)
 }
 
-// tellPart prints notes about the side's gaps: the filter it was saved with, left-out and redacted values, known
+// printPart prints notes about the side's gaps: the filter it was saved with, left-out and redacted values, known
 // defects.
-func (d *Side) tellPart(s command.IO, other *Side, asked snapshot.Filter) {
+func (d *Side) printPart(s command.IO, other *Side, asked snapshot.Filter) {
 	if len(asked.Resources) == 0 {
 		input.NoteLeftOut(s, d.Path, d.Status)
 	}
-	if d.cutTwice() {
+	if d.savedFromPart() {
 		input.NotePart(s, d.Path, d.Status.Collections, asked)
 	}
-	d.tellGaps(s, asked)
-	input.TellDefects(s, slices.DeleteFunc(slices.Clone(d.Status.Collections), func(c source.Collection) bool {
+	d.printGaps(s, asked)
+	input.PrintDefects(s, slices.DeleteFunc(slices.Clone(d.Status.Collections), func(c source.Collection) bool {
 		return !asked.Takes(c.Saved())
 	}))
 	input.NoteRedacted(s, d.Path, d.Status.Collections, asked, "")
@@ -136,8 +136,8 @@ func (d *Side) Gap(id entry.Identity) []string {
 	return nil
 }
 
-// tellGaps prints a note for each incomplete collection.
-func (d *Side) tellGaps(s command.IO, asked snapshot.Filter) {
+// printGaps prints a note for each incomplete collection.
+func (d *Side) printGaps(s command.IO, asked snapshot.Filter) {
 	for _, c := range d.Status.Collections {
 		if input.MissesObjects(c) && asked.Takes(c.Saved()) {
 			why := cmp.Or(c.MustRelist, "the first list has not been finished")
@@ -146,9 +146,9 @@ func (d *Side) tellGaps(s command.IO, asked snapshot.Filter) {
 	}
 }
 
-// cutTwice reports whether the file was saved from a snapshot that was itself only a part. covers does not include that
-// first filter.
-func (d *Side) cutTwice() bool {
+// savedFromPart reports whether the file was saved from a snapshot that was itself only a part. covers does not include
+// that first filter.
+func (d *Side) savedFromPart() bool {
 	known := 0
 	for _, given := range []bool{len(d.covers.Namespaces) > 0, d.covers.Labels != "", d.covers.Fields != ""} {
 		if given {

@@ -106,7 +106,7 @@ func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format st
 			command.CountedAs(report.Sealed, "sealed object", "sealed objects"), input.NameKey(path, input.ByFlag))
 	}
 	notePlainText(s, path, stored)
-	noteRefused(s, path, report)
+	noteLeftOut(s, path, report)
 	if len(report.Problems) > 0 {
 		fmt.Fprintln(s.Err, "hint:", hint)
 		return command.ErrSilent
@@ -161,8 +161,8 @@ func printReport(s command.IO, path string, r store.Report) error {
 	return err
 }
 
-// noteRefused reports the objects that were left out. They are not a problem of the store.
-func noteRefused(s command.IO, path string, r store.Report) {
+// noteLeftOut reports the objects that were left out. They are not a problem of the store.
+func noteLeftOut(s command.IO, path string, r store.Report) {
 	if r.LeftOut == 0 && !r.LeftOutMore {
 		return
 	}

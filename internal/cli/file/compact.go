@@ -187,7 +187,7 @@ func compactError(path string, err error) error {
 	case input.Missing(path):
 		return input.EmptyError(path)
 	case errors.Is(err, store.ErrLocked):
-		return command.WithHint(command.Told(err, "%s is held by %s", path, input.Holding(path)),
+		return command.WithHint(command.Reworded(err, "%s is held by %s", path, input.Holding(path)),
 			"wait until it is done or stop it; only a larder sync compacts its file while it runs")
 	case errors.Is(err, store.ErrNoSpace):
 		return command.WithHint(err, "make room on that disk; the file is as it was")

@@ -106,7 +106,7 @@ func waitError(path, state string, timeout time.Duration, missing []string, err 
 		return command.WithHint(fmt.Errorf("%s is not %s after %s: %s", path, state, timeout, input.Some(missing)),
 			"larder status %s says why", path)
 	}
-	return command.WithHint(command.Told(err, "no larder sync runs on %s after %s", path, timeout),
+	return command.WithHint(command.Reworded(err, "no larder sync runs on %s after %s", path, timeout),
 		"start it: larder sync RESOURCE… --store %s", path)
 }
 

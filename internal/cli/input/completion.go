@@ -90,20 +90,20 @@ func CompleteFiles(files int, from func(args []string) FromFlag) command.Complet
 		}
 		f := from(args)
 		if f.Path == "" {
-			return command.Beginning(source.WellKnown(), toComplete), cobra.ShellCompDirectiveNoFileComp
+			return command.WithPrefix(source.WellKnown(), toComplete), cobra.ShellCompDirectiveNoFileComp
 		}
 		var all []cobra.Completion
 		f.WithStore(cmd.Context(), func(_ context.Context, _ source.Source, stored []source.Collection) {
 			all = CompleteResources(stored, toComplete)
 		})
-		return command.Beginning(all, toComplete), cobra.ShellCompDirectiveNoFileComp
+		return command.WithPrefix(all, toComplete), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // CompleteKnown completes well-known resources, without a server.
 func CompleteKnown(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	known := slices.DeleteFunc(source.WellKnown(), func(name string) bool { return slices.Contains(args, name) })
-	return command.Beginning(known, toComplete), cobra.ShellCompDirectiveNoFileComp
+	return command.WithPrefix(known, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
 // WithStore calls fn with the opened file of --from and its collections. Errors are ignored: a completion cannot report

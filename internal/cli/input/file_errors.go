@@ -28,7 +28,7 @@ func StoreError(path string, err error) error {
 	case errors.Is(err, source.ErrNoAnswer):
 		return command.WithHint(err,
 			"%s is stopped or stuck: let it go on (kill -CONT), or end it (kill -KILL), after which the file can be read",
-			orTheSync(holder.Of(path)))
+			holderName(holder.Of(path)))
 	case errors.As(err, &held):
 		if holders := holder.Of(path); len(holders) > 0 {
 			return command.WithHint(err,
@@ -46,14 +46,14 @@ func StoreError(path string, err error) error {
 	case Missing(path):
 		return EmptyError(path)
 	case errors.Is(err, store.ErrForeign):
-		return command.WithHint(command.Told(store.ErrForeign,
+		return command.WithHint(command.Reworded(store.ErrForeign,
 			"%s is no store and no snapshot: another program has written it", path), "name a store or a snapshot")
 	}
 	return PathError(path, err)
 }
 
-// orTheSync names the process that holds a store but does not answer on its socket.
-func orTheSync(holders []holder.Holder) string {
+// holderName names the process that holds a store but does not answer on its socket.
+func holderName(holders []holder.Holder) string {
 	if len(holders) == 1 {
 		return holders[0].String()
 	}
@@ -122,7 +122,7 @@ func PathError(path string, err error) error {
 	case errors.Is(err, store.ErrForeign) && IsSnapshot(path):
 		return SnapshotOnly(path, "no store")
 	case errors.Is(err, store.ErrForeign):
-		return command.WithHint(command.Told(store.ErrForeign, "%s is no store: another program has written it", path),
+		return command.WithHint(command.Reworded(store.ErrForeign, "%s is no store: another program has written it", path),
 			"it is left as it is; name another file")
 	case errors.Is(err, store.ErrNewerFormat):
 		return command.WithHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)

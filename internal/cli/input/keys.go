@@ -72,18 +72,18 @@ const ByFlag = "--key-file or " + KeyVariable
 func KeyError(path string, err error, by string) error {
 	switch {
 	case errors.Is(err, seal.ErrWrongKey):
-		return command.WithHint(fmt.Errorf("%s: %w", path, misfit(err)),
+		return command.WithHint(fmt.Errorf("%s: %w", path, keyCause(err)),
 			"%s, behind the new one if that is to follow it; with no key at all, what is not sealed can be read. "+
 				"If the key is lost, a larder sync into another file lists everything anew", NameKey(path, by))
 	case errors.Is(err, seal.ErrSealed):
-		return command.WithHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s", NameKey(path, by))
+		return command.WithHint(fmt.Errorf("%s: %w", path, keyCause(err)), "%s", NameKey(path, by))
 	}
 	return err
 }
 
-// misfit returns the innermost error that wraps ErrWrongKey or ErrSealed. That drops the advice of the outer errors,
+// keyCause returns the innermost error that wraps ErrWrongKey or ErrSealed. That drops the advice of the outer errors,
 // which a hint repeats, and their location: the error concerns everything that is sealed.
-func misfit(err error) error {
+func keyCause(err error) error {
 	for {
 		var next error
 		switch w := err.(type) { //nolint:errorlint // one after the other

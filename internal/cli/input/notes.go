@@ -27,13 +27,13 @@ func KnownDefects(c source.Collection) []entry.Note {
 	})
 }
 
-// TellDefects prints each known defect once, with the resources that have it.
-func TellDefects(s command.IO, all []source.Collection) { tellNotes(s, all, KnownDefects) }
+// PrintDefects prints each known defect once, with the resources that have it.
+func PrintDefects(s command.IO, all []source.Collection) { printNotes(s, all, KnownDefects) }
 
-// TellNotes prints each of the Notes once, with the resources that have it.
-func TellNotes(s command.IO, all []source.Collection) { tellNotes(s, all, Notes) }
+// PrintNotes prints each of the Notes once, with the resources that have it.
+func PrintNotes(s command.IO, all []source.Collection) { printNotes(s, all, Notes) }
 
-func tellNotes(s command.IO, all []source.Collection, of func(source.Collection) []entry.Note) {
+func printNotes(s command.IO, all []source.Collection, of func(source.Collection) []entry.Note) {
 	var notes []Error
 	for _, c := range all {
 		for _, n := range of(c) {

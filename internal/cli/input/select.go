@@ -142,8 +142,8 @@ func filterName(r Resource, known []Resource) string {
 	return r.Full()
 }
 
-// OutError adds a hint to an error of decoding an object for a selector or a redaction.
-func OutError(path string, err error) error {
+// DecodeError adds a hint to an error of decoding an object for a selector or a redaction.
+func DecodeError(path string, err error) error {
 	if errors.Is(err, snapshot.ErrUndecodable) {
 		return command.WithHint(err,
 			"larder knows the Go types of Kubernetes only; name other resources, or take it without selectors and redaction")

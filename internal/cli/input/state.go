@@ -20,8 +20,8 @@ func State(now time.Time, c source.Collection) string {
 	return stateWith(now, c, briefs)
 }
 
-// StateBesideNotes is State without the notes.
-func StateBesideNotes(now time.Time, c source.Collection) string { return stateWith(now, c, nil) }
+// StateWithoutNotes is State without the notes.
+func StateWithoutNotes(now time.Time, c source.Collection) string { return stateWith(now, c, nil) }
 
 func stateWith(now time.Time, c source.Collection, briefs []string) string {
 	st := "stored"

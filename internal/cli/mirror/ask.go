@@ -28,13 +28,14 @@ type answered struct {
 }
 
 // askAll checks the resources of a plan that are not accepted yet, several at a time, and returns an error for each
-// that the server refuses to list. It waits cluster.AskFor for the first response, and askedOthers after each response.
+// that the server refuses to list. It waits cluster.DiscoveryTimeout for the first response, and askedOthers after each
+// response.
 func askAll(ctx context.Context, plan []planned, accepted func(planned) bool) []error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, cancel := context.WithTimeout(ctx, cluster.AskFor)
+	ctx, cancel := context.WithTimeout(ctx, cluster.DiscoveryTimeout)
 	defer cancel()
-	turns := limiter.New()
+	slots := limiter.New()
 	answers := make(chan answered, len(plan))
 	waits := 0
 	for n, p := range plan {
@@ -43,12 +44,12 @@ func askAll(ctx context.Context, plan []planned, accepted func(planned) bool) []
 		}
 		waits++
 		wg.Go(func() {
-			turn, err := turns.Connect(ctx, false, func(error) {})
+			slot, err := slots.Connect(ctx, false, func(error) {})
 			if err != nil {
 				return
 			}
-			defer turn.Done()
-			defer turn.Await()()
+			defer slot.Done()
+			defer slot.Await()()
 			if err = p.ask(ctx); ctx.Err() == nil {
 				answers <- answered{n, err}
 			}

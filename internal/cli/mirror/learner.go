@@ -38,15 +38,15 @@ type learner struct {
 	unstored map[schema.GroupVersion]string
 
 	mu sync.Mutex
-	// heard holds the server's last hashes; guarded by mu.
-	heard map[schema.GroupVersion]string
+	// hashes holds the server's last hashes; guarded by mu.
+	hashes map[schema.GroupVersion]string
 	// changed holds a token if a hash has changed.
 	changed chan struct{}
 }
 
 func newLearner(st *store.Store, server *cluster.Server, schemas bool) *learner {
 	return &learner{store: st, server: server, schemas: schemas, every: learnEvery, again: learnAgain, spread: learnSpread,
-		patience: learnPatience, unstored: map[schema.GroupVersion]string{}, heard: map[schema.GroupVersion]string{},
+		patience: learnPatience, unstored: map[schema.GroupVersion]string{}, hashes: map[schema.GroupVersion]string{},
 		changed: make(chan struct{}, 1)}
 }
 
@@ -56,18 +56,18 @@ func (l *learner) hash(gv schema.GroupVersion) func(ctx context.Context) (string
 	return func(ctx context.Context) (string, error) {
 		hash, err := read(ctx)
 		if err == nil {
-			l.hear(gv, hash)
+			l.noteHash(gv, hash)
 		}
 		return hash, err
 	}
 }
 
-// hear records a hash, and signals changed if it differs from the previous one.
-func (l *learner) hear(gv schema.GroupVersion, hash string) {
+// noteHash records a hash, and signals changed if it differs from the previous one.
+func (l *learner) noteHash(gv schema.GroupVersion, hash string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, known := l.heard[gv]
-	l.heard[gv] = hash
+	before, known := l.hashes[gv]
+	l.hashes[gv] = hash
 	if !l.schemas || !known || before == hash {
 		return
 	}

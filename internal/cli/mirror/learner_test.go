@@ -105,8 +105,8 @@ func TestLearnNoSchemas(t *testing.T) {
 	server := clitest.StartServer(t)
 	learning(t, server, false, func(l *learner, st *store.Store) {
 		until(t, st, func(s facts.Server) bool { return s.Version != nil && s.Discovery.Has(coreV1) })
-		l.hear(coreV1, "one")
-		l.hear(coreV1, "other")
+		l.noteHash(coreV1, "one")
+		l.noteHash(coreV1, "other")
 		if len(l.changed) > 0 {
 			t.Error("a schema that changes is asked for")
 		}

@@ -30,8 +30,8 @@ type plainLog struct {
 	lines
 
 	mu sync.Mutex
-	// said is the last line of each collection, by ID; guarded by mu.
-	said map[string]saying
+	// lastLines is the last line of each collection, by ID; guarded by mu.
+	lastLines map[string]lastLine
 	// summed is the time of the last summary; guarded by mu.
 	summed time.Time
 	// errors is the time at which each error was last written; guarded by mu.
@@ -56,8 +56,8 @@ type lines interface {
 	note(text string)
 }
 
-// saying is the last line of a collection, without the figures that always change.
-type saying struct {
+// lastLine is the last line of a collection, without the figures that always change.
+type lastLine struct {
 	what string
 	seed string // the last note about the seed
 }
@@ -68,14 +68,14 @@ type saying struct {
 func (p *plainLog) update(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	first := p.said == nil
+	first := p.lastLines == nil
 	if first {
-		p.said, p.errors = map[string]saying{}, map[string]time.Time{}
+		p.lastLines, p.errors = map[string]lastLine{}, map[string]time.Time{}
 	}
 	var changed []source.Collection
 	for _, c := range all {
-		what, last := gist(c), p.said[c.ID]
-		p.said[c.ID] = saying{what, c.Live.Seed}
+		what, last := stateOf(c), p.lastLines[c.ID]
+		p.lastLines[c.ID] = lastLine{what, c.Live.Seed}
 		// a failed seed is logged as an error
 		if strings.HasPrefix(c.Live.Seed, begunWith) && c.Live.Seed != last.seed {
 			p.lines.note(input.Label(c) + ": " + c.Live.Seed)
@@ -91,7 +91,7 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 	}
 	p.noteForbidden(all)
 	p.noteUnguarded(all)
-	p.tellErrors(now, all)
+	p.writeErrors(now, all)
 	if len(changed) > atOnce || now.Sub(p.summed) >= quietFor {
 		p.summed = now
 		if len(all) == 1 {
@@ -149,8 +149,8 @@ func forbiddenOf(all []source.Collection) (ids []string, of []source.Collection)
 	return ids, of
 }
 
-// tellErrors writes each error that is new, or was last written quietFor ago, with the resources that have it.
-func (p *plainLog) tellErrors(now time.Time, all []source.Collection) {
+// writeErrors writes each error that is new, or was last written quietFor ago, with the resources that have it.
+func (p *plainLog) writeErrors(now time.Time, all []source.Collection) {
 	for _, t := range input.Errors(all) {
 		if at, ok := p.errors[t.Text]; !ok || now.Sub(at) >= quietFor {
 			p.errors[t.Text] = now
@@ -163,8 +163,8 @@ func (p *plainLog) tellErrors(now time.Time, all []source.Collection) {
 // finish writes the final state of all collections.
 func (p *plainLog) finish(now time.Time, all []source.Collection) {
 	p.mu.Lock()
-	for id, last := range p.said {
-		p.said[id] = saying{seed: last.seed}
+	for id, last := range p.lastLines {
+		p.lastLines[id] = lastLine{seed: last.seed}
 	}
 	p.errors, p.summed = map[string]time.Time{}, now
 	p.forbidden, _ = forbiddenOf(all) // no update follows, so do not wait
@@ -172,7 +172,7 @@ func (p *plainLog) finish(now time.Time, all []source.Collection) {
 	p.update(now, all)
 }
 
-func gist(c source.Collection) string {
+func stateOf(c source.Collection) string {
 	return fmt.Sprint(input.SourceWord(*c.Live), c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Seed)
 }
 

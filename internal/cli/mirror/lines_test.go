@@ -27,7 +27,7 @@ func mirrored(change func(*source.Collection)) []source.Collection {
 	})}
 }
 
-func TestPlainLogSaysWhatChanges(t *testing.T) {
+func TestPlainLogChanges(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
 	lines := func(after time.Duration, change func(*source.Collection)) int {
@@ -80,8 +80,8 @@ func TestPlainLogNotesUnguarded(t *testing.T) {
 	}
 }
 
-// TestPlainLogSaysOffline checks that the first error writes the state at once, before the next summary.
-func TestPlainLogSaysOffline(t *testing.T) {
+// TestPlainLogOffline checks that the first error writes the state at once, before the next summary.
+func TestPlainLogOffline(t *testing.T) {
 	var out bytes.Buffer
 	p := &plainLog{lines: textLines{&out}}
 	p.update(clitest.Now, mirrored(func(c *source.Collection) { c.Live.Source = "disk" }))

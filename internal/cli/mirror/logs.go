@@ -64,7 +64,7 @@ func (f *logFlags) log(s command.IO) (*plainLog, logr.Logger) {
 	if f.quiet {
 		l = &plainLog{lines: noLines{}}
 	}
-	logger = command.WithoutGivenUp(logger, informer.UnguardedMessage) // plainLog.noteUnguarded combines them
+	logger = command.WithoutCanceled(logger, informer.UnguardedMessage) // plainLog.noteUnguarded combines them
 	if s.SetLogger != nil {
 		s.SetLogger(logger) // for logs of libraries
 	}
@@ -78,7 +78,7 @@ func (f *logFlags) choose(s command.IO) (*plainLog, logr.Logger) {
 	}
 	text := &plainLog{lines: textLines{s.Err}}
 	if f.quiet || s.ErrIsTerminal {
-		return text, logr.FromSlogHandler(&sentences{w: s.Err, level: f.level()})
+		return text, logr.FromSlogHandler(&plainHandler{w: s.Err, level: f.level()})
 	}
 	return text, textlogger.NewLogger(textlogger.NewConfig(
 		textlogger.Output(s.Err), textlogger.Verbosity(min(f.verbosity, mostVerbose))))
@@ -88,9 +88,9 @@ func (f *logFlags) json(w io.Writer) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: f.level()})
 }
 
-// told returns the error with which a command ends. In a JSON log the error is written as the last record, with its
+// logged returns the error with which a command ends. In a JSON log the error is written as the last record, with its
 // hint, and not printed again.
-func (f *logFlags) told(s command.IO, err error) error {
+func (f *logFlags) logged(s command.IO, err error) error {
 	if f.format != logJSON || err == nil || errors.Is(err, command.ErrSilent) {
 		return err
 	}
@@ -98,20 +98,20 @@ func (f *logFlags) told(s command.IO, err error) error {
 	return command.Coded(command.ErrSilent, command.ExitCode(err))
 }
 
-// sentences is a slog.Handler for a terminal: the message and its attributes on one line.
-type sentences struct {
+// plainHandler is a slog.Handler for a terminal: the message and its attributes on one line.
+type plainHandler struct {
 	w     io.Writer
 	level slog.Leveler
 	attrs []slog.Attr
 }
 
 // Enabled implements slog.Handler.
-func (h *sentences) Enabled(_ context.Context, level slog.Level) bool {
+func (h *plainHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= h.level.Level()
 }
 
 // Handle implements slog.Handler.
-func (h *sentences) Handle(_ context.Context, r slog.Record) error {
+func (h *plainHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	switch {
 	case r.Level >= slog.LevelError:
@@ -141,12 +141,12 @@ func (h *sentences) Handle(_ context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (h *sentences) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &sentences{w: h.w, level: h.level, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+func (h *plainHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &plainHandler{w: h.w, level: h.level, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
 // WithGroup implements slog.Handler; it ignores groups.
-func (h *sentences) WithGroup(string) slog.Handler { return h }
+func (h *plainHandler) WithGroup(string) slog.Handler { return h }
 
 // hintFor returns the hint of an error as log attributes.
 func hintFor(err error) (all []any) {

@@ -20,9 +20,9 @@ type at struct {
 
 func (a at) Addr() net.Addr { return &net.TCPAddr{IP: a.ip, Port: 9470} }
 
-// TestWhereMetricsAre checks that the health listener serves metrics on loopback, and on other addresses only if no
+// TestMetricsAddress checks that the health listener serves metrics on loopback, and on other addresses only if no
 // objects are served. Otherwise it refers to the authenticated port.
-func TestWhereMetricsAre(t *testing.T) {
+func TestMetricsAddress(t *testing.T) {
 	const served = "https://10.0.0.1:6444/metrics"
 	port := &serving.Port{URL: "https://10.0.0.1:6444", Memory: serve.NewMemory(0)}
 	for name, tt := range map[string]struct {

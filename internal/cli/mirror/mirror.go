@@ -123,7 +123,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	kept := keptBefore(ctx, st, id)
 	mb.keepChanges(ctx, mo.keepChanges)
 	if mo.keepChanges == 0 {
-		mb.sayFreed(ctx, st, kept, mo.configured)
+		mb.logFreed(ctx, st, kept, mo.configured)
 	}
 	return mb, nil
 }

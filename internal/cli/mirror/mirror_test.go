@@ -159,7 +159,7 @@ func TestSyncWaitsForAReader(t *testing.T) {
 	}
 }
 
-func TestSyncNamesWhoHoldsTheStore(t *testing.T) {
+func TestSyncNamesHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	writer, err := store.Open(path, store.Options{})
 	if err != nil {
@@ -219,9 +219,9 @@ func mustServer(t *testing.T, config *rest.Config) *cluster.Server {
 	return s
 }
 
-// TestStatusIsOfWhatIsRead checks that a status has the resourceVersion of the objects read after it, even before a
+// TestStatusMatchesReads checks that a status has the resourceVersion of the objects read after it, even before a
 // commit is due.
-func TestStatusIsOfWhatIsRead(t *testing.T) {
+func TestStatusMatchesReads(t *testing.T) {
 	server := clitest.StartServer(t)
 	clitest.CreatePod(t, server, "a", "x", nil)
 	o := store.Options{Logger: &silent, CommitInterval: time.Hour}

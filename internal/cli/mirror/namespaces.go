@@ -48,7 +48,7 @@ func (m *mirror) watchNamespaces(ctx context.Context) {
 				m.ask(ctx, name, ns)
 			}
 			if ns.missing != was {
-				m.tellNamespace(name, ns.missing)
+				m.noteNamespace(name, ns.missing)
 			}
 		}
 	}
@@ -78,8 +78,8 @@ func (m *mirror) ask(ctx context.Context, name string, ns *namespace) {
 	ns.next, ns.pause = time.Now().Add(ns.pause), min(2*ns.pause, followMost)
 }
 
-// tellNamespace logs that a namespace is missing or exists, and records it for the status of its members.
-func (m *mirror) tellNamespace(name string, missing bool) {
+// noteNamespace logs that a namespace is missing or exists, and records it for the status of its members.
+func (m *mirror) noteNamespace(name string, missing bool) {
 	m.mu.Lock()
 	if m.missing == nil {
 		m.missing = map[string]bool{}

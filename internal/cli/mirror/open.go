@@ -118,7 +118,7 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 		return nil, command.WithHint(dialErr, "stop it, or mirror into another file")
 	case dialErr == nil:
 		_ = client.Close()
-		return nil, command.WithHint(command.Told(err, "process %d, another larder sync, holds %s", who.PID, path),
+		return nil, command.WithHint(command.Reworded(err, "process %d, another larder sync, holds %s", who.PID, path),
 			"stop it, or mirror into another file")
 	}
 	held := input.Holding(path)
@@ -126,7 +126,7 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	options.LockTimeout = wait
 	st, err = store.OpenContext(ctx, path, options)
 	if errors.Is(err, store.ErrLocked) && ctx.Err() == nil {
-		return nil, command.WithHint(command.Told(err, "%s is held by %s", path, input.Holding(path)),
+		return nil, command.WithHint(command.Reworded(err, "%s is held by %s", path, input.Holding(path)),
 			"wait until it is done or stop it, or mirror into another file")
 	}
 	return st, input.PathError(path, err)

@@ -35,8 +35,8 @@ func (p planned) optional() bool {
 type planner struct {
 	storePath string
 	config    *rest.Config
-	// patience limits the discovery request if something is stored. 0 means cluster.AskFor, or AskHeld if everything is
-	// stored.
+	// patience limits the discovery request if something is stored. 0 means cluster.DiscoveryTimeout, or
+	// StoredDiscoveryTimeout if everything is stored.
 	patience time.Duration
 }
 
@@ -48,7 +48,7 @@ func (pl planner) plan(
 	r := cluster.NewResolver(pl.storePath, infos, known,
 		func(ctx context.Context) (cluster.Offers, error) { return server.Discover(ctx, known) })
 	if r.Patience = pl.patience; r.Patience == 0 && r.Holds(all) {
-		r.Patience = cluster.AskHeld
+		r.Patience = cluster.StoredDiscoveryTimeout
 	}
 	// the server is unreachable: the informers wait for it
 	if plan, err = resolve(ctx, server, r, all); err != nil || r.Unreached() {

@@ -161,7 +161,7 @@ func (mk *maker) run(ctx context.Context, m *mirror, path string) {
 			}
 		})
 	}
-	mk.contact = m.heard() // contacts before this process do not count: the store may be old
+	mk.contact = m.lastContact() // contacts before this process do not count: the store may be old
 	wait := time.Second
 	for sleep(ctx, wait) {
 		wait = time.Second
@@ -227,8 +227,8 @@ func (m *mirror) whole() bool {
 	return true
 }
 
-// heard returns the latest contact of any collection with the server.
-func (m *mirror) heard() (at time.Time) {
+// lastContact returns the latest contact of any collection with the server.
+func (m *mirror) lastContact() (at time.Time) {
 	for _, c := range m.mirrored() {
 		if c.LastContact.After(at) {
 			at = c.LastContact
@@ -239,7 +239,7 @@ func (m *mirror) heard() (at time.Time) {
 
 // one makes one snapshot, unless there was no contact with the server since the last one.
 func (mk *maker) one(ctx context.Context, m *mirror, path string) (made bool, err error) {
-	contact := m.heard()
+	contact := m.lastContact()
 	if !contact.After(mk.contact) {
 		return false, nil
 	}

@@ -84,7 +84,7 @@ minute (--log-format json, --quiet). larder status prints a table of the resourc
 			if err == nil {
 				err = runSync(cmd.Context(), s, &o, args)
 			}
-			return o.logs.told(s, err)
+			return o.logs.logged(s, err)
 		},
 		ValidArgsFunction: input.CompleteKnown,
 	}

@@ -73,9 +73,9 @@ func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) consume
 	return kept
 }
 
-// sayFreed logs that the changelog of an earlier sync was deleted because this sync does not keep changes, which may be
+// logFreed logs that the changelog of an earlier sync was deleted because this sync does not keep changes, which may be
 // unintended.
-func (mb *member) sayFreed(ctx context.Context, st *store.Store, was consumer.Kept, configured bool) {
+func (mb *member) logFreed(ctx context.Context, st *store.Store, was consumer.Kept, configured bool) {
 	if was.For == 0 || keptBefore(ctx, st, mb.identity).For > 0 {
 		return
 	}

@@ -18,7 +18,7 @@ func (o *getOptions) completeFormats(
 	o.print.watched = o.print.watched || o.watch
 	isDefault := func(f string) bool { return f == formatTable }
 	offered := slices.DeleteFunc(o.print.formats(), isDefault)
-	return command.Beginning(offered, toComplete), cobra.ShellCompDirectiveNoFileComp
+	return command.WithPrefix(offered, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
 // complete offers resources and categories for the first argument, and object names after that: names alone after a
@@ -28,7 +28,7 @@ func (o *getOptions) complete(
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	args = o.from.LeadingFile(args)
 	if o.from.Path = command.OrVariable(o.from.Path); o.from.Path == "" && len(args) == 0 {
-		return command.Beginning(source.WellKnown(), toComplete), cobra.ShellCompDirectiveNoFileComp
+		return command.WithPrefix(source.WellKnown(), toComplete), cobra.ShellCompDirectiveNoFileComp
 	}
 	var all []cobra.Completion
 	directive := cobra.ShellCompDirectiveNoFileComp
@@ -52,7 +52,7 @@ func (o *getOptions) complete(
 			all = o.names(ctx, src, stored, args[0], args[1:])
 		}
 	})
-	return command.Beginning(all, toComplete), directive
+	return command.WithPrefix(all, toComplete), directive
 }
 
 // names returns the names of stored objects of a resource in the namespace of -n, except those in but.
@@ -99,7 +99,7 @@ func (o *getOptions) completeNamespaces(
 		}
 	})
 	slices.Sort(all)
-	return command.Beginning(slices.Compact(all), toComplete), cobra.ShellCompDirectiveNoFileComp
+	return command.WithPrefix(slices.Compact(all), toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
 func (o *getOptions) completeCollections(
@@ -113,5 +113,5 @@ func (o *getOptions) completeCollections(
 			all = append(all, cobra.CompletionWithDesc(c.ID, r.String()+", "+input.Scope(c)+", "+c.Representation))
 		}
 	})
-	return command.Beginning(all, toComplete), cobra.ShellCompDirectiveNoFileComp
+	return command.WithPrefix(all, toComplete), cobra.ShellCompDirectiveNoFileComp
 }

@@ -182,7 +182,7 @@ func (o *diffOptions) filter(a, b *compare.Side, args []string) (snapshot.Filter
 func compareError(err error) error {
 	var of *compare.SideError
 	if errors.As(err, &of) {
-		return input.OutError(of.Path, err)
+		return input.DecodeError(of.Path, err)
 	}
 	return err
 }
@@ -215,14 +215,14 @@ func (o *diffOptions) compare(
 		err = p.finish(report)
 	}
 	if err = command.Flushed(err, out); err == nil {
-		compare.TellParts(s, a, b, report, filter)
-		o.tellNothing(s, report, filter, sealedError(filter, a, b) != nil)
+		compare.PrintParts(s, a, b, report, filter)
+		o.noteNothing(s, report, filter, sealedError(filter, a, b) != nil)
 	}
 	return report, err
 }
 
-// tellNothing prints a note if the selection matched no objects. Sealed resources are reported as an error instead.
-func (o *diffOptions) tellNothing(s command.IO, r diff.Report, asked snapshot.Filter, sealed bool) {
+// noteNothing prints a note if the selection matched no objects. Sealed resources are reported as an error instead.
+func (o *diffOptions) noteNothing(s command.IO, r diff.Report, asked snapshot.Filter, sealed bool) {
 	if !asked.Empty() && r.Equal() && r.Same == 0 && !sealed {
 		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// TestDiffSaysWhichFieldsChanged checks the paths of changed fields and their old and new values.
-func TestDiffSaysWhichFieldsChanged(t *testing.T) {
+// TestDiffShowsChangedFields checks the paths of changed fields and their old and new values.
+func TestDiffShowsChangedFields(t *testing.T) {
 	for name, tc := range map[string]struct{ before, after, want string }{
 		"a field of a named item": {
 			"spec: {containers: [{name: a, image: 'img:2'}, {name: b, image: x}]}",
@@ -90,8 +90,8 @@ func TestDiffConcealsSecrets(t *testing.T) {
 	}
 }
 
-// TestDiffConcealsWhatIsSealed checks that fields of sealed objects are named while their values are concealed.
-func TestDiffConcealsWhatIsSealed(t *testing.T) {
+// TestDiffConcealsSealed checks that fields of sealed objects are named while their values are concealed.
+func TestDiffConcealsSealed(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		conceals := compare.Concealed(snapshot.Collection{
 			Identity: entry.Identity{GroupVersionResource: clitest.Pods.GroupVersionResource},

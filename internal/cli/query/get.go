@@ -115,7 +115,7 @@ func runGet(ctx context.Context, s command.IO, o *getOptions, args []string) err
 	if err = errors.Join(err, unlisted); len(answers) == 0 {
 		return err
 	}
-	o.tellAll(s, answers)
+	o.printAllFreshness(s, answers)
 	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
 	return errors.Join(err, g.run(ctx, answers))
 }
@@ -154,10 +154,10 @@ func (o *getOptions) listed(answers []answer) ([]answer, error) {
 	return rest, errors.Join(errs...)
 }
 
-// tellAll prints the freshness and the notes of the answers, and for tables a note about unknown columns.
-func (o *getOptions) tellAll(s command.IO, answers []answer) {
+// printAllFreshness prints the freshness and the notes of the answers, and for tables a note about unknown columns.
+func (o *getOptions) printAllFreshness(s command.IO, answers []answer) {
 	for _, a := range answers {
-		a.tell(s)
+		a.printFreshness(s)
 		if o.print.table() && !columnsOf(a.Choice).Known() {
 			fmt.Fprintf(s.Err, "note: the columns of %s are not known, so NAME and AGE are shown; -o yaml shows all\n",
 				a.Resource)
@@ -170,8 +170,8 @@ func one(targets []target) bool {
 	return len(targets) == 1 && len(targets[0].names) == 1 && !targets[0].several
 }
 
-// tell prints an answer's freshness and notes to standard error.
-func (a answer) tell(s command.IO) {
+// printFreshness prints an answer's freshness and notes to standard error.
+func (a answer) printFreshness(s command.IO) {
 	for _, c := range a.Collections {
 		fmt.Fprintln(s.Err, freshness(s, a.Resource, c, len(a.Collections) > 1))
 	}

@@ -25,7 +25,7 @@ func TestNoteOfColumns(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		o := getOptions{print: withOutput(tc.format)}
-		o.tellAll(clitest.IO(&out), []answer{{Choice: input.Choice{Resource: tc.resource}}})
+		o.printAllFreshness(clitest.IO(&out), []answer{{Choice: input.Choice{Resource: tc.resource}}})
 		if got := strings.Contains(out.String(), "NAME and AGE"); got != tc.want {
 			t.Errorf("-o %q of %s: %q", tc.format, tc.resource, out.String())
 		}

@@ -72,8 +72,8 @@ func kubectlPrinter(format string) printers.ResourcePrinter {
 	return &printers.YAMLPrinter{}
 }
 
-// TestListsAreKubectls checks that streamed lists equal the output of kubectl's printers for the whole list.
-func TestListsAreKubectls(t *testing.T) {
+// TestListsEqualKubectl checks that streamed lists equal the output of kubectl's printers for the whole list.
+func TestListsEqualKubectl(t *testing.T) {
 	for _, format := range []string{"json", "yaml"} {
 		for n := range 4 {
 			t.Run(fmt.Sprintf("%s of %d", format, n), func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestListsAreKubectls(t *testing.T) {
 	}
 }
 
-func TestSingleIsKubectls(t *testing.T) {
+func TestSingleEqualsKubectl(t *testing.T) {
 	u := widget("ns", "w", time.Hour)
 	for _, format := range []string{"json", "yaml"} {
 		var want bytes.Buffer
@@ -262,9 +262,9 @@ func TestSeveralTables(t *testing.T) {
 	}
 }
 
-// TestTableHoldsBackLittle checks that a long table streams: it buffers only the rows that determine the widths, and
+// TestTableStreams checks that a long table streams: it buffers only the rows that determine the widths, and
 // prints one header.
-func TestTableHoldsBackLittle(t *testing.T) {
+func TestTableStreams(t *testing.T) {
 	var out bytes.Buffer
 	f := newPrintFlags()
 	p := &tablePrinter{s: clitest.IO(&out), flags: &f}

@@ -83,7 +83,7 @@ func runLog(ctx context.Context, s command.IO, o *logOptions, args []string) err
 	switch {
 	case len(files) == 0:
 		return command.Usagef("log needs a store, or two snapshots or more")
-	case len(files) > 1 && since.place != nil:
+	case len(files) > 1 && since.cursor != nil:
 		return command.Usagef("--since %s is a place in one store: of several files it has to be a time", o.since)
 	case len(files) > 1:
 		return o.series(ctx, s, files, args, since.at)
@@ -95,16 +95,16 @@ func runLog(ctx context.Context, s command.IO, o *logOptions, args []string) err
 
 // moment is the value of log --since: a time, or a position in a changelog. With neither, it is the beginning.
 type moment struct {
-	at    time.Time
-	place *since
+	at     time.Time
+	cursor *since
 }
 
 func parseMoment(text string, now time.Time) (moment, error) {
 	if text == "" {
 		return moment{}, nil
 	}
-	if place, err := parseSince(text); err == nil {
-		return moment{place: place}, nil
+	if cursor, err := parseSince(text); err == nil {
+		return moment{cursor: cursor}, nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {

@@ -93,7 +93,7 @@ func (o *logOptions) step(
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	compare.TellParts(s, a, b, report, filter)
+	compare.PrintParts(s, a, b, report, filter)
 	return nil
 }
 

@@ -49,15 +49,15 @@ func (o *logOptions) ofStore(ctx context.Context, s command.IO, path string, arg
 	switch {
 	case len(chosen) == 0:
 		return errNothing(path)
-	case since.place != nil && len(chosen) > 1:
+	case since.cursor != nil && len(chosen) > 1:
 		return command.Usagef("--since %s is a place in the changes of one resource, and not of %d: name it, or give a time",
 			o.since, len(chosen))
-	case since.place != nil:
-		if err := since.place.of(path, chosen[0].Named(), chosen[0]); err != nil {
+	case since.cursor != nil:
+		if err := since.cursor.of(path, chosen[0].Named(), chosen[0]); err != nil {
 			return err
 		}
 	}
-	input.TellDefects(s, chosen)
+	input.PrintDefects(s, chosen)
 	changes, err := o.collect(ctx, s, logger, path, chosen, since, names)
 	if err != nil {
 		return err
@@ -87,8 +87,8 @@ func (o *logOptions) collect(
 	var without []source.Collection
 	late := map[string][]string{} // collections whose changelog begins after since, by that later time
 	q := source.LogQuery{Since: since.at, Selector: o.selects.Labels, Fields: o.selects.Fields}
-	if since.place != nil {
-		q.After = &since.place.seq
+	if since.cursor != nil {
+		q.After = &since.cursor.seq
 	}
 	changes, err = source.LogAll(ctx, logger, chosen, q, func(c source.Collection, from time.Time) {
 		switch {
@@ -112,7 +112,7 @@ func (o *logOptions) collect(
 	of := input.Some(labels)
 	switch {
 	case len(without) == len(chosen):
-		return nil, command.WithHint(command.Told(consumer.ErrNotKept, "%s does not keep what changes of %s", path, of),
+		return nil, command.WithHint(command.Reworded(consumer.ErrNotKept, "%s does not keep what changes of %s", path, of),
 			"larder sync --keep-changes 24h keeps it from then on; or compare snapshots: larder log mon.larder tue.larder")
 	case len(without) > 0:
 		fmt.Fprintf(s.Err, "note: of %s no changes are kept\n", of)

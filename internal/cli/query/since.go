@@ -49,11 +49,11 @@ func (s *since) of(path string, r input.Resource, c source.Collection) error {
 		startOver, r, path)
 }
 
-// placeOf formats a seq of the collection as a value of --since.
-func placeOf(c source.Collection, seq uint64) string {
-	place := strconv.FormatUint(seq, 10)
+// cursorOf formats a seq of the collection as a value of --since.
+func cursorOf(c source.Collection, seq uint64) string {
+	cursor := strconv.FormatUint(seq, 10)
 	if c.Changes != nil && c.Changes.Feed != "" {
-		place += "@" + c.Changes.Feed
+		cursor += "@" + c.Changes.Feed
 	}
-	return place
+	return cursor
 }

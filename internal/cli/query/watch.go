@@ -135,7 +135,7 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 	if err := w.printTo(s, answers); err != nil {
 		return err
 	}
-	o.tellAll(s, answers)
+	o.printAllFreshness(s, answers)
 	var all []watched
 	for _, a := range answers {
 		if err := o.notFound(ctx, src, a); err != nil {
@@ -201,10 +201,10 @@ func (w *watching) run(ctx context.Context, s command.IO, queries []watched) err
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
-	places, failures := make([]reached, len(queries)), make([]error, len(queries))
+	progress, failures := make([]reached, len(queries)), make([]error, len(queries))
 	for i, q := range queries {
 		wg.Go(func() {
-			failures[i] = w.one(running, s, q, &places[i])
+			failures[i] = w.one(running, s, q, &progress[i])
 			if failures[i] != nil && !errors.Is(failures[i], source.ErrNotLive) {
 				cancel()
 			}
@@ -215,9 +215,9 @@ func (w *watching) run(ctx context.Context, s command.IO, queries []watched) err
 	err := output
 	for i, q := range queries {
 		if output == nil {
-			places[i].written = places[i].printed
+			progress[i].written = progress[i].printed
 		}
-		w.sayWhere(s, q, places[i].written)
+		w.printCursor(s, q, progress[i].written)
 		switch failed := failures[i]; {
 		case failed == nil, ctx.Err() != nil, running.Err() != nil && errors.Is(failed, context.Canceled):
 		case errors.Is(failed, output): // reported once; no sync can fix it
@@ -225,7 +225,7 @@ func (w *watching) run(ctx context.Context, s command.IO, queries []watched) err
 			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", q.Resource,
 				w.o.from.Path)
 		default:
-			err = errors.Join(err, w.explain(failed, q, places[i].written))
+			err = errors.Join(err, w.explain(failed, q, progress[i].written))
 		}
 	}
 	return err
@@ -265,7 +265,7 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 		if err != nil {
 			return err
 		}
-		if err := w.tell(q, e, object, listed); err != nil {
+		if err := w.printEvent(q, e, object, listed); err != nil {
 			return err
 		}
 		at.printed = max(at.printed, e.Seq)
@@ -273,9 +273,9 @@ func (w *watching) one(ctx context.Context, s command.IO, q watched, at *reached
 	})
 }
 
-// tell prints an event. With -o changes, the objects of the initial list are only recorded for later comparison, unless
-// the list was requested.
-func (w *watching) tell(q watched, e source.Event, object *unstructured.Unstructured, listed bool) error {
+// printEvent prints an event. With -o changes, the objects of the initial list are only recorded for later comparison,
+// unless the list was requested.
+func (w *watching) printEvent(q watched, e source.Event, object *unstructured.Unstructured, listed bool) error {
 	if p, ok := w.printer.(*changePrinter); ok && !listed && !w.o.list {
 		p.note(q, e.Type, object)
 		return nil
@@ -299,16 +299,16 @@ func watchingFrom(r input.Resource, seq uint64) string {
 	return fmt.Sprintf("%s: watching from seq %d", r, seq)
 }
 
-// sayWhere prints the value of --since with which another watch can resume.
-func (w *watching) sayWhere(s command.IO, q watched, reached uint64) {
+// printCursor prints the value of --since with which another watch can resume.
+func (w *watching) printCursor(s command.IO, q watched, reached uint64) {
 	c := q.collection
 	switch {
 	case reached == 0:
 	case len(q.Collections) > 1:
 		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %s\n", q.Resource, input.Scope(c), c.ID,
-			placeOf(c, reached))
+			cursorOf(c, reached))
 	default:
-		fmt.Fprintf(s.Err, "%s: go on with --since %s\n", q.Resource, placeOf(c, reached))
+		fmt.Fprintf(s.Err, "%s: go on with --since %s\n", q.Resource, cursorOf(c, reached))
 	}
 }
 
@@ -321,13 +321,13 @@ func (w *watching) explain(err error, q watched, reached uint64) error {
 		return command.WithHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.Resource),
 			"start one with: %s", input.SyncCommand(path, []source.Collection{c}, q.Resource.String()))
 	case errors.Is(err, consumer.ErrNotKept):
-		return command.WithHint(command.Told(consumer.ErrNotKept,
+		return command.WithHint(command.Reworded(consumer.ErrNotKept,
 			"%s does not keep what changes of %s, so --since has nothing to begin with", path, q.Resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
 	case errors.As(err, &gone):
 		return command.WithHint(fmt.Errorf("%s: %w", q.Resource, gone), startOver, q.Resource, path)
 	case reached > 0:
-		return command.WithHint(err, "go on with --since %s once a larder sync mirrors it", placeOf(c, reached))
+		return command.WithHint(err, "go on with --since %s once a larder sync mirrors it", cursorOf(c, reached))
 	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrSilent):
 		return command.WithHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
 	}

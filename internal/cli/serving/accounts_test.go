@@ -69,9 +69,9 @@ func (s signer) token(t *testing.T) string {
 	return token
 }
 
-// TestKeysComeLater checks that tokens are verified with the currently stored keys: there are none when a first sync
+// TestKeysAreReloaded checks that tokens are verified with the currently stored keys: there are none when a first sync
 // begins to serve, and a cluster may rotate them.
-func TestKeysComeLater(t *testing.T) {
+func TestKeysAreReloaded(t *testing.T) {
 	const document = "service-account-keys"
 	stored := facts.Memory{}
 	accounts := &storedAccounts{facts: stored, logger: logr.Discard()}

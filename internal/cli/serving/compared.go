@@ -61,15 +61,15 @@ func (c *Compared) compare(ctx context.Context) (page.Comparison, error) {
 		return *c.result, nil
 	}
 	out := page.Comparison{A: pageSide(c.a), B: pageSide(c.b)}
-	room := mostFieldBytes
+	bytesLeft := mostFieldBytes
 	report, err := compare.Run(ctx, c.a, c.b, compare.Options{Ignore: diff.DefaultIgnore()}, func(d diff.Change) error {
-		if len(out.Changes) == mostDifferences || room < 0 {
+		if len(out.Changes) == mostDifferences || bytesLeft < 0 {
 			out.Left++
 			return ctx.Err()
 		}
 		one := pageChange(d)
 		for _, f := range one.Fields {
-			room -= len(f.Path) + len(f.Old) + len(f.New)
+			bytesLeft -= len(f.Path) + len(f.Old) + len(f.New)
 		}
 		out.Changes = append(out.Changes, one)
 		return nil
@@ -94,9 +94,9 @@ func (c *Compared) notes(r diff.Report) (notes []string) {
 			notes = append(notes, fmt.Sprintf("%s: only %s stores it; its objects are not counted", input.NameOf(one), only.of))
 		}
 	}
-	var told bytes.Buffer
-	compare.TellParts(command.IO{Err: &told}, c.a, c.b, r, snapshot.Filter{})
-	for line := range strings.Lines(told.String()) {
+	var printed bytes.Buffer
+	compare.PrintParts(command.IO{Err: &printed}, c.a, c.b, r, snapshot.Filter{})
+	for line := range strings.Lines(printed.String()) {
 		notes = append(notes, strings.TrimSpace(strings.TrimPrefix(line, "note: ")))
 	}
 	return notes

@@ -83,7 +83,7 @@ func pageCollection(now time.Time, c source.Collection) page.Collection {
 		Group: c.Group, Version: c.Version, Resource: c.Resource, Namespaced: c.Namespaced,
 		Namespace: c.Namespace, LabelSelector: c.LabelSelector, FieldSelector: c.FieldSelector, Scope: input.Scope(c),
 		Metadata: c.Representation == "metadata", Objects: c.Objects, ResourceVersion: c.ResourceVersion,
-		State: input.StateBesideNotes(now, c), LastContact: c.LastContact, Well: c.Complete,
+		State: input.StateWithoutNotes(now, c), LastContact: c.LastContact, Well: c.Complete,
 	}
 	for _, n := range input.Notes(c) {
 		one.Notes = append(one.Notes, n.Text)

@@ -62,7 +62,7 @@ type Port struct {
 func Listen(ctx context.Context, o Options) (*Port, error) {
 	p := &Port{o: o, token: access.NewToken(), Memory: serve.NewMemory(int64(o.memory))}
 	if o.Kubeconfig != "" {
-		if err := p.takeToken(klog.FromContext(ctx)); err != nil {
+		if err := p.reuseToken(klog.FromContext(ctx)); err != nil {
 			return nil, err
 		}
 	}
@@ -113,9 +113,9 @@ func (o *Options) hostPort(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// takeToken reuses the token of the kubeconfig that an earlier process has written. It rejects any other token, such as
-// one of the API server: its owner would become larder's own user, with access to everything.
-func (p *Port) takeToken(logger logr.Logger) error {
+// reuseToken reuses the token of the kubeconfig that an earlier process has written. It rejects any other token, such
+// as one of the API server: its owner would become larder's own user, with access to everything.
+func (p *Port) reuseToken(logger logr.Logger) error {
 	path := p.o.Kubeconfig
 	if err := kubeconfig.Check(path, name); err != nil {
 		return command.WithHint(err, "name another file with --serve-kubeconfig, or move this one away")

@@ -23,9 +23,9 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// TestAllResourcesAreWithoutSealedOnes checks that "*" in --offline-access does not cover a sealed collection, while
+// TestAllResourcesExcludeSealed checks that "*" in --offline-access does not cover a sealed collection, while
 // its own name does. It checks a store whose configuration no longer seals the kind, and a snapshot (issue 37).
-func TestAllResourcesAreWithoutSealedOnes(t *testing.T) {
+func TestAllResourcesExcludeSealed(t *testing.T) {
 	dir := t.TempDir()
 	keys, err := seal.ParseKeys([]byte(base64.StdEncoding.EncodeToString(make([]byte, 32))))
 	if err != nil {

@@ -99,7 +99,7 @@ func (o *exportOptions) run(ctx context.Context, s command.IO, to string, args [
 	}
 	err = o.export(ctx, e, source.Records(src), to, snapshot.SelectOptions{Filter: filter, Redaction: redaction})
 	if err != nil {
-		return command.IfInterrupted(ctx, input.OutError(o.from.Path, err), o.left(to))
+		return command.IfInterrupted(ctx, input.DecodeError(o.from.Path, err), o.left(to))
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (o *exportOptions) export(
 		return err
 	}
 	e.done = done
-	defer e.tell()
+	defer e.printResult()
 	selected, err := snapshot.Select(counted, so)
 	if err != nil {
 		return command.Usage(err)

@@ -95,7 +95,7 @@ func TestLeaveOutGenerated(t *testing.T) {
 				delete(meta, "uid")
 				delete(meta, "managedFields")
 			}
-			got := (&exporting{}).dress(&unstructured.Unstructured{Object: parse(tc.object)}, snapshot.Collection{})
+			got := (&exporting{}).exportForm(&unstructured.Unstructured{Object: parse(tc.object)}, snapshot.Collection{})
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("(- want, + got)\n%s", d)
 			}

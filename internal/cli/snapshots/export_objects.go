@@ -89,14 +89,14 @@ func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) 
 	}
 }
 
-// tell prints the notes about everything that was not exported.
-func (e *exporting) tell() {
+// printResult prints the notes about everything that was not exported.
+func (e *exporting) printResult() {
 	e.done()
 	e.absent()
 	for _, note := range e.notes {
 		fmt.Fprintln(e.s.Err, "note: not exported:", note)
 	}
-	tellDefects(e.s, e.exported)
+	printDefects(e.s, e.exported)
 }
 
 func (e *exporting) leavesOut(c snapshot.Collection) string {
@@ -130,7 +130,7 @@ func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to ex
 			return err
 		}
 		e.objects++
-		return to.object(c, e.dress(u, c))
+		return to.object(c, e.exportForm(u, c))
 	})
 	if err == nil && unknown > 0 {
 		e.notes = append(e.notes, fmt.Sprintf("%s of %s, of a Go program's own type that larder cannot decode",
@@ -147,8 +147,8 @@ var setByServer = []string{
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// dress returns the object in its exported form. It may change u.
-func (e *exporting) dress(u *unstructured.Unstructured, c snapshot.Collection) map[string]any {
+// exportForm returns the object in its exported form. It may change u.
+func (e *exporting) exportForm(u *unstructured.Unstructured, c snapshot.Collection) map[string]any {
 	if u.GetKind() == "" && c.Resource.Kind != "" { // objects of typed clients have no kind
 		u.SetGroupVersionKind(c.Identity.GroupVersion().WithKind(c.Resource.Kind))
 	}

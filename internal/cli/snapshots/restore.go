@@ -78,7 +78,7 @@ func (o *restoreOptions) run(ctx context.Context, s command.IO, path string) (er
 	if err != nil {
 		return command.IfInterrupted(ctx, o.restoreError(path, err), "no store was made")
 	}
-	return o.tell(s, restored)
+	return o.printResult(s, restored)
 }
 
 // noSnapshot returns the error for a file that is not a snapshot, or that err says cannot be read.
@@ -98,7 +98,7 @@ func (o *restoreOptions) noSnapshot(path string, err error) error {
 		path)
 }
 
-func (o *restoreOptions) tell(s command.IO, r snapshot.Restored) error {
+func (o *restoreOptions) printResult(s command.IO, r snapshot.Restored) error {
 	_, err := fmt.Fprintf(s.Out, "%s: %s, %s\n", o.store.Path, command.Within(r.Objects, len(r.Collections)),
 		command.Size(r.Bytes))
 	for _, left := range r.LeftOutCollections() {
@@ -108,7 +108,7 @@ func (o *restoreOptions) tell(s command.IO, r snapshot.Restored) error {
 		fmt.Fprintln(s.Err, "hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are; larder sync lists "+
 			"what is not there")
 	}
-	input.TellNotes(s, described(r.Collections))
+	input.PrintNotes(s, described(r.Collections))
 	return err
 }
 
@@ -126,14 +126,14 @@ func (o *restoreOptions) restoreError(path string, err error) error {
 		return command.WithHint(fmt.Errorf("%s is there already", to),
 			"name another file with --store, or remove it if it is of no more use: a restore replaces nothing")
 	case errors.Is(err, store.ErrLocked):
-		return command.WithHint(command.Told(err, "another process makes or opens a store at %s", to),
+		return command.WithHint(command.Reworded(err, "another process makes or opens a store at %s", to),
 			"wait until it is done, or name another file with --store")
 	case errors.Is(err, store.ErrNoSpace):
 		return command.WithHint(err, "make room on that disk; nothing was made")
 	case errors.Is(err, snapshot.ErrDamaged):
 		return command.WithHint(err, "nothing was made: %s", input.DamagedHint(path))
 	case errors.Is(err, snapshot.ErrUndecodable):
-		return input.OutError(path, err)
+		return input.DecodeError(path, err)
 	case input.WrongPlace(to) != nil:
 		return input.WrongPlace(to)
 	case errors.Is(err, fs.ErrPermission) && input.IsOf(path, err):

@@ -144,7 +144,7 @@ func (o *saveOptions) run(ctx context.Context, s command.IO, path string, args [
 		noteNotSaved(s, o.leftOut)
 		return command.IfInterrupted(ctx, o.saveError(path, err), "nothing was written")
 	}
-	return o.tell(s, path, saved)
+	return o.printResult(s, path, saved)
 }
 
 // mayWrite refuses to replace a file without --force, and to write to anything that is not a regular file.
@@ -225,7 +225,7 @@ func (o *saveOptions) saveFrom(
 	}
 	saved, err := o.saveSource(ctx, src, path, so)
 	if err != nil {
-		err = input.OutError(o.from.Path, err)
+		err = input.DecodeError(o.from.Path, err)
 	}
 	return saved, errors.Join(err, src.Close())
 }
@@ -275,8 +275,8 @@ func noteNotSaved(s command.IO, leftOut []string) {
 	}
 }
 
-// tellDefects prints the known defects of saved or exported collections.
-func tellDefects(s command.IO, all []snapshot.Collection) { input.TellDefects(s, described(all)) }
+// printDefects prints the known defects of saved or exported collections.
+func printDefects(s command.IO, all []snapshot.Collection) { input.PrintDefects(s, described(all)) }
 
 func described(all []snapshot.Collection) []source.Collection {
 	var described []source.Collection
@@ -292,8 +292,8 @@ func described(all []snapshot.Collection) []source.Collection {
 const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; " +
 	"--include-secrets saves them as they are"
 
-// tell prints the result of a save.
-func (o *saveOptions) tell(s command.IO, path string, saved snapshot.Saved) error {
+// printResult prints the result of a save.
+func (o *saveOptions) printResult(s command.IO, path string, saved snapshot.Saved) error {
 	how := ""
 	if o.recipients.asked() {
 		how = ", encrypted"
@@ -302,7 +302,7 @@ func (o *saveOptions) tell(s command.IO, path string, saved snapshot.Saved) erro
 		command.Within(saved.Objects, len(saved.Collections)-len(saved.Refused)),
 		command.Size(saved.Size), how)
 	noteNotSaved(s, saved.LeftOut)
-	tellDefects(s, saved.Collections)
+	printDefects(s, saved.Collections)
 	if len(saved.Refused) > 0 {
 		fmt.Fprintf(s.Err,
 			"note: the API server does not list %d of %d resources for you, and nothing of them is saved: %s\n",
