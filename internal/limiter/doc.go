@@ -11,9 +11,9 @@
 // one client connects alone, until it has a connection ([Slot.Connected]). After ten seconds another client may try,
 // and if the first client makes no request within 250 ms, all may.
 //
-// up      ──Lost, Failed──► down    the first failure; the next attempt waits as for a single client down
-// ──Failed────────► down    one backoff for all clients: they try one at a time, in the order of their calls down
-// ──Heard─────────► up      waiting clients continue, eight connecting and two listing at a time
+//	up      ──Lost, Failed──► down    the first failure; the next attempt waits as for a single client
+//	down    ──Failed────────► down    one backoff for all clients: they try one at a time, in the order of their calls
+//	down    ──Heard─────────► up      waiting clients continue, eight connecting and two listing at a time
 //
 // If a client gets 502, 503 or 504 repeatedly, perhaps only its aggregated API is unavailable. So after each of these
 // failures, one client whose last attempt did not fail may try at once.
@@ -21,5 +21,4 @@
 // An attempt that hangs blocks the others for ten seconds; then one more client may try. The package starts no
 // goroutine. [Unanswered] and [Answered] classify errors. [Ceiling] limits the backoff. A client without a Limiter uses
 // it too.
-// uses it too.
 package limiter

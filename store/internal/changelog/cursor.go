@@ -18,7 +18,7 @@ func low(c consumer.Position) uint64 {
 	return low
 }
 
-// Anew returns the cursor of a consumer that begins anew: it receives every object, then the changes after now.
+// Anew returns the cursor of a reset consumer: it receives every object, then the changes after now.
 func (s *State) Anew(why consumer.ResetReason) consumer.Position {
 	return consumer.Position{Seq: s.Last(), Replaying: true, Why: why}
 }
@@ -33,7 +33,7 @@ func PutCursor(cursors *bolt.Bucket, collection, name string, c consumer.Positio
 }
 
 // ReadCursors returns the cursors in the bucket of a collection. If some are damaged it returns an error too, and
-// cursors with which their consumers begin anew.
+// resets the damaged cursors in the result.
 func ReadCursors(b *bolt.Bucket, collection string, st State) (map[string]consumer.Position, error) {
 	all := map[string]consumer.Position{}
 	cursors := b.Bucket(format.BucketCursors)

@@ -29,7 +29,7 @@ type Cursors struct {
 type cursor struct {
 	now    consumer.Position
 	open   bool // whether a consumer has it
-	resets int  // how often it was made to begin anew in this process
+	resets int  // number of resets in this process
 }
 
 // Snapshot is a copy of the cursors that one transaction writes.
@@ -37,7 +37,7 @@ type Snapshot struct {
 	all     map[string]consumer.Position
 	version uint64 // see Cursors
 	dirty   bool   // whether the file lacks the version
-	// reset holds the cursors that the transaction makes begin anew.
+	// reset holds the new positions of the cursors that the transaction resets.
 	reset  map[string]consumer.Position
 	retain time.Duration // see Cursors
 }
@@ -114,7 +114,7 @@ func (c *Cursors) resetLocked(one *cursor, anew consumer.Position) {
 	c.version++
 }
 
-// ResetAll makes every consumer begin anew, after objects or tombstones were lost. st is the state of the file.
+// ResetAll resets every cursor, after objects or tombstones were lost. st is the state of the file.
 func (c *Cursors) ResetAll(st State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,8 +124,8 @@ func (c *Cursors) ResetAll(st State) {
 	c.wakeLocked()
 }
 
-// Revive writes the cursors to the bucket of the collection in a new file. The consumers go on from there, or begin
-// anew if objects were lost.
+// Revive writes the cursors to the bucket of the collection in a new file. If objects were lost, it writes reset
+// cursors.
 func (c *Cursors) Revive(b *bolt.Bucket, collection string, st *State, lost bool) error {
 	s := c.snapshot()
 	if s == nil {
@@ -194,7 +194,7 @@ func (c *Cursors) Remove(name string) {
 	delete(c.all, name)
 }
 
-// Get returns the cursor, and how often it was made to begin anew in this process.
+// Get returns the cursor, and the number of its resets in this process.
 func (c *Cursors) Get(name string) (now consumer.Position, resets int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +205,7 @@ func (c *Cursors) Get(name string) (now consumer.Position, resets int, err error
 	return one.now, one.resets, nil
 }
 
-// Move sets a cursor. It fails with consumer.ErrReset if it was made to begin anew since Get returned resets.
+// Move sets a cursor. It fails with consumer.ErrReset if it was reset since Get returned resets.
 func (c *Cursors) Move(name string, resets int, to consumer.Position) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

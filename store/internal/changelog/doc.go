@@ -2,13 +2,14 @@
 // and a tombstone for each deleted object. A consumer reads the changes after its offset without reading the other
 // objects.
 //
-// seq          number → key                           each live object once tombstones   number → time, key and last
-// state      each deleted object, until it is dropped times        number → its time, to a minute (Times), if changes
-// are kept for readers handlers     name   → the cursor of a consumer      (consumer.Position)
+//	seq          number → key                           each live object once
+//	tombstones   number → time, key and last state      each deleted object, until it is dropped
+//	times        number → its time, to a minute (Times), if changes are kept for readers
+//	handlers     name   → the cursor of a consumer      (consumer.Position)
 //
 // The buckets are in the bucket of the collection, and its info record has the State. They are written in the
-// transaction that writes the records, by a Writer: Put, AddTombstone, and Settle at the end of the transaction. A Log reads
-// them in one transaction. The package decodes no payloads: a Change has the bytes of its record or tombstone.
+// transaction that writes the records, by a Writer: Put, AddTombstone, and Settle at the end of the transaction. A Log
+// reads them in one transaction. The package decodes no payloads: a Change has the bytes of its record or tombstone.
 //
 // A collection keeps a changelog while it has consumers: registered cursors (Writer.Register), or readers that keep
 // their offset themselves (Writer.Retain). The changelog begins at State.Since. Older records may have no entry, so a

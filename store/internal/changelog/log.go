@@ -59,8 +59,8 @@ func Open(b *bolt.Bucket, collection string, st State) (*Log, error) {
 	return l, nil
 }
 
-// Read calls fn with the changes after an offset, in order, until fn returns false. more says that others follow. It
-// merges live objects and tombstones, which never share a number.
+// Read calls fn with the changes after an offset, in order, until fn returns false. It returns
+// whether more changes follow. It merges live objects and tombstones, which never share a number.
 func (l *Log) Read(after uint64, fn func(Change) (more bool, err error)) (more bool, err error) {
 	from := string(format.SeqKey(after))
 	live, gone := boltfile.ScanAfter(l.seqs, from), boltfile.ScanAfter(l.tombstones, from)

@@ -49,11 +49,11 @@ func (s *State) Has(seq uint64) bool { return s.Kept() && seq >= s.Since }
 // Last returns the number of the last change.
 func (s *State) Last() uint64 { return s.NextSeq - 1 }
 
-// Oldest returns the lowest offset from which on no change is missing, if there is a changelog.
+// Oldest returns the lowest offset after which no change is missing, if there is a changelog.
 func (s *State) Oldest() uint64 { return max(s.Since-1, s.Lacks) }
 
 // Break records that the changelog may lack changes up to now. It skips a number, so that a consumer at the last number
-// begins anew too.
+// is reset too.
 func (s *State) Break() {
 	s.Lacks = s.NextSeq
 	s.NextSeq++

@@ -18,7 +18,8 @@ const markEvery = time.Minute
 
 // Times dates the changes that are kept for readers. It holds the marks of the bucket times:
 //
-// number → format.Mark   the changes from this number to the next mark were written at its time or up to a minute later
+//	number → format.Mark   the changes from this number to the next mark were written at its time, or within a minute
+//	                       after it
 //
 // A mark without a time is the start of undated changes. The first mark is the start of the changes: the objects of the
 // first list are not changes.

@@ -116,7 +116,7 @@ func (s state) index(name string) *bolt.Bucket {
 	return s.indexes.Bucket([]byte(name))
 }
 
-// each calls check for every entry of the bucket that of returns. It reads in pages, each in its own transaction. check
+// each calls check for every entry of the bucket returned by of. It reads in pages, each in its own transaction. check
 // returns the number of bytes that it has read besides the entry.
 func (c *collection) each(
 	ctx context.Context, of func(s state) *bolt.Bucket, check func(s state, k, v []byte) int,

@@ -7,7 +7,8 @@ import (
 
 // Mark is the value in BucketTimes under a sequence number: the time of that number. The zero Mark means unknown.
 //
-// bytes 0-7    the store's steady time, in seconds since 1970, big endian bytes 8-15   the wall clock, likewise
+//	bytes 0-7    the store's steady time, in seconds since 1970, big endian
+//	bytes 8-15   the wall clock, likewise
 type Mark struct{ Steady, Wall time.Time }
 
 // IsZero reports whether the time is not known.

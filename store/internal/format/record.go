@@ -25,12 +25,13 @@ import (
 //
 // The header, by position, and the payload of each version:
 //
-// RecordVersion   uid, resourceVersion, seq, encoding, terms [, created [, since]] payload: the output of the codec
-// named by encoding packedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size [, created [, since]]
-// payload: a zstd frame of the codec's output, made with the dictionary; size is its uncompressed size SealedVersion
-// uid, resourceVersion, seq, encoding, terms, dictionary, size, data key [, created [, since]] payload: a nonce of 24
-// bytes, and either of the above payloads, encrypted with XChaCha20-Poly1305; dictionary and size are 0 if it is not
-// compressed; the terms are tokens (package seal)
+//	RecordVersion   uid, resourceVersion, seq, encoding, terms [, created [, since]]
+//	                payload: the output of the codec named by encoding
+//	packedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size [, created [, since]]
+//	                payload: a zstd frame of the codec's output, made with the dictionary; size is its uncompressed size
+//	SealedVersion   uid, resourceVersion, seq, encoding, terms, dictionary, size, data key [, created [, since]]
+//	                payload: a nonce of 24 bytes, and either of the above payloads, encrypted with XChaCha20-Poly1305;
+//	                dictionary and size are 0 if it is not compressed; the terms are tokens (package seal)
 //
 // created is omitted if it equals seq and no field follows it. Programs ignore elements that they do not know at the
 // end of the header.
@@ -40,7 +41,6 @@ import (
 //
 // The version determines only how the payload is read. The checksum and the first elements of the header are the same
 // in every version. So a program that does not know a version refuses the object (ErrIncompatible), but still finds its
-// index entries and can replace it.
 // index entries and can replace it.
 const (
 	RecordVersion = 1

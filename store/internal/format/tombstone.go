@@ -11,9 +11,11 @@ import (
 
 // Tombstone is the changelog's entry for a deleted object:
 //
-// bytes 0-7   time of the deletion by the store's steady clock, in seconds since 1970, big endian uvarint     length of
-// the key key record      the last state, in the format of the objects bucket: sealed if the collection is sealed,
-// never compressed; the key that its checksum covers is the bytes before the record
+//	bytes 0-7   time of the deletion by the store's steady clock, in seconds since 1970, big endian
+//	uvarint     length of the key
+//	key
+//	record      the last state, in the format of the objects bucket: sealed if the collection is sealed, never
+//	            compressed; the key that its checksum covers is the bytes before the record
 //
 // An empty encoding means that the last state could not be kept.
 type Tombstone struct {

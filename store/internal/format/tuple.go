@@ -14,8 +14,8 @@ import (
 
 // An index bucket has one bbolt key for each pair of a value and an object's key:
 //
-// literal   0x01, the value with each 0x00 written as 0x00 0xff, 0x00 0x01, the object's key hashed    0x02, the
-// SHA-256 of the value, the object's key
+//	literal   0x01, the value with each 0x00 written as 0x00 0xff, 0x00 0x01, the object's key
+//	hashed    0x02, the SHA-256 of the value, the object's key
 //
 // The literal form keeps the order of (value, key), and the prefix of one value is never a prefix of another's: 0x00
 // 0x01 sorts before 0x00 0xff and before every other byte, and never occurs in an escaped value. A value whose literal

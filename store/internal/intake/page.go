@@ -314,7 +314,7 @@ func (r *Replacement) showIfLarge(ctx context.Context, res entry.Result) (entry.
 		if err != nil {
 			r.showing = false // the differences stay held, and the next page tries again
 			res.Staged = true
-			return res, nil //nolint:nilerr // the page has been taken in
+			return res, nil //nolint:nilerr // the page has been added
 		}
 		res.Changes, res.Skipped = append(res.Changes, changes...), append(res.Skipped, skipped...)
 		for _, key := range keys {

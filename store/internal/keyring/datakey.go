@@ -71,9 +71,10 @@ func (k *dataKey) wipe() { clear(k.mac) }
 
 // A token replaces a value of a sealed index, in the headers of records and in index entries:
 //
-// bytes 0-7    id of the data key, big endian bytes 8-39   HMAC-SHA256 of the collection's id, the index's name and the
-// value: the keyed hash for look-ups the rest     the value, sealed with XChaCha20-Poly1305: its nonce is the first 24
-// bytes of the hash, its associated data are bytes 0 to 39
+//	bytes 0-7    id of the data key, big endian
+//	bytes 8-39   HMAC-SHA256 of the collection's id, the index's name and the value: the keyed hash for look-ups
+//	the rest     the value, sealed with XChaCha20-Poly1305: its nonce is the first 24 bytes of the hash, its associated
+//	             data are bytes 0 to 39
 //
 // So equal values of an index have equal tokens under one data key, and their entries are adjacent. A nonce repeats
 // only if the whole token does (a synthetic IV, as in RFC 5297).

@@ -64,7 +64,7 @@ func (a *All) Written(key string) bool {
 	return ok
 }
 
-// PutPage adds the objects of a page of the file, except those whose keys were written since the load began.
+// PutPage adds the objects of a page of the file. It skips keys that were written since the load began.
 func (a *All) PutPage(keys []string, states []*State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
