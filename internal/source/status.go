@@ -119,7 +119,7 @@ type Handler struct {
 	Name string `json:"name"`
 	// Behind is the maximum number of changes that it has not acknowledged.
 	Behind uint64 `json:"behind"`
-	// Failing is the number of keys whose changes failed and await a retry.
+	// Failing is the number of keys with changes that are not acknowledged, although later changes of other keys are.
 	Failing int `json:"failing"`
 	// Replaying: the handler is receiving all objects.
 	Replaying bool `json:"replaying,omitempty"`
