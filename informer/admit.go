@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// admit returns a function for reflector.Options.Admit: it refuses objects of another namespace than id's, or that id's
-// label selector does not match. id must be canonical.
+// admit returns a function for reflector.Options.Admit. It refuses objects outside id's namespace, and objects that do
+// not match id's label selector. id must be canonical.
 func admit(id entry.Identity) func(runtime.Object) error {
 	selector := labels.Everything()
 	if s, err := labels.Parse(id.LabelSelector); err == nil {
@@ -40,8 +40,8 @@ func admit(id entry.Identity) func(runtime.Object) error {
 	}
 }
 
-// stores returns a function that reports whether an informer of that identity stores an object of a list: a server may
-// send objects of other shards too. id must be canonical.
+// stores returns a function that reports whether an informer with this identity stores a listed object. Servers without
+// the feature gate for shards also send objects of other shards. id must be canonical.
 func stores(id entry.Identity) func(runtime.Object) bool {
 	admits, shards := admit(id), id.Shards()
 	return func(obj runtime.Object) bool {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// TestListerWatcherOfAnotherScope: what the Identity does not select is not stored, and the status names both.
-func TestListerWatcherOfAnotherScope(t *testing.T) {
+// TestListerWatcherOutOfScope checks that objects outside the Identity's scope are not stored, and that Status.Err
+// names both scopes.
+func TestListerWatcherOutOfScope(t *testing.T) {
 	for name, tt := range map[string]struct {
 		namespace, selector string
 		stored              []string
@@ -45,7 +46,7 @@ func TestListerWatcherOfAnotherScope(t *testing.T) {
 				if all := len(tt.stored) > 0; s.Synced != all {
 					t.Errorf("synced: %v", s.Synced)
 				}
-				// An event of another scope is as little stored.
+				// Nor are events about objects outside the scope stored.
 				r.srv.write("d/1", "v")
 				r.srv.delete("d/1")
 				synctest.Wait()
@@ -58,16 +59,16 @@ func TestListerWatcherOfAnotherScope(t *testing.T) {
 	}
 }
 
-// TestScopeIsMended: what is stored stays at the place before the stray, so that a ListerWatcher that lists what the
-// Identity says misses nothing from there on. A list without strays ends it.
-func TestScopeIsMended(t *testing.T) {
+// TestScopeErrorIsCleared checks that the stored resourceVersion does not pass an object outside the scope, so that a
+// later ListerWatcher with the right scope misses no event. A list with only matching objects clears the error.
+func TestScopeErrorIsCleared(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.o.Identity = podsIdentity
 		r.o.Identity.LabelSelector = "value=x"
 		r.srv.write("a/1", "x")
 		r.start()
-		r.srv.write("a/2", "y") // the selector is not that of the requests
+		r.srv.write("a/2", "y") // the server ignores the selector
 		time.Sleep(20 * time.Minute)
 		before := r.i.Status()
 		if before.Err == nil || before.ResourceVersion != "101" {

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestHandlerAfterTheEnd: the error has client-go's text, which programs look for. Issue 16, A19.
+// TestHandlerAfterTheEnd checks that the errors have client-go's text, which programs compare. Issue 16, A19.
 func TestHandlerAfterTheEnd(t *testing.T) {
 	none := &cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 		return nil, errors.New("from the test")

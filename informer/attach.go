@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// attach opens the collection of i, or attaches i to the Informers that have it. If they are about to end, it waits for
-// that, and opens the collection then.
+// attach opens the collection of i, or attaches i to the Informers that have it open. If those are about to end, attach
+// waits for their end and then opens the collection.
 func (i *Informer) attach(lw cache.ListerWatcher) error {
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
@@ -58,15 +58,15 @@ func (i *sharedInformer) admit(member *Informer) {
 	i.noteIndexesLocked(member, member.o.Indexers)
 }
 
-// attach attaches another Informer. It returns false if the others are about to end. It fails if an option that the
-// Informers share is another one.
+// attach attaches another Informer. It returns false if the attached Informers are about to end. It fails if a shared
+// option has another value.
 func (i *sharedInformer) attach(ctx context.Context, member *Informer) (attached bool, err error) {
 	select {
 	case <-i.opened:
 	case <-ctx.Done():
 		return false, nil
 	}
-	if len(i.attachedNow()) == 0 { // it could not be opened, or has ended
+	if len(i.attachedNow()) == 0 { // the collection could not be opened, or its run has ended
 		return false, nil
 	}
 	if err := i.differs(member.o, member.example); err != nil {
@@ -82,14 +82,14 @@ func (i *sharedInformer) attach(ctx context.Context, member *Informer) (attached
 	i.attached = append(slices.Clip(i.attached), member)
 	i.mu.Unlock()
 	if err := member.addIndexers(ctx, member.o.Indexers); err != nil {
-		member.told.Do(func() {}) // no observer has been told of it
+		member.endNotified.Do(func() {}) // so Close does not call InformerEnded: InformerMade was not called
 		return false, errors.Join(fmt.Errorf("%w by another informer, and they cannot share it: Options.Indexers: %w",
 			store.ErrCollectionOpen, err), member.Close())
 	}
 	return true, nil
 }
 
-// differs returns an error if an option that Informers on one collection share is not that of the first one.
+// differs returns an error if o or the example object differs from the first Informer's in a shared option.
 func (i *sharedInformer) differs(o Options, example any) error {
 	for _, f := range []struct {
 		name      string
@@ -113,7 +113,7 @@ func (i *sharedInformer) differs(o Options, example any) error {
 	return nil
 }
 
-// quoted returns the value of an option for an error.
+// quoted formats an option's value for an error.
 func quoted(v any) string {
 	if s, ok := v.(string); ok {
 		return strconv.Quote(s)
@@ -121,8 +121,8 @@ func quoted(v any) string {
 	return fmt.Sprint(v)
 }
 
-// detach detaches an Informer. If it is the last one, it stays attached for the end of the run, and detach returns
-// true: the caller must end the run, or close the collection.
+// detach detaches an Informer. The last one stays attached until the run has ended; then detach returns true, and the
+// caller must end the run or close the collection.
 func (i *sharedInformer) detach(member *Informer) (last bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -141,8 +141,8 @@ func (i *sharedInformer) closing() bool {
 	return i.closingLocked()
 }
 
-// closingLocked reports whether all attached Informers are about to end, or the run does. It reads their contexts,
-// since their goroutines may not have noticed the end yet.
+// closingLocked reports whether the run, or every attached Informer, is about to end. It reads the Informers' contexts,
+// because their goroutines may not have noticed the end yet.
 func (i *sharedInformer) closingLocked() bool {
 	switch {
 	case i.stuck:
@@ -160,7 +160,7 @@ func (i *sharedInformer) isStuck() bool {
 	return i.stuck
 }
 
-// addIndexers adds index functions to the collection. It leaves out those that another Informer has added.
+// addIndexers adds index functions to the collection. It skips functions that another Informer has already added.
 func (i *Informer) addIndexers(ctx context.Context, indexers cache.Indexers) error {
 	s := i.shared
 	if err := s.indexMu.LockContext(ctx); err != nil {
@@ -184,8 +184,8 @@ func (i *Informer) addIndexers(ctx context.Context, indexers cache.Indexers) err
 	return nil
 }
 
-// noteIndexesLocked records that an Informer has added index functions. The caller holds indexMu, or nothing else uses
-// the collection yet.
+// noteIndexesLocked records that an Informer has added index functions. The caller holds indexMu, or is the only user
+// of the collection.
 func (i *sharedInformer) noteIndexesLocked(member *Informer, indexers cache.Indexers) {
 	for name := range indexers {
 		member.indexed[name] = true
@@ -195,19 +195,19 @@ func (i *sharedInformer) noteIndexesLocked(member *Informer, indexers cache.Inde
 	}
 }
 
-// capturing matches the names of functions that may have captured variables: literals, method values, and those of
+// capturing matches the names of functions that may have captured variables: literals, method values, and functions of
 // reflect.MakeFunc.
 var capturing = regexp.MustCompile(`\.func[0-9]|-fm$|^reflect\.`)
 
-// sameFunc reports whether two functions are certainly the same: one that is declared, and so has no variables of its
-// own.
+// sameFunc reports whether a and b are certainly the same function. Only declared functions can be compared by their
+// address: closures with one address may have captured different variables.
 func sameFunc(a, b any) bool {
 	at := reflect.ValueOf(a).Pointer()
 	return at == reflect.ValueOf(b).Pointer() && !capturing.MatchString(runtime.FuncForPC(at).Name())
 }
 
-// sameTransformLocked returns an error if the transform is not that of the run. Functions with the same version are
-// the same, but with the version Unversioned they have to be.
+// sameTransformLocked returns an error if the transform differs from the run's. Functions with the same version count
+// as the same. With Unversioned they must be one declared function.
 func (i *sharedInformer) sameTransformLocked(transform cache.TransformFunc) error {
 	switch {
 	case (transform == nil) != (i.transform == nil):

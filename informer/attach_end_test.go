@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// clusters is a cluster id that a test changes while informers read it.
+// clusters provides a cluster id that a test changes while informers read it.
 type clusters struct {
 	mu  sync.Mutex
 	now string // guarded by mu
@@ -33,7 +33,7 @@ func (c *clusters) id(context.Context) (string, error) {
 	return c.now, c.err
 }
 
-// withClient returns a second informer on the collection of r.i, whose client is for the cluster.
+// withClient returns a second informer on the collection of r.i, with a client for another cluster.
 func (r *rig) withClient(of *clusters) *informer.Informer {
 	r.t.Helper()
 	o := informer.OptionsOf(r.i)
@@ -45,8 +45,8 @@ func (r *rig) withClient(of *clusters) *informer.Informer {
 	return i
 }
 
-// TestAttachDurableOfAnotherCluster checks that a durable handler gets nothing before the cluster of its informer's
-// client is known, and nothing if it is another one.
+// TestAttachDurableOfAnotherCluster checks that a durable handler gets no change before its informer's client has read
+// its cluster id, and none at all if the id differs from the run's.
 func TestAttachDurableOfAnotherCluster(t *testing.T) {
 	for name, refused := range map[string]bool{"the same": false, "another": true} {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestAttachDurableOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestAttachClusterChanges checks that an informer gets nothing more once the run is connected to another cluster than
-// its own client: no changes, no stored objects for new handlers, and no calls of durable handlers.
+// TestAttachClusterChanges checks that an informer gets nothing further once the run is connected to another cluster
+// than the informer's own client: no changes, no stored objects for new handlers, and no calls of durable handlers.
 func TestAttachClusterChanges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -129,8 +129,8 @@ func TestAttachClusterChanges(t *testing.T) {
 	})
 }
 
-// TestAttachStoreCloses checks that the runs of all informers end when the store is closed, also of one that waits for
-// the id of its cluster, and of one that is started after that.
+// TestAttachStoreCloses checks that closing the store ends the runs of all informers, including a run that waits for
+// its cluster id and a run that starts afterwards.
 func TestAttachStoreCloses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -160,7 +160,7 @@ func TestAttachStoreCloses(t *testing.T) {
 	})
 }
 
-// TestAttachAudit checks that an audit by one informer does not depend on the state of another one that is attached.
+// TestAttachAudit checks that an audit by one informer does not depend on the state of the other attached informers.
 func TestAttachAudit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -183,7 +183,7 @@ func TestAttachAudit(t *testing.T) {
 	})
 }
 
-// slowObserver takes a second for the end of an informer.
+// slowObserver sleeps for a second in InformerEnded.
 type slowObserver struct{}
 
 func (slowObserver) InformerMade(*informer.Informer)                         {}
@@ -191,8 +191,8 @@ func (slowObserver) InformerEnded(*informer.Informer)                        { t
 func (slowObserver) Committed(*informer.Informer, informer.Commit)           {}
 func (slowObserver) HandlerCalled(*informer.Informer, string, time.Duration) {}
 
-// TestAttachEndsBeforeItsCluster checks that an informer that ends before the cluster of its client is known gets
-// nothing.
+// TestAttachEndsBeforeItsCluster checks that an informer gets nothing if it ends before its client has read its cluster
+// id.
 func TestAttachEndsBeforeItsCluster(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestAttachRefused checks that options which informers on one collection share must be equal, and that the error names
-// the option.
+// TestAttachRefused checks that shared options of informers on one collection must be equal, and that the error names
+// the differing option.
 func TestAttachRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -56,7 +56,7 @@ func TestAttachRefused(t *testing.T) {
 	})
 }
 
-// TestAttachTransform checks that informers on one collection have the same transform, or none of them has one.
+// TestAttachTransform checks that informers on one collection have the same transform or none.
 func TestAttachTransform(t *testing.T) {
 	strip := func(obj any) (any, error) { return obj, nil }
 	for _, tt := range []struct {
@@ -109,8 +109,8 @@ func TestAttachTransform(t *testing.T) {
 
 func declared(obj any) (any, error) { return obj, nil }
 
-// TestAttachIndexers checks that index functions of all informers are in the shared collection: the same function under
-// one name is one index, and another function is refused in client-go's words.
+// TestAttachIndexers checks that the shared collection has the index functions of all informers. The same function
+// under one name is one index; another function under that name is refused with client-go's error.
 func TestAttachIndexers(t *testing.T) {
 	byLabel := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["value"]}, nil }
 	bubble(t, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestAttachIndexers(t *testing.T) {
 	})
 }
 
-// unversioned returns the error of New without versions of the index functions.
+// unversioned returns New's error if the index functions have no versions.
 func unversioned(r *rig, o informer.Options) error {
 	o.IndexVersions = nil
 	_, err := informer.New(r.srv, &corev1.Pod{}, o)

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// ledger checks that the calls of a handler are those of a stream: it keeps the state that they tell.
+// ledger checks that a handler's calls follow a consistent stream: it maintains the state that the calls report.
 type ledger struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -58,8 +58,9 @@ func (f *ledger) values() []string {
 	return slices.Sorted(maps.Values(f.state))
 }
 
-// TestAttachAtRandom makes, runs and ends informers on one collection at random while objects change. No handler misses
-// a change or gets one twice, none is called after its run, and the server sees one watch at a time.
+// TestAttachAtRandom makes, runs and ends informers on one collection at random while objects change. It checks that
+// each handler gets every change once, that no handler is called after its run, and that the server has one watch at a
+// time.
 func TestAttachAtRandom(t *testing.T) {
 	for seed := range uint64(10) {
 		bubble(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// sharer is one of several informers on one collection, with a handler.
+// sharer is one of several informers that share a collection, with a handler.
 type sharer struct {
 	t    *testing.T
 	i    *informer.Informer
@@ -65,7 +65,7 @@ func (s *sharer) stop() {
 }
 
 // TestTwoInformersOneStore checks that a second informer on a collection attaches to the first: one list and one watch
-// serve both, each has its handlers, and the collection is closed when both have ended. Issue 38.
+// serve both, each has its own handlers, and the collection is closed when both have ended. Issue 38.
 func TestTwoInformersOneStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -96,7 +96,7 @@ func TestTwoInformersOneStore(t *testing.T) {
 		synctest.Wait()
 		equal(t, "first, after its end", h.take(), nil)
 		equal(t, "second, alone", second.h.take(), []string{"add a/2@104=z"})
-		third := r.another() // of one whose first informer has ended
+		third := r.another() // attaches after the first informer has ended
 		third.run()
 		synctest.Wait()
 		equal(t, "third", third.h.take(), []string{"add a/2@104=z initial"})
@@ -114,7 +114,7 @@ func TestTwoInformersOneStore(t *testing.T) {
 	})
 }
 
-// open2 makes the next informer on the open store.
+// open2 makes a new informer on the open store.
 func (r *rig) open2() {
 	r.t.Helper()
 	i, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(r.i))
@@ -124,8 +124,8 @@ func (r *rig) open2() {
 	r.i = i
 }
 
-// TestAttachInEveryOrder starts and ends two informers on one collection in every order. Each handler gets every object
-// and change from its start on, once, and nothing after its end.
+// TestAttachInEveryOrder starts and ends two informers on one collection in every order. It checks that each handler
+// gets every object and every change once from its start on, and nothing after its end.
 func TestAttachInEveryOrder(t *testing.T) {
 	for name, order := range map[string]string{
 		"both made first":               "AB ab xy",
@@ -197,8 +197,8 @@ func TestAttachInEveryOrder(t *testing.T) {
 	}
 }
 
-// TestAttachWhileEnding checks that an informer that is made while the last one of a collection ends begins anew, and
-// that one is not lost if another takes the collection over first.
+// TestAttachWhileEnding checks that an informer that is made while the collection's last informer ends starts a new
+// run, even if another informer opens the collection first.
 func TestAttachWhileEnding(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -247,8 +247,7 @@ func TestAttachWhileEnding(t *testing.T) {
 	})
 }
 
-// TestAttachErrors checks that the watch error handler and the status of each informer have the errors of the run that
-// they share.
+// TestAttachErrors checks that errors of the shared run reach the watch error handler and the status of every informer.
 func TestAttachErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -256,18 +255,18 @@ func TestAttachErrors(t *testing.T) {
 		first := shares(t, r.open())
 		second := r.another()
 		var mu sync.Mutex
-		heard := map[string]int{}
+		received := map[string]int{}
 		took := func() map[string]int {
 			mu.Lock()
 			defer mu.Unlock()
-			defer clear(heard)
-			return maps.Clone(heard)
+			defer clear(received)
+			return maps.Clone(received)
 		}
 		for name, i := range map[string]*informer.Informer{"first": first.i, "second": second.i} {
 			if err := i.SetWatchErrorHandler(func(*cache.Reflector, error) {
 				mu.Lock()
 				defer mu.Unlock()
-				heard[name]++
+				received[name]++
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -277,7 +276,7 @@ func TestAttachErrors(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := took(); got["first"] == 0 || got["second"] == 0 {
-			t.Errorf("errors heard: %v", got)
+			t.Errorf("errors received: %v", got)
 		}
 		if first.i.Status().Err == nil || second.i.Status().Err == nil {
 			t.Error("no error in the status")
@@ -287,14 +286,14 @@ func TestAttachErrors(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if got := took(); got["first"] != 0 || got["second"] == 0 {
-			t.Errorf("errors heard after the end of the first: %v", got)
+			t.Errorf("errors received after the end of the first: %v", got)
 		}
 		second.stop()
 		r.close()
 	})
 }
 
-// TestAttachResync checks that each informer has its resync period.
+// TestAttachResync checks that each informer has its own resync period.
 func TestAttachResync(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -322,8 +321,8 @@ func TestAttachResync(t *testing.T) {
 	})
 }
 
-// TestAttachDurable checks that the names of durable handlers are those of the collection, whichever informer has them,
-// and that they end with their informer.
+// TestAttachDurable checks that names of durable handlers are unique in the collection, whichever informer adds them,
+// and that durable handlers end with their informer.
 func TestAttachDurable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -376,8 +375,8 @@ func TestAttachDurable(t *testing.T) {
 	})
 }
 
-// TestAttachOtherCluster checks that an informer whose own client is for another cluster than that of the run gets
-// nothing of it, and says so; one whose cluster cannot be read at first waits for that.
+// TestAttachOtherCluster checks that an informer whose own client is for another cluster than the run's gets nothing
+// and reports it, and that an informer waits while its cluster id cannot be read.
 func TestAttachOtherCluster(t *testing.T) {
 	for name, tt := range map[string]struct {
 		id      string

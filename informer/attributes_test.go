@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestTransformVersion: with another version of the transform, what is stored is served until it has been
-// written anew, and the handlers get what changed by it although no resourceVersion did.
+// TestTransformVersion checks that after a change of the transform's version the stored objects are served until a list
+// has rewritten them. Handlers then get the differences, although no resourceVersion has changed.
 func TestTransformVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		mark := func(value string) func(obj any) (any, error) {
@@ -82,7 +82,7 @@ func TestTransformVersion(t *testing.T) {
 	})
 }
 
-// TestAnotherCluster on the same address: its resourceVersions happen to fit.
+// TestAnotherCluster replaces the cluster behind the address by one with fitting resourceVersions.
 func TestAnotherCluster(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := "one"
@@ -113,8 +113,8 @@ func TestAnotherCluster(t *testing.T) {
 	})
 }
 
-// TestClusterIDErrors: a server that cannot be reached is a failed connection; one that does not tell is an unknown
-// cluster, which matches any.
+// TestClusterIDErrors checks that an unreachable server counts as a failed connection, and that a server that refuses
+// to tell its id counts as the stored cluster.
 func TestClusterIDErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var fail atomic.Pointer[error]
@@ -143,7 +143,7 @@ func TestClusterIDErrors(t *testing.T) {
 		if s := i.Status(); !s.Synced || s.Err != nil || len(s.Reflector.Relists) != 0 {
 			t.Errorf("forbidden: %+v", s)
 		}
-		r.srv.compact() // a list while the id is unknown keeps what was known
+		r.srv.compact() // a list while the id is unknown keeps the stored id
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		info, err := informer.Store(i).Info(t.Context())
@@ -154,7 +154,8 @@ func TestClusterIDErrors(t *testing.T) {
 	})
 }
 
-// stoppedWithAnotherSchema holds pod a/1 and is stopped; since then the server has given it a default.
+// stoppedWithAnotherSchema returns a stopped rig that has stored pod a/1. The server has applied a new default to it
+// since.
 func stoppedWithAnotherSchema(t *testing.T) *rig {
 	t.Helper()
 	hash := "one"
@@ -165,12 +166,12 @@ func stoppedWithAnotherSchema(t *testing.T) *rig {
 	r.close()
 	hash = "two"
 	r.srv.mu.Lock()
-	r.srv.pods["a/1"].Labels["value"] = "defaulted" // the body changes, its resourceVersion does not
+	r.srv.pods["a/1"].Labels["value"] = "defaulted" // the body changes, and the resourceVersion does not
 	r.srv.mu.Unlock()
 	return r
 }
 
-// TestOpenAPIHash: another schema causes a list later, in the background.
+// TestOpenAPIHash checks that a changed schema causes a list in the background.
 func TestOpenAPIHash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := stoppedWithAnotherSchema(t)
@@ -198,7 +199,7 @@ func TestOpenAPIHash(t *testing.T) {
 	})
 }
 
-// TestRewriteWithAnotherReason: a list that is made anyway, for lost history, repairs what has changed since.
+// TestRewriteWithAnotherReason checks that a list for lost history also rewrites bodies after a change of the schema.
 func TestRewriteWithAnotherReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := stoppedWithAnotherSchema(t)
@@ -223,8 +224,8 @@ func TestRewriteWithAnotherReason(t *testing.T) {
 	})
 }
 
-// TestOpenAPIHashIsReadHourly: connections are made anew every few minutes, the hash is not read with each; a change
-// in a long run is noticed all the same.
+// TestOpenAPIHashIsReadHourly checks that the hash is read once an hour, not at every connect, and that a change during
+// a long run is noticed.
 func TestOpenAPIHashIsReadHourly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var reads, version atomic.Int64
@@ -250,8 +251,8 @@ func TestOpenAPIHashIsReadHourly(t *testing.T) {
 	})
 }
 
-// withUnknownSchema has listed pods a/x and a/y when the schema's hash could not be read, and is stopped; since then
-// the schema has changed, and the hash can be read.
+// withUnknownSchema returns a stopped rig that listed pods a/x and a/y while the schema's hash could not be read. The
+// schema has changed since, and its hash can be read.
 func withUnknownSchema(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -273,7 +274,7 @@ func withUnknownSchema(t *testing.T) *rig {
 	return r
 }
 
-// TestSchemaUnknownAtTheList cites issue 37: the contents were listed when the schema's hash was unknown. The next
+// TestSchemaUnknownAtTheList cites issue 37: the contents were listed while the schema's hash was unknown. The next
 // list, for lost history or because the hash is known now, compares bodies.
 func TestSchemaUnknownAtTheList(t *testing.T) {
 	for _, expired := range []bool{true, false} {
@@ -329,7 +330,7 @@ func TestMetadataWithoutTheSchema(t *testing.T) {
 				}
 				r.o.ListMetadata = r.srv.listMetadata
 				r.srv.fatten()
-				for n := range 8 { // so many that a new one is fetched by itself
+				for n := range 8 { // enough pods that a new one is fetched by name
 					r.srv.write(fmt.Sprintf("a/p%d", n), "1")
 				}
 				r.srv.write("a/x", "before")
@@ -357,8 +358,8 @@ func TestMetadataWithoutTheSchema(t *testing.T) {
 	}
 }
 
-// TestMetadataByACachedHash cites issue 37: lost history is listed as whole objects after a change of the schema,
-// although another informer of the program has read the hash just before that change.
+// TestMetadataByACachedHash cites issue 37: after a change of the schema lost history is listed as whole objects, even
+// if another informer of the program read the hash just before the change.
 func TestMetadataByACachedHash(t *testing.T) {
 	for name, due := range map[string]bool{"the hash is due": true, "read within the hour": false} {
 		t.Run(name, func(t *testing.T) {
@@ -370,7 +371,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 				})).Hash(corev1.SchemeGroupVersion)
 				r.o.OpenAPIHash, r.o.ListMetadata = hash, r.srv.listMetadata
 				r.srv.fatten()
-				for n := range 8 { // so many that a new one is fetched by itself
+				for n := range 8 { // enough pods that a new one is fetched by name
 					r.srv.write(fmt.Sprintf("a/p%d", n), "1")
 				}
 				r.srv.write("a/x", "before")
@@ -380,7 +381,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 				}
 				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
 				r.srv.disconnect()
-				if _, err := hash(t.Context()); err != nil { // another informer
+				if _, err := hash(t.Context()); err != nil { // as another informer would
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -405,7 +406,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 	}
 }
 
-// clientOf returns a client whose requests fn answers, without a connection.
+// clientOf returns a client whose requests fn answers without a network.
 func clientOf(t *testing.T, fn http.HandlerFunc) rest.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://server"},

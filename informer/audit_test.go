@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// swallow makes changes of which no watch is told.
+// swallow makes changes whose events no watch receives.
 func (s *server) swallow(change func()) {
 	s.mu.Lock()
 	watches, history := s.watches, s.history
@@ -35,7 +35,7 @@ func (s *server) swallow(change func()) {
 	s.mu.Unlock()
 }
 
-// audit audits while bookmarks come.
+// audit runs an audit while the server sends bookmarks.
 func (r *rig) audit() audit.Report {
 	r.t.Helper()
 	report, err := r.auditErr()
@@ -63,7 +63,7 @@ func (r *rig) auditErr() (report audit.Report, err error) {
 	}
 }
 
-// TestAuditRepairs: what a proxy has swallowed is found and put right, and the handlers are told.
+// TestAuditRepairs checks that an audit finds and repairs changes whose events were lost, and that handlers get them.
 func TestAuditRepairs(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"all": store.All, "none": store.None} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,6 @@ func TestAuditRepairs(t *testing.T) {
 	}
 }
 
-// TestAuditInMemory: an informer without a file is audited too.
 func TestAuditInMemory(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -125,8 +124,8 @@ func TestAuditInMemory(t *testing.T) {
 	})
 }
 
-// TestAuditsOfABusyServer find nothing where nothing was lost: the server writes several times a second for ten
-// minutes, and the connection is lost now and then.
+// TestAuditsOfABusyServer checks that audits report nothing if nothing was lost. For ten minutes the server writes
+// several times a second, and the connection sometimes breaks.
 func TestAuditsOfABusyServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -161,16 +160,17 @@ func TestAuditsOfABusyServer(t *testing.T) {
 	})
 }
 
-// TestAuditListsWhatIsTooMuch: one list, and one incident; the report names ten keys.
-func TestAuditListsWhatIsTooMuch(t *testing.T) {
+// TestAuditWithManyDifferences checks that many differences cause one list and one incident, and a report with ten
+// keys.
+func TestAuditWithManyDifferences(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		for n := range 600 {
 			r.srv.write(fmt.Sprintf("a/%03d", n), "x")
 		}
 		i := r.start()
-		time.Sleep(5 * time.Minute) // a list was made a moment ago
-		r.srv.disconnect()          // a watch lasts for five minutes at least, and the next one would tell what is swallowed
+		time.Sleep(5 * time.Minute) // the reflector has listed just now
+		r.srv.disconnect()          // a watch lasts at least five minutes; the next watch would deliver the lost events
 		time.Sleep(time.Minute)
 		r.srv.swallow(func() {
 			for n := range 201 {
@@ -191,8 +191,8 @@ func TestAuditListsWhatIsTooMuch(t *testing.T) {
 	})
 }
 
-// TestAuditOfWhatCanNotBeStored: an object that the transform refuses is not missing.
-func TestAuditOfWhatCanNotBeStored(t *testing.T) {
+// TestAuditIgnoresLeftOutObjects checks that an object that the transform refuses does not count as missing.
+func TestAuditIgnoresLeftOutObjects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.o.TransformVersion = informer.Unversioned
@@ -218,7 +218,7 @@ func TestAuditOfWhatCanNotBeStored(t *testing.T) {
 	})
 }
 
-// TestAuditRefuses what it cannot judge.
+// TestAuditRefuses checks the errors of an audit before the run, without a server, and at the end of the run.
 func TestAuditRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -236,7 +236,7 @@ func TestAuditRefuses(t *testing.T) {
 		cancel()
 		r.srv.setFail(nil)
 		done := make(chan error)
-		r.srv.swallow(func() { r.srv.write("a/2", "x") }) // needs a bookmark, which does not come
+		r.srv.swallow(func() { r.srv.write("a/2", "x") }) // the audit needs a bookmark, which does not arrive
 		go func() {
 			_, err := i.Audit(context.Background())
 			done <- err
@@ -251,7 +251,7 @@ func TestAuditRefuses(t *testing.T) {
 	})
 }
 
-// TestAuditOfAResumedWatch: what was lost in an earlier life is found, also where handlers wait for nothing.
+// TestAuditOfAResumedWatch checks that an audit finds a change that an earlier process has lost.
 func TestAuditOfAResumedWatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -259,7 +259,7 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%02d", n), "x")
 		}
 		r.start()
-		r.srv.swallow(func() { r.srv.delete("a/03") }) // not one of the newest, which the guard looks up
+		r.srv.swallow(func() { r.srv.delete("a/03") }) // not one of the newest objects, which the guards look up
 		r.close()
 		r.srv.write("a/40", "x")
 		h := &recorder{}
@@ -275,14 +275,14 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 	})
 }
 
-// TestAuditByMetadata: an audit lists by metadata, and whole objects where the server has none, or what it has does not
-// tell states apart.
+// TestAuditByMetadata checks that an audit lists metadata, and whole objects if the server refuses metadata or sends it
+// without UIDs.
 func TestAuditByMetadata(t *testing.T) {
 	notAcceptable := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusNotAcceptable,
 		Reason: metav1.StatusReasonNotAcceptable}}
 	for name, test := range map[string]struct {
 		change func(*metav1.PartialObjectMetadataList) error
-		want   int64 // pages by metadata
+		want   int64 // lists of metadata
 	}{
 		"metadata": {func(*metav1.PartialObjectMetadataList) error { return nil }, 2},
 		"refused":  {func(*metav1.PartialObjectMetadataList) error { return notAcceptable }, 1},

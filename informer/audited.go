@@ -14,20 +14,20 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// Audit compares every stored object with the server's, by key, UID and resourceVersion: a proxy may have swallowed
-// events, the server may have been rewound unnoticed by the rewind check, or the file may have lost objects. Objects
-// that differ are compared again once the watch has reached the list's resourceVersion, because most differences are
-// changes whose event has not come yet. If objects still differ, the reflector lists everything and compares bodies,
-// and handlers are told of the differences: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. The
-// report and the log name up to ten of the objects, and Status.Incidents counts the audit.
+// Audit compares the key, UID and resourceVersion of every stored object with the server's. It finds events that a
+// proxy has dropped, a rewound server that the rewind check missed, and objects that the file has lost. Objects that
+// differ are compared again once the watch has reached the list's resourceVersion, because most differences are changes
+// whose event has not arrived yet. If objects still differ, the reflector lists everything and compares bodies, and
+// handlers get the differences: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. The report and the
+// log name up to ten of the objects, and Status.Incidents counts the audit.
 //
-// Audit lists by Options.ListMetadata, or else whole objects, 500 at a time. It makes requests for a twentieth of the
-// time at most, so 100,000 objects take some minutes. First it verifies the file, unless that was done within the hour,
-// and repairs it if it is damaged.
+// Audit lists with Options.ListMetadata. Without it, Audit lists whole objects, 500 at a time. Requests take at most a
+// twentieth of the time, so 100,000 objects take some minutes. Before the comparison Audit verifies the file, unless it
+// was verified within the last hour, and repairs it if it is damaged.
 //
-// It fails with audit.ErrNotLive unless the informer runs and is live, and waits if another audit is running. Other
-// errors: audit.ErrNotAuditable, those of requests that failed for an hour, and the end of ctx or of the run.
-// Differences that were found before the error are repaired all the same.
+// Audit fails with audit.ErrNotLive unless the informer runs and is live. It waits if another audit is running. Other
+// errors: audit.ErrNotAuditable, errors of requests that have failed for an hour, and the end of ctx or of the run.
+// Differences that were found before an error are still repaired.
 func (i *Informer) Audit(ctx context.Context) (audit.Report, error) {
 	return i.shared.auditor.Audit(ctx)
 }
@@ -72,7 +72,7 @@ func (a audited) Verify(ctx context.Context, within time.Duration) error {
 	return file.Scrub(ctx)
 }
 
-// Repaired waits until the loop has repaired the damage that err reports. It returns err if that is not damage.
+// Repaired waits until the loop has repaired the damage that err reports. It returns err if err does not report damage.
 func (a audited) Repaired(ctx context.Context, err error) error {
 	for err != nil {
 		if !needsRebuild(err) || a.i.file == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestBacklogOfASlowHandler: it holds a page of the stored objects and what has changed since, not all of them; it is
-// told of what was stored first, and then of every change.
+// TestBacklogOfASlowHandler checks that a slow handler holds one page of the stored objects and the later changes, not
+// all objects. It first gets the objects stored at its start, and then every change.
 func TestBacklogOfASlowHandler(t *testing.T) {
 	const objects = 3 * backlogObjects
 	bubble(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestBacklogOfASlowHandler(t *testing.T) {
 		}
 		r.run()
 		synctest.Wait()
-		for n := 0; n < objects; n += 20 { // on every page
+		for n := 0; n < objects; n += 20 { // some objects of every page
 			key := fmt.Sprintf("a/%04d", n)
 			if n%100 == 40 {
 				r.srv.delete(key)
@@ -70,8 +70,8 @@ func TestBacklogOfASlowHandler(t *testing.T) {
 	})
 }
 
-// TestBacklogModel: handlers from before the start and late ones, slow and quick, have their own places in small pages
-// while objects come, change and go. Whatever each is told fits together and ends in the store's state.
+// TestBacklogModel adds handlers before and after the start, slow and quick, with small pages, while objects change. It
+// checks that each handler's calls are consistent and end in the store's state.
 func TestBacklogModel(t *testing.T) {
 	for seed := range uint64(30) {
 		bubble(t, func(t *testing.T) {

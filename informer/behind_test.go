@@ -28,7 +28,7 @@ func newGate() *gate { return &gate{permits: make(chan struct{})} }
 
 func (g *gate) wait(string) { <-g.permits }
 
-// pass lets n calls return, and waits until nothing moves.
+// pass lets n calls return, and then waits until all goroutines are blocked.
 func (g *gate) pass(n int) {
 	for range n {
 		g.permits <- struct{}{}
@@ -36,13 +36,13 @@ func (g *gate) pass(n int) {
 	synctest.Wait()
 }
 
-// release lets all calls return from now on.
+// release lets all current and later calls return.
 func (g *gate) release() {
 	g.open.Do(func() { close(g.permits) })
 	synctest.Wait()
 }
 
-// byKey sorts lines of a recorder, or of a server's log, by the objects that they are of.
+// byKey groups the lines of a recorder or of a server's log by object.
 func byKey(lines []string) map[string][]deliverytest.Call {
 	out := map[string][]deliverytest.Call{}
 	for _, line := range lines {
@@ -76,8 +76,8 @@ func legal(t *testing.T, happened, delivered []string) {
 	}
 }
 
-// TestBlockedHandler: while a handler does not return, thousands of changes come. It is told of them in fewer
-// calls, which say the same; another handler is told of each.
+// TestBlockedHandler makes thousands of changes while a handler is blocked. It checks that the blocked handler gets
+// fewer calls, merged as promised, and that another handler gets each change.
 func TestBlockedHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -125,7 +125,7 @@ func TestBlockedHandler(t *testing.T) {
 		replay(t, known, delivered)
 		equal(t, "final state", sortedValues(known), r.srv.state())
 
-		// Caught up, it is told of everything again.
+		// Once it has caught up, it gets every change again.
 		for n := range 100 {
 			r.srv.write("a/00", fmt.Sprint(n))
 		}
@@ -135,8 +135,8 @@ func TestBlockedHandler(t *testing.T) {
 	})
 }
 
-// TestResyncsMerge: a handler that does not return collects one update for each object, not one for each resync, and
-// the resyncs hide no change.
+// TestResyncsMerge checks that a blocked handler queues one update per object, not one per resync, and that resyncs
+// hide no change.
 func TestResyncsMerge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -158,7 +158,7 @@ func TestResyncsMerge(t *testing.T) {
 		g.release()
 		lines := h.take()
 		known := map[string]string{}
-		replay(t, known, lines) // each update begins where the one before has ended
+		replay(t, known, lines) // replay checks that each update starts from the state of the previous one
 		equal(t, "final state", sortedValues(known), r.srv.state())
 		updates := map[string]int{}
 		for _, line := range lines {
@@ -173,9 +173,9 @@ func TestResyncsMerge(t *testing.T) {
 	})
 }
 
-// behindInFirstSync starts an informer on a file with 60 objects, 50 of which were changed 30 times while it was down,
-// and once more after it has synced: from the threshold on all of that is one call for each. It returns how many calls
-// there are, and how many updates merged.
+// behindInFirstSync starts an informer on a file with 60 objects, of which 50 have changed 30 times meanwhile, and
+// changes these once more after the sync. From the threshold on, the changes of each object merge into one call. It
+// returns the expected number of calls and of merged updates.
 func behindInFirstSync(r *rig, h *recorder) (reg cache.ResourceEventHandlerRegistration, calls, merged int) {
 	const n = 60
 	for k := range n {
@@ -207,8 +207,8 @@ func behindInFirstSync(r *rig, h *recorder) (reg cache.ResourceEventHandlerRegis
 	return reg, n + mergeThreshold + 50, 31*50 - mergeThreshold - 50
 }
 
-// TestFirstSyncMerges: the registration has synced when the last call of the first sync has returned, also if that
-// stands for several events, and for some from after the sync.
+// TestFirstSyncMerges checks that a registration syncs when the last call of the first sync has returned, even if that
+// call merges several events, some of them later than the sync.
 func TestFirstSyncMerges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -233,8 +233,8 @@ func TestFirstSyncMerges(t *testing.T) {
 	})
 }
 
-// TestFirstSyncMergesAndPanics: a call that panics is lost with all that it stands for, so the registration never syncs
-// (kubernetes#129024); the calls after it are made.
+// TestFirstSyncMergesAndPanics checks that the registration never syncs if a merged call of the first sync panics
+// (kubernetes#129024), and that later calls are still made.
 func TestFirstSyncMergesAndPanics(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {
@@ -260,8 +260,8 @@ func TestFirstSyncMergesAndPanics(t *testing.T) {
 	})
 }
 
-// TestBehindIsLogged: a handler that is behind is named once in ten minutes, and once more when it has caught up. The
-// objects at a start are no reason.
+// TestBehindIsLogged checks that a handler that is behind is logged once in ten minutes, and once more when it has
+// caught up. The objects at the start do not count.
 func TestBehindIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -301,7 +301,7 @@ func TestBehindIsLogged(t *testing.T) {
 				r.srv.write("a/0000", fmt.Sprint(value))
 			}
 		}
-		write(1) // one addition is being made, so this makes the number pending
+		write(1) // one addition is in progress, so this call reaches the threshold
 		equal(t, "when it falls behind", take(), behind(mergeThreshold, 0))
 		write(2)
 		equal(t, "just after", take(), nil)
@@ -318,7 +318,7 @@ func TestBehindIsLogged(t *testing.T) {
 	})
 }
 
-// TestStatusOfHandlers: they come in the order of their registration, and go when they are removed.
+// TestStatusOfHandlers checks that Status lists handlers in the order of registration, until they are removed.
 func TestStatusOfHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -352,7 +352,7 @@ func TestStatusOfHandlers(t *testing.T) {
 	})
 }
 
-// TestRemovedHandlerHoldsNothing: a call that never returns must not keep what would have come after it.
+// TestRemovedHandlerHoldsNothing checks that a handler that is removed during a call keeps no pending calls.
 func TestRemovedHandlerHoldsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -31,7 +31,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// boat is a custom resource, whose Go type does not fit all that a server may send of it.
+// boat is a custom resource. A server may send boats that its Go type cannot decode.
 type boat struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -45,7 +45,7 @@ type boatSpec struct {
 
 func (b *boat) DeepCopyObject() runtime.Object { c := *b; return &c }
 
-// panicky is a string whose method panics at some values.
+// panicky is a string whose UnmarshalJSON panics for some values.
 type panicky string
 
 func (p *panicky) UnmarshalJSON(data []byte) error {
@@ -57,15 +57,15 @@ func (p *panicky) UnmarshalJSON(data []byte) error {
 
 var boatsResource = schema.GroupVersionResource{Group: "sea", Version: "v1", Resource: "boats"}
 
-// boatServer is an API server of boats that answers in JSON without a network, so that it can be in a bubble.
+// boatServer is an API server for boats. It answers in JSON without a network, so it works in a synctest bubble.
 type boatServer struct {
 	mu      sync.Mutex
 	rv      int               // guarded by mu
-	specs   map[string]string // guarded by mu; of boats, by name, and
-	rvs     map[string]int    // guarded by mu; their resourceVersions
+	specs   map[string]string // guarded by mu; specs of the boats by name
+	rvs     map[string]int    // guarded by mu; resourceVersions of the boats by name
 	log     []boatEvent       // guarded by mu
 	changed chan struct{}     // guarded by mu; closed at the next event
-	lists   int               // guarded by mu; requests for a first page, without look-ups, probes and comparisons
+	lists   int               // guarded by mu; lists, without look-ups, probes and comparisons
 	watches int               // guarded by mu
 }
 
@@ -78,7 +78,7 @@ func newBoatServer() *boatServer {
 	return &boatServer{rv: 100, specs: map[string]string{}, rvs: map[string]int{}, changed: make(chan struct{})}
 }
 
-// write creates or updates a boat; spec is JSON, and "" deletes it.
+// write creates or updates a boat. spec is JSON; "" deletes the boat.
 func (s *boatServer) write(name, spec string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,14 +108,13 @@ func (s *boatServer) textLocked(name string) string {
 		`"resourceVersion":"%d","labels":{"l":"m"}},"spec":%s}`, name, name, s.rvs[name], s.specs[name])
 }
 
-// requests returns how many lists and watches there were.
+// requests returns the numbers of lists and watches.
 func (s *boatServer) requests() (lists, watches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lists, s.watches
 }
 
-// RoundTrip implements http.RoundTripper.
 func (s *boatServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body io.ReadCloser
 	if r.URL.Query().Get("watch") != "" {
@@ -127,7 +126,7 @@ func (s *boatServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: body, Request: r}, nil
 }
 
-// list answers a list, all of it in one page.
+// list answers a list in one page.
 func (s *boatServer) list(r *http.Request) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +145,7 @@ func (s *boatServer) list(r *http.Request) string {
 		strings.Join(items, ","), s.rv)
 }
 
-// watch answers a watch, whose last event is a bookmark.
+// watch answers a watch. It ends with a bookmark after timeoutSeconds.
 func (s *boatServer) watch(r *http.Request) io.ReadCloser {
 	at, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
@@ -184,7 +183,7 @@ func (s *boatServer) watch(r *http.Request) io.ReadCloser {
 	return out
 }
 
-// harbor is a program with an informer of boats that reads what the server sends.
+// harbor is a program with an informer of boats, which reads the server's answers itself.
 type harbor struct {
 	t    *testing.T
 	srv  *boatServer
@@ -205,7 +204,7 @@ func newHarbor(t *testing.T) *harbor {
 	}}
 }
 
-// start runs the program until nothing moves.
+// start starts the program, and returns a minute later.
 func (h *harbor) start(handlers ...cache.ResourceEventHandler) {
 	h.t.Helper()
 	logger := funcr.New(func(prefix, args string) {
@@ -238,15 +237,15 @@ func (h *harbor) start(handlers ...cache.ResourceEventHandler) {
 		h.i.RunWithContext(ctx)
 	}()
 	h.stop = func() { cancel(); <-done }
-	h.settle(time.Minute)
+	h.waitIdle(time.Minute)
 }
 
-func (h *harbor) settle(d time.Duration) {
+func (h *harbor) waitIdle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// end ends the program, and checks the file.
+// end stops the program, and checks and closes the file.
 func (h *harbor) end() {
 	h.t.Helper()
 	h.stop()
@@ -259,7 +258,7 @@ func (h *harbor) end() {
 	}
 }
 
-// reads reads all boats n times, and compares their names.
+// reads lists all boats n times, and checks their names.
 func (h *harbor) reads(n int, want ...string) {
 	h.t.Helper()
 	for range n {
@@ -270,11 +269,11 @@ func (h *harbor) reads(n int, want ...string) {
 		if slices.Sort(got); !slices.Equal(got, want) {
 			h.t.Errorf("read %q, want %q", got, want)
 		}
-		h.settle(time.Second)
+		h.waitIdle(time.Second)
 	}
 }
 
-// leftOut compares the keys that are left out for the codec.
+// leftOut checks the keys of the boats that were left out because of the codec.
 func (h *harbor) leftOut(want ...string) {
 	h.t.Helper()
 	var got []string
@@ -288,7 +287,7 @@ func (h *harbor) leftOut(want ...string) {
 	}
 }
 
-// logged reports whether a line of the log has all of these, and none that quotes an object.
+// logged checks that a log line has all of these parts, and that no line quotes an object.
 func (h *harbor) logged(parts ...string) {
 	h.t.Helper()
 	h.mu.Lock()

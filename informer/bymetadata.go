@@ -12,18 +12,18 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// A list by metadata pays off if objects have at least largeBody bytes and largeShare times the size of their metadata:
-// each body that has changed costs a request of its own.
+// A list by metadata pays off if the mean object has at least largeBody bytes, and at least largeShare times the size
+// of its metadata. Each changed object then costs a request of its own.
 const (
 	largeBody  = 8 << 10
 	largeShare = 4
-	// measured is the number of stored objects that metadataPays measures.
+	// measured is how many stored objects metadataPays measures.
 	measured = 64
 )
 
-// metadataPays reports whether the stored objects are so large that listing their metadata and fetching the bodies that
-// have changed transfers less than a full list. It measures objects as they are stored, after the transform. It returns
-// false after a list that did not end and has left some of its objects: Info.Attributes does not describe those.
+// metadataPays reports whether the stored objects are so large that listing metadata and fetching the changed bodies
+// transfers less than a full list. It measures the stored objects, after the transform. It returns false after an
+// interrupted list that has stored some objects, because Info.Attributes does not describe those.
 func (i *sharedInformer) metadataPays(ctx context.Context) bool {
 	info, err := i.store.Info(ctx)
 	if err != nil || !info.Complete || info.MustRelist == store.MustRelistInterrupted {
@@ -52,7 +52,7 @@ type refsPage struct {
 	lacking []entry.ObjectRef
 }
 
-// Known implements reflector.Sink. It pushes refs and returns those whose state is not stored.
+// Known implements reflector.Sink. It pushes refs and returns the refs whose state is not stored.
 func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error) {
 	p := &refsPage{refs: refs}
 	err = s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplacedByRef, Object: p}, Count: len(refs)})
@@ -62,8 +62,8 @@ func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []ent
 	return p.lacking, err
 }
 
-// takeRefs handles a page of a list by metadata. The store compares the references with its records: objects in memory
-// are shared with handlers, which may have changed them.
+// takeRefs handles a page of a list by metadata. The store compares the references with its records, not with the
+// objects in memory, which handlers share and may have modified.
 func (p *loop) takeRefs(ctx context.Context, pg *refsPage) error {
 	return p.take(ctx, func() (res entry.Result, err error) {
 		if pg.lacking = pg.refs; p.cold {

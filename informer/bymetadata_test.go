@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// listMetadata is Options.ListMetadata of the server.
+// listMetadata can be used as Options.ListMetadata.
 func (s *server) listMetadata(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	whole, err := s.ListWithContext(ctx, o)
 	if err != nil {
@@ -37,21 +37,21 @@ func (s *server) listMetadata(ctx context.Context, o metav1.ListOptions) (*metav
 	return out, nil
 }
 
-// oneSchema is Options.OpenAPIHash of a server whose schema does not change.
+// oneSchema can be used as Options.OpenAPIHash, for a schema that does not change.
 func oneSchema(context.Context) (string, error) { return "one", nil }
 
-// fatten makes the server's pods so large that a list by metadata pays.
+// fatten makes later pods so large that a list by metadata pays off.
 func (s *server) fatten() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.body = strings.Repeat("x", 2*largeBody)
 }
 
-// fetches is how many objects the informer has fetched one by one.
+// fetches returns how many objects the reflector has fetched by name.
 func (r *rig) fetches() int { return r.i.Status().Reflector.Fetches }
 
-// TestListByMetadata: after a lost history, and a crash, what has changed comes whole, and nothing else; the handlers
-// hear of that, deletes included, and the file has it.
+// TestListByMetadata checks that after lost history, during a run and before a start, only changed objects are fetched,
+// and that the store has them.
 func TestListByMetadata(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running %v", running), func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestListByMetadata(t *testing.T) {
 	}
 }
 
-// TestListByMetadataAndAFailingStore: a page whose writing fails is taken in again.
+// TestListByMetadataAndAFailingStore checks that a page is processed again after a failed write.
 func TestListByMetadataAndAFailingStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -124,7 +124,7 @@ func TestListByMetadataAndAFailingStore(t *testing.T) {
 	})
 }
 
-// TestMetadataPays: for large bodies only.
+// TestMetadataPays checks that a list by metadata is used only for large bodies with small metadata.
 func TestMetadataPays(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, annotation int
@@ -160,7 +160,7 @@ func TestMetadataPays(t *testing.T) {
 	}
 }
 
-// TestListMetadataRequest: path, query and representation, and the answer of a server that does it.
+// TestListMetadataRequest checks the path, query and Accept header of a metadata request, and its decoded answer.
 func TestListMetadataRequest(t *testing.T) {
 	var got *http.Request
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +190,7 @@ func TestListMetadataRequest(t *testing.T) {
 	}
 }
 
-// TestListMetadataOfAServer: the embedded API server answers it with metadata.
+// TestListMetadataOfAServer checks a metadata request with the embedded API server.
 func TestListMetadataOfAServer(t *testing.T) {
 	s := fakeapi.New(fakeapi.Options{})
 	if err := s.Start(); err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// clusterInUse is the id of the cluster that the run of a collection is connected to.
+// clusterInUse holds the id of the cluster to which a collection's run is connected.
 type clusterInUse struct {
 	mu      sync.Mutex
-	id      string        // guarded by mu; "" if it cannot be read
-	known   bool          // guarded by mu; the server has answered in this run
-	changed chan struct{} // guarded by mu; closed at the next change
+	id      string        // guarded by mu; "" if the id cannot be read
+	known   bool          // guarded by mu; true once the server has answered in this run
+	changed chan struct{} // guarded by mu; closed at the next change of id or known
 }
 
 func (c *clusterInUse) set(id string) {
@@ -36,7 +36,8 @@ func (c *clusterInUse) get() (id string, known bool, changed <-chan struct{}) {
 	return c.id, c.known, c.changed
 }
 
-// claimCluster returns the collection's ClaimCluster, which records the cluster in use; nil if there is no collection.
+// claimCluster returns a function that calls the collection's ClaimCluster and records the cluster in use. It returns
+// nil for objects in memory.
 func (i *sharedInformer) claimCluster() func(id string, exchanged bool) error {
 	if i.collection == nil {
 		return nil
@@ -50,15 +51,15 @@ func (i *sharedInformer) claimCluster() func(id string, exchanged bool) error {
 	}
 }
 
-// hasOwnClient reports whether the ListerWatcher of the informer, which the run does not use, may be for another
-// cluster than that of the run.
+// hasOwnClient reports whether the informer has a client that may be for another cluster than the run's client.
 func (i *Informer) hasOwnClient() bool {
 	return !i.first && i.o.ClusterID != nil && i.shared.o.ClusterID != nil
 }
 
-// follow lets the handlers join the run, and returns when ctx or the run ends. If the informer has a client of its own,
-// its cluster is compared first with that of the run, and again when that changes; with SyncPolicy Disk, which serves
-// stored objects without a server, the handlers join at once. If the cluster is another one, they get nothing more.
+// follow adds the handlers to the run, and returns when ctx or the run ends. If the informer has a client of its own,
+// follow first compares its cluster with the run's, and again whenever the run's cluster changes. With SyncPolicy Disk,
+// which serves stored objects without a server, the handlers join before that comparison. If the clusters differ, the
+// handlers get no further changes.
 func (i *Informer) follow(ctx, run context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(delivery.ErrStopped)
@@ -74,9 +75,9 @@ func (i *Informer) follow(ctx, run context.Context) {
 			err := i.compareCluster(ctx, theirs)
 			switch {
 			case ctx.Err() != nil:
-				return // the cluster may be unknown still
+				return // the client's cluster may still be unknown
 			case err != nil:
-				i.part(ctx, err)
+				i.leaveRun(ctx, err)
 				changed, own = nil, false
 			default:
 				i.joinHandlers(ctx)
@@ -90,9 +91,9 @@ func (i *Informer) follow(ctx, run context.Context) {
 	}
 }
 
-// part ends the handlers, because of err: the run is connected to another cluster.
-func (i *Informer) part(ctx context.Context, err error) {
-	i.shared.part(i)
+// leaveRun stops the handlers, because the run is connected to another cluster. err says which.
+func (i *Informer) leaveRun(ctx context.Context, err error) {
+	i.shared.removeJoined(i)
 	i.refuse(err)
 	i.reportError(ctx, err)
 	i.stopDurable(ctx)
@@ -101,8 +102,8 @@ func (i *Informer) part(ctx context.Context, err error) {
 	}
 }
 
-// compareCluster reads the id of the cluster of the informer's own client, and returns an error if it is not theirs. It
-// tries again until the server answers, or ctx ends. A cluster whose id cannot be read is taken for the same.
+// compareCluster reads the cluster id with the informer's own client, and returns an error if it is not theirs. It
+// retries until the server answers or ctx ends. If the id cannot be read, the clusters count as the same.
 func (i *Informer) compareCluster(ctx context.Context, theirs string) error {
 	read := attributes.Bounded("Options.ClusterID", i.o.ClusterID)
 	for delay := storeBackoff(); ; {

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// second makes and runs another informer on the rig's store, of a resource of its own at another server, whose cluster
+// second makes and runs another informer on the rig's store. It has its own resource and its own server, whose cluster
 // has the given id.
 func second(r *rig, srv *server, id *atomic.Value) (i *informer.Informer, stop func()) {
 	r.t.Helper()
@@ -48,8 +48,9 @@ func cluster(id string) *atomic.Value {
 	return v
 }
 
-// TestTwoClustersOneStore: an informer that is connected to another cluster than a running one on the same store lists
-// nothing, does not sync and says why, although it is on another resource. When the other one has ended it goes on.
+// TestTwoClustersOneStore checks that an informer does not list or sync, and reports why, if it is connected to another
+// cluster than a running informer on the same store, though on another resource. It continues once that informer has
+// ended.
 func TestTwoClustersOneStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -83,8 +84,8 @@ func TestTwoClustersOneStore(t *testing.T) {
 	})
 }
 
-// TestExchangedClusterOfTwo: a cluster that is exchanged is not taken for a second one, though the informers of a store
-// notice it one after the other.
+// TestExchangedClusterOfTwo checks that a replaced cluster does not count as a second one, though the informers of a
+// store notice the replacement one after the other.
 func TestExchangedClusterOfTwo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		id := cluster("one")

@@ -21,18 +21,18 @@ func storeBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
 }
 
-// commit calls attempt until it succeeds, and then tell with the changes, both under deltasMu. Between attempts it
-// releases deltasMu, repairs the store if necessary, and waits. It returns an error only if ctx has ended or the store
-// is closed.
+// commit calls attempt until it succeeds, and then done with the changes. It holds deltasMu for both. Between attempts
+// it releases deltasMu, repairs the store if necessary, and waits. It returns an error only if ctx has ended or the
+// store is closed.
 func (p *loop) commit(
-	ctx context.Context, attempt func() (entry.Result, error), tell func(changes []entry.Change),
+	ctx context.Context, attempt func() (entry.Result, error), done func(changes []entry.Change),
 ) error {
 	return p.persist(ctx, func() (entry.Result, error) {
 		p.distribution.deltasMu.Lock()
 		defer p.distribution.deltasMu.Unlock()
 		res, err := attempt()
 		if err == nil {
-			tell(res.Changes)
+			done(res.Changes)
 		}
 		return res, err
 	})
@@ -56,7 +56,7 @@ func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) e
 		}
 		p.unhealthy(ctx, err)
 		if errors.Is(err, store.ErrReplaceLost) {
-			p.giveUpList(ctx)
+			p.discardList(ctx)
 			continue
 		}
 		if needsRebuild(err) && p.repair(ctx) == nil && !repaired {
@@ -69,17 +69,17 @@ func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) e
 	}
 }
 
-// giveUpList aborts the list that is being received and requests another. Deltas are dropped until that begins.
-func (p *loop) giveUpList(ctx context.Context) {
+// discardList aborts the current list and requests another. Deltas are dropped until that list begins.
+func (p *loop) discardList(ctx context.Context) {
 	p.abortList()
 	p.void = true
 	p.losses = p.lossesNow()
 	p.listAgain(ctx, reflector.ReasonDamaged)
 }
 
-// listAgain requests a list for that reason, because the store lacks objects. The first one since a list was stored is
-// requested at once, later ones after a back-off: else a disk that cannot store a list would cost the server one list
-// after another. If the list that was given up rewrites bodies, the new one does too.
+// listAgain requests a list because the store lacks objects. The first request since a list was stored is immediate;
+// later ones back off, so that a disk that cannot store a list does not cause one list after another. If the aborted
+// list rewrites bodies, the new one does too.
 func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.lackUntilListed()
 	if p.pause == nil {
@@ -102,8 +102,8 @@ func (p *loop) lackUntilListed() {
 	p.sync.lacking.Store(true)
 }
 
-// rewritingReason returns the announced reason to rewrite every body, or, if that has been withdrawn since, another
-// reason that rewrites.
+// rewritingReason returns the announced reason to rewrite every body. If that has been withdrawn meanwhile, it returns
+// another reason that rewrites.
 func (i *sharedInformer) rewritingReason() reflector.Reason {
 	if reason := i.health.rewritingNow(); reason.Rewrites() {
 		return reason
@@ -111,9 +111,9 @@ func (i *sharedInformer) rewritingReason() reflector.Reason {
 	return reflector.ReasonUnreadable
 }
 
-// mendLosses requests a list if a rebuild of the file has lost objects of the collection. Another informer on the file
+// relistLosses requests a list if a rebuild of the file has lost objects of the collection. Any informer on the file
 // may have made the rebuild.
-func (p *loop) mendLosses(ctx context.Context) {
+func (p *loop) relistLosses(ctx context.Context) {
 	n := p.lossesNow()
 	if n == p.losses {
 		return
@@ -130,11 +130,11 @@ func (p *loop) lossesNow() int {
 	return p.collection.Losses()
 }
 
-// markPatience is how long markDue waits for the disk.
+// markPatience bounds how long markDue waits for the disk.
 const markPatience = 5 * time.Second
 
-// markDue stores the reason why a list is due, so that the next process makes it if this one ends first. If the disk is
-// full or hangs, the mark is in memory, and markDue returns: the store goes on trying to commit it.
+// markDue stores the reason for a due list, so that the next process lists if this one ends first. If the disk is full
+// or hangs, markDue leaves the mark in memory and returns; the store keeps trying to commit it.
 func (p *loop) markDue(ctx context.Context, reason reflector.Reason) error {
 	attempt := func() (entry.Result, error) {
 		waiting, cancel := context.WithTimeout(ctx, markPatience)
@@ -154,14 +154,14 @@ func needsRebuild(err error) bool {
 	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, entry.ErrDamaged)
 }
 
-// repair rebuilds the store's file from the records that can be read. If objects are lost by that, it requests a list
-// and adds them to unseen: handlers are told of a delete for those that the list does not have.
+// repair rebuilds the store's file from the readable records. If that loses objects, it requests a list and adds their
+// keys to unseen: handlers get a delete for each key that the list lacks.
 func (p *loop) repair(ctx context.Context) error {
 	if p.file == nil {
 		return errors.New("the objects are in memory only: there is nothing to rebuild")
 	}
 	if p.list != nil {
-		p.giveUpList(ctx)
+		p.discardList(ctx)
 	}
 	before, err := p.store.Keys(ctx)
 	if err != nil {
@@ -182,13 +182,13 @@ func (p *loop) repair(ctx context.Context) error {
 		return err
 	}
 	p.losses = p.lossesNow()
-	if !p.void && (info.MustRelist != "" || !info.Complete) { // if void, the list has been requested
+	if !p.void && (info.MustRelist != "" || !info.Complete) { // if void, the list has been requested already
 		p.listAgain(ctx, lackingReason(info))
 	}
 	return nil
 }
 
-// noteLost adds to unseen the keys that are in before but not in after; both are sorted.
+// noteLost adds to unseen the keys that are in before and not in after. Both are sorted.
 func (p *loop) noteLost(before, after []string) {
 	if p.unseen == nil {
 		p.unseen = map[string]bool{}
@@ -203,16 +203,16 @@ func (p *loop) noteLost(before, after []string) {
 	}
 }
 
-// unhealthy sets Status.Err because the store fails. It also logs and calls the watch error handler, if the store was
-// healthy or the failure is of another kind than the last.
+// unhealthy sets Status.Err because the store fails. It also logs, and calls the watch error handlers, if the store was
+// healthy or the last failure was of another kind.
 func (p *loop) unhealthy(ctx context.Context, err error) {
 	err = fmt.Errorf("store of %s: %w", p.o.ObjectDescription, err)
 	p.setStoreErr(err)
 	kind := kindOf(err)
-	if p.told != nil && errors.Is(p.told, kind) {
+	if p.reported != nil && errors.Is(p.reported, kind) {
 		return
 	}
-	p.told = kind
+	p.reported = kind
 	klog.FromContext(ctx).Error(err, "The store cannot be written; changes wait and reads serve the last good state",
 		"type", p.o.ObjectDescription)
 	p.reportError(ctx, err)
@@ -231,10 +231,10 @@ func kindOf(err error) error {
 var errOther = errors.New("another failure of the store")
 
 func (p *loop) healthy(ctx context.Context) {
-	if p.told == nil {
+	if p.reported == nil {
 		return
 	}
-	p.told = nil
+	p.reported = nil
 	p.setStoreErr(nil)
 	p.indexer.ClearErr()
 	klog.FromContext(ctx).Info("The store can be written again", "type", p.o.ObjectDescription)

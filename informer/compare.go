@@ -12,23 +12,24 @@ import (
 )
 
 const (
-	// mostComparedAtStart is how many objects of a collection are compared with the server's when a run begins. With
-	// 10,000 that takes half the time of a list; with more, a bookmark comes sooner.
+	// mostComparedAtStart is the maximum size of a collection that is compared with the server's metadata when a run
+	// begins. With 10,000 objects that takes half the time of a list. With more, waiting for a bookmark is faster.
 	mostComparedAtStart = 10_000
-	// mostComparedLater is how many are compared after a lost connection. A probe and five look-ups receive about as much
-	// as the metadata of these.
+	// mostComparedLater is the maximum after a lost connection. The metadata of that many objects is about as large as
+	// the answers to a probe and five look-ups.
 	mostComparedLater = 100
-	// moreListed is how many more objects than are held a list for a comparison may have.
+	// moreListed is by how many objects the server's list may exceed the stored objects.
 	moreListed = 1000
-	// comparedWithin is the timeoutSeconds of the request. API servers heed it for watches only. No other list request has
-	// one, so it identifies these requests in an API server's audit log, which does not record that metadata was asked
-	// for.
+	// comparedWithin is the timeoutSeconds of the request. API servers use it for watches only. No other list request
+	// sets it, so it identifies comparisons in an API server's audit log, which does not record that a request is for
+	// metadata.
 	comparedWithin = 1
-	// idleWait bounds the wait for the events that have come before a connection was lost.
+	// idleWait bounds the wait until the events that were received before the connection was lost are stored.
 	idleWait = 10 * time.Second
 )
 
-// comparer returns the reflector.Options.Compare; nil if it would have to list whole objects.
+// comparer returns reflector.Options.Compare. It returns nil without ListMetadata: a comparison would list whole
+// objects.
 func (i *sharedInformer) comparer() func(ctx context.Context) (reflector.Comparison, error) {
 	if i.o.ListMetadata == nil {
 		return nil
@@ -72,8 +73,8 @@ func (i *sharedInformer) comparer() func(ctx context.Context) (reflector.Compari
 	}
 }
 
-// held returns references to the stored objects, and to those that were refused in a newer state, by key. Events that
-// the reflector has delivered are part of it.
+// held returns references to the stored objects by key, and to left-out objects in the state that could not be stored.
+// It first waits until the delivered events are stored.
 func (i *sharedInformer) held(ctx context.Context) (held, refused map[string]entry.ObjectRef, err error) {
 	idle, cancel := context.WithTimeout(ctx, idleWait)
 	defer cancel()

@@ -9,7 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompression: less is written for it, and an informer without it starts from that file as from any other.
+// TestCompression checks that compression reduces the bytes written, and that an informer without it resumes from the
+// file.
 func TestCompression(t *testing.T) {
 	written := map[store.Compression]int64{}
 	for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {

@@ -10,27 +10,27 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// ifContradicted returns the reason that the store records if one of the events shows that the server was rewound, so
-// that the next process lists if this one ends first: nothing else may show the rewind by then. It returns "" if no
-// list would follow.
+// ifContradicted returns the reason that the store records if an event shows that the server was rewound. If this
+// process ends before the list, the next one makes it. By then the rewind may be invisible otherwise. It returns "" if
+// a contradiction would not cause a list.
 func (p *loop) ifContradicted() string {
-	if p.heedsContradiction() {
+	if p.acceptsContradiction() {
 		return string(reflector.ReasonRewound)
 	}
 	return ""
 }
 
-// heedContradiction requests a list if one of the changes shows that the server was rewound: its event cannot follow
-// the stored state. Until that list is stored, objects may be missing. due says that the store has recorded the reason
-// of ifContradicted. The caller holds deltasMu.
-func (p *loop) heedContradiction(ctx context.Context, changes []entry.Change, due bool) {
+// handleContradiction requests a list if a change shows that the server was rewound: its event cannot follow the stored
+// state. Objects may be missing until that list is stored. due says that the store has recorded the reason that
+// ifContradicted returned. The caller holds deltasMu.
+func (p *loop) handleContradiction(ctx context.Context, changes []entry.Change, due bool) {
 	at := slices.IndexFunc(changes, func(c entry.Change) bool { return c.Contradicts })
 	if at < 0 || p.listDue {
 		return
 	}
 	c := changes[at]
 	if due {
-		p.contradicted() // if it returns false, a list has been requested already
+		p.contradicted() // false if a list has been requested already
 		p.lackUntilListed()
 	}
 	p.due.Add(func() {

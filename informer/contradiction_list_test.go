@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// TestContradictionBesideAnExpiredList: a list that was asked for because the watch has expired, and so compares no
-// bodies, does not clear what a contradiction has marked before it began, in whichever commit the process ends.
+// TestContradictionBesideAnExpiredList checks that the mark of a contradiction survives a list that was requested for
+// an expired watch, and so compares no bodies. The process ends in each of the following commits.
 func TestContradictionBesideAnExpiredList(t *testing.T) {
 	for n := range int64(8) {
 		t.Run(fmt.Sprintf("commit %d", n), func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.restoreQuietly()
-				informer.Deltas(r.i).Lock() // the loop is behind
+				informer.Deltas(r.i).Lock() // delays the loop
 				r.srv.write("a/lost", "y")
 				synctest.Wait()
 				r.srv.setSilent(true)
@@ -59,8 +59,8 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 	}
 }
 
-// restoreQuietly gives an object another body under the same UID and resourceVersion, and makes one of which no event
-// tells.
+// restoreQuietly simulates a restored server: one object has another body under the same UID and resourceVersion, and
+// one object was created without an event.
 func (r *rig) restoreQuietly() {
 	r.srv.mu.Lock()
 	other := r.srv.pods["a/00"].DeepCopy()

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// newHeld returns a process that holds 40 pods: more than the reflector knows of by itself.
+// newHeld returns a process that has stored 40 pods, more than the reflector itself keeps track of.
 func newHeld(t *testing.T) *process {
 	p := newProcess(t)
 	for n := range 40 {
@@ -25,8 +25,8 @@ func newHeld(t *testing.T) *process {
 	return p
 }
 
-// lose makes changes of which no event tells: the server was restored, and neither the guards nor the newest objects
-// have shown it.
+// lose makes changes without events. They stand for a restored server that neither the guards nor the newest objects
+// have revealed.
 func (p *process) lose() {
 	p.srv.Silently(func() {
 		p.srv.Write("a/lost", "x")
@@ -36,7 +36,7 @@ func (p *process) lose() {
 	})
 }
 
-// relisted fails unless there were n relists after a rewind, and none for other reasons.
+// relisted checks that there were n relists for a rewind, and none for other reasons.
 func (p *process) relisted(n int) {
 	p.t.Helper()
 	s := p.i.Status()
@@ -46,8 +46,8 @@ func (p *process) relisted(n int) {
 	}
 }
 
-// TestContradictedByTheStream: an event that cannot follow what is held is a rewind, and one list heals all of it.
-// (Issue 16, A13.)
+// TestContradictedByTheStream checks that an event that contradicts the stored objects causes one list, which repairs
+// everything. Issue 16, A13.
 func TestContradictedByTheStream(t *testing.T) {
 	for name, event := range map[string]func(srv TestServer){
 		"MODIFIED, not held":    func(srv TestServer) { srv.Write("a/lost", "y") },
@@ -59,7 +59,7 @@ func TestContradictedByTheStream(t *testing.T) {
 				p := newHeld(t)
 				p.lose()
 				event(p.srv)
-				p.settle()
+				p.waitIdle()
 				p.holds(p.srv.State()...)
 				p.relisted(1)
 				if told := strings.Join(p.calls, ", "); !strings.Contains(told, "update a/02@103=x to a/02@144=other") {
@@ -75,7 +75,7 @@ func TestContradictedByTheStream(t *testing.T) {
 	}
 }
 
-// TestContradictedWhileItResumes: the first sync waits for the list.
+// TestContradictedWhileItResumes checks that the first sync waits for the list.
 func TestContradictedWhileItResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newHeld(t)
@@ -96,7 +96,7 @@ func TestContradictedWhileItResumes(t *testing.T) {
 			t.Errorf("synced %v, from %s", p.i.HasSynced(), p.i.Status().Source)
 		}
 		p.srv.SetFail(nil)
-		p.settle()
+		p.waitIdle()
 		if !p.i.HasSynced() {
 			t.Error("it has not synced")
 		}
@@ -106,40 +106,40 @@ func TestContradictedWhileItResumes(t *testing.T) {
 	})
 }
 
-// TestContradictedOnceAConnection: a server that always does so is not listed in a circle.
+// TestContradictedOnceAConnection checks that repeated contradictions cause one list per connection.
 func TestContradictedOnceAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newHeld(t)
 		p.lose()
 		p.srv.Write("a/lost", "y")
 		p.srv.Write("a/00", "y")
-		p.settle()
+		p.waitIdle()
 		p.holds(p.srv.State()...)
 		p.relisted(1)
 		for n := range 5 {
 			key := fmt.Sprintf("a/lost-%d", n)
 			p.srv.Silently(func() { p.srv.Write(key, "x") })
 			p.srv.Write(key, "y")
-			p.srv.Disconnect() // in order
-			p.settle()
+			p.srv.Disconnect() // the watch ends in order, so the connection counts as the same
+			p.waitIdle()
 		}
 		p.holds(p.srv.State()...)
 		p.relisted(1)
 		p.srv.Fail()
-		p.settle()
+		p.waitIdle()
 		p.relisted(1)
 		p.srv.Silently(func() { p.srv.Write("a/lost-again", "x"); p.srv.Write("a/03", "other") })
 		p.srv.Delete("a/lost-again")
-		p.settle()
+		p.waitIdle()
 		p.holds(p.srv.State()...)
 		p.relisted(2)
 		p.end()
 	})
 }
 
-// TestContradictionIsRemembered: the process ends before the list, since the link is down. The next one could not find
-// the rewind out again: what the guards look up is what it holds.
-func TestContradictionIsRemembered(t *testing.T) {
+// TestContradictionIsStored checks that the next process lists if this one ends before the list, because the server
+// is unreachable. The guards of the next process would not find the rewind.
+func TestContradictionIsStored(t *testing.T) {
 	for name, end := range map[string]func(p *process, goOn func()){
 		"seen while the link is down": func(p *process, goOn func()) { goOn(); synctest.Wait(); p.end() },
 		"seen while the process ends": func(p *process, goOn func()) { time.AfterFunc(time.Second, goOn); p.end() },
@@ -177,15 +177,15 @@ func TestContradictionIsRemembered(t *testing.T) {
 	}
 }
 
-// TestNoContradiction: a stream in order never leads to a list.
+// TestNoContradiction checks that an ordered stream never causes a list.
 func TestNoContradiction(t *testing.T) {
 	for name, run := range map[string]func(p *process){
 		"replaced in one batch":   func(p *process) { p.srv.Delete("a/00"); p.srv.Write("a/00", "y"); p.srv.Delete("a/00") },
-		"replaced in two batches": func(p *process) { p.srv.Delete("a/00"); p.settle(); p.srv.Write("a/00", "y") },
+		"replaced in two batches": func(p *process) { p.srv.Delete("a/00"); p.waitIdle(); p.srv.Write("a/00", "y") },
 		"replaced, a bookmark between": func(p *process) {
 			p.srv.Delete("a/00")
 			p.srv.Bookmark()
-			p.settle()
+			p.waitIdle()
 			p.srv.Bookmark()
 			p.srv.Write("a/00", "y")
 			p.srv.Write("a/00", "z")
@@ -205,7 +205,7 @@ func TestNoContradiction(t *testing.T) {
 				p := newHeld(t)
 				lists := p.srv.Lists()
 				run(p)
-				p.settle()
+				p.waitIdle()
 				p.holds(p.srv.State()...)
 				p.calm(lists)
 				p.end()
@@ -214,13 +214,13 @@ func TestNoContradiction(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNoContradiction: what was refused is not held, so that any event may come of it.
+// TestLeftOutIsNoContradiction checks that no event contradicts an object that the transform has refused.
 func TestLeftOutIsNoContradiction(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
 		p.start(b)
 		lists := p.srv.Lists()
-		for _, pause := range []func(){func() {}, p.settle} { // in one batch, and in several
+		for _, pause := range []func(){func() {}, p.waitIdle} { // once in one batch, once in several
 			for _, write := range []func(key string){
 				func(key string) { p.srv.Write(key, "bad"); pause(); p.srv.Write(key, "y") },
 				func(key string) { p.srv.Write(key, "bad"); pause(); p.srv.Delete(key) },
@@ -236,20 +236,20 @@ func TestLeftOutIsNoContradiction(t *testing.T) {
 			} {
 				for _, key := range []string{"a/1", "a/2"} {
 					write(key)
-					p.settle()
+					p.waitIdle()
 					p.srv.Delete(key)
 				}
 			}
 		}
 		p.srv.Write("a/3", "y")
-		p.settle()
+		p.waitIdle()
 		p.holds(p.srv.State()...)
 		p.calm(lists)
 		p.end()
 	})
 }
 
-// TestListInProgressIsNoContradiction: events are folded into a list of which not every page has come.
+// TestListInProgressIsNoContradiction checks that events during a list may be about objects of later pages.
 func TestListInProgressIsNoContradiction(t *testing.T) {
 	for _, cold := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cold=%v", cold), func(t *testing.T) {

@@ -27,8 +27,9 @@ import (
 
 var eachResidency = map[string]store.Residency{"all": store.All, "none": store.None}
 
-// TestDamagedRecordsAreListedAgain: a start meets records that cannot be read, on a quiet resource. They are back
-// within ten seconds; one that the server does not have any more was known to nobody in this run.
+// TestDamagedRecordsAreListedAgain checks that a start with damaged records restores their objects within ten seconds,
+// though no events arrive. A damaged object that the server has deleted needs no OnDelete: no handler knew it in this
+// run.
 func TestDamagedRecordsAreListedAgain(t *testing.T) {
 	for name, residency := range eachResidency {
 		t.Run(name, func(t *testing.T) {
@@ -73,8 +74,8 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 	}
 }
 
-// TestAuditFindsHoles: records are gone, and nothing in the file shows that. The audit compares with the server.
-func TestAuditFindsHoles(t *testing.T) {
+// TestAuditFindsMissingRecords checks that an audit finds missing records that the file itself does not reveal.
+func TestAuditFindsMissingRecords(t *testing.T) {
 	for name, residency := range eachResidency {
 		for _, indexed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, index %v", name, indexed), func(t *testing.T) {
@@ -113,8 +114,8 @@ func TestAuditFindsHoles(t *testing.T) {
 	}
 }
 
-// crashes copies a store, and the mark beside it, before and after each of its commits: what a process leaves that is
-// killed there.
+// crashes copies a store's file, and its .opening file, before and after each commit. Each copy is the state that a
+// killed process would leave.
 type crashes struct {
 	t    *testing.T
 	path string
@@ -123,7 +124,7 @@ type crashes struct {
 	images []string // guarded by mu
 }
 
-// Commit is for hook.Hooks.
+// Commit is a hook.Hooks.Commit.
 func (c *crashes) Commit(commit func() error) error {
 	c.image()
 	if err := commit(); err != nil {
@@ -152,7 +153,7 @@ func (c *crashes) image() {
 	c.images = append(c.images, to)
 }
 
-// take returns the copies made since it was last called.
+// take returns the copies made since its last call.
 func (c *crashes) take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +161,7 @@ func (c *crashes) take() []string {
 	return c.images
 }
 
-// silentHole fails the test if a store offers to go on without some of its objects, and says nothing of it.
+// silentHole fails the test if a file lacks objects and reports neither MustRelist nor problems.
 func silentHole(t *testing.T, path string, objects int) {
 	t.Helper()
 	quiet := logr.Discard()
@@ -182,8 +183,8 @@ func silentHole(t *testing.T, path string, objects int) {
 	}
 }
 
-// TestKilledBetweenRepairAndList: the process dies at each commit between the damage and the end of the list for it.
-// Whatever is left says that something is lacking, and the next start gets it.
+// TestKilledBetweenRepairAndList kills the process at each commit between the damage and the end of the list that
+// repairs it. It checks that the file always reveals the missing objects, and that the next start restores them.
 func TestKilledBetweenRepairAndList(t *testing.T) {
 	for name, residency := range eachResidency {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func (c countingCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestRestartDecodesNothing: where nothing has changed and no handler wants the objects, a restart reads none of them.
+// TestRestartDecodesNothing checks that a restart decodes no object if nothing has changed and there is no handler.
 func TestRestartDecodesNothing(t *testing.T) {
 	const objects = 700 // more than a page
 	for _, policy := range []informer.SyncPolicy{informer.Disk, informer.Resumed} {

@@ -12,12 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// childEnv says what a child process of this test does, and with which informer.
+// childEnv is the variable that tells a child process of a test what to do.
 const childEnv = "LARDER_DIFFERENTIAL_CHILD"
 
-// TestDifferentialCrash compares how the process ends: where a handler panics and utilruntime.ReallyCrash is on, as it
-// is unless a program turns it off; and where a handler changes an object and KUBE_CACHE_MUTATION_DETECTOR is set,
-// which is read when the process starts. Each is a process of its own.
+// TestDifferentialCrash compares how the process ends in two cases: a handler panics with utilruntime.ReallyCrash on
+// (the default), and a handler modifies an object with KUBE_CACHE_MUTATION_DETECTOR set, which is read at the start of
+// the process. Each case runs in a process of its own.
 func TestDifferentialCrash(t *testing.T) {
 	if what := os.Getenv(childEnv); what != "" {
 		crash(t, what)
@@ -38,13 +38,14 @@ func TestDifferentialCrash(t *testing.T) {
 	}
 }
 
-// TestDifferentialDetector runs scripts with the mutation detector on: it must not see changes where there are none.
+// TestDifferentialDetector checks that scripts run with the mutation detector, which must not report false
+// modifications.
 func TestDifferentialDetector(t *testing.T) {
 	if os.Getenv(childEnv) != "" {
 		surviveHandlers(t)
 		for seed := range uint64(3) {
 			s := generate(seed)
-			s.ops = slices.DeleteFunc(s.ops, func(o op) bool { return o.do == "flood" }) // each object is compared every second
+			s.ops = slices.DeleteFunc(s.ops, func(o op) bool { return o.do == "flood" }) // the detector is slow
 			if fails, _ := s.run(t, t.TempDir(), nil); len(fails) > 0 {
 				t.Errorf("%v%s", s, strings.Join(fails, "\n"))
 			}
@@ -58,7 +59,7 @@ func TestDifferentialDetector(t *testing.T) {
 	}
 }
 
-// crash runs one informer with a handler that makes the process end.
+// crash runs one informer with a handler that crashes the process.
 func crash(t *testing.T, what string) {
 	what, who, _ := strings.Cut(what, " ")
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +86,7 @@ func crash(t *testing.T, what string) {
 	})
 }
 
-// mutating is a handler that changes what it is given.
+// mutating is a handler that modifies its objects.
 type mutating struct{}
 
 func (mutating) OnAdd(obj any, _ bool) { obj.(*corev1.Pod).Labels["value"] = "changed" }

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// evidence fills in what can make a difference in this phase.
+// evidence records which causes of differences this phase has.
 func (r *runner) evidence() *phase {
 	ph := &r.ph
 	r.w.mu.Lock()
@@ -18,7 +18,7 @@ func (r *runner) evidence() *phase {
 		ph.poisoned = map[string]bool{}
 	}
 	if r.s.config.transform == "fail" {
-		for _, h := range r.w.history[ph.firstHappening:] {
+		for _, h := range r.w.history[ph.firstChange:] {
 			if h.poisoned {
 				ph.poisoned[h.key] = true
 			}
@@ -29,7 +29,7 @@ func (r *runner) evidence() *phase {
 	}
 	for n, f := range r.w.fronts {
 		ph.lists[n] = f.lists[min(ph.firstList[n], len(f.lists)):]
-		if ph.cold && len(ph.lists[n]) > 0 && (n == 1 || !ph.restarted) { // the first list
+		if ph.cold && len(ph.lists[n]) > 0 && (n == 1 || !ph.restarted) { // without the first list
 			ph.lists[n] = ph.lists[n][1:]
 		}
 		ph.lost = ph.lost || len(f.handed) > ph.firstHanded[n] || len(ph.lists[n]) > 0
@@ -51,19 +51,19 @@ func (r *runner) evidence() *phase {
 	return ph
 }
 
-// calm: nothing happened in this phase that leaves open when something is told.
+// calm reports whether nothing in this phase makes the time of a call uncertain.
 func (ph *phase) calm() bool {
 	return !ph.racing && !ph.restarted && !ph.lost && !ph.paged && !ph.flooded && len(ph.poisoned) == 0
 }
 
-// compareNow compares what can be seen at any moment, if nothing leaves that open.
+// compareNow compares the visible state at this moment, if the phase is calm.
 func (r *runner) compareNow(when string) {
 	if !r.evidence().calm() {
 		return
 	}
 	ours, theirs := r.sides[0].observe(), r.sides[1].observe()
 	if !slices.Equal(ours, theirs) {
-		if rule := r.excuse(ours, theirs); rule != "" {
+		if rule := r.permittingRule(ours, theirs); rule != "" {
 			r.count["rule "+rule]++
 			return
 		}
@@ -73,23 +73,23 @@ func (r *runner) compareNow(when string) {
 	r.count["moments compared"]++
 }
 
-// excuse names the rule that explains what can be seen, if there is one.
-func (r *runner) excuse(ours, theirs []string) string {
+// permittingRule returns the name of the rule that explains a difference of the visible state; "" if there is none.
+func (r *runner) permittingRule(ours, theirs []string) string {
 	slow := slices.ContainsFunc(r.sides[1].taps,
 		func(p *tap) bool { return p.spec.slow != "" && (r.ph.cutOff || p.removed) })
 	same := func(words ...string) bool { return slices.Equal(until(ours, words...), until(theirs, words...)) }
 	switch {
 	case r.resyncing() && same(", busy"):
-		return "resync-clock" // which of them is held up by a call of a resync
+		return "resync-clock" // a resync's call may keep either handler busy
 	case slow && same(", stopped", ": synced"):
-		return "key-order" // whether a slow replay was through when it was cut off, and how long its last call took
+		return "key-order" // a slow replay may have been cut off before or after its end
 	case r.panicked() && same(", stopped", ", busy"), r.panicked() && slow && same(", stopped", ", busy", ": synced"):
-		return "crash-pause" // when the run ended, and when a handler is busy
+		return "crash-pause" // handlers are busy, and runs end, at different times
 	}
 	return ""
 }
 
-// resyncing: a handler is busy with a call of a resync, which the two have at moments of their own.
+// resyncing reports whether a handler is busy with a resync's call. The two informers resync at different times.
 func (r *runner) resyncing() bool {
 	return r.drifted && slices.ContainsFunc(slices.Concat(r.sides[0].taps, r.sides[1].taps), (*tap).resyncing)
 }
@@ -102,7 +102,7 @@ func (r *runner) panicked() bool {
 	})
 }
 
-// until cuts off each line at the first of some words.
+// until truncates each line before the first of some words.
 func until(lines []string, words ...string) (out []string) {
 	for _, line := range lines {
 		for _, word := range words {
@@ -113,20 +113,20 @@ func until(lines []string, words ...string) (out []string) {
 	return out
 }
 
-// settle waits until both informers are up to date and their handlers idle, and compares everything.
-func (r *runner) settle() {
+// waitIdle waits until both informers are up to date and their handlers are idle, and compares everything.
+func (r *runner) waitIdle() {
 	if r.sides[0].runs == 0 || r.sides[0].ended() {
 		return
 	}
 	r.unblock()
 	synctest.Wait()
-	healed := false
+	ended := false
 	for n, before := 0, -1; ; n++ {
-		if !healed && (!r.evidence().calm() || len(r.ph.poisoned) > 0) {
-			r.heal()
-			healed = true
+		if !ended && (!r.evidence().calm() || len(r.ph.poisoned) > 0) {
+			r.endFaults()
+			ended = true
 		}
-		if r.settled() && r.news() == before {
+		if r.upToDate() && r.news() == before {
 			break
 		}
 		if n > 600 {
@@ -138,7 +138,7 @@ func (r *runner) settle() {
 		time.Sleep(3 * time.Second) // longer than slow calls and pauses after panics
 		synctest.Wait()
 	}
-	if r.panicked() && r.uneven() { // a resync has begun client-go's pause
+	if r.panicked() && r.uneven() { // a resync has started client-go's pause after a panic
 		time.Sleep(crashPause)
 		synctest.Wait()
 	}
@@ -146,7 +146,7 @@ func (r *runner) settle() {
 	r.comparePhase(true)
 }
 
-// news is how many calls have told something new.
+// news returns how many calls have reported a new state.
 func (r *runner) news() (n int) {
 	for _, s := range r.sides {
 		for _, p := range s.taps {
@@ -158,7 +158,7 @@ func (r *runner) news() (n int) {
 	return n
 }
 
-// uneven: one of the two has made more calls than the other.
+// uneven reports whether the two informers have made different numbers of calls to a handler.
 func (r *runner) uneven() bool {
 	for n, p := range r.sides[0].taps {
 		if p.made() != r.sides[1].taps[n].made() {
@@ -176,9 +176,9 @@ func (r *runner) unblock() {
 	}
 }
 
-// heal lets what was set to fail do so, ends it, and cures what a transform refuses: while such a pod is there
-// client-go cannot list, and one that was deleted stays in its store until it lists.
-func (r *runner) heal() {
+// endFaults lets the scheduled faults occur, ends them, and replaces the pods that the transform refuses. client-go
+// cannot list while a refused pod exists, and keeps a deleted one in its store until the next list.
+func (r *runner) endFaults() {
 	time.Sleep(90 * time.Second)
 	poisoned := len(r.ph.poisoned) > 0
 	r.w.mu.Lock()
@@ -216,7 +216,7 @@ func (r *runner) idle(side int) bool {
 	return !slices.ContainsFunc(r.sides[side].taps, func(p *tap) bool { return !p.idle() })
 }
 
-func (r *runner) settled() bool {
+func (r *runner) upToDate() bool {
 	want := r.w.state(r.s.config.transformer())
 	for n, s := range r.sides {
 		if !s.inf.HasSynced() || !r.idle(n) || !slices.Equal(s.stored(), want) {
@@ -226,7 +226,8 @@ func (r *runner) settled() bool {
 	return true
 }
 
-// comparePhase compares everything of the phase and begins the next. live: both are up to date.
+// comparePhase compares everything in the phase and begins the next phase. live says that both informers are up to
+// date.
 func (r *runner) comparePhase(live bool) {
 	ph := r.evidence()
 	ph.paths = r.w.paths(r.s.config.transformer())
@@ -240,7 +241,7 @@ func (r *runner) comparePhase(live bool) {
 	}
 	next := phase{cutOff: r.ph.cutOff, racing: r.ph.cutOff && !ph.calm()}
 	r.w.mu.Lock()
-	next.firstHappening = len(r.w.history)
+	next.firstChange = len(r.w.history)
 	for n, f := range r.w.fronts {
 		next.firstList[n], next.firstHanded[n] = len(f.lists), len(f.handed)
 		s := r.sides[n]
@@ -248,7 +249,7 @@ func (r *runner) comparePhase(live bool) {
 		next.firstOther[n] = len(s.others)
 		s.reported = nil
 		if !ph.calm() && s.syncedAt >= 0 {
-			s.syncedAt = 0 // at another moment than the other's: what is seen from now on must not depend on it
+			s.syncedAt = 0 // the two sides have synced at different times; forget the times
 		}
 		s.mu.Unlock()
 	}
@@ -256,7 +257,7 @@ func (r *runner) comparePhase(live bool) {
 	r.ph = next
 }
 
-// compareTaps compares what one handler was told.
+// compareTaps compares the calls of one handler.
 func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	our, held := ours.take()
 	their, _ := theirs.take()
@@ -266,15 +267,15 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	}
 	r.count["calls"] += len(c.our)
 	for _, gone := range c.our {
-		// No store of a script loses objects: a tombstone without one is of an object that nobody was told of. Not even the
-		// rule failing-transform excuses it.
+		// Scripts do not lose objects. So a tombstone without an object means that the handler never got that object.
+		// No rule permits this, not even failing-transform.
 		if gone.typ == "gone" && gone.old == "" {
 			r.failf("handler %d, %v, was told that %s is gone, which was never there", n, ours.spec, gone.key)
 		}
 	}
 	whole := live && !ours.removed
 	if !c.calm() && (!whole || ours.spec.partial()) {
-		// Where one informer is behind the other, these cannot be compared call by call.
+		// One informer may be behind the other, so their calls cannot be compared one by one.
 		if stray := c.stray(); !ours.spec.partial() && len(stray) > 0 {
 			r.failf("handler %d, %v, was told what was not:\n   %s", n, ours.spec, strings.Join(stray, "\n   "))
 		}
@@ -300,17 +301,17 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 		r.failf("handler %d: ours logged %q, client-go %q", n, a, b)
 	}
 	if !c.calm() && (ours.panicked+theirs.panicked > 0 || ours.removed) && ours.reg.HasSynced() != theirs.reg.HasSynced() {
-		// One of them panicked in a call of the initial list, which the other never got as such, or was removed before it had
-		// synced.
-		ours.unsure, theirs.unsure = true, true
+		// A call of the initial list panicked at one informer only, because the other one made no initial call for it;
+		// or the handler was removed before it synced.
+		ours.uncertain, theirs.uncertain = true, true
 	}
 	if live {
-		ours.walk.settled(r.ph.paths)
-		theirs.walk.settled(r.ph.paths)
+		ours.walk.reachEnd(r.ph.paths)
+		theirs.walk.reachEnd(r.ph.paths)
 	}
 }
 
-// withoutLag leaves out what only ours logs of slow handlers: see the rule merged-updates.
+// withoutLag removes the lines about slow handlers, which client-go does not log; see the rule merged-updates.
 func withoutLag(lines []string) []string {
 	return slices.DeleteFunc(lines, func(s string) bool { return strings.Contains(s, "Event handler ") })
 }
@@ -323,7 +324,7 @@ func names(rs []rule) string {
 	return fmt.Sprintf("the rules %q", out)
 }
 
-// sideBySide prints two logs from the first difference on.
+// sideBySide prints two logs from their first difference on.
 func sideBySide(ours, theirs []string) string {
 	var b strings.Builder
 	same := 0

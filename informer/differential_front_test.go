@@ -18,30 +18,30 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// front is the server of one of the two informers. Both are told to do the same; each keeps its own account of what it
-// was asked and what it answered.
+// front is the server of one of the two informers. Both fronts serve the same world; each records its own requests and
+// answers.
 type front struct {
 	w *world
-	// watchList: sendInitialEvents is understood. Set before use, as are the delays.
+	// watchList enables sendInitialEvents. It is set before use, like the delays.
 	watchList            bool
 	listDelay, pageDelay time.Duration
 
-	// All that follows is guarded by w.mu.
+	// All fields below are guarded by w.mu.
 	streams map[*diffStream]bool
 	pages   map[string]*corev1.PodList // by continue token
 	tokens  int
-	faults  map[string][]string // by verb: how the next requests fail
-	down    string              // how every request fails; empty if they do not
-	errors  int                 // to tell errors apart
+	faults  map[string][]string // by verb: faults of the next requests
+	down    string              // fault of every request; "" if there is none
+	errors  int                 // number of errors; makes their texts unique
 	handed  []handed            // errors that were answered or sent
-	lists   []int               // the resourceVersions of whole lists that were answered
+	lists   []int               // resourceVersions of complete lists
 }
 
-// handed is an error that an informer got from its server.
+// handed is an error that a front has returned or sent to its informer.
 type handed struct {
 	id   int
-	how  string // a fault
-	verb string // list, probe, lookup, watch, watchlist, or event for one in the stream
+	how  string // the fault's name
+	verb string // list, probe, lookup, watch, watchlist, or event for an error in the stream
 }
 
 func newFront(w *world) *front {
@@ -49,7 +49,7 @@ func newFront(w *world) *front {
 		faults: map[string][]string{}}
 }
 
-// faultNames are the faults that a request can meet.
+// faultNames are the faults of requests.
 var faultNames = []string{"refused", "429", "500", "503", "504", "401", "403", "410", "eof"}
 
 func faultError(how string, id int) error {
@@ -81,7 +81,7 @@ func (f *front) failLocked(verb, how string) error {
 	return faultError(how, f.errors)
 }
 
-// faultLocked returns how this request fails, if it does.
+// faultLocked returns the fault of this request, or "".
 func (f *front) faultLocked(verb, of string) (how string) {
 	if f.down != "" {
 		return f.down
@@ -125,7 +125,7 @@ func (f *front) ListWithContext(ctx context.Context, o metav1.ListOptions) (runt
 	return f.listLocked(o)
 }
 
-// take lets time pass.
+// take waits for d.
 func take(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
@@ -159,7 +159,7 @@ func (f *front) listLocked(o metav1.ListOptions) (runtime.Object, error) {
 	return out.DeepCopy(), nil
 }
 
-// snapshotLocked lists in key order; the only field selectors are those of the reflector's look-ups.
+// snapshotLocked lists the pods in key order. Its only field selectors are the reflector's look-ups.
 func (f *front) snapshotLocked(fields string) *corev1.PodList {
 	l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(f.w.rv)}}
 	for _, p := range f.w.pods {
@@ -229,5 +229,5 @@ func (f *front) sendInitialLocked(s *diffStream) {
 	f.lists = append(f.lists, f.w.rv)
 }
 
-// IsWatchListSemanticsUnSupported makes client-go's reflector list.
+// IsWatchListSemanticsUnSupported tells client-go's reflector to list instead.
 func (f *front) IsWatchListSemanticsUnSupported() bool { return !f.watchList }

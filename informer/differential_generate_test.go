@@ -38,13 +38,13 @@ func generate(seed uint64) script {
 		g.step()
 	}
 	if g.one(3) {
-		g.emit(op{do: "settle"})
+		g.emit(op{do: "idle"})
 	}
 	g.emit(op{do: "stop", racing: g.one(4)})
 	return g.script
 }
 
-// one is true once in n times.
+// one returns true with probability 1/n.
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
@@ -72,7 +72,7 @@ func (g *generator) emit(o op) { g.ops = append(g.ops, o) }
 
 func (g *generator) key() string { return pick(g, "a/1", "a/2", "a-b/1", "b/1", "b/2", "c") }
 
-// next is a new value; some are marked.
+// next returns a new value. Some values make handlers panic or transforms fail.
 func (g *generator) next() string {
 	g.value++
 	s := fmt.Sprint(g.value)
@@ -107,7 +107,7 @@ func (g *generator) addSome() {
 	g.add(h)
 }
 
-// step adds one step, or some that belong together.
+// step adds a step, or several steps that belong together.
 func (g *generator) step() {
 	if g.config.onDisk && g.one(9) {
 		g.emit(op{do: "restart", racing: g.one(4)})
@@ -127,7 +127,7 @@ func (g *generator) step() {
 		g.emit(op{do: "wait", d: pick(g, 0, 0, 0, 100*time.Millisecond, time.Second, 2500*time.Millisecond, 11*time.Second,
 			time.Minute, 7*time.Minute)})
 	case n < 59:
-		g.emit(op{do: "settle"})
+		g.emit(op{do: "idle"})
 	case n < 67:
 		g.handler()
 	case n < 90:
@@ -137,7 +137,7 @@ func (g *generator) step() {
 	}
 }
 
-// handler does something with handlers.
+// handler adds a step about a handler.
 func (g *generator) handler() {
 	switch which := g.IntN(g.handlers); g.IntN(5) {
 	case 0, 1:
@@ -153,7 +153,7 @@ func (g *generator) handler() {
 	}
 }
 
-// server does something with the servers.
+// server adds steps about the servers.
 func (g *generator) server() {
 	how := faultNames[g.IntN(len(faultNames))]
 	switch g.IntN(10) {
@@ -174,7 +174,7 @@ func (g *generator) server() {
 		g.emit(op{do: "fail", verb: "watch", n: 1 + g.IntN(2), how: "short"})
 		g.emit(op{do: "close"})
 	case 8:
-		if how == "410" { // nobody can list then, and client-go's watch-list would not even pause
+		if how == "410" { // no informer can list then, and client-go's watch-list would not even pause
 			how = "refused"
 		}
 		g.emit(op{do: "outage", how: how})
@@ -187,7 +187,7 @@ func (g *generator) server() {
 	}
 }
 
-// forget loses history, so that both have to list again; things happen before that, and while they do.
+// forget compacts the history, so that both informers list again. There are changes before and during those lists.
 func (g *generator) forget() {
 	g.emit(op{do: "outage", how: "refused"})
 	for range g.IntN(4) {
@@ -212,15 +212,15 @@ func (g *generator) change() {
 	}
 }
 
-// rare things.
+// rare adds rare steps.
 func (g *generator) rare() {
 	switch g.IntN(6) {
 	case 5:
-		if g.one(4) { // on both sides of the threshold
-			g.emit(op{do: "settle"})
+		if g.one(4) { // below and above the threshold
+			g.emit(op{do: "idle"})
 			g.emit(op{do: "block", n: g.IntN(g.handlers)})
 			g.emit(op{do: "flood", n: pick(g, 500, 900, mergeThreshold+400, 2*mergeThreshold)})
-			g.emit(op{do: pick(g, "settle", "write"), key: "a/1", value: "2000"})
+			g.emit(op{do: pick(g, "idle", "write"), key: "a/1", value: "2000"})
 		}
 	case 0:
 		g.emit(op{do: "run again"})

@@ -35,8 +35,8 @@ func (f *front) listWatch(contentType string) (cache.ListerWatcher, error) {
 	return wholeObjects{lw.ListWatch, lw}, nil
 }
 
-// wholeObjects is a ListerWatcher that tells its requests and makes none for metadata, as client-go makes none. A
-// request for metadata that is refused is no error that the watch error handler hears of.
+// wholeObjects is a ListerWatcher that exposes its requests but cannot list metadata, like client-go's. Otherwise a
+// refused metadata request would be an error that the watch error handler does not get.
 type wholeObjects struct {
 	*cache.ListWatch
 	lw *requests.RESTListWatch
@@ -44,14 +44,13 @@ type wholeObjects struct {
 
 func (w wholeObjects) Request(o metav1.ListOptions) *rest.Request { return w.lw.Request(o) }
 
-// frontHTTP is the connection to a front.
+// frontHTTP is the transport to a front.
 type frontHTTP struct {
 	f           *front
 	contentType string
 	encoder     runtime.Encoder
 }
 
-// RoundTrip implements http.RoundTripper.
 func (h *frontHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 	var o metav1.ListOptions
 	if err := scheme.ParameterCodec.DecodeParameters(r.URL.Query(), corev1.SchemeGroupVersion, &o); err != nil {
@@ -73,7 +72,7 @@ func (h *frontHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.response(r, http.StatusOK, from), nil
 }
 
-// failed answers with a status where the server would, and else breaks the connection.
+// failed answers with the error's status. For an error without a status it breaks the connection.
 func (h *frontHTTP) failed(r *http.Request, err error) (*http.Response, error) {
 	answered, ok := err.(apierrors.APIStatus)
 	if !ok {
@@ -97,7 +96,7 @@ func (h *frontHTTP) response(r *http.Request, code int, body io.ReadCloser) *htt
 	}
 }
 
-// stream writes the events, until the watch ends or the client has gone.
+// stream writes the events until the watch ends or the client closes the connection.
 func (h *frontHTTP) stream(ctx context.Context, w *diffStream, to *io.PipeWriter) {
 	defer w.Stop()
 	defer context.AfterFunc(ctx, w.Stop)()

@@ -11,16 +11,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mutant breaks an informer of ours, at seams that it has anyway.
+// mutant injects a fault into our informer.
 type mutant struct {
-	// changes alters what a transaction says that it changed; nil leaves it. done reports that it has.
+	// changes modifies the changes of a transaction; nil modifies none. done reports that it has.
 	changes func(changes []entry.Change) (out []entry.Change, done bool)
-	// forget drops a handler that has registered while the informer runs, after its replay.
+	// forget drops a handler that is registered during the run, after its replay.
 	forget   bool
-	restores []func() // give back what was forgotten, so that the processor ends it
+	restores []func() // restore the dropped handlers, so that the processor stops them
 
 	mu   sync.Mutex
-	done bool // guarded by mu; it has done so once
+	done bool // guarded by mu; changes has modified a transaction
 }
 
 func (m *mutant) install(i *informer.Informer) {
@@ -29,7 +29,7 @@ func (m *mutant) install(i *informer.Informer) {
 	}
 }
 
-// added is told of each handler that has been registered.
+// added is called for each registered handler.
 func (m *mutant) added(i *informer.Informer, p *tap, running bool) {
 	if m == nil || !m.forget || !running || i == nil || p.reg == nil {
 		return
@@ -37,7 +37,7 @@ func (m *mutant) added(i *informer.Informer, p *tap, running bool) {
 	m.restores = append(m.restores, informer.Forget(i, p.reg))
 }
 
-// restore gives back what was forgotten, so that the processor ends it.
+// restore restores the dropped handlers, so that the processor stops them.
 func (m *mutant) restore(i *informer.Informer) {
 	if m == nil || i == nil {
 		return
@@ -48,7 +48,7 @@ func (m *mutant) restore(i *informer.Informer) {
 	m.restores = nil
 }
 
-// mutantStore passes on changes as its mutant wants them.
+// mutantStore passes each transaction's changes through its mutant.
 type mutantStore struct {
 	store.Interface
 	m *mutant
@@ -64,8 +64,7 @@ func (s *mutantStore) Apply(ctx context.Context, b entry.Batch) (entry.Result, e
 	return res, err
 }
 
-// TestDifferentialCatches breaks our informer in three ways: the differential test must notice each within a few
-// scripts.
+// TestDifferentialCatches checks that the differential test finds each of three injected faults within a few scripts.
 func TestDifferentialCatches(t *testing.T) {
 	surviveHandlers(t)
 	for name, make := range map[string]func() *mutant{

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// rule is one row of the table of deliberate differences in docs/compatibility.md.
+// rule is a row of the table of deliberate differences in docs/compatibility.md.
 type rule struct {
 	name string
-	// applies: something in this phase makes the difference possible.
+	// applies reports whether this phase makes the difference possible.
 	applies func(c *comparison) bool
-	// apply changes client-go's log, or both, so that the difference is gone.
+	// apply modifies one or both logs so that the difference disappears.
 	apply func(c *comparison)
 }
 
-// rules are all that what handlers are told may differ by.
+// rules are all permitted differences between handlers' calls.
 var rules = []rule{
-	// First, since a call of a resync that one of them has not had yet parts and shifts what the others are to be compared
-	// by.
+	// This rule comes first, because a resync's call that only one informer has made splits and shifts the runs of
+	// calls that the other rules compare.
 	{"resync-clock", func(c *comparison) bool { return c.drifted || c.lost || c.racing }, func(c *comparison) {
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
 		if c.held {
-			c.our, c.their = untimed(c.our), untimed(c.their) // those of the resyncs have held up others
+			c.our, c.their = untimed(c.our), untimed(c.their) // resync calls have delayed others
 		}
 	}},
 	{"crash-pause", func(c *comparison) bool { return c.panicked > 0 }, pauseAtOnce},
@@ -31,7 +31,7 @@ var rules = []rule{
 	{"no-equal-updates", clientGoListed, func(c *comparison) { c.their = slices.DeleteFunc(c.their, call.repeats) }},
 	{"merged-updates", func(c *comparison) bool { return c.flooded }, func(c *comparison) {
 		c.byKey, c.ourL.merge = true, true
-		if c.cold { // what was before the run
+		if c.cold { // states from before the run count too
 			c.ourL.first, c.theirL.first = true, true
 		}
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
@@ -54,7 +54,7 @@ var rules = []rule{
 
 func always(*comparison) bool { return true }
 
-// untimed sets the moments of all calls to zero.
+// untimed sets the time of all calls to zero.
 func untimed(calls []call) []call {
 	for n := range calls {
 		calls[n].at = 0
@@ -64,30 +64,30 @@ func untimed(calls []call) []call {
 
 func clientGoListed(c *comparison) bool { return len(c.lists[1]) > 0 }
 
-// comparison is what a handler was told at both informers in one phase of a script.
+// comparison compares a handler's calls by both informers in one phase of a script.
 type comparison struct {
 	*phase
 	our, their         []call
 	ourWalk, theirWalk walk
 	panicked           int
-	held               bool // some calls held up others
+	held               bool // some calls have delayed others
 	drifted            bool
-	blind              bool // the handler is not told isInInitialList
-	replayCut          bool // the handler was ended, in the middle of a replay or a resync perhaps
+	blind              bool // the handler's calls lack isInInitialList
+	replayCut          bool // the handler ended, perhaps during a replay or a resync
 
-	// What rules change about how they are compared.
-	byKey        bool            // as steps on the paths, key by key, without times
-	without      map[string]bool // keys that are left out
+	// How rules change the comparison:
+	byKey        bool            // compare steps on the paths, by key, without times
+	without      map[string]bool // keys to leave out
 	ourL, theirL licence
 }
 
-// lines are what is compared.
+// lines returns the lines to compare.
 func (c *comparison) lines() (ours, theirs []string) {
 	c.our, c.their = without(c.our, c.without), without(c.their, c.without)
 	if !c.byKey {
 		return rendered(c.our), rendered(c.their)
 	}
-	// The stranger was sent on the watches that were open: one informer may have missed it.
+	// The stranger's event was sent on the open watches only: one informer may have missed it.
 	c.our, c.their = without(c.our, map[string]bool{stranger: true}), without(c.their, map[string]bool{stranger: true})
 	paths := maps.Clone(c.paths)
 	for key := range c.without {
@@ -96,7 +96,7 @@ func (c *comparison) lines() (ours, theirs []string) {
 	return c.ourWalk.stepsByKey(paths, c.our, c.ourL), c.theirWalk.stepsByKey(paths, c.their, c.theirL)
 }
 
-// with compares after some rules have been applied.
+// with returns the lines to compare after some rules are applied.
 func (c comparison) with(some []rule) (ours, theirs []string) {
 	c.our, c.their = slices.Clone(c.our), slices.Clone(c.their)
 	for _, r := range some {
@@ -111,8 +111,8 @@ func (c comparison) equalWith(some []rule) bool {
 		func(s string) bool { return strings.Contains(s, "??") })
 }
 
-// explain returns the rules that it takes to make the logs equal; none is left out that is needed, none kept that is
-// not. ok is false if all that apply do not suffice.
+// explain returns the rules that are needed to make the logs equal, without superfluous ones. ok is false if all
+// applicable rules together do not suffice.
 func (c comparison) explain() (needed []rule, ok bool) {
 	for _, r := range rules {
 		if c.equalWith(needed) {
@@ -135,8 +135,8 @@ func (c comparison) explain() (needed []rule, ok bool) {
 	return needed, true
 }
 
-// stray returns what our handler was told that does not lead along what was, whatever rule may apply. What it has not
-// been told yet does not matter: for handlers that were ended on their way.
+// stray returns calls of our handler that contradict the objects' history, whichever rules apply. It ignores missing
+// calls, because it is used for handlers that have ended.
 func (c comparison) stray() (out []string) {
 	var some []rule
 	for _, r := range rules {
@@ -144,7 +144,7 @@ func (c comparison) stray() (out []string) {
 			some = append(some, r)
 		}
 	}
-	c.byKey, c.ourL.first = true, true // it may have been registered late
+	c.byKey, c.ourL.first = true, true // the handler may have been registered late
 	ours, _ := c.with(some)
 	for _, line := range ours {
 		if strings.Contains(line, "??") && !strings.Contains(line, unfinished) {
@@ -165,8 +165,8 @@ func without(calls []call, keys map[string]bool) []call {
 	return slices.DeleteFunc(calls, func(c call) bool { return keys[c.key] })
 }
 
-// inKeyOrder sorts what client-go takes from a map in random order: runs, at one moment, of the calls of a replay or a
-// watch-list, of a resync, and of the deletes of a list.
+// inKeyOrder sorts the runs of calls that client-go makes in a map's random order: at one time, the calls of a replay
+// or a watch-list, of a resync, and for the deletes of a list.
 func (c *comparison) inKeyOrder(calls []call) []call {
 	out := slices.Clone(calls)
 	unordered := func(n call) string { return unordered(n, c.blind) }
@@ -179,7 +179,7 @@ func (c *comparison) inKeyOrder(calls []call) []call {
 		if run := unordered(out[from]); c.replayCut && to == len(out) && (run == "initial" || run == "repeat" && c.held) {
 			return out[:from]
 		}
-		for n := from + 1; n < to; n++ { // a slow handler is slow on another one
+		for n := from + 1; n < to; n++ { // a slow handler is slow at another call
 			out[n].at, out[from].at = 0, 0
 		}
 		from = to
@@ -187,8 +187,8 @@ func (c *comparison) inKeyOrder(calls []call) []call {
 	return out
 }
 
-// unordered names the run that a call can belong to; empty if its place is fixed. Of a blind handler any add may be one
-// of a replay.
+// unordered names the run to which a call can belong; "" if its position is fixed. For a blind handler any add may
+// belong to a replay.
 func unordered(c call, blind bool) string {
 	switch {
 	case c.initial, blind && c.typ == "add":
@@ -201,7 +201,8 @@ func unordered(c call, blind bool) string {
 	return ""
 }
 
-// pauseAtOnce takes out that client-go rests a second when the next call comes, ours when the handler has panicked.
+// pauseAtOnce removes a time difference: client-go pauses for a second before the next call, ours right after the
+// panic.
 func pauseAtOnce(c *comparison) {
 	late := time.Duration(c.panicked) * crashPause
 	for n := range min(len(c.our), len(c.their)) {
@@ -209,13 +210,13 @@ func pauseAtOnce(c *comparison) {
 			c.their[n].at = c.our[n].at
 		}
 	}
-	if c.replayCut { // one of them was in its pause when the handler was ended
+	if c.replayCut { // the handler may have ended during one informer's pause
 		n := min(len(c.our), len(c.their))
 		c.our, c.their = c.our[:n], c.their[:n]
 	}
 }
 
-// ruleNames are the names of all rules: those of the logs of handlers, and those that explain other things.
+// ruleNames returns the names of all rules: those for handlers' calls, and errors-told.
 func ruleNames() (out []string) {
 	for _, r := range rules {
 		out = append(out, r.name)

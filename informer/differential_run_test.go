@@ -18,44 +18,44 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// stranger is the key of a pod that is deleted without ever having been.
+// stranger is the key of a pod whose only event is a DELETED.
 const stranger = "nobody/knows"
 
-// runner runs one script on both informers and notes what differs.
+// runner runs one script on both informers and records differences.
 type runner struct {
 	s     script
 	dir   string
 	w     *world
 	sides [2]*side // ours, client-go's
 	st    *store.Store
-	// mutate breaks our informer; nil does not.
+	// mutate injects a fault into our informer; nil injects none.
 	mutate *mutant
 
 	ph phase
-	// drifted: the informers have synced at different moments, or client-go has listed again, so that
-	// their resync timers began at different moments.
+	// drifted is true if the informers have synced at different times, or client-go has listed again, so that their
+	// resync timers started at different times.
 	drifted bool
-	// moved: the servers' resourceVersion has moved without an event.
+	// moved is true if the servers' resourceVersion has advanced without an event.
 	moved bool
 	fails []string
 	count map[string]int
 }
 
-// phase is the time between two comparisons.
+// phase covers the time between two comparisons.
 type phase struct {
 	racing, restarted, cold, paged bool
-	lost                           bool // a connection, with an error
+	lost                           bool // a connection has ended with an error
 	cutOff                         bool // the run was ended
-	flooded                        bool // calls of a handler of ours have merged
+	flooded                        bool // calls of one of our handlers have merged
 	lists                          [2][]int
 	poisoned                       map[string]bool
 	paths                          map[string]*track
 
 	firstList, firstHanded, firstOther [2]int
-	firstHappening                     int
+	firstChange                        int
 }
 
-// run runs the script in a bubble of its own, and returns what differed.
+// run runs the script in a bubble of its own, and returns the differences and the coverage counts.
 func (s script) run(t *testing.T, dir string, m *mutant) (fails []string, count map[string]int) {
 	r := &runner{s: s, dir: dir, mutate: m, count: map[string]int{}}
 	synctest.Test(t, func(*testing.T) {
@@ -104,7 +104,7 @@ func (r *runner) open() {
 	r.mutate.install(r.sides[0].mine)
 }
 
-// step does one step at both sides, and compares what can be seen at once.
+// step performs one step on both sides, and compares the visible state.
 func (r *runner) step(n int, o op) {
 	r.count[o.do]++
 	r.ph.racing = r.ph.racing || o.racing
@@ -134,8 +134,8 @@ func (r *runner) do(o op) {
 		r.flood(o.n)
 	case "wait":
 		time.Sleep(o.d)
-	case "settle":
-		r.settle()
+	case "idle":
+		r.waitIdle()
 	case "run":
 		r.each(func(s *side) error {
 			if s.runs == 0 {
@@ -144,7 +144,7 @@ func (r *runner) do(o op) {
 			return nil
 		})
 	case "run again":
-		synctest.Wait() // or it would be the first
+		synctest.Wait() // so that this is not the first run
 		r.each(func(s *side) error {
 			if s.runs > 0 {
 				s.start()
@@ -164,7 +164,7 @@ func (r *runner) do(o op) {
 		r.w.compact()
 	case "odd":
 		r.w.send(r.odd(o.how))
-		// Ours takes the delete of an object that never was for a rewind, and lists.
+		// Our informer lists: a DELETED for an unknown object looks like a rewind.
 		r.ph.lost = r.ph.lost || o.how == "unknown delete"
 	case "close", "cut", "error event", "fail", "outage", "outage over":
 		r.trouble(o)
@@ -173,7 +173,7 @@ func (r *runner) do(o op) {
 	}
 }
 
-// flood makes many changes, some of them deletes, that go to handlers at once.
+// flood makes n changes, some of them deletes, faster than blocked handlers process them.
 func (r *runner) flood(n int) {
 	for i := range n {
 		key := []string{"a/1", "a/2", "b/1"}[i*7%3]
@@ -188,7 +188,7 @@ func (r *runner) flood(n int) {
 	}
 }
 
-// each does something at both sides and compares the errors, of which only it matters that there is one.
+// each performs fn on both sides, and checks that both or neither fail.
 func (r *runner) each(fn func(s *side) error) {
 	ours, theirs := fn(r.sides[0]), fn(r.sides[1])
 	if (ours == nil) != (theirs == nil) {
@@ -199,7 +199,7 @@ func (r *runner) each(fn func(s *side) error) {
 	}
 }
 
-// trouble is what servers do.
+// trouble performs the steps in which servers fail.
 func (r *runner) trouble(o op) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -224,7 +224,7 @@ func (r *runner) trouble(o op) {
 	r.ph.lost = r.ph.lost || o.do == "close" || o.do == "cut" || o.do == "outage"
 }
 
-// odd is an event that servers should not send.
+// odd returns an event that servers should not send.
 func (r *runner) odd(how string) watch.Event {
 	r.w.other()
 	r.moved = true
@@ -243,7 +243,7 @@ func (r *runner) odd(how string) watch.Event {
 	}
 }
 
-// handlers is what users do.
+// handlers performs the steps of the informer's user.
 func (r *runner) handlers(o op) {
 	n := 0
 	if len(r.sides[0].taps) > 0 {
@@ -259,7 +259,7 @@ func (r *runner) handlers(o op) {
 			return s.inf.AddIndexers(byValue(o.value))
 		case "set late":
 			if s.runs > 0 {
-				synctest.Wait() // until it has begun
+				synctest.Wait() // until the run has begun
 				if s.inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}) == nil {
 					return nil
 				}
@@ -288,14 +288,14 @@ func (r *runner) handlers(o op) {
 		case "shut down":
 			p.removed = n > 0
 			if n > 0 {
-				go cache.ShutDownEventHandler(s.inf, p.reg) //nolint:errcheck // it is waited for by what it closes
+				go cache.ShutDownEventHandler(s.inf, p.reg) //nolint:errcheck // ShutdownChan shows its end
 			}
 		}
 		return nil
 	})
 }
 
-// foreign is the registration of another kind of informer.
+// foreign is the registration of another informer implementation.
 type foreign struct {
 	cache.ResourceEventHandlerRegistration
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// config is what a script's informers and servers are made with.
+// config configures the informers and servers of a script.
 type config struct {
 	resync               time.Duration
-	transform            string // none, mark, fail (marks, and fails on poisoned states)
+	transform            string // none, mark, or fail (marks, and fails for poisoned values)
 	oldErrorHandler      bool
-	watchList            bool // client-go's server understands sendInitialEvents
-	onDisk               bool // ours has a file, and can be restarted on it
+	watchList            bool // client-go's server supports sendInitialEvents
+	onDisk               bool // our informer has a file, and can be restarted
 	residency            store.Residency
 	commitInterval       time.Duration
 	pageSize             int64
 	listDelay, pageDelay time.Duration
 	index                bool
-	contentType          string // ours reads answers of this type without a client; "" takes objects
+	contentType          string // content type of HTTP answers that our informer reads itself; "" passes objects
 }
 
 func (c config) String() string {
@@ -42,7 +42,7 @@ func (c config) indexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 }
 
-// transformer is the transform function; nil if there is none.
+// transformer returns the transform function; nil if there is none.
 func (c config) transformer() cache.TransformFunc {
 	if c.transform == "none" {
 		return nil
@@ -60,7 +60,7 @@ func (c config) transformer() cache.TransformFunc {
 	}
 }
 
-// byValue is an index that scripts add.
+// byValue returns an index that scripts add.
 func byValue(name string) cache.Indexers {
 	return cache.Indexers{name: func(obj any) ([]string, error) {
 		value := obj.(*corev1.Pod).Labels["value"]
@@ -75,10 +75,10 @@ type op struct {
 	value  string
 	n      int
 	d      time.Duration
-	verb   string // of requests that fail
+	verb   string // of the requests that fail
 	how    string // a fault
 	spec   handlerSpec
-	racing bool // does not wait until nothing moves
+	racing bool // does not wait until all goroutines are blocked
 }
 
 func (o op) String() string {
@@ -113,7 +113,7 @@ func (o op) String() string {
 	return s
 }
 
-// script is a config and steps, made from a seed.
+// script is a configuration and the steps, generated from a seed.
 type script struct {
 	seed   uint64
 	config config

@@ -20,14 +20,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// side is one of the two informers with its server and its handlers.
+// side is one of the two informers, with its server and its handlers.
 type side struct {
 	name string
 	c    config
 	w    *world
 	f    *front
 	inf  cache.SharedIndexInformer
-	mine *informer.Informer // nil if it is client-go's
+	mine *informer.Informer // nil for client-go's informer
 	taps []*tap
 
 	runs   int
@@ -35,14 +35,14 @@ type side struct {
 	done   chan struct{} // closed when Run has returned
 
 	mu       sync.Mutex
-	reported []int         // guarded by mu; ids of the errors that the watch error handler got
-	others   []string      // guarded by mu; the other errors that it got
-	syncedAt time.Duration // guarded by mu; -1 if it has not
+	reported []int         // guarded by mu; ids of the faults that the watch error handler received
+	others   []string      // guarded by mu; the handler's other errors
+	syncedAt time.Duration // guarded by mu; -1 before the sync
 	endedAt  time.Duration // guarded by mu
-	warned   int           // guarded by mu; refusals to run twice
+	warned   int           // guarded by mu; how often a second run was refused
 }
 
-// open makes the informer; ours with its store st, or in memory if that is nil.
+// open makes the informer. Our informer uses the store st, or memory if st is nil.
 func (s *side) open(st *store.Store) error {
 	s.syncedAt, s.endedAt, s.runs = -1, -1, 0
 	s.cancel, s.done = nil, nil
@@ -67,7 +67,7 @@ func (s *side) open(st *store.Store) error {
 	return errors.Join(s.inf.SetTransform(s.c.transformer()), s.setErrorHandler())
 }
 
-// source is the server as it is, which hands over objects, or the answers to requests.
+// source returns the server as a ListerWatcher of objects, or one that answers HTTP requests.
 func (s *side) source() (cache.ListerWatcher, error) {
 	if s.c.contentType == "" {
 		return s.f, nil
@@ -101,7 +101,7 @@ func (s *side) report(r *cache.Reflector, err error) {
 	s.others = append(s.others, err.Error())
 }
 
-// start runs the informer; a second time too.
+// start runs the informer. Its further calls try to run it again.
 func (s *side) start() {
 	s.runs++
 	if s.runs > 1 {
@@ -128,14 +128,14 @@ func (s *side) start() {
 	}(s.inf.HasSyncedChecker().Done(), s.done)
 }
 
-// add registers a handler and returns what the informer said.
+// add registers a handler and returns the informer's error.
 func (s *side) add(spec handlerSpec) error {
 	p := newTap(s.w, spec)
 	s.taps = append(s.taps, p)
 	return p.register(s.inf)
 }
 
-// ended: Run has returned.
+// ended reports whether Run has returned.
 func (s *side) ended() bool {
 	select {
 	case <-s.done:
@@ -145,7 +145,7 @@ func (s *side) ended() bool {
 	}
 }
 
-// stored describes what the store holds.
+// stored describes the stored objects, sorted by key.
 func (s *side) stored() (out []string) {
 	for _, obj := range s.inf.GetStore().List() {
 		out = append(out, describeFully(obj))
@@ -154,7 +154,7 @@ func (s *side) stored() (out []string) {
 	return out
 }
 
-// lookups asks every index for every value.
+// lookups looks up every value in every index.
 func (s *side) lookups() (out []string) {
 	ix := s.inf.GetIndexer()
 	for name := range ix.GetIndexers() {
@@ -170,14 +170,14 @@ func (s *side) lookups() (out []string) {
 	return out
 }
 
-// rvs are the resourceVersions of reflector and store.
+// rvs returns the resourceVersions of the reflector and the store.
 func (s *side) rvs() (reflector, stored int) {
 	reflector, _ = strconv.Atoi(s.inf.LastSyncResourceVersion())
 	stored, _ = strconv.Atoi(s.inf.GetStore().LastStoreSyncResourceVersion())
 	return reflector, stored
 }
 
-// observe is everything of the informer that a user can ask for, but for the store's contents.
+// observe returns the informer's visible state, without the store's contents.
 func (s *side) observe() (out []string) {
 	s.mu.Lock()
 	synced, ended, warned := s.syncedAt, s.endedAt, s.warned
@@ -192,18 +192,18 @@ func (s *side) observe() (out []string) {
 		}
 		down := p.reg.(interface{ ShutdownChan() <-chan struct{} }).ShutdownChan()
 		line := fmt.Sprintf("handler %d: synced %v, busy %v, shut down %v, called %s",
-			n, p.unsure || p.reg.HasSynced(), !p.idle(), cache.IsDone(doneChannel(down)), p.reg.HasSyncedChecker().Name())
+			n, p.uncertain || p.reg.HasSynced(), !p.idle(), cache.IsDone(doneChannel(down)), p.reg.HasSyncedChecker().Name())
 		out = append(out, line)
 	}
 	return out
 }
 
-// counting counts warnings.
+// counting returns a logger that counts warnings about a second run.
 func (s *side) counting() logr.Logger {
 	return logr.New(countSink{s})
 }
 
-// countSink counts what it is told on the side.
+// countSink counts warnings in side.warned.
 type countSink struct{ s *side }
 
 func (countSink) Init(logr.RuntimeInfo) {}

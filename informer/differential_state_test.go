@@ -25,9 +25,9 @@ func (r *runner) compareObjects() {
 	}
 }
 
-// compareVersions compares the resourceVersions that the informers say they stand at: as they are, unless other
-// resources have moved the servers' (then one of the two may have got a bookmark, since the time-outs of watches are
-// random), and after a bookmark for both.
+// compareVersions compares the informers' resourceVersions: immediately if all changes had events, and after a
+// bookmark. Without a bookmark they may differ once other resources have advanced the server's resourceVersion, because
+// watches have random time-outs, and only one informer may have received a bookmark.
 func (r *runner) compareVersions() {
 	compare := func(when string) {
 		ours, ourStore := r.sides[0].rvs()
@@ -46,7 +46,7 @@ func (r *runner) compareVersions() {
 	compare("after a bookmark")
 }
 
-// compareErrors compares the errors that each informer met with those that its watch error handler got.
+// compareErrors checks that the watch error handler of each side received the errors that its server returned.
 func (r *runner) compareErrors() {
 	for n, s := range r.sides {
 		r.w.mu.Lock()
@@ -74,7 +74,7 @@ func (r *runner) compareErrors() {
 	}
 }
 
-// otherError is one that no server sent.
+// otherError checks an error that no server sent.
 func (r *runner) otherError(n int, text string) {
 	switch {
 	case n == 0 && strings.Contains(text, "ended right after it began"):
@@ -86,9 +86,9 @@ func (r *runner) otherError(n int, text string) {
 	}
 }
 
-// expectedErrors are the ids of the errors that must be told to the watch error handler, and of those that may be. Ours
-// tells of every error, but not of what came for a watch beside a list when the list no longer needed it; client-go
-// keeps those to itself after which it only tries again (errors-told).
+// expectedErrors returns the ids of the errors that the watch error handler must receive, and of further errors that it
+// may receive. Our informer reports every error, except errors of a watch beside a list that no longer needed it.
+// client-go does not report errors after which it only retries (rule errors-told).
 func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
 	for _, h := range met {
 		switch {
@@ -99,7 +99,7 @@ func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
 		case h.verb == "event", h.verb == "watchlist":
 		case h.verb == "watch" && (h.how == "refused" || h.how == "429"):
 		case h.verb == "list" && h.how == "410":
-			maybe = append(maybe, h.id) // it lists once more at once, and tells only if that fails too
+			maybe = append(maybe, h.id) // client-go lists again at once, and reports the error only if that fails too
 		default:
 			want = append(want, h.id)
 		}
@@ -107,7 +107,7 @@ func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
 	return want, maybe
 }
 
-// tally counts what happened in this phase, for the table of what the scripts have covered.
+// tally counts the events of this phase for the coverage table.
 func (r *runner) tally() {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stop ends both runs, at any moment, and looks at what is left.
+// stop ends both runs, possibly amid other steps, and checks that nothing remains.
 func (r *runner) stop(o op) {
 	if r.sides[0].runs == 0 {
 		return
@@ -59,12 +59,13 @@ func (r *runner) total() (n int) {
 	return n
 }
 
-// restart ends both informers and makes new ones with the same handlers, as a new process would: ours has its file.
+// restart ends both informers and makes new ones with the same handlers, as a new process would. Our informer keeps its
+// file.
 func (r *runner) restart(o op) {
 	if r.st == nil || r.sides[0].runs == 0 || r.sides[0].ended() {
 		return
 	}
-	poisoned := maps.Clone(r.evidence().poisoned) // what the transform refused before is in the file in an older state
+	poisoned := maps.Clone(r.evidence().poisoned) // refused pods have older states in the file
 	r.stop(o)
 	r.close()
 	r.open()
@@ -85,7 +86,7 @@ func (r *runner) restart(o op) {
 	}
 }
 
-// close checks our file and closes it.
+// close checks and closes our file.
 func (r *runner) close() {
 	if r.st == nil {
 		return
@@ -99,7 +100,7 @@ func (r *runner) close() {
 	r.st = nil
 }
 
-// end ends what still runs.
+// end ends the informers that still run.
 func (r *runner) end() {
 	r.unblock()
 	r.mutate.restore(r.sides[0].mine)

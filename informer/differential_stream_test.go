@@ -8,18 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// diffStream is one watch of a front: an unbounded buffer with a goroutine that empties it.
+// diffStream is one watch of a front: an unbounded buffer, and a goroutine that sends its events.
 type diffStream struct {
 	f      *front
 	result chan watch.Event
-	done   chan struct{} // closed to drop what is buffered
+	done   chan struct{} // closed to drop the buffered events
 	wake   chan struct{}
 	once   sync.Once
 
 	mu     sync.Mutex
 	events []watch.Event // guarded by mu
-	last   bool          // guarded by mu; end after what is buffered
-	failed handed        // guarded by mu; the error that it ends with
+	last   bool          // guarded by mu; end after the buffered events
+	failed handed        // guarded by mu; the error that ends the watch
 }
 
 func newDiffStream(f *front) *diffStream {
@@ -71,7 +71,7 @@ func (s *diffStream) run() {
 	}
 }
 
-// delivered notes that the client has got the error.
+// delivered records that the client has received the error.
 func (s *diffStream) delivered(e watch.Event) {
 	if e.Type != watch.Error {
 		return
@@ -83,7 +83,7 @@ func (s *diffStream) delivered(e watch.Event) {
 	s.f.handed = append(s.f.handed, s.failed)
 }
 
-// expire sends a bookmark every minute, as servers do, and two seconds before the time-out, and then ends the watch.
+// expire sends a bookmark every minute and two seconds before the time-out, as servers do, and then ends the watch.
 func (s *diffStream) expire(timeout time.Duration) {
 	wait := func(d time.Duration) bool {
 		t := time.NewTimer(d)
@@ -108,12 +108,12 @@ func (s *diffStream) expire(timeout time.Duration) {
 			s.f.w.mu.Lock()
 			s.endLocked(true)
 			s.f.w.mu.Unlock()
-			<-s.done // until the client stops it
+			<-s.done // until the client stops the watch
 		}
 	}()
 }
 
-// endLocked ends the watch: in order, after what is buffered, or at once. The world's lock is held.
+// endLocked ends the watch: in order, after the buffered events, or immediately. The caller holds the world's mutex.
 func (s *diffStream) endLocked(inOrder bool) {
 	delete(s.f.streams, s)
 	if !inOrder {
@@ -126,7 +126,7 @@ func (s *diffStream) endLocked(inOrder bool) {
 	s.poke()
 }
 
-// failLocked sends an error and ends the watch after it.
+// failLocked sends an error, which ends the watch.
 func (s *diffStream) failLocked(how string) {
 	s.f.errors++
 	s.mu.Lock()

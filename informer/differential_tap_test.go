@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// call is one call of a handler, with the objects described.
+// call is one call of a handler, with descriptions of its objects.
 type call struct {
 	at       time.Duration
 	typ      string // add, update, delete, gone (a delete with a tombstone)
 	key      string
-	old, new string // old is what delete got, and the last state of gone
+	old, new string // old is the argument of a delete, or a tombstone's last state
 	initial  bool
 }
 
@@ -42,19 +42,19 @@ func (c call) untimed() string {
 	return s
 }
 
-// repeats: an update from a state to itself, by a resync or by a list that was repeated.
+// repeats reports whether the call is an update that changes nothing, from a resync or a repeated list.
 func (c call) repeats() bool { return c.typ == "update" && c.old == c.new }
 
-// handlerSpec says what handler to register, and how.
+// handlerSpec describes a handler and its registration.
 type handlerSpec struct {
 	kind   string        // full, funcs, pointer, detailed, adds, filter
 	how    string        // plain, period, options
 	period time.Duration // for period and options
-	slow   string        // calls about this key take a while
-	panics bool          // calls about some states panic
+	slow   string        // calls about this key are slow
+	panics bool          // calls about values marked with panics panic
 }
 
-// slowness is how long slow calls take.
+// slowness is the duration of slow calls.
 const slowness = 1700 * time.Millisecond
 
 func (h handlerSpec) String() string {
@@ -71,30 +71,30 @@ func (h handlerSpec) String() string {
 	return s
 }
 
-// tap is a handler that writes down its calls, takes its time and panics, all as its spec says.
+// tap is a handler that records its calls, and is slow or panics as its spec says.
 type tap struct {
 	spec handlerSpec
 	w    *world
-	reg  cache.ResourceEventHandlerRegistration // nil if the informer refused
-	// removed handlers are told nothing more.
+	reg  cache.ResourceEventHandlerRegistration // nil if the informer refused the handler
+	// removed is true once the handler was removed, and so gets no further calls.
 	removed bool
 	walk    walk
-	// unsure: whether the registration has synced depends on when things happened.
-	unsure bool
-	merged int // calls, as our informer says, when it was last asked
+	// uncertain is true if the order of events determines whether the registration has synced.
+	uncertain bool
+	merged    int // merged updates in our informer's last status
 
 	mu        sync.Mutex
-	calls     []call        // guarded by mu; since take
+	calls     []call        // guarded by mu; calls since take
 	total     int           // guarded by mu
-	news      int           // guarded by mu; calls that do not repeat
+	news      int           // guarded by mu; number of calls that do not repeat
 	panicked  int           // guarded by mu
 	busy      bool          // guarded by mu
-	repeating bool          // guarded by mu; the call that is being made, or was made last, repeats
+	repeating bool          // guarded by mu; the current or last call repeats
 	held      bool          // guarded by mu; calls were blocked since take
-	tooLate   bool          // guarded by mu; a call of the initial list came after the registration had synced
-	synced    func() bool   // guarded by mu; of the registration
-	gate      chan struct{} // guarded by mu; calls wait until it is closed; nil is open
-	logs      []string      // guarded by mu; what the handler's logger got
+	tooLate   bool          // guarded by mu; an initial call came after the registration had synced
+	synced    func() bool   // guarded by mu; the registration's HasSynced
+	gate      chan struct{} // guarded by mu; calls wait until it is closed; nil does not block
+	logs      []string      // guarded by mu; lines of the handler's logger
 }
 
 func newTap(w *world, spec handlerSpec) *tap { return &tap{w: w, spec: spec, walk: newWalk()} }
@@ -120,7 +120,7 @@ func (p *tap) OnDelete(obj any) {
 	p.note(c)
 }
 
-// note is a call of the handler.
+// note handles a call.
 func (p *tap) note(c call) {
 	c.at = p.w.now()
 	p.mu.Lock()
@@ -152,7 +152,7 @@ func (p *tap) note(c call) {
 	}
 }
 
-// take returns the calls since the last take, and whether some of them held up others: they were blocked, or are slow.
+// take returns the calls since the last take, and whether some calls delayed others: they were blocked or slow.
 func (p *tap) take() (calls []call, held bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,28 +161,28 @@ func (p *tap) take() (calls []call, held bool) {
 	return calls, held
 }
 
-// made is how many calls there were since take.
+// made returns the number of calls since take.
 func (p *tap) made() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.calls)
 }
 
-// idle: no call is being made.
+// idle reports whether no call is in progress.
 func (p *tap) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.busy
 }
 
-// resyncing: a call that repeats is being made.
+// resyncing reports whether a call that repeats is in progress.
 func (p *tap) resyncing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.busy && p.repeating
 }
 
-// block makes calls wait until unblock; the one that is being made goes on.
+// block makes new calls wait until unblock.
 func (p *tap) block() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +200,7 @@ func (p *tap) unblock() {
 	}
 }
 
-// handler is what is registered.
+// handler returns the handler to register.
 func (p *tap) handler() cache.ResourceEventHandler {
 	funcs := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { p.OnAdd(obj, false) }, UpdateFunc: p.OnUpdate, DeleteFunc: p.OnDelete,
@@ -220,10 +220,10 @@ func (p *tap) handler() cache.ResourceEventHandler {
 	return p
 }
 
-// partial handlers are not told everything.
+// partial reports whether the handler does not get all calls.
 func (h handlerSpec) partial() bool { return h.kind == "adds" || h.kind == "filter" }
 
-// blind handlers are not told isInInitialList.
+// blind reports whether the handler does not get isInInitialList.
 func (h handlerSpec) blind() bool {
 	return h.kind == "funcs" || h.kind == "pointer" || h.kind == "adds"
 }
@@ -239,7 +239,7 @@ func evenValue(obj any) bool {
 	return value != "" && (value[len(value)-1]-'0')%2 == 0
 }
 
-// register adds the handler to the informer.
+// register registers the handler with the informer.
 func (p *tap) register(inf cache.SharedIndexInformer) (err error) {
 	switch p.spec.how {
 	case "period":
@@ -266,7 +266,7 @@ func (p *tap) early() bool {
 	return p.tooLate
 }
 
-// logger collects messages; of panics only that there was one.
+// logger collects messages. The text of a panic is omitted.
 func (p *tap) logger() logr.Logger {
 	return funcr.New(func(_, args string) {
 		if strings.Contains(args, "Observed a panic") {

@@ -21,7 +21,7 @@ var (
 	diffSeed = flag.Uint64("differential.seed", 1, "the first script's seed; each next one's is one higher")
 )
 
-// surviveHandlers lets panics of handlers pass, and keeps them and the informers' logs out of the test's output.
+// surviveHandlers makes handler panics survivable, and keeps them and the informers' logs out of the test's output.
 func surviveHandlers(t *testing.T) {
 	t.Helper()
 	quietHandlers(t)
@@ -34,17 +34,17 @@ func surviveHandlers(t *testing.T) {
 	})
 }
 
-// TestDifferential runs our informer and client-go's own on the same scripts: what users and servers do, made from
-// seeds. Each has a server of its own; both servers serve one world and do the same. Compared are, as far as the rules
-// in docs/compatibility.md do not say otherwise:
+// TestDifferential runs our informer and client-go's on the same scripts of user and server actions, generated from
+// seeds. Each informer has its own server; both servers serve the same world and do the same. Except for the rules in
+// docs/compatibility.md the test compares:
 //
-//   - after each step what can be seen: synced, stopped, which handlers have synced, are busy or shut down, all names;
-//   - the calls of each handler, with their arguments and moments; where connections were lost, that they lead along
-//     what was, key by key, and skip only what a list skips;
-//   - what both logged about handlers, which errors they told, contents, indexes and resourceVersions;
-//   - that nothing is left running.
+//   - after each step the visible state: synced, stopped, which handlers are synced, busy or shut down, and all names;
+//   - the calls of each handler, with their arguments and times. If connections were lost, each key's calls must follow
+//     that key's history, and skip only states that a list can skip;
+//   - the log lines about handlers, the reported errors, contents, indexes and resourceVersions;
+//   - that nothing keeps running.
 //
-// A rule that no script needs fails the test too.
+// The test also fails if no script needs one of the rules.
 func TestDifferential(t *testing.T) {
 	surviveHandlers(t)
 	n, all := *diffScripts, *diffScripts == 0
@@ -62,7 +62,7 @@ func TestDifferential(t *testing.T) {
 	t.Logf("%d scripts, seeds from %d: no difference that is not in the table", n, *diffSeed)
 	for _, name := range ruleNames() {
 		if all && total["rule "+name] == 0 {
-			t.Errorf("no script needed the rule %s: docs/compatibility.md excuses what does not happen", name)
+			t.Errorf("no script needed the rule %s: remove it from docs/compatibility.md", name)
 		}
 	}
 	if testing.Verbose() {
@@ -72,10 +72,10 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// diffWorkers is how many scripts run at a time.
+// diffWorkers is the number of scripts that run in parallel.
 const diffWorkers = 2
 
-// runScripts runs n scripts and adds up what they counted. The first that fails is shrunk and printed.
+// runScripts runs n scripts and sums their counts. It shrinks and prints the first failing script.
 func runScripts(t *testing.T, first uint64, n, workers int) map[string]int {
 	dir := t.TempDir()
 	var mu sync.Mutex
@@ -120,7 +120,7 @@ func runScripts(t *testing.T, first uint64, n, workers int) map[string]int {
 	return total
 }
 
-// shrink leaves out steps as long as the script fails without them.
+// shrink removes steps while the script still fails.
 func (s script) shrink(t *testing.T, dir string, fails []string) (script, []string) {
 	for size := len(s.ops) / 2; size > 0; size /= 2 {
 		for from := 0; from+size <= len(s.ops); {

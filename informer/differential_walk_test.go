@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// track is what a pod of one name has been, in order. States are descriptions; the first is that there was none.
+// track is the history of one key. States are descriptions; the first is "", for no pod.
 type track struct {
 	states []string
 	rvs    []int
-	steps  []string // steps[n] is the call that tells of the way from states[n-1] to states[n]
+	steps  []string // steps[n] is the call for the step from states[n-1] to states[n]
 }
 
-// paths are those of the world's history.
+// paths returns the tracks of the world's history, by key.
 func (w *world) paths(transform func(any) (any, error)) map[string]*track {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,7 +31,7 @@ func (w *world) paths(transform func(any) (any, error)) map[string]*track {
 		gone := h.event.Type == watch.Deleted
 		if transform != nil && (!gone || p.states[len(p.states)-1] == "") {
 			if _, err := transform(h.event.Object.DeepCopyObject()); err != nil {
-				continue // nobody gets to see it
+				continue // the transform hides this state from both informers
 			}
 		}
 		c := call{key: h.key, old: p.states[len(p.states)-1], new: w.describe(h.event.Object.(*corev1.Pod), transform)}
@@ -48,7 +48,7 @@ func (w *world) paths(transform func(any) (any, error)) map[string]*track {
 	return out
 }
 
-// at is where the pod was on its path at a resourceVersion.
+// at returns the index of the pod's state at a resourceVersion.
 func (p *track) at(rv int) int {
 	n := 0
 	for n+1 < len(p.rvs) && p.rvs[n+1] <= rv {
@@ -57,24 +57,24 @@ func (p *track) at(rv int) int {
 	return n
 }
 
-// unfinished marks that a handler was not told everything.
+// unfinished marks the track of a handler that has not reached the last state.
 const unfinished = " and knows"
 
-// licence says which shortcuts a handler may be told instead of every step.
+// licence says which steps a handler may skip.
 type licence struct {
-	lists []int // at these resourceVersions its informer has listed
-	fold  bool  // and has folded in what happened during the lists
-	first bool  // it may get to know a key at any state
-	merge bool  // updates in a row may be told as one
+	lists []int // the handler's informer has listed at these resourceVersions
+	fold  bool  // the lists include events that arrived during them
+	first bool  // the handler may get to know a key at any state
+	merge bool  // consecutive updates may be merged
 }
 
-// walk is how far a handler has come on each path.
+// walk holds the index of the state that a handler knows, by key.
 type walk struct{ at map[string]int }
 
 func newWalk() walk { return walk{map[string]int{}} }
 
-// steps turns what a handler was told of one key into the steps of the path, replacing shortcuts for which there
-// is a licence. What cannot be is left as it is and marked.
+// steps converts a handler's calls about one key to the steps of the key's track. It replaces permitted shortcuts by
+// the skipped steps, and marks the first call that is not permitted.
 func (w walk) steps(key string, p *track, calls []call, l licence) (out []string) {
 	cur, known := w.at[key]
 	step := func(to int) {
@@ -93,7 +93,7 @@ func (w walk) steps(key string, p *track, calls []call, l licence) (out []string
 		}
 		if to := l.target(p, cur, known, c); to > cur {
 			step(to)
-			if p.states[cur] != c.to() { // the list had nothing to tell, and then came a step
+			if p.states[cur] != c.to() { // the list caused no call, and this call is the next step
 				step(cur + 1)
 			}
 			continue
@@ -112,10 +112,10 @@ func (w walk) steps(key string, p *track, calls []call, l licence) (out []string
 	return out
 }
 
-// to is the state that a handler knows after the call.
+// to returns the state that a handler knows after the call.
 func (c call) to() string { return c.new }
 
-// from is the state that a handler must know before the call; a delete may be of a newer one.
+// from returns the state that a handler must know before the call. A delete may be of a newer state.
 func (c call) from(cur string) string {
 	if c.typ == "delete" {
 		return cur
@@ -123,7 +123,7 @@ func (c call) from(cur string) string {
 	return c.old
 }
 
-// target is where a call that skips steps leads to; cur if there is no licence for it.
+// target returns the state that a call reaches by skipping steps; cur if that is not permitted.
 func (l licence) target(p *track, cur int, known bool, c call) int {
 	if !known && l.first && c.typ == "add" {
 		for to := len(p.states) - 1; to > cur; to-- {
@@ -160,14 +160,14 @@ func withoutMark(c call) string {
 	return c.untimed()
 }
 
-// settled notes that the handler knows everything.
-func (w walk) settled(paths map[string]*track) {
+// reachEnd records that the handler knows the last states.
+func (w walk) reachEnd(paths map[string]*track) {
 	for key, p := range paths {
 		w.at[key] = len(p.states) - 1
 	}
 }
 
-// stepsByKey does it for every key, with the key order of the paths.
+// stepsByKey calls steps for every key, in key order.
 func (w walk) stepsByKey(paths map[string]*track, calls []call, l licence) (out []string) {
 	by := map[string][]call{}
 	for _, c := range calls {

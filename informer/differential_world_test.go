@@ -15,27 +15,26 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Marks at the end of a pod's value.
+// Marks at the end of a pod's value:
 const (
-	panics = "!" // handlers that panic do it on this one
-	poison = "?" // transforms that fail do it on this one
+	panics = "!" // some handlers panic on it
+	poison = "?" // some transforms fail on it
 )
 
-// world is the state and the history that the two servers of a script serve. What happens to it happens to both at
-// once.
+// world is the state and the history that both servers of a script serve.
 type world struct {
 	mu        sync.Mutex
 	epoch     time.Time
 	rv        int
 	uids      int
 	pods      map[string]*corev1.Pod
-	history   []happening // all of it: servers forget, the test does not
-	compacted int         // watches from below get 410
+	history   []podChange // complete: servers forget old events, the test does not
+	compacted int         // watches from an earlier resourceVersion get 410
 	fronts    [2]*front
 }
 
-// happening is one change of a pod. Poisoned states are no part of what a failing transform lets through.
-type happening struct {
+// podChange is one change of a pod. A failing transform refuses poisoned states.
+type podChange struct {
 	rv       int
 	event    watch.Event
 	key      string
@@ -46,7 +45,7 @@ func newWorld() *world {
 	return &world{epoch: time.Now(), rv: 100, pods: map[string]*corev1.Pod{}}
 }
 
-// now is the time since the script began.
+// now returns the time since the script began.
 func (w *world) now() time.Duration { return time.Since(w.epoch) }
 
 // write creates or updates a pod.
@@ -72,7 +71,7 @@ func (w *world) write(key, value string) {
 		pod.UID = types.UID(strconv.Itoa(w.uids))
 	}
 	w.pods[key] = pod
-	w.happenLocked(key, watch.Event{Type: typ, Object: pod})
+	w.recordLocked(key, watch.Event{Type: typ, Object: pod})
 }
 
 // delete removes a pod, if it exists.
@@ -87,12 +86,12 @@ func (w *world) delete(key string) {
 	last := old.DeepCopy()
 	last.ResourceVersion = strconv.Itoa(w.rv)
 	delete(w.pods, key)
-	w.happenLocked(key, watch.Event{Type: watch.Deleted, Object: last})
+	w.recordLocked(key, watch.Event{Type: watch.Deleted, Object: last})
 }
 
-func (w *world) happenLocked(key string, e watch.Event) {
+func (w *world) recordLocked(key string, e watch.Event) {
 	value := e.Object.(*corev1.Pod).Labels["value"]
-	w.history = append(w.history, happening{rv: w.rv, event: e, key: key, poisoned: strings.HasSuffix(value, poison)})
+	w.history = append(w.history, podChange{rv: w.rv, event: e, key: key, poisoned: strings.HasSuffix(value, poison)})
 	w.sendLocked(e)
 }
 
@@ -104,14 +103,14 @@ func (w *world) sendLocked(e watch.Event) {
 	}
 }
 
-// send sends an event on every watch that is no part of the history.
+// send sends an event on every watch without adding it to the history.
 func (w *world) send(e watch.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sendLocked(e)
 }
 
-// other is a change of another resource: only the resourceVersion moves.
+// other advances the resourceVersion, like a change of another resource.
 func (w *world) other() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,7 +128,7 @@ func (w *world) bookmarkLocked() watch.Event {
 		Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(w.rv)}}}
 }
 
-// compact makes the servers forget the history and the continue tokens.
+// compact makes the servers drop the history and the continue tokens.
 func (w *world) compact() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +138,7 @@ func (w *world) compact() {
 	}
 }
 
-// poisonedLocked are the keys of pods that a failing transform refuses.
+// poisonedLocked returns the keys of the pods that a failing transform refuses.
 func (w *world) poisonedLocked() (keys []string) {
 	for key, pod := range w.pods {
 		if strings.HasSuffix(pod.Labels["value"], poison) {
@@ -150,7 +149,7 @@ func (w *world) poisonedLocked() (keys []string) {
 	return keys
 }
 
-// state describes every pod as a store holds it, in key order.
+// state describes every pod as a store should hold it, in key order.
 func (w *world) state(transform func(any) (any, error)) (out []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +159,7 @@ func (w *world) state(transform func(any) (any, error)) (out []string) {
 	return out
 }
 
-// describe tells a pod's states apart, and what a transform has made of them.
+// describe describes a pod's state after the transform.
 func (w *world) describe(obj any, transform func(any) (any, error)) string {
 	if transform != nil {
 		if t, err := transform(obj.(*corev1.Pod).DeepCopy()); err == nil {

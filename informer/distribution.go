@@ -17,16 +17,17 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A page of a backlog has up to backlogObjects objects, as a page of the store, or about backlogBytes, by the size of
-// its first object. A page of the store has fewer bytes: else objects beyond the end of ours would be decoded twice.
+// A page of a backlog has up to backlogObjects objects (the store's page size), or about backlogBytes, estimated from
+// its first object. backlogBytes is more than a page of the store: otherwise the objects after the end of this page
+// would be decoded twice.
 const (
 	backlogObjects = 500
 	backlogBytes   = 16 << 20
 )
 
-// distribution gives handlers the stored objects, page by page: their backlogs and resyncs. Its lock keeps them
-// consistent with the changes that the loop distributes. Handlers that need the same page, as those registered before
-// the start often do, share the decoded objects.
+// distribution queues the stored objects for handlers, page by page, for backlogs and resyncs. deltasMu keeps the pages
+// consistent with the changes that the loop distributes. Handlers that need the same page share its decoded objects;
+// handlers registered before the start usually do.
 type distribution struct {
 	store       store.Interface
 	detector    cache.MutationDetector // gets every object that is read
@@ -34,43 +35,43 @@ type distribution struct {
 	clock       clock.WithTicker
 	description string // Options.ObjectDescription
 
-	// deltasMu is held while a batch is applied and queued for the handlers, while a late handler joins, and while a page
-	// is queued that was read for a handler. Index functions are the only user code that runs under it.
+	// deltasMu is held while a batch is applied and queued for the handlers, while a late handler joins, and while a
+	// page is queued for a handler. Of user code, only index functions run under it.
 	deltasMu patient.Mutex
 
 	limit int // maximum number of objects of a page
-	// turn is a lock: it holds a token while a page is read. A handler that waits for it may need the same page.
-	turn chan struct{}
-	last weak.Pointer[delivery.Page] // the last page that was read; guarded by turn
-	told uint64                      // tells when the read of last began; guarded by turn
-	// tells counts how often changes have been distributed to the handlers.
-	tells atomic.Uint64
+	// reading is a lock: it holds a token while a page is read. The next handler in line may need the same page.
+	reading   chan struct{}
+	last      weak.Pointer[delivery.Page] // the last page that was read; guarded by reading
+	lastCount uint64                      // value of distributions when the read of last began; guarded by reading
+	// distributions counts the distributions of changes to the handlers.
+	distributions atomic.Uint64
 }
 
 func newDistribution(i *sharedInformer) *distribution {
 	return &distribution{
 		store: i.store, detector: i.detector, deltasMu: patient.New(), asks: &i.asks, clock: i.clock,
-		description: i.o.ObjectDescription, limit: backlogObjects, turn: make(chan struct{}, 1),
+		description: i.o.ObjectDescription, limit: backlogObjects, reading: make(chan struct{}, 1),
 	}
 }
 
-// read returns the page that begins after a key. It has all changes that were distributed before the call.
+// read returns the page that begins after a key. The page includes all changes that were distributed before the call.
 func (d *distribution) read(ctx context.Context, after string) (*delivery.Page, error) {
 	select {
-	case d.turn <- struct{}{}:
-		defer func() { <-d.turn }()
+	case d.reading <- struct{}{}:
+		defer func() { <-d.reading }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	told := d.tells.Load()
-	if p := d.last.Value(); p != nil && p.After == after && d.told == told {
+	count := d.distributions.Load()
+	if p := d.last.Value(); p != nil && p.After == after && d.lastCount == count {
 		return p, nil
 	}
 	p, err := d.readPage(ctx, after)
 	if err != nil {
 		return nil, err
 	}
-	d.last, d.told = weak.Make(p), told
+	d.last, d.lastCount = weak.Make(p), count
 	return p, nil
 }
 
@@ -95,9 +96,9 @@ func (d *distribution) readPage(ctx context.Context, after string) (*delivery.Pa
 	return p, err
 }
 
-// give reads the next page of l's backlog and queues its calls. It leaves out and returns the objects that cannot
-// be read. After an error, nothing has been queued, and it can be called again.
-func (d *distribution) give(ctx context.Context, l *delivery.Listener) (lost []delivery.Unreadable, err error) {
+// queuePage reads the next page of l's backlog and queues its calls. It skips and returns unreadable objects. After an
+// error nothing has been queued, and queuePage can be called again.
+func (d *distribution) queuePage(ctx context.Context, l *delivery.Listener) (lost []delivery.Unreadable, err error) {
 	p, err := d.read(ctx, l.PageAfter())
 	if err != nil {
 		return nil, err
@@ -113,11 +114,11 @@ func (d *distribution) give(ctx context.Context, l *delivery.Listener) (lost []d
 	return p.Lost, nil
 }
 
-// nextPage calls give until it succeeds, or l is stopped.
+// nextPage calls queuePage until it succeeds, or l is stopped.
 func (d *distribution) nextPage(l *delivery.Listener) {
 	reported := false
 	for delay := storeBackoff(); ; {
-		lost, err := d.give(l.Ctx, l)
+		lost, err := d.queuePage(l.Ctx, l)
 		switch {
 		case err == nil:
 			d.leftOut(l, lost)
@@ -135,7 +136,7 @@ func (d *distribution) nextPage(l *delivery.Listener) {
 	}
 }
 
-// leftOut reports the objects that a page has left out, and requests a list that rewrites them.
+// leftOut logs the unreadable objects of a page, and requests a list that rewrites them.
 func (d *distribution) leftOut(l *delivery.Listener, lost []delivery.Unreadable) {
 	d.report(l.Ctx, lost)
 	if len(lost) == 0 || !l.Mends() {
@@ -144,8 +145,8 @@ func (d *distribution) leftOut(l *delivery.Listener, lost []delivery.Unreadable)
 	d.asks.ToReplace(lost[0].Err)
 }
 
-// giveResync reads the next page of l's resync and queues its calls. If the store cannot be read, the resync ends.
-func (d *distribution) giveResync(ctx context.Context, l *delivery.Listener) {
+// queueResync reads the next page of l's resync and queues its calls. If the store cannot be read, the resync ends.
+func (d *distribution) queueResync(ctx context.Context, l *delivery.Listener) {
 	p, err := d.read(ctx, l.ResyncAfter())
 	if err == nil {
 		d.report(ctx, p.Lost)
@@ -163,7 +164,7 @@ func (d *distribution) giveResync(ctx context.Context, l *delivery.Listener) {
 	l.AddResync(p)
 }
 
-// report logs the objects that each has left out. The caller holds no lock.
+// report logs unreadable objects. The caller holds no lock.
 func (d *distribution) report(ctx context.Context, lost []delivery.Unreadable) {
 	for _, u := range lost {
 		utilruntime.HandleErrorWithContext(ctx, u.Err, "Stored object cannot be read", "type", d.description, "key",
@@ -171,8 +172,8 @@ func (d *distribution) report(ctx context.Context, lost []delivery.Unreadable) {
 	}
 }
 
-// each calls fn for each object whose key is after the given one. It leaves out and returns objects that cannot
-// be read, which the caller has to report. err is fn's error, or that of a store that cannot be read at all.
+// each calls fn for each object whose key is after the given one. It skips and returns unreadable objects, which the
+// caller must report. err is fn's error, or an error of the whole store.
 func (d *distribution) each(
 	ctx context.Context, after string, fn func(key string, obj runtime.Object) error,
 ) (lost []delivery.Unreadable, err error) {
@@ -185,7 +186,7 @@ func (d *distribution) each(
 	if err == nil || fnErr != nil || ctx.Err() != nil || isClosed(err) {
 		return nil, err
 	}
-	// A record cannot be read: read the rest one by one.
+	// A record is unreadable: read the rest one by one.
 	keys, err := d.store.Keys(ctx)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Durable returns the set of durable handlers, which keep their cursor across restarts. Handlers can be added to it
-// until the run ends. See package durable.
+// Durable returns the durable handlers, whose cursors survive restarts. Handlers can be added until the run ends. See
+// package durable.
 func (i *Informer) Durable() *durable.Handlers { return i.durable }
 
 func (i *sharedInformer) durableOptions() durable.Options {

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// countedCursor counts how many failing keys are noted, each time that they are.
+// countedCursor counts the failing keys of each changed position that is acknowledged.
 type countedCursor struct {
 	durable.Cursor
 	mu    sync.Mutex
@@ -32,8 +32,9 @@ func (f *countedCursor) Acknowledge(position consumer.Position, resets int) erro
 	return f.Cursor.Acknowledge(position, resets)
 }
 
-// A full queue whose keys are done one by one is not noted anew, as a whole, for each of them.
-func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
+// TestFullDurableQueueIsNotRewrittenPerKey checks that a full queue is not stored as a whole for each key that is
+// done.
+func TestFullDurableQueueIsNotRewrittenPerKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		const n = 3 * maxWorks
@@ -48,20 +49,20 @@ func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
 		})
 		q := addQueue(t, i)
 		r.run()
-		r.settle()
+		r.waitIdle()
 		w := &queueWorker{}
 		var wg sync.WaitGroup
 		wg.Go(func() { w.run(q) })
-		r.settle()
+		r.waitIdle()
 		if got := w.take(); len(got) != n {
 			t.Errorf("worked on %d of %d", len(got), n)
 		}
 		counted.mu.Lock()
-		if counted.noted > n*manyWorks { // few works are noted with each change
+		if counted.noted > n*manyWorks { // each position notes only a few of the work items
 			t.Errorf("for %d keys %d were noted", n, counted.noted)
 		}
 		counted.mu.Unlock()
-		r.srv.write("a/1", "y") // and what has been done until the end is noted
+		r.srv.write("a/1", "y") // this position notes all keys that are done
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
 		r.close()
@@ -75,9 +76,9 @@ func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
 	})
 }
 
-// A queue that nobody works on is logged, once, and not before a minute: a queue that is being worked on is full for
-// moments.
-func TestDurableQueueThatNobodyWorksOn(t *testing.T) {
+// TestDurableQueueWithoutWorkers checks that a queue without workers is logged once, and only after a minute,
+// because a queue with workers may be full for moments.
+func TestDurableQueueWithoutWorkers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		for n := range maxWorks + 10 {

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/informer/durable"
 )
 
-// TestDurableKeysDoneOfBeforeAReset: a file that has lost a collection numbers its changes from 1 again. Work that
-// began before that, at a higher number, says nothing about the change that has come since.
-func TestDurableKeysDoneOfBeforeAReset(t *testing.T) {
+// TestDurableKeysDoneBeforeAReset checks that work which began before the file lost the collection does not
+// acknowledge a later change. After the loss, changes are numbered from 1 again, so that work has a higher number.
+func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		for n := range 5 {
@@ -25,9 +25,9 @@ func TestDurableKeysDoneOfBeforeAReset(t *testing.T) {
 		}
 		due := &dueKeys{}
 		keys := r.startKeys(due)
-		for range 20 { // so that its number is above all that the new file gives
+		for range 20 { // so that its number exceeds all numbers in the new file
 			r.srv.write("a/0", "y")
-			r.settle()
+			r.waitIdle()
 		}
 		begun := keys.Begin(cache.NewObjectName("a", "0"))
 		due.take()
@@ -38,8 +38,8 @@ func TestDurableKeysDoneOfBeforeAReset(t *testing.T) {
 				keys.Begin(name)(true)
 			}
 		}
-		begun(true) // of what it had read before
-		r.settle()
+		begun(true) // for a state from before the reset
+		r.waitIdle()
 		r.close()
 
 		again := &dueKeys{}
@@ -51,7 +51,7 @@ func TestDurableKeysDoneOfBeforeAReset(t *testing.T) {
 	})
 }
 
-// dueKeys are keys that were enqueued.
+// dueKeys records enqueued keys.
 type dueKeys struct {
 	mu   sync.Mutex
 	keys []string // guarded by mu
@@ -79,11 +79,12 @@ func (r *rig) startKeys(due *dueKeys) *durable.Keys {
 		r.t.Fatal(err)
 	}
 	r.run()
-	r.settle()
+	r.waitIdle()
 	return keys
 }
 
-// loseCollection damages what the file says about its collection, and waits until it has been written anew and listed.
+// loseCollection damages the collection's metadata in the file, rebuilds the file, and waits until the objects are
+// listed.
 func (r *rig) loseCollection() {
 	r.t.Helper()
 	f, err := os.OpenFile(r.path, os.O_RDWR, 0)
@@ -112,5 +113,5 @@ func (r *rig) loseCollection() {
 	}
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	r.settle()
+	r.waitIdle()
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// Run waits for the call of a handler that was removed, too.
+// TestDurableHandlerRemovedDuringACall checks that Run also waits for the call of a handler that was removed.
 func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -30,7 +30,7 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.run()
-		r.settle()
+		r.waitIdle()
 		if err := i.RemoveEventHandler(reg); err != nil {
 			t.Fatal(err)
 		}
@@ -45,8 +45,8 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 	})
 }
 
-// cache.ShutDownEventHandler removes a handler and waits for it; after that its name is free. What AddKeys returns is
-// a handle as well.
+// TestDurableHandlerIsShutDown checks that cache.ShutDownEventHandler removes a durable handler, or durable keys, and
+// waits for the running call. Then Forget can delete the name.
 func TestDurableHandlerIsShutDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -63,7 +63,7 @@ func TestDurableHandlerIsShutDown(t *testing.T) {
 		q := addQueue(t, i)
 		defer q.ShutDown()
 		r.run()
-		r.settle()
+		r.waitIdle()
 		for name, handle := range map[string]cache.ResourceEventHandlerRegistration{"h": reg, "queue": q} {
 			if err := cache.ShutDownEventHandler(i, handle); err != nil {
 				t.Errorf("%s: %v", name, err)

@@ -22,11 +22,11 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableStep is one step of a script: what happens at the server, and then to the informer.
+// durableStep is one step of a script: a change at the server, and then an action on the informer.
 type durableStep struct {
 	kind  string // write, delete, recreate, compact, wait, restart, or crash
 	key   string
-	after time.Duration // how long it goes on before the next step, or the crash
+	after time.Duration // time until the next step, or until the crash
 }
 
 var durableKeys = []string{"a/1", "a/2", "a/3", "b/1", "b/2"}
@@ -37,19 +37,19 @@ func drawDurableScript(t *rapid.T) []durableStep {
 			kind: rapid.SampledFrom([]string{"write", "write", "write", "delete", "delete", "recreate", "compact", "wait",
 				"restart", "crash", "crash"}).Draw(t, "kind"),
 			key: rapid.SampledFrom(durableKeys).Draw(t, "key"),
-			// A commit is made a second after the first change; a key that fails comes again after 0.1 s.
+			// Commits follow a second after the first change; a failing key is retried after 0.1 s.
 			after: time.Duration(rapid.IntRange(0, 2500).Draw(t, "ms")) * time.Millisecond,
 		}
 	}), 1, 40).Draw(t, "script")
 }
 
-// durableView is a durable handler whose state survives crashes, as a database's would.
+// durableView is a durable handler whose state survives crashes, like a database.
 type durableView struct {
 	mu      sync.Mutex
 	random  *rand.Rand
-	failing float64           // guarded by mu; the share of calls that fail
+	failing float64           // guarded by mu; fraction of calls that fail
 	objects map[string]string // guarded by mu; uid@rv by key
-	// guarded by mu; the newest resourceVersion told of each key since the informer was made
+	// guarded by mu; newest resourceVersion by key since the informer was made
 	last     map[string]int
 	problems []string               // guarded by mu
 	resets   []consumer.ResetReason // guarded by mu
@@ -112,20 +112,20 @@ func (v *durableView) reset(_ context.Context, why consumer.ResetReason) error {
 	return nil
 }
 
-// begin is called for each informer that the handler is registered with.
+// begin is called before the handler is registered with a new informer.
 func (v *durableView) begin() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	clear(v.last)
 }
 
-func (v *durableView) heal() {
+func (v *durableView) stopFailing() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.failing = 0
 }
 
-// compare returns what was wrong, and how what it was told differs from what the server has.
+// compare returns the recorded problems, and the differences between the view and the server's state.
 func (v *durableView) compare(want map[string]string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -139,7 +139,7 @@ func (v *durableView) compare(want map[string]string) []string {
 	return problems
 }
 
-// versions returns uid@rv of every pod.
+// versions returns uid@rv of every pod, by key.
 func (s *server) versions() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,11 +150,11 @@ func (s *server) versions() map[string]string {
 	return all
 }
 
-// durableModel plays a script.
+// durableModel runs a script.
 type durableModel struct {
 	*rig
 	views  map[string]*durableView
-	mutant func(durable.Cursor) durable.Cursor // nil: none
+	mutant func(durable.Cursor) durable.Cursor // nil: no fault
 }
 
 func (m *durableModel) begin() {
@@ -176,14 +176,14 @@ func (m *durableModel) play(script []durableStep) (problems []string) {
 		m.srv.write(key, "x")
 	}
 	m.begin()
-	m.settle() // the handlers are registered, and know what there is
+	m.waitIdle() // until the handlers have replayed
 	for _, step := range script {
 		m.do(step)
 	}
 	for _, v := range m.views {
-		v.heal()
+		v.stopFailing()
 	}
-	time.Sleep(5 * time.Minute) // more than any back-off
+	time.Sleep(5 * time.Minute) // longer than any back-off
 	synctest.Wait()
 	for name, v := range m.views {
 		for _, p := range v.compare(m.srv.versions()) {
@@ -216,8 +216,8 @@ func (m *durableModel) do(step durableStep) {
 	synctest.Wait()
 }
 
-// crash kills the process after a while: the file is as it is at that moment, whatever is pending and has been
-// acknowledged since the last commit.
+// crash kills the process after a while: the next one starts with the file of that time, without uncommitted changes
+// and acknowledgements.
 func (m *durableModel) crash(after time.Duration) {
 	m.srv.write("a/1", "pending")
 	m.srv.delete("b/1")
@@ -227,15 +227,15 @@ func (m *durableModel) crash(after time.Duration) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.close() // commits, which is undone
+	m.close() // undone below
 	if err := os.WriteFile(m.path, now, 0o600); err != nil {
 		m.t.Fatal(err)
 	}
 	m.begin()
 }
 
-// TestDurableModel: whatever happens at the server, and whenever the process ends, each handler's view becomes what the
-// server has, no delete is lost and the changes of a key come in order, although calls fail and panic.
+// TestDurableModel checks that each handler's view reaches the server's state, without lost deletes and with each key's
+// changes in order, although calls fail and panic and the process ends at any time.
 func TestDurableModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if problems := playDurable(t, rt, nil); len(problems) > 0 {
@@ -258,7 +258,7 @@ func playDurable(t *testing.T, rt *rapid.T, mutant func(durable.Cursor) durable.
 	return problems
 }
 
-// ackEarly acknowledges a page when it has been read.
+// ackEarly acknowledges a page when it is read.
 type ackEarly struct {
 	durable.Cursor
 	end uint64
@@ -279,7 +279,7 @@ func (f *ackEarly) Acknowledge(position consumer.Position, resets int) error {
 	return f.Cursor.Acknowledge(position, resets)
 }
 
-// ackNothingFails forgets which keys fail.
+// ackNothingFails drops the failing keys.
 type ackNothingFails struct{ durable.Cursor }
 
 func (f ackNothingFails) Acknowledge(position consumer.Position, resets int) error {
@@ -287,7 +287,7 @@ func (f ackNothingFails) Acknowledge(position consumer.Position, resets int) err
 	return f.Cursor.Acknowledge(position, resets)
 }
 
-// lastOnly tells of each key only the last change of a page: the delete of an object that came back is lost.
+// lastOnly drops all but the last change of each key in a page. So it loses the delete of a re-created object.
 type lastOnly struct{ durable.Cursor }
 
 func (f lastOnly) Read(
@@ -302,8 +302,8 @@ func (f lastOnly) Read(
 	return p, next, err
 }
 
-// TestDurableModelCatches breaks what the handlers read and acknowledge in three ways: the model test must notice each
-// within a few scripts.
+// TestDurableModelCatches checks that the model test finds each of three faults in the handlers' cursors within a few
+// scripts.
 func TestDurableModelCatches(t *testing.T) {
 	for name, mutant := range map[string]func(durable.Cursor) durable.Cursor{
 		"acknowledged when read":    func(f durable.Cursor) durable.Cursor { return &ackEarly{Cursor: f} },

@@ -17,13 +17,13 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableQueue is a work queue that durable keys feed.
+// durableQueue is a work queue that durable keys fill.
 type durableQueue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	*durable.Keys
 }
 
-// addQueue registers durable keys that feed a new queue.
+// addQueue registers durable keys that fill a new queue.
 func addQueue(t *testing.T, i *informer.Informer) *durableQueue {
 	t.Helper()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
@@ -34,7 +34,7 @@ func addQueue(t *testing.T, i *informer.Informer) *durableQueue {
 	return &durableQueue{q, keys}
 }
 
-// queueWorker works on a queue as controllers do.
+// queueWorker processes a queue like a controller.
 type queueWorker struct {
 	mu    sync.Mutex
 	lines []string // guarded by mu
@@ -68,7 +68,7 @@ func (w *queueWorker) run(q *durableQueue) {
 	}
 }
 
-// startQueue runs the informer with a queue and a worker; the returned function ends both.
+// startQueue runs the informer with a queue and two workers. end stops all of them.
 func (r *rig) startQueue(w *queueWorker) (q *durableQueue, end func()) {
 	r.t.Helper()
 	i := r.open()
@@ -78,7 +78,7 @@ func (r *rig) startQueue(w *queueWorker) (q *durableQueue, end func()) {
 		wg.Go(func() { w.run(q) })
 	}
 	r.run()
-	r.settle()
+	r.waitIdle()
 	return q, func() {
 		r.close()
 		q.ShutDown()
@@ -86,7 +86,8 @@ func (r *rig) startQueue(w *queueWorker) (q *durableQueue, end func()) {
 	}
 }
 
-// A restart brings the keys whose work is not done, and those that have changed, and no others.
+// TestDurableQueue checks that a restart enqueues exactly the keys whose work is not done and the keys that have
+// changed.
 func TestDurableQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -98,7 +99,7 @@ func TestDurableQueue(t *testing.T) {
 			case "a/2": // fails
 				q.AddRateLimited(cache.NewObjectName("a", "2"))
 				return false
-			case "a/3": // is looked at again in an hour
+			case "a/3": // is processed again in an hour
 				q.AddAfter(cache.NewObjectName("a", "3"), time.Hour)
 				return false
 			}
@@ -129,7 +130,7 @@ func TestDurableQueue(t *testing.T) {
 	})
 }
 
-// A change that comes while its key is being worked on is not done with that.
+// TestDurableQueueChangesMeanwhile checks that a change during the work on its key remains to be done.
 func TestDurableQueueChangesMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -143,7 +144,7 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 		_, end := r.startQueue(w)
 		<-begun
 		r.srv.write("a/1", "y")
-		r.settle() // it is told, and waits in the queue
+		r.waitIdle() // the change is delivered, and its key waits in the queue
 		goOn <- struct{}{}
 		<-begun
 		synctest.Wait()
@@ -151,7 +152,7 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 			t.Errorf("the newer state is not worked on yet, and the status says %+v", s)
 		}
 		close(goOn)
-		r.settle()
+		r.waitIdle()
 		if s := r.i.Status().Durable[0]; s.Failing != 0 {
 			t.Errorf("all is done, and the status says %+v", s)
 		}
@@ -159,7 +160,8 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 	})
 }
 
-// Controllers begin to work once their sources have synced, so that must not wait for work to be done.
+// TestDurableQueueSyncsWhenItIsFull checks that HasSynced does not wait for work, because controllers start their
+// workers only after the sync.
 func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -170,14 +172,14 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 		i := r.open()
 		q := addQueue(t, i)
 		r.run()
-		r.settle()
+		r.waitIdle()
 		if s := i.Status().Durable[0]; !q.HasSynced() || !s.Stalled || s.Failing != maxWorks {
 			t.Errorf("synced: %v, status %+v", q.HasSynced(), s)
 		}
 		w := &queueWorker{}
 		var wg sync.WaitGroup
 		wg.Go(func() { w.run(q) })
-		r.settle()
+		r.waitIdle()
 		if got := w.take(); len(got) != n {
 			t.Errorf("worked on %d of %d", len(got), n)
 		}
@@ -187,10 +189,10 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 	})
 }
 
-// heldCursor holds when what has changed has been read, until a second after the end of the run.
+// heldCursor blocks once all changes have been read, until a second after the end of the run.
 type heldCursor struct {
 	durable.Cursor
-	held chan struct{} // closed when it holds
+	held chan struct{} // closed when the cursor blocks
 }
 
 func (f *heldCursor) Read(
@@ -206,8 +208,8 @@ func (f *heldCursor) Read(
 	return p, next, err
 }
 
-// startHeldQueue runs the informer with a queue whose handler takes no answer until the end of the run, and two
-// workers; the returned function ends all.
+// startHeldQueue runs the informer with a queue and two workers. The queue's durable handler processes no
+// acknowledgement before the end of the run. end stops all of them.
 func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	r.t.Helper()
 	i, held := r.open(), make(chan struct{})
@@ -227,7 +229,8 @@ func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	}
 }
 
-// What was done before the end of the run is done, though the handler had something else to do until then.
+// TestDurableQueueDoneAtTheEnd checks that work done before the end of the run is acknowledged, even if the handler was
+// busy until the end.
 func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -246,9 +249,9 @@ func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 	})
 }
 
-// Who is told to stop may say that all is done and have done nothing: what is said after the end of the run is not
-// taken for an answer.
-func TestDurableQueueSaysDoneAfterTheEnd(t *testing.T) {
+// TestDurableQueueDoneAfterTheEnd checks that a worker's acknowledgement after the end of the run is ignored,
+// because workers that are stopped may return without having done the work.
+func TestDurableQueueDoneAfterTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		for _, key := range []string{"a/1", "a/2"} {

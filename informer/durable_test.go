@@ -21,11 +21,11 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableRecorder is a durable handler that writes down its calls, and keeps what it was told.
+// durableRecorder is a durable handler that records its calls.
 type durableRecorder struct {
 	mu    sync.Mutex
 	lines []string                                           // guarded by mu
-	fails map[string]int                                     // how often changes of a key fail; guarded by mu
+	fails map[string]int                                     // remaining failures by key; guarded by mu
 	hook  func(ctx context.Context, c consumer.Change) error // called first, outside mu
 }
 
@@ -90,17 +90,17 @@ func (r *rig) startDurable(name string, h durable.Handler) *informer.Informer {
 		r.t.Fatal(err)
 	}
 	r.run()
-	r.settle()
+	r.waitIdle()
 	return i
 }
 
-// settle waits until what is pending has been committed and told.
-func (r *rig) settle() {
+// waitIdle waits until uncommitted changes are committed and delivered.
+func (r *rig) waitIdle() {
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
 }
 
-func TestDurableHandlerIsToldWhatChanged(t *testing.T) {
+func TestDurableHandlerReceivesChanges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		for _, key := range []string{"a/1", "a/2", "a/3", "b/1"} {
@@ -115,7 +115,7 @@ func TestDurableHandlerIsToldWhatChanged(t *testing.T) {
 		r.srv.write("a/1", "y")
 		r.srv.write("a/1", "z")
 		r.srv.delete("a/2")
-		r.settle()
+		r.waitIdle()
 		equal(t, "watch", h.take(), []string{"+ a/1@106=z", "- a/2@107=x"})
 		r.close()
 
@@ -137,7 +137,8 @@ func TestDurableHandlerIsToldWhatChanged(t *testing.T) {
 	})
 }
 
-// What vanished while the history was lost comes with its last state.
+// TestDurableHandlerAfterAnExpiredWatch checks that an object deleted during lost history is delivered with its last
+// stored state.
 func TestDurableHandlerAfterAnExpiredWatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -156,8 +157,8 @@ func TestDurableHandlerAfterAnExpiredWatch(t *testing.T) {
 	})
 }
 
-// A change that fails holds up nothing of other keys, is told again until it does not, and before what follows of its
-// key; over a restart too.
+// TestDurableHandlerRetries checks that a failed change does not delay other keys, and is retried until it succeeds,
+// before later changes of its key and across restarts.
 func TestDurableHandlerRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -167,13 +168,13 @@ func TestDurableHandlerRetries(t *testing.T) {
 		h.fails = map[string]int{"a/1": 3}
 		r.srv.write("a/1", "x")
 		r.srv.write("a/2", "x")
-		time.Sleep(1050 * time.Millisecond) // the commit, and one more try
+		time.Sleep(1050 * time.Millisecond) // the commit, and one retry
 		synctest.Wait()
 		if got := h.take(); !slices.Contains(got, "+ a/2@102=x") || slices.Contains(got, "+ a/1@101=x") {
 			t.Errorf("while it fails: %q", got)
 		}
 		r.srv.write("a/1", "y")
-		r.settle()
+		r.waitIdle()
 		got := h.take()
 		if last := got[len(got)-1]; last != "+ a/1@103=y" {
 			t.Errorf("then: %q", got)
@@ -182,7 +183,7 @@ func TestDurableHandlerRetries(t *testing.T) {
 		r.srv.write("a/1", "z")
 		r.srv.delete("a/2")
 		r.srv.write("a/3", "x")
-		r.settle()
+		r.waitIdle()
 		if s := r.i.Status().Durable[0]; s.Failing != 2 || s.Err == nil || s.Stalled {
 			t.Errorf("status %+v", s)
 		}
@@ -197,14 +198,14 @@ func TestDurableHandlerRetries(t *testing.T) {
 	})
 }
 
-// Two handlers, one of which never returns, are told apart from each other; and Run returns when the one that was told
-// to stop has.
+// TestDurableHandlersAreIndependent checks that a blocked handler does not delay another one, and that its change is
+// delivered again after a restart, because it returned only after the end of the run.
 func TestDurableHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		slow := &durableRecorder{hook: func(ctx context.Context, _ consumer.Change) error {
 			<-ctx.Done()
-			return nil // what is said after the end counts as not said
+			return nil // a result after the end of the run does not count
 		}}
 		fast := &durableRecorder{}
 		i := r.open()
@@ -215,7 +216,7 @@ func TestDurableHandlersAreIndependent(t *testing.T) {
 		}
 		r.run()
 		r.srv.write("a/1", "x")
-		r.settle()
+		r.waitIdle()
 		equal(t, "fast", fast.take(), []string{"reset new", "replayed", "+ a/1@101=x"})
 		r.close()
 
@@ -269,7 +270,7 @@ func TestDurableHandlerSyncs(t *testing.T) {
 	})
 }
 
-// A handler that has nothing to acknowledge is not behind.
+// TestDurableStatusAfterARestart checks that a handler without changes to acknowledge is not behind.
 func TestDurableStatusAfterARestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -284,8 +285,8 @@ func TestDurableStatusAfterARestart(t *testing.T) {
 	})
 }
 
-// What is said after the end counts as not said, when a change is told again and after a restart too; so it is of
-// OnReset.
+// TestDurableHandlerThatReturnsAtTheEnd checks that results after the end of the run do not count: of OnReset, of a
+// retried change, and of a change that is delivered after a restart.
 func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -309,7 +310,7 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 		equal(t, "after OnReset that did not end", h.take(), []string{"reset new", "replayed"})
 
 		r.srv.write("a/1", "x")
-		r.settle()
+		r.waitIdle()
 		if n := tries.Load(); n != 2 {
 			t.Fatalf("%d tries", n)
 		}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// errorSource is the client-go Reflector that watch error handlers get. It reflects nothing, but its
-// LastSyncResourceVersion is the informer's: programs take an empty one for an informer that has not synced.
+// errorSource makes the cache.Reflector that watch error handlers receive. It never runs, but its
+// LastSyncResourceVersion is the informer's, because programs treat an informer with an empty one as not synced.
 type errorSource struct {
 	*cache.Reflector
 
@@ -22,10 +22,10 @@ type errorSource struct {
 	at string // guarded by mu; the resourceVersion of the next list
 }
 
-// place is a ListerWatcher whose lists are one request each.
-type place struct{ *cache.ListWatch }
+// singleLister is a ListerWatcher that lists with one request, without WatchList.
+type singleLister struct{ *cache.ListWatch }
 
-func (place) IsWatchListSemanticsUnSupported() bool { return true }
+func (singleLister) IsWatchListSemanticsUnSupported() bool { return true }
 
 func newErrorSource(example runtime.Object, o cache.ReflectorOptions) *errorSource {
 	s := &errorSource{}
@@ -37,14 +37,15 @@ func newErrorSource(example runtime.Object, o cache.ReflectorOptions) *errorSour
 			return nil, errNothingToWatch
 		},
 	}
-	s.Reflector = cache.NewReflectorWithOptions(place{lw}, example, cache.NewStore(cache.MetaNamespaceKeyFunc), o)
+	s.Reflector = cache.NewReflectorWithOptions(singleLister{lw}, example, cache.NewStore(cache.MetaNamespaceKeyFunc), o)
 	return s
 }
 
 // errNothingToWatch ends ListAndWatch after its list.
 var errNothingToWatch = errors.New("there is nothing to watch")
 
-// reflectorAt returns the Reflector with that LastSyncResourceVersion, which only a list sets: one of an empty list.
+// reflectorAt returns the Reflector with this LastSyncResourceVersion. Only a list sets it, so reflectorAt lists
+// nothing at that resourceVersion.
 func (s *errorSource) reflectorAt(ctx context.Context, resourceVersion string) *cache.Reflector {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// The second run is told of what happened since the first, the delete too, and of nothing else.
+// The second run delivers exactly the changes since the first one, including the delete.
 func ExampleInformer_Durable() {
 	server, clientset := exampleCluster()
 	defer server.Stop()
@@ -45,7 +45,7 @@ func ExampleInformer_Durable() {
 		handler, err := inf.Durable().Add("mailer", durable.Handler{
 			OnChange: func(_ context.Context, c consumer.Change) error {
 				fmt.Printf("run %d: %s %s\n", n, c.Type, c.Key)
-				return nil // acknowledged: it will not come again
+				return nil // acknowledged: this change is not delivered again
 			},
 		})
 		if err != nil {

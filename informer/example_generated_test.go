@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The informer factories that are generated with a clientset (externalversions) have InformerFor, as client-go's, which
-// stands for them here: whoever calls it first says how the informer of a type is made.
+// Generated informer factories (externalversions) have InformerFor, like client-go's factory, which stands in for them
+// here. The first call for a type decides how its informer is made.
 func ExampleRefused() {
 	server, clientset := exampleCluster()
 	defer server.Stop()
@@ -44,7 +44,7 @@ func ExampleRefused() {
 			Store:        st,
 			Identity:     id,
 			ResyncPeriod: resync,
-			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, // what listers expect
+			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, // for listers
 			ClusterID:    requests.KubeSystemUID(client.Discovery().RESTClient()),
 			OpenAPIHash:  requests.OpenAPIHash(client.Discovery().RESTClient(), id.GroupVersion()),
 		})

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// The pods stay on disk (Residency None), and no more of them are decoded than each of the reads returns.
+// The pods stay on disk (Residency None). Each read decodes only the pods that it returns.
 func ExampleInformer_Reader() {
 	server, clientset := exampleCluster()
 	defer server.Stop()

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Run closes in the right order: first the informers, then the store.
+// Run stops the informers first, and then closes the store.
 func ExampleRun() {
 	server, clientset := exampleCluster()
 	defer server.Stop()
@@ -41,7 +41,7 @@ func ExampleRun() {
 			return errors.New("the pods have not synced")
 		}
 		fmt.Println(pods.GetStore().ListKeys())
-		return nil // a controller works until ctx ends
+		return nil // a controller would work until ctx ends
 	})
 	fmt.Println(err)
 	// Output:
@@ -49,8 +49,8 @@ func ExampleRun() {
 	// <nil>
 }
 
-// The same function makes the informer of a program and, with a fake clientset and in memory, that of its unit tests.
-// Generated clientsets and their fakes are used in the same way.
+// One function makes a program's informer, and also, with a fake clientset and in memory, the informer of its unit
+// tests. Generated clientsets and their fakes work in the same way.
 func ExampleClientListWatch() {
 	client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web-1"}})
 	pods, err := podInformer(client, nil)
@@ -67,7 +67,7 @@ func ExampleClientListWatch() {
 	// Output: [web/web-1]
 }
 
-// podInformer keeps the pods in st, or in memory if st is nil.
+// podInformer returns an informer that keeps the pods in st, or in memory if st is nil.
 func podInformer(client kubernetes.Interface, st *store.Store) (*informer.Informer, error) {
 	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 	return informer.New(requests.ClientListWatch(client.CoreV1().Pods(""), id), &corev1.Pod{}, informer.Options{

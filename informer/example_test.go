@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// The first run lists the pods; the second has no server, and serves them from disk.
+// The first run lists the pods. The second run has no server, and serves the pods from disk.
 func ExampleNew() {
 	server, clientset := exampleCluster()
 	dir, err := os.MkdirTemp("", "larder-example")
@@ -40,8 +40,8 @@ func ExampleNew() {
 			Store:       st,
 			Identity:    id,
 			ClusterID:   requests.KubeSystemUID(client),                          // notices another cluster
-			OpenAPIHash: requests.OpenAPIHash(client, corev1.SchemeGroupVersion), // and a changed schema
-			SyncPolicy:  informer.Disk,                                           // what is stored will do
+			OpenAPIHash: requests.OpenAPIHash(client, corev1.SchemeGroupVersion), // notices a changed schema
+			SyncPolicy:  informer.Disk,                                           // synced with the stored objects
 		})
 		if err != nil {
 			log.Fatal(err)
@@ -62,7 +62,7 @@ func ExampleNew() {
 	// [web/web-1]
 }
 
-// exampleCluster is an API server with a pod, and a client of it.
+// exampleCluster returns an API server with a pod, and a client for it.
 func exampleCluster() (*fakeapi.Server, kubernetes.Interface) {
 	server := fakeapi.New(fakeapi.Options{})
 	if err := server.Start(); err != nil {

@@ -12,17 +12,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// What tests of this package reach of its inside, all of it. Each line says what needs it; whoever builds the inside
-// anew has to provide the same.
+// This file has all internals that the package's tests use. Each comment says why. A rewrite of the package has to
+// provide the same.
 
-// Store returns what i keeps its objects in: tests look what has reached it, and write what another program would.
+// Store returns the store of i, so that tests can read and modify it.
 func Store(i *Informer) store.Interface { return i.shared.store }
 
-// SetStore has i, which does not run yet, keep its objects in s: a store that refuses a write, loses its outcome, is
-// slow or finds damage, at the call that a test wants.
+// SetStore replaces the store of i before its run, by a store that fails, is slow or finds damage in certain calls.
 func SetStore(i *Informer, s store.Interface) { i.shared.store, i.shared.distribution.store = s, s }
 
-// SetRebuild has i call fn to have the file of such a store written anew.
+// SetRebuild replaces the rebuild of the file of i.
 func SetRebuild(i *Informer, fn func(ctx context.Context) error) {
 	i.shared.file = rebuilt{i.shared.file, fn}
 }
@@ -34,7 +33,7 @@ type rebuilt struct {
 
 func (r rebuilt) Rebuild(ctx context.Context) error { return r.fn(ctx) }
 
-// SetLosses has i ask fn how often that has lost something.
+// SetLosses replaces the collection's count of rebuilds that lost objects.
 func SetLosses(i *Informer, fn func() int) { i.shared.collection = lossy{i.shared.collection, fn} }
 
 type lossy struct {
@@ -44,7 +43,7 @@ type lossy struct {
 
 func (l lossy) Losses() int { return l.fn() }
 
-// SetFailure has i watch f for the failure of such a store.
+// SetFailure replaces the file's failure status by f.
 func SetFailure(i *Informer, f interface {
 	Err() error
 	Failed() <-chan struct{}
@@ -63,37 +62,37 @@ type failing struct {
 func (f failing) Err() error              { return f.of.Err() }
 func (f failing) Failed() <-chan struct{} { return f.of.Failed() }
 
-// SetListerWatcher has i, which does not run yet, list and watch with lw: one that comes after a restart.
+// SetListerWatcher replaces the ListerWatcher of i before its run.
 func SetListerWatcher(i *Informer, lw cache.ListerWatcher) {
 	i.shared.lw = lw
 	i.shared.source, i.shared.undecoded = i.shared.listed()
 }
 
-// OptionsOf returns those that i has: another one is made with them.
+// OptionsOf returns the options of i, for another informer.
 func OptionsOf(i *Informer) Options { return i.o }
 
-// SetPages has what is stored read for handlers in pages of so many objects: a replay of several, of few objects.
+// SetPages sets the page size of backlogs, so that few objects make several pages.
 func SetPages(i *Informer, objects int) { i.shared.distribution.limit = objects }
 
-// Lock is one that a goroutine may find taken.
+// Lock is a mutex that can be tried.
 type Lock interface {
 	TryLock() bool
 	Unlock()
 }
 
-// Locks are those of i, by name: no callback runs under one.
+// Locks returns the mutexes of i by name. No callback runs under one of them.
 func Locks(i *Informer) map[string]Lock {
 	return map[string]Lock{"mu": &i.mu, "shared.mu": &i.shared.mu, "deltasMu": i.shared.distribution.deltasMu,
 		"processor.mu": i.processor.Lock()}
 }
 
-// Deltas is the lock under which i takes in what has arrived: who holds it has it wait.
+// Deltas returns deltasMu. Holding it blocks the loop.
 func Deltas(i *Informer) patient.Mutex { return i.shared.distribution.deltasMu }
 
-// Relist has i list anew, as for a reason of the reflector's.
+// Relist requests a list.
 func Relist(i *Informer, reason reflector.Reason) { i.shared.currentReflector().Relist(reason) }
 
-// StatusOf returns that of one registration: those of handlers of one type share their name in Status.
+// StatusOf returns the status of one registration. In Status, handlers of the same type have the same name.
 func StatusOf(reg cache.ResourceEventHandlerRegistration) (status HandlerStatus, ours bool) {
 	l, ours := reg.(*delivery.Listener)
 	if ours {
@@ -102,14 +101,14 @@ func StatusOf(reg cache.ResourceEventHandlerRegistration) (status HandlerStatus,
 	return status, ours
 }
 
-// Forget drops a handler as if it had never registered, until it is restored: a fault that the differential test has to
-// find.
+// Forget removes a handler, as if it had never been registered, until restore is called: a fault for the differential
+// test.
 func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore func()) {
 	return i.processor.Hide(reg.(*delivery.Listener))
 }
 
-// WrapCursors has durable handlers of i, which has none yet, read from what wrap makes of their cursors: faults that
-// the model of durable handlers has to find, and costs that can be counted there alone.
+// WrapCursors makes the durable handlers of i use wrapped cursors, to inject faults or count costs. i must not have
+// durable handlers yet.
 func WrapCursors(i *Informer, wrap func(durable.Cursor) durable.Cursor) {
 	o := i.shared.durableOptions()
 	o.Wrap = wrap

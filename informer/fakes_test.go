@@ -23,7 +23,7 @@ func quietHandlers(t *testing.T) {
 	t.Cleanup(func() { utilruntime.PanicHandlers = old })
 }
 
-// slowStore stops the first Iterate at a key.
+// slowStore blocks the first Iterate at a key.
 type slowStore struct {
 	store.Interface
 	at              string
@@ -45,7 +45,7 @@ func (s *slowStore) Iterate(ctx context.Context, after string, fn func(string, r
 	})
 }
 
-// lockedStore calls check in every call that has to be made under the lock.
+// lockedStore calls check in each call that requires deltasMu.
 type lockedStore struct {
 	store.Interface
 	check func(what string)
@@ -83,14 +83,14 @@ func (r *lockedReplacement) Commit(ctx context.Context, b entry.Batch) (entry.Re
 	return r.Replacement.Commit(ctx, b)
 }
 
-// faultyStore fails the next writes.
+// faultyStore fails some writes.
 type faultyStore struct {
 	store.Interface
 	mu       sync.Mutex
-	err      error // guarded by mu; what the next writes return
-	times    int   // guarded by mu; how many of them, -1 is all
-	attempts int   // guarded by mu; that failed
-	skip     int   // guarded by mu; how many writes succeed before that
+	err      error // guarded by mu; error of the failing writes
+	times    int   // guarded by mu; number of writes to fail; -1 for all
+	attempts int   // guarded by mu; number of failed writes
+	skip     int   // guarded by mu; number of writes that succeed first
 }
 
 func (s *faultyStore) set(err error, times int) {
@@ -105,7 +105,7 @@ func (s *faultyStore) failed() int {
 	return s.attempts
 }
 
-// next returns the error of the write that begins.
+// next returns the error of the next write.
 func (s *faultyStore) next() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

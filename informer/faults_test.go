@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestNoSpace: nothing advances while the disk is full, reads are served, it is reported once, and when space returns
-// nothing has been lost.
+// TestNoSpace checks that while the disk is full nothing is stored or delivered, reads are served, and the failure is
+// reported once, and that nothing is lost when space returns.
 func TestNoSpace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -80,7 +80,7 @@ func TestNoSpace(t *testing.T) {
 	})
 }
 
-// TestNoSpaceBlocksTheReflector: what is pending is capped.
+// TestNoSpaceBlocksTheReflector checks that the queue is bounded.
 func TestNoSpaceBlocksTheReflector(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -109,7 +109,7 @@ func TestNoSpaceBlocksTheReflector(t *testing.T) {
 	})
 }
 
-// TestNoSpaceDuringAList: each step of a list is tried again as well.
+// TestNoSpaceDuringAList checks that each step of a list is retried.
 func TestNoSpaceDuringAList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -145,7 +145,8 @@ func TestNoSpaceDuringAList(t *testing.T) {
 	})
 }
 
-// TestOutcomeUnknown: nothing is written any more. The store is rebuilt, and no handler misses the change.
+// TestOutcomeUnknown checks that after a write with unknown outcome the store is rebuilt, and no handler misses a
+// change.
 func TestOutcomeUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -186,8 +187,8 @@ func TestOutcomeUnknown(t *testing.T) {
 	})
 }
 
-// TestContradictedByAWriteOfUnknownOutcome: that the write of an event was tried again does not hide that it cannot
-// follow what was stored.
+// TestContradictedByAWriteOfUnknownOutcome checks that the retry of a write does not hide that its event contradicts
+// the stored objects.
 func TestContradictedByAWriteOfUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -220,7 +221,7 @@ func mentions(line, description string) bool {
 	return len(line) >= len(description) && line[len(line)-len(description):] == description
 }
 
-// lossyStore drops keys when it is repaired, as a rebuild of a damaged file does.
+// lossyStore loses objects in its rebuild, like a damaged file.
 type lossyStore struct {
 	*faultyStore
 	lost map[string]bool
@@ -234,8 +235,8 @@ func (s *lossyStore) Info(ctx context.Context) (entry.Info, error) {
 	return info, err
 }
 
-// TestDamage: a repair loses two objects; one of them is deleted at the server before it can be listed again. The
-// handlers hear of the delete.
+// TestDamage checks that handlers get the delete of an object that a repair has lost and the server deletes before the
+// list.
 func TestDamage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -279,7 +280,7 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// poisonCodec cannot decode pods of the value "poison".
+// poisonCodec cannot decode pods with the value "poison".
 type poisonCodec struct{ codec.Codec }
 
 func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
@@ -290,8 +291,8 @@ func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// TestUndecodable: one stored object cannot be read. All others are served, to early and late handlers; everything
-// is written anew, and the object comes back with its next change.
+// TestUndecodable checks that an undecodable stored object does not keep early and late handlers from the other
+// objects, that a list rewrites everything, and that the object returns with its next change.
 func TestUndecodable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		codec, err := codec.For(&corev1.Pod{})
@@ -332,7 +333,7 @@ func TestUndecodable(t *testing.T) {
 	})
 }
 
-// TestStoreClosed: the informer stops at once, however quiet its resource, and says why.
+// TestStoreClosed checks that the informer stops immediately, without an event, and reports the reason.
 func TestStoreClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -5,22 +5,23 @@ import "context"
 // file has the methods of *store.Store that an informer uses.
 type file interface {
 	Rebuild(ctx context.Context) error
-	// Err is why the file failed; nil if it has not. Failed is closed when it fails.
+	// Err returns why the file failed; nil if it has not. Failed is closed when it fails.
 	Err() error
 	Failed() <-chan struct{}
-	// Closing is closed when the store is being closed.
+	// Closing is closed when the store begins to close.
 	Closing() <-chan struct{}
-	// CommitErr is why the dirty changes cannot be committed; nil if they can. Committed is closed at the next attempt.
+	// CommitErr returns why dirty changes cannot be committed; nil if they can. Committed is closed at the next
+	// attempt.
 	CommitErr() error
 	Committed() <-chan struct{}
 	Flush(ctx context.Context) error
 }
 
-// collection has the methods of *store.Collection that an informer uses, beside those of store.Interface.
+// collection has the methods of *store.Collection that an informer uses in addition to store.Interface.
 type collection interface {
 	// Close closes the collection, so that another informer can open it.
 	Close() error
-	// Losses is how often a rebuild of the file has lost objects of the collection.
+	// Losses returns how many rebuilds of the file have lost objects of the collection.
 	Losses() int
 	// ClaimCluster fails if another collection of the file holds another cluster.
 	ClaimCluster(id string, exchanged bool) error

@@ -20,8 +20,8 @@ import (
 
 func diskFull() error { return syscall.ENOSPC }
 
-// TestFullDiskAfterARelist checks that events after a relist are applied in memory while the disk is full (issue 37).
-// The informer has synced: a relist does not wait for its commit.
+// TestFullDiskAfterARelist checks that events after a relist are applied in memory while the disk is full, and that the
+// informer syncs without the relist's commit. Issue 37.
 func TestFullDiskAfterARelist(t *testing.T) {
 	for name, listed := range map[string]bool{"in the run of the first list": true, "at a restart": false} {
 		t.Run(name, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestFullDiskAfterARelist(t *testing.T) {
 	}
 }
 
-// TestPanicOnAFullDisk checks that the run ends when the loop does, although the first list cannot be committed:
-// before, the loop waited for that before its panic was reported. Issue 37.
+// TestPanicOnAFullDisk checks that the run ends with the loop, although the first list cannot be committed. Issue 37:
+// the loop waited for that commit before its panic was reported.
 func TestPanicOnAFullDisk(t *testing.T) {
 	old := utilruntime.ReallyCrash
 	utilruntime.ReallyCrash = false
@@ -109,8 +109,8 @@ func (s *panickingStore) Apply(context.Context, entry.Batch) (entry.Result, erro
 	panic("from the test")
 }
 
-// TestFullDiskAfterTheFirstList checks that events after a first list are applied in memory while the disk is full, and
-// that HasSynced waits for the commit of that list, with both policies (issue 37).
+// TestFullDiskAfterTheFirstList checks, with both policies, that events after a first list are applied in memory while
+// the disk is full, and that HasSynced waits for the commit of that list. Issue 37.
 func TestFullDiskAfterTheFirstList(t *testing.T) {
 	for _, policy := range []informer.SyncPolicy{informer.Resumed, informer.Disk} {
 		t.Run(fmt.Sprint(policy), func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestFullDiskAfterTheFirstList(t *testing.T) {
 	}
 }
 
-// TestHungDiskAfterTheFirstList checks that events after a first list are applied while its commit does not return, and
-// that the end of the run does not wait for it.
+// TestHungDiskAfterTheFirstList checks that events after a first list are applied while its commit hangs, and that the
+// informer syncs after that commit.
 func TestHungDiskAfterTheFirstList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -187,8 +187,8 @@ func TestHungDiskAfterTheFirstList(t *testing.T) {
 	})
 }
 
-// TestFullDiskAndARewind checks that a list that is due for good is made although the disk cannot store why: it is
-// full, or it hangs.
+// TestFullDiskAndARewind checks that a rewind causes a list even if the disk, full or hanging, cannot store the list's
+// reason.
 func TestFullDiskAndARewind(t *testing.T) {
 	for name, stop := range map[string]func(disk *hook.Gate) (goOn func()){
 		"full": func(disk *hook.Gate) func() {

@@ -18,9 +18,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// twelfth is what was seen of memory during a twelfth of the updates: of an hour, five minutes.
+// twelfth sums up the memory during a twelfth of the updates.
 type twelfth struct {
-	looks, sum int64 // of RssAnon, in bytes; 0 where the system does not tell
+	looks, sum int64 // number and sum of the samples of RssAnon in bytes; 0 where it is unknown
 	peak       int64
 }
 
@@ -30,7 +30,7 @@ func (p *twelfth) String() string {
 	return fmt.Sprintf("%.0f (%.0f)", float64(p.mean())/1e6, float64(p.peak)/1e6)
 }
 
-// rssAnon returns the memory that belongs to the process alone, in bytes; 0 where the system does not tell.
+// rssAnon returns the process's anonymous resident memory in bytes; 0 where it is unknown.
 func rssAnon() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -45,13 +45,13 @@ func rssAnon() int64 {
 	return n << 10
 }
 
-// fullSpeed is a handler that reads, and watches the memory of the process while it is told of updates.
+// fullSpeed is a handler that reads objects and samples the process's memory.
 type fullSpeed struct {
 	informer *informer.Informer
 	store    *store.Store
-	updates  int // to come
+	updates  int // expected number of updates
 	calls    int
-	pending  int // for the next commit, at most
+	pending  int // maximum of the uncommitted bytes
 	memory   [12]*twelfth
 	err      error
 }
@@ -79,11 +79,11 @@ func (h *fullSpeed) look() {
 	p.peak = max(p.peak, now)
 }
 
-// TestMemoryAtFullSpeed: with residency None, updates come as fast as they are taken in. What is pending is bounded:
-// the writer waits for the disk. It was everything that changed while a commit was being written, so commits and
-// memory grew with the collection. (Issue 16, A20.)
-// LARDER_SOAK=1 sends 5 million updates of 20,000 objects. RssAnon of the last twelfth, in the mean, is at most 1.3
-// times that of the first. That needs a process of its own, so the short form only reports it.
+// TestMemoryAtFullSpeed checks, with residency None, that uncommitted changes are bounded when updates arrive as fast
+// as the loop applies them, because the writer waits for the disk. Issue 16, A20: the changes that arrived during a
+// commit were not bounded, so memory grew with the collection. LARDER_SOAK=1 sends 5 million updates of 20,000 objects.
+// Then the mean RssAnon of the last twelfth must be at most 1.3 times the mean of the first. That needs a process of
+// its own, so the short test only logs it.
 func TestMemoryAtFullSpeed(t *testing.T) {
 	soak := os.Getenv("LARDER_SOAK") != ""
 	s := &torrent{keys: 10_000, updates: 40_000, body: 2000}
@@ -124,7 +124,7 @@ func TestMemoryAtFullSpeed(t *testing.T) {
 		}
 		t.Logf("%d updates, %d calls, at most %.1f MB pending", s.updates, h.calls, float64(h.pending)/1e6)
 		t.Logf("RssAnon in MB, mean (peak) of each twelfth: %v", h.memory)
-		// Twice CommitBytes, and a batch of 1,024 objects.
+		// Twice CommitBytes, and one batch of 1,024 objects.
 		if bound := 2*4<<20 + 1024*(s.body+1000); h.pending > bound {
 			t.Errorf("%d bytes were pending, more than %d", h.pending, bound)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 )
 
-// minimumResyncPeriod is client-go's.
+// minimumResyncPeriod is the same as in client-go.
 const minimumResyncPeriod = time.Second
 
 // AddEventHandler registers a handler with the informer's resync period.
@@ -30,9 +30,9 @@ func (i *Informer) AddEventHandlerWithResyncPeriod(
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions registers a handler. Once the informer runs, the handler gets OnAdd(…, true) for each
-// object in the store first, a page at a time. It fails after the informer has stopped, and if the store cannot be
-// read at all; single objects that cannot be read are reported and left out.
+// AddEventHandlerWithOptions registers a handler. Once the informer runs, the handler first gets OnAdd(…, true) for
+// each stored object, a page at a time. It fails after the informer has stopped, and if the store cannot be read.
+// Single unreadable objects are reported and left out.
 func (i *Informer) AddEventHandlerWithOptions(
 	handler cache.ResourceEventHandler, options cache.HandlerOptions,
 ) (cache.ResourceEventHandlerRegistration, error) {
@@ -44,7 +44,7 @@ func (i *Informer) AddEventHandlerWithOptions(
 		err = i.join(l, &due)
 	}
 	due.Log()
-	if errors.Is(err, delivery.ErrStopped) { // in client-go's words, which programs look for
+	if errors.Is(err, delivery.ErrStopped) { // client-go's words, which programs compare
 		return nil, fmt.Errorf("handler %s was not added to shared informer because it has stopped already", l.Name)
 	}
 	if err != nil {
@@ -53,8 +53,8 @@ func (i *Informer) AddEventHandlerWithOptions(
 	return l, nil
 }
 
-// register sets the resync period of l and adds l. If the informer has started, it returns late instead of adding l,
-// which then has to join.
+// register sets the resync period of l and adds l. If the informer has started, it does not add l and returns late =
+// true: the caller must call join.
 func (i *Informer) register(l *delivery.Listener, resync time.Duration, due *delivery.Lines) (late bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -72,7 +72,7 @@ func (i *Informer) register(l *delivery.Listener, resync time.Duration, due *del
 	return false, i.processor.Add(l)
 }
 
-// warning queues a line that is logged once no lock is held.
+// warning queues a log line for when no lock is held.
 type warning func(msg string, keysAndValues ...any)
 
 // requestedResyncLocked applies the lower bounds to the requested period. Before the start, a period that is shorter
@@ -120,14 +120,13 @@ func effectiveResync(warn warning, desired, check time.Duration) time.Duration {
 	return desired
 }
 
-// join adds l to a running informer: l gets the objects that are stored at that moment, a page at a time, and every
-// change after it.
+// join adds l to a running informer. l gets the objects stored at that moment, a page at a time, and then every change.
 func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 	replays, err := i.joinDistribution(l)
 	if err != nil || !replays {
 		return err
 	}
-	lost, err := i.shared.distribution.give(l.Ctx, l)
+	lost, err := i.shared.distribution.queuePage(l.Ctx, l)
 	if l.Ctx.Err() != nil {
 		return delivery.ErrStopped
 	}
@@ -138,8 +137,8 @@ func (i *Informer) join(l *delivery.Listener, due *delivery.Lines) error {
 	return nil
 }
 
-// joinDistribution adds l to the handlers that get changes, and returns whether l has to get the stored objects. It
-// holds deltasMu, so that no change is distributed meanwhile. It fails if the informer gets no changes.
+// joinDistribution adds l to the handlers that get changes, and reports whether l must get the stored objects first. It
+// holds deltasMu, so no change is distributed meanwhile. It fails if the informer gets no changes.
 func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err error) {
 	if err := i.shared.distribution.deltasMu.LockContext(i.runningContext()); err != nil {
 		return false, delivery.ErrStopped
@@ -148,7 +147,7 @@ func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err err
 	if err := i.refusal(); err != nil {
 		return false, err
 	}
-	if !i.hasJoined() { // joinHandlers takes in all handlers
+	if !i.hasJoined() { // joinHandlers will start all handlers
 		return false, i.processor.Add(l)
 	}
 	if replays, err = i.shared.holdsStateLocked(); err != nil {
@@ -160,9 +159,9 @@ func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err err
 	return replays, i.processor.Add(l)
 }
 
-// joinHandlers starts the durable handlers of i, and adds the others to those that get changes, unless the run began
-// with them: they get the objects that are stored at that moment first, a page at a time. It tries until the store can
-// be read, or ctx ends. Further calls do nothing.
+// joinHandlers starts the durable handlers of i. Unless the run began with the other handlers, it also adds these to
+// the distribution of changes; they first get the stored objects, a page at a time. It retries until the store can be
+// read or ctx ends. Further calls do nothing.
 func (i *Informer) joinHandlers(ctx context.Context) {
 	i.durable.Start(ctx)
 	for delay := storeBackoff(); !i.hasJoined(); {
@@ -199,7 +198,7 @@ func (i *Informer) tryJoin(ctx context.Context) error {
 	i.mu.Lock()
 	i.joined = true
 	i.mu.Unlock()
-	i.shared.join(i)
+	i.shared.addJoined(i)
 	return nil
 }
 
@@ -208,8 +207,10 @@ type handlerSource struct{ i *Informer }
 
 var _ delivery.Source = handlerSource{}
 
-func (s handlerSource) NextPage(l *delivery.Listener)   { s.i.shared.distribution.nextPage(l) }
-func (s handlerSource) NextResync(l *delivery.Listener) { s.i.shared.distribution.giveResync(l.Ctx, l) }
+func (s handlerSource) NextPage(l *delivery.Listener) { s.i.shared.distribution.nextPage(l) }
+func (s handlerSource) NextResync(l *delivery.Listener) {
+	s.i.shared.distribution.queueResync(l.Ctx, l)
+}
 
 func (s handlerSource) Called(handler string, took time.Duration) {
 	if o := s.i.o.Observer; o != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestLateHandlers registers handlers while the server changes all the time: what each is told from its first
-// call on must fit together and end in the store's state.
+// TestLateHandlers registers handlers while objects change. It checks that each handler's calls are consistent and end
+// in the store's state.
 func TestLateHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -60,7 +60,7 @@ func TestLateHandlers(t *testing.T) {
 	})
 }
 
-// TestOneLock: whatever changes the store holds the lock that keeps it and what handlers are told together.
+// TestOneLock checks that each write to the store holds deltasMu.
 func TestOneLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -79,14 +79,15 @@ func TestOneLock(t *testing.T) {
 		r.run(&recorder{})
 		r.srv.write("a/3", "x")
 		synctest.Wait()
-		if calls < 5 { // begin, two pages, end, one change
+		if calls < 5 { // BeginReplace, two pages, Commit, and one change
 			t.Errorf("only %d calls", calls)
 		}
 		r.close()
 	})
 }
 
-// TestLateHandlerDuringRestore: the stored objects are still being handed to the handlers from before the start.
+// TestLateHandlerDuringRestore registers a handler while the stored objects are read for a handler from before the
+// start.
 func TestLateHandlerDuringRestore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -107,7 +108,7 @@ func TestLateHandlerDuringRestore(t *testing.T) {
 				_, err := i.AddEventHandler(late)
 				joined <- err
 			}()
-			time.Sleep(time.Second) // it waits for the page that is being read
+			time.Sleep(time.Second) // AddEventHandler waits for the page that is being read
 			close(slow.resume)
 		}()
 		r.run(early)
@@ -123,7 +124,7 @@ func TestLateHandlerDuringRestore(t *testing.T) {
 	})
 }
 
-// TestHandlersAreIndependent: a handler that never returns does not hold up another, nor the store.
+// TestHandlersAreIndependent checks that a blocked handler delays neither another handler nor the store.
 func TestHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -158,7 +159,7 @@ func TestHandlersAreIndependent(t *testing.T) {
 	})
 }
 
-// TestRegistrationWaitsForUpdates: what happened while we were down belongs to the first sync.
+// TestRegistrationWaitsForUpdates checks that changes during a downtime belong to the first sync.
 func TestRegistrationWaitsForUpdates(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -211,7 +212,7 @@ func TestRegistrationNames(t *testing.T) {
 	})
 }
 
-// survivePanics turns ReallyCrash off for the test, and keeps what it reports out of the log.
+// survivePanics turns ReallyCrash off for the test, and keeps reports of panics out of the log.
 func survivePanics(t *testing.T) {
 	t.Helper()
 	old := utilruntime.ReallyCrash
@@ -220,7 +221,7 @@ func survivePanics(t *testing.T) {
 	quietHandlers(t)
 }
 
-// TestHandlerPanics: with ReallyCrash off, the item is skipped and the handler gets a rest of a second.
+// TestHandlerPanics checks that with ReallyCrash off a panic skips the call, and the handler pauses for a second.
 func TestHandlerPanics(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {
@@ -251,14 +252,14 @@ func TestHandlerPanics(t *testing.T) {
 		if want := []time.Duration{0, time.Second, 2 * time.Second}; !slices.Equal(at, want) {
 			t.Errorf("calls at %v, want %v", at, want)
 		}
-		if reg.HasSynced() { // kubernetes#129024: what client-go does
+		if reg.HasSynced() { // kubernetes#129024: as in client-go
 			t.Error("the registration has synced although its handler panicked")
 		}
 		r.close()
 	})
 }
 
-func TestRunDoesNotWaitForTheRestAfterAPanic(t *testing.T) {
+func TestRunDoesNotWaitForThePauseAfterAPanic(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -272,7 +273,7 @@ func TestRunDoesNotWaitForTheRestAfterAPanic(t *testing.T) {
 	})
 }
 
-// TestAddDuringHandler: handlers may call the informer.
+// TestAddDuringHandler checks that handlers may call the informer.
 func TestAddDuringHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

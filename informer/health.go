@@ -9,13 +9,13 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// health holds the parts of Status about the store and about unnoticed changes. Any goroutine may read and write it.
+// health holds the parts of Status about the store and about changes that would go unnoticed. Safe for concurrent use.
 type health struct {
 	mu        sync.Mutex
 	storeErr  error             // guarded by mu; why the store cannot be written; nil while it can
 	commitErr error             // guarded by mu; why dirty changes cannot be committed; nil while they can
 	rewriting reflector.Reason  // guarded by mu; Status.Rewriting
-	unguarded map[string]string // guarded by mu; never nil; why a change of the server would not be noticed, by change
+	unguarded map[string]string // guarded by mu; never nil; by change, why it would go unnoticed
 	// distrusts is true once an object could not be decoded, in this run or an earlier one.
 	distrusts atomic.Bool
 }
@@ -35,7 +35,7 @@ func (h *health) setStoreErr(err error) {
 	h.storeErr = err
 }
 
-// setCommitErr sets commitErr and returns its old value.
+// setCommitErr sets commitErr and returns its previous value.
 func (h *health) setCommitErr(err error) (before error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,8 +55,8 @@ func (h *health) setRewriting(r reflector.Reason) {
 	h.rewriting = r
 }
 
-// setUnguarded records why a change would not be noticed, or, if err is nil, that it would be. It reports whether err
-// is new: not nil, and nothing was recorded for the change.
+// setUnguarded records why a change would go unnoticed. With a nil err it deletes the record. It returns true if err is
+// not nil and no reason was recorded for the change before.
 func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +69,7 @@ func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	return !known
 }
 
-// unguardedNow returns Status.Unguarded without the sentences that come from the reflector's status.
+// unguardedNow returns Status.Unguarded without the sentences from the reflector's status.
 func (h *health) unguardedNow() (sentences []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,14 +21,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// newGatedRig returns a rig whose store's commits go through the gate.
+// newGatedRig returns a rig whose commits pass through the gate.
 func newGatedRig(t *testing.T) (*rig, *hook.Gate) {
 	r, g := newRig(t), &hook.Gate{}
 	r.so.Hooks = &hook.Hooks{Commit: g.Commit}
 	return r, g
 }
 
-// endHung ends the run and closes the store, which the disk does not let finish, and returns how long each has taken.
+// endHung ends the run and closes the store while a commit hangs. It returns the duration of both.
 func (r *rig) endHung() (run, file time.Duration) {
 	r.t.Helper()
 	begun := time.Now()
@@ -41,7 +41,7 @@ func (r *rig) endHung() (run, file time.Duration) {
 	return run, time.Since(begun)
 }
 
-// goesOnAfter lets the disk go on and starts again: nothing may be missing, and nothing may be listed.
+// goesOnAfter lets the commit return and starts again. It checks the stored objects and the number of lists.
 func (r *rig) goesOnAfter(release func(), lists int) {
 	r.t.Helper()
 	release()
@@ -55,7 +55,7 @@ func (r *rig) goesOnAfter(release func(), lists int) {
 	r.close()
 }
 
-// TestStopWhileTheDiskHangs: a run and its store end in less time than Kubernetes gives a pod (30 s).
+// TestStopWhileTheDiskHangs checks that a run and its store end within the 30 s that Kubernetes gives a pod.
 func TestStopWhileTheDiskHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -71,7 +71,7 @@ func TestStopWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestStopWhileAListHangs: a list that has ended is being committed, and a handler is being added.
+// TestStopWhileAListHangs checks the same while the end of a list is being committed and a handler is being added.
 func TestStopWhileAListHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -80,7 +80,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 		}
 		r.start()
 		informer.SetPages(r.i, 1)
-		called, behind := make(chan struct{}, 10), make(chan struct{}) // a handler with a backlog
+		called, behind := make(chan struct{}, 10), make(chan struct{}) // for a handler with a backlog
 		if _, err := r.i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { called <- struct{}{}; <-behind }}); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 		if run, file := r.endHung(); run != 10*time.Second || file != 10*time.Second {
 			t.Errorf("the run has taken %v to end, the store %v", run, file)
 		}
-		if err := <-added; err != nil { // it waits for no disk
+		if err := <-added; err != nil { // AddEventHandler does not wait for the disk
 			t.Errorf("a handler that was added meanwhile: %v", err)
 		}
 		begun := time.Now()
@@ -121,8 +121,8 @@ func TestStopWhileAListHangs(t *testing.T) {
 	})
 }
 
-// TestHungCommit: it stalls commits, lists and what is beyond the room for pending changes, and nothing else; it is
-// told, and when it has ended nothing was lost or told twice.
+// TestHungCommit checks that reads, events, late handlers and resyncs continue while a commit hangs. The status and the
+// watch error handler report it, and after its end nothing is lost or delivered twice.
 func TestHungCommit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -197,7 +197,7 @@ func TestHungCommit(t *testing.T) {
 	})
 }
 
-// beside makes and starts another informer on the rig's store, on objects that another server calls by another name.
+// beside makes and runs another informer on the rig's store, for another resource of another server.
 func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEventHandler) (i *informer.Informer,
 	stop func()) {
 	r.t.Helper()
@@ -224,9 +224,10 @@ func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEve
 	}
 }
 
-// TestHungCommitAtTheCap: the informer whose changes fill the room waits; one that is quiet goes on, and one that lists
-// is told of its list and has not synced until that is in the file.
-func TestHungCommitAtTheCap(t *testing.T) {
+// TestHungCommitAtTheDirtyLimit checks that during a hanging commit only the informer with too many dirty changes
+// waits. A quiet informer continues. A listing informer delivers its list, but does not sync before the list is
+// committed.
+func TestHungCommitAtTheDirtyLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
 		r.so.Hooks.DirtyLimit = 8 << 20
@@ -243,7 +244,7 @@ func TestHungCommitAtTheCap(t *testing.T) {
 		r.srv.write("a/0", "x")
 		<-entered
 		listServer.setFail(nil)
-		const objects = 5000 // of which a batch may take in 3 MB
+		const objects = 5000 // 3 MB of them fit in a batch
 		for n := range objects {
 			r.srv.write(fmt.Sprintf("a/%05d", n), large(n))
 		}
@@ -283,8 +284,8 @@ func TestHungCommitAtTheCap(t *testing.T) {
 	})
 }
 
-// TestHandlersWhileAnApplyIsDue: the loop waits for the commit under way before it takes the lock that handlers need,
-// and not again with it, although other informers have filled the room meanwhile.
+// TestHandlersWhileAnApplyIsDue checks that the loop waits for a commit before it takes deltasMu, and does not wait
+// again under it, although other informers have made too many dirty changes meanwhile.
 func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -309,7 +310,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 		entered, release := g.Hold()
 		informer.Deltas(r.i).Lock()
 		r.srv.write("a/1", "y")
-		synctest.Wait() // the loop has found room, and waits for the lock
+		synctest.Wait() // the loop has passed backpressure, and waits for deltasMu
 		var b entry.Batch
 		for n := range 200 {
 			meta := metav1.ObjectMeta{Namespace: "b", Name: fmt.Sprint(n), ResourceVersion: "1"}

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// loudBoat is boat in the next version of its Go module, which decodes colors in upper case.
+// loudBoat is boat in a later version of its Go module, which decodes colors to upper case.
 type loudBoat struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -49,8 +49,8 @@ func colorOf(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// TestIndexOverAnUpgradeOfTheTypes cites issue 37: the Go types change, and the stored bytes, the index function and
-// its version do not. The index has to be that of the new types.
+// TestIndexOverAnUpgradeOfTheTypes cites issue 37: the Go types change, but the stored bytes, the index function and
+// its version do not. The index must match the new types.
 func TestIndexOverAnUpgradeOfTheTypes(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"All": store.All, "None": store.None} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 )
 
 // Informer is a cache.SharedIndexInformer whose cache is a store. Informers of one process on one collection share its
-// reflector and store, as the handlers of one informer do; each has its handlers and its run.
+// reflector and store. Each has its own handlers, and its own Run.
 type Informer struct {
 	o       Options
 	example runtime.Object
@@ -32,39 +32,40 @@ type Informer struct {
 	durable   *durable.Handlers
 	sources   sources
 	synced    *synced
-	// resyncs is true if the process loop has to start the resyncs that are due.
+	// resyncs is true if the process loop must start due resyncs.
 	resyncs atomic.Bool
-	// indexed has the names of the indexes that were added to this Informer; guarded by shared.indexMu.
+	// indexed holds the names of the indexes that this Informer has added; guarded by shared.indexMu.
 	indexed map[string]bool
 
-	first bool      // this is the Informer whose options and ListerWatcher the run has
-	told  sync.Once // the observer was told of the end
+	first       bool      // true if the run uses the options and ListerWatcher of this Informer
+	endNotified sync.Once // for Observer.InformerEnded
 
 	mu               sync.Mutex      // taken after sharedInformer.mu
 	started, stopped bool            // guarded by mu
 	closed           bool            // guarded by mu; Close was called
 	running          context.Context // guarded by mu; context of RunWithContext; nil before
-	// joined is true once the handlers get changes; guarded by mu, and set with deltasMu held unless the run has yet to
-	// begin.
+	// joined is true once the handlers get changes; guarded by mu. It is set with deltasMu held, except before the run
+	// begins.
 	joined            bool
-	refused           error                              // guarded by mu; why the informer gets no changes; nil if it does
+	refused           error                              // guarded by mu; why the informer gets no changes
 	resyncCheckPeriod time.Duration                      // guarded by mu until started
 	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started; nil for the default
 	transform         cache.TransformFunc                // guarded by mu until started
 
-	errorSource    *errorSource // what watch error handlers get; set by start
+	errorSource    *errorSource // makes the Reflector for watch error handlers; set by start
 	durableStopped sync.Once
-	awaitDurable   func() // waits for calls of durable handlers; set by stopDurable
+	awaitDurable   func() // waits for running calls of durable handlers; set by stopDurable
 }
 
 var _ cache.SharedIndexInformer = &Informer{}
 
 // New returns an informer on the objects that lw lists, of exampleObject's type. It opens the collection, which the run
-// closes at its end, and starts no goroutine. If other informers have the collection, the new one attaches to them; see
-// the package's documentation. If these are about to end (their contexts have ended, or they were closed), New waits
-// for that, and for the store's writer, for up to half a minute. An informer that is never run holds its collection
-// until Close, or until the store is closed. New fails if an option is missing, if the collection cannot be opened, and
-// with store.ErrCollectionOpen if informers have it with other options, or something else has it.
+// closes at its end, and starts no goroutine. If other informers have the collection open, the new one attaches to
+// them; see the package's documentation. If those are about to end (their contexts have ended, or Close was called),
+// New waits up to half a minute for them and for the store's writer. An informer that is never run holds its collection
+// until Close, or until the store is closed. New fails if a required option is missing or the collection cannot be
+// opened. It fails with store.ErrCollectionOpen if informers with other options, or other code of the program, have the
+// collection open.
 func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Informer, error) {
 	if lw == nil || exampleObject == nil {
 		return nil, errors.New("informer: a ListerWatcher and an example object are required")
@@ -94,18 +95,19 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	return i, nil
 }
 
-// Run is RunWithContext with a channel to stop.
+// Run calls RunWithContext with a context that ends when stopCh is closed.
 func (i *Informer) Run(stopCh <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stopCh)) }
 
-// HasSynced reports whether the store is up to date as Options.SyncPolicy requires, and every change has been queued
-// for the handlers. The registration of a handler says whether the handler has seen all objects.
+// HasSynced reports whether the store is as up to date as Options.SyncPolicy requires, with every change queued for the
+// handlers. A handler's registration reports whether that handler has received all objects.
 func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
 
 // HasSyncedChecker is done when HasSynced becomes true.
 func (i *Informer) HasSyncedChecker() cache.DoneChecker { return i.synced }
 
-// LastSyncResourceVersion is the newest resourceVersion received from the server, or, before the first in this run, the
-// stored one. It is empty before Run. GetStore().LastStoreSyncResourceVersion is the one that the store has reached.
+// LastSyncResourceVersion returns the newest resourceVersion received from the server in this run. Before the first one
+// it returns the stored one, and before Run "". GetStore().LastStoreSyncResourceVersion returns the
+// resourceVersion that the store has reached.
 func (i *Informer) LastSyncResourceVersion() string {
 	if !i.hasStarted() {
 		return ""
@@ -116,7 +118,7 @@ func (i *Informer) LastSyncResourceVersion() string {
 // Identity returns Options.Identity in canonical form.
 func (i *Informer) Identity() entry.Identity { return i.shared.Identity() }
 
-// File returns the store that the objects are in, or nil if they are in memory only.
+// File returns the store that holds the objects, or nil if they are in memory only.
 func (i *Informer) File() *store.Store {
 	if i.shared.memoryOnly != "" {
 		return nil
@@ -124,21 +126,21 @@ func (i *Informer) File() *store.Store {
 	return i.o.Store
 }
 
-// GetStore returns the store. It can be read at any time, before Run too.
+// GetStore returns the store. It is readable at any time, before Run too.
 func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 
-// GetIndexer returns the store. It can be read at any time, before Run too.
+// GetIndexer returns the store. It is readable at any time, before Run too.
 func (i *Informer) GetIndexer() cache.Indexer { return i.shared.indexer }
 
 // Reader returns a reader of the same objects as GetStore. It takes a query.Query (namespace, labels, fields), decodes
-// only the selected objects, and reads page by page, with a context and an error. It can be used at any time, before
-// Run too.
+// only the selected objects, and reads page by page, with a context and an error. It is usable at any time, before Run
+// too.
 func (i *Informer) Reader() store.Reader { return i.shared.store }
 
-// AddIndexers adds index functions to the collection. Before Run it returns at once: Run builds all indexes in one
-// pass, and look-ups in them wait for that. After the start it returns once the indexes are built, and changes wait
-// meanwhile, as in client-go. It fails, and adds nothing, if the informer has stopped, an index of that name exists, or
-// the indexes cannot be built in the time that New waits.
+// AddIndexers adds index functions to the collection. Before Run it returns immediately: Run builds all indexes in one
+// pass, and look-ups in them wait for that. After the start it returns when the indexes are built, and changes wait
+// meanwhile, as in client-go. It adds nothing and fails if the informer has stopped, if an index of that name exists,
+// or if the build takes longer than New would wait.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already") // client-go's words
@@ -148,24 +150,24 @@ func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	return i.addIndexers(ctx, indexers)
 }
 
-// SetWatchErrorHandler is SetWatchErrorHandlerWithContext for the older signature.
+// SetWatchErrorHandler is SetWatchErrorHandlerWithContext with the older signature.
 func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets the handler that is called with each error that ended a connection (also that of
-// a watch beside a list), and when the store begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that
-// the handler gets has the right name and type but never runs. Two goroutines may call the handler at a time. The
-// method fails once the informer has started.
+// SetWatchErrorHandlerWithContext sets the handler for each error that ends a connection (also of a watch beside a
+// list), and for the store's failures. Default cache.DefaultWatchErrorHandler. The handler's Reflector has the right
+// name, type and LastSyncResourceVersion, but never runs. Two goroutines may call the handler at a time. The method
+// fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	return i.beforeStart(func() { i.onWatchError = handler })
 }
 
 // SetTransform sets the function that is applied to each object before it is stored: see cache.TransformFunc. The
-// function must return an object of the informer's type. Its namespace, name, UID and resourceVersion stay the
-// server's, whatever the function does to them. Change Options.TransformVersion whenever the function changes.
-// SetTransform fails once the informer has started. It fails with ErrTransformVersion if the objects are stored in a
-// file and there is no version; the run fails then, too, because factories ignore the error.
+// function must return an object of the informer's type. Its changes to namespace, name, UID and resourceVersion are
+// reverted. Change Options.TransformVersion whenever the function changes. SetTransform fails once the informer has
+// started. For objects in a file without Options.TransformVersion it fails with ErrTransformVersion, and so does the
+// run, because factories ignore the error.
 func (i *Informer) SetTransform(handler cache.TransformFunc) error {
 	err := i.beforeStart(func() { i.transform = handler })
 	if err != nil {
@@ -174,7 +176,7 @@ func (i *Informer) SetTransform(handler cache.TransformFunc) error {
 	return i.checkTransform()
 }
 
-// checkTransform returns an error if a changed transform would leave stored objects in their old form unnoticed.
+// checkTransform returns an error if a later change of the transform could go unnoticed.
 func (i *Informer) checkTransform() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -221,7 +223,7 @@ func (i *Informer) refusal() error {
 	return i.refused
 }
 
-// logger returns Options.Logger, or that of ctx.
+// logger returns Options.Logger, or the logger of ctx.
 func (o Options) logger(ctx context.Context) klog.Logger {
 	if o.Logger != nil {
 		return *o.Logger

@@ -29,8 +29,8 @@ var pods = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithRe
 func TestSourceOf(t *testing.T) {
 	all := facts{complete: true, live: true, applied: true, healthy: true}
 	for _, tt := range []struct {
-		spoil func(f *facts)
-		want  Source
+		modify func(f *facts)
+		want   Source
 	}{
 		{func(*facts) {}, Live},
 		{func(f *facts) { f.complete = false }, None},
@@ -43,7 +43,7 @@ func TestSourceOf(t *testing.T) {
 		{func(f *facts) { *f = facts{} }, None},
 	} {
 		f := all
-		tt.spoil(&f)
+		tt.modify(&f)
 		if got := sourceOf(f); got != tt.want {
 			t.Errorf("%+v: %s, want %s", f, got, tt.want)
 		}
@@ -76,7 +76,7 @@ func TestResyncPeriods(t *testing.T) {
 			got := result{requested, effectiveResync(silent, requested, i.resyncCheckPeriod),
 				i.resyncCheckPeriod}
 			if tc.check == 0 && tc.request > 0 {
-				// client-go: a check period of zero is "smaller" than any, so the request stands and has no effect.
+				// As in client-go: a zero check period accepts any request, which then has no effect.
 				tc.want = result{tc.request, 0, 0}
 			}
 			if got != tc.want {
@@ -86,7 +86,8 @@ func TestResyncPeriods(t *testing.T) {
 	}
 }
 
-// TestResyncPeriodOfEarlierHandlers: a later handler with a short period lets an earlier one have what it asked for.
+// TestResyncPeriodOfEarlierHandlers checks that a later handler with a short period does not change the periods of
+// earlier handlers.
 func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 	i := &Informer{o: Options{ResyncPeriod: 30 * time.Second}, resyncCheckPeriod: 30 * time.Second,
 		clock: clock.RealClock{}, synced: newSynced(nil)}
@@ -108,7 +109,7 @@ func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 	}
 }
 
-// TestRefsOfAList: nothing that is stored stands in for a listed object unless the list is held against what is stored.
+// TestRefsOfAList checks that in a cold start, and if the list rewrites bodies, no stored object replaces a listed one.
 func TestRefsOfAList(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", UID: "1", ResourceVersion: "2"}}
 	pg := &refsPage{refs: []entry.ObjectRef{{Key: "a/b", UID: "1", ResourceVersion: "2"}}}
@@ -135,7 +136,8 @@ func TestRefsOfAList(t *testing.T) {
 	}
 }
 
-// TestUnguardedSchema: metadata depend on no schema; others are told the option that they can set, in a factory too.
+// TestUnguardedSchema checks that objects need a schema's hash unless they are metadata, and that the reason names the
+// option to set, also in a factory.
 func TestUnguardedSchema(t *testing.T) {
 	for form, want := range map[entry.Representation]bool{entry.Typed: true, entry.Unstructured: true,
 		entry.Metadata: false} {
@@ -180,7 +182,6 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestKindOfExample: what a Go program says that it stores.
 func TestKindOfExample(t *testing.T) {
 	for kind, example := range map[string]runtime.Object{
 		"Pod":    &corev1.Pod{},
@@ -193,8 +194,8 @@ func TestKindOfExample(t *testing.T) {
 	}
 }
 
-// TestSyncing: the informer has synced when the process loop has come to a mark with nothing missing; what was dropped
-// does not count, and what was missing counts when it is back.
+// TestSyncing checks that the informer has synced when the loop has reached a mark with nothing missing. Dropped marks
+// do not count. A mark that was reached while objects were missing counts once they are restored.
 func TestSyncing(t *testing.T) {
 	type batch struct{ mark, lacking, dropped, synced, level bool }
 	for name, batches := range map[string][]batch{

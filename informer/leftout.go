@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// leftOutIn adds the objects that earlier runs could not store to the checkpoint. If they are not all recorded, it
-// requests a list that delivers everything again.
+// leftOutIn adds to the checkpoint the objects that earlier runs could not store. If some of them are not recorded, it
+// requests a list of everything.
 func leftOutIn(info entry.Info, c *reflector.Checkpoint) {
 	if info.LeftOutMore && c.Relist == "" {
 		c.Relist = reflector.ReasonLeftOut
@@ -21,14 +21,14 @@ func leftOutIn(info entry.Info, c *reflector.Checkpoint) {
 	}
 }
 
-// leftOutUndecodable reports whether earlier runs have left out objects that they could not decode.
+// leftOutUndecodable reports whether earlier runs have left out undecodable objects.
 func leftOutUndecodable(info entry.Info) bool {
 	return info.LeftOutMore || slices.ContainsFunc(info.LeftOut, func(l entry.LeftOut) bool {
 		return l.Reason == entry.LeftOutCodec
 	})
 }
 
-// leftOutByTransform returns the record of an object whose transform failed, or that could not be decoded for it.
+// leftOutByTransform returns the record of an object whose transform failed, or which could not be decoded for it.
 func leftOutByTransform(obj runtime.Object) entry.LeftOut {
 	l := entry.LeftOut{Reason: entry.LeftOutTransform}
 	if u, ok := obj.(*entry.Undecoded); ok && u.Err() != nil {

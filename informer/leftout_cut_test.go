@@ -11,21 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// One object that was left out and that the link does not bring holds up neither the watch nor the sync.
-func TestLeftOutThatDoesNotCome(t *testing.T) {
+// TestLeftOutLookUpTimesOut checks that a left-out object whose look-up always times out blocks neither the watch nor
+// the sync.
+func TestLeftOutLookUpTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t)
 		p.start(badIndex)
 		p.srv.Write("a/good", "x")
 		p.srv.Write("a/huge", "bad")
 		p.srv.Write("a/other", "x")
-		p.settle()
+		p.waitIdle()
 		p.end()
 		asked := 0
 		p.srv.SetFail(func(verb string, o metav1.ListOptions) error {
 			if verb == "list" && strings.Contains(o.FieldSelector, "huge") {
 				asked++
-				return context.DeadlineExceeded // what a request that was cut for its time looks like
+				return context.DeadlineExceeded // the error of a request that has timed out
 			}
 			return nil
 		})

@@ -25,7 +25,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// bug is what is wrong with a program: it cannot take in pods whose value is "bad".
+// bug is a program's fault: it cannot store pods with the value "bad".
 type bug string
 
 const (
@@ -34,7 +34,7 @@ const (
 	badIndex     bug = "index"
 )
 
-// process is one program after another on one file.
+// process is a sequence of programs on one file.
 type process struct {
 	t    *testing.T
 	srv  TestServer
@@ -44,7 +44,7 @@ type process struct {
 	i     *informer.Informer
 	calls []string
 	stop  func()
-	// atIndex is called by the writer with the value of each pod; nil if not.
+	// atIndex, if set, is called by the writer with the value of each pod.
 	atIndex func(value string)
 }
 
@@ -52,7 +52,7 @@ func newProcess(t *testing.T) *process {
 	return &process{t: t, srv: NewTestServer(), path: filepath.Join(t.TempDir(), "larder.db")}
 }
 
-// start runs a program with that bug until nothing moves, and past the drain of a resume.
+// start runs a program with this bug, and waits until it has resumed.
 func (p *process) start(b bug) {
 	p.t.Helper()
 	quiet := logr.Discard()
@@ -103,15 +103,15 @@ func (p *process) start(b bug) {
 		p.i.RunWithContext(ctx)
 	}()
 	p.stop = func() { cancel(); <-done }
-	p.settle()
+	p.waitIdle()
 }
 
-func (p *process) settle() {
+func (p *process) waitIdle() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 }
 
-// end ends the program, and checks the file.
+// end ends the program, and checks and closes the file.
 func (p *process) end() {
 	p.t.Helper()
 	p.stop()
@@ -124,7 +124,7 @@ func (p *process) end() {
 	}
 }
 
-// holds compares what readers see.
+// holds checks the readers' objects.
 func (p *process) holds(want ...string) {
 	p.t.Helper()
 	var got []string
@@ -136,7 +136,7 @@ func (p *process) holds(want ...string) {
 	}
 }
 
-// leftOut compares Status.LeftOut.
+// leftOut checks Status.LeftOut.
 func (p *process) leftOut(want ...string) {
 	p.t.Helper()
 	var got []string
@@ -149,7 +149,7 @@ func (p *process) leftOut(want ...string) {
 	}
 }
 
-// calm reports relists, and what else is not as in a resume of which nothing is wrong.
+// calm checks that the program has resumed without lists, incidents or unexpected errors.
 func (p *process) calm(lists int) {
 	p.t.Helper()
 	s := p.i.Status()
@@ -174,15 +174,16 @@ func forBoth(t *testing.T, fn func(t *testing.T, b bug)) {
 	}
 }
 
-// Issue 16, A2: an object that the first process could not take in is there in the second, which does not list.
-func TestLeftOutComesBack(t *testing.T) {
+// TestLeftOutIsRestored checks that the second process restores an object that the first could not store, without a
+// list. Issue 16, A2.
+func TestLeftOutIsRestored(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
 		p.srv.Write("a/1", "x")
 		p.start(b)
 		p.srv.Write("a/2", "bad")
 		p.srv.Write("a/3", "x")
-		p.settle()
+		p.waitIdle()
 		p.leftOut("a/2@102: " + string(b))
 		p.end()
 
@@ -202,7 +203,7 @@ func TestLeftOutComesBack(t *testing.T) {
 	})
 }
 
-// What a first list, or a relist, leaves out comes back likewise.
+// TestLeftOutByAList checks that objects left out by a first list or a relist are restored, too.
 func TestLeftOutByAList(t *testing.T) {
 	for _, relist := range []bool{false, true} {
 		t.Run(fmt.Sprintf("relist=%v", relist), func(t *testing.T) {
@@ -223,7 +224,7 @@ func TestLeftOutByAList(t *testing.T) {
 				rv := map[bool]string{false: "102", true: "103"}[relist]
 				p.leftOut("a/0@"+map[bool]string{false: "103", true: "104"}[relist]+": "+string(b), "a/1@"+rv+": "+string(b))
 				if relist {
-					p.holds("a/1@101=x", "a/2@102=x") // the older state is kept
+					p.holds("a/1@101=x", "a/2@102=x") // the older states are kept
 				}
 				p.end()
 				lists := p.srv.Lists()
@@ -237,8 +238,8 @@ func TestLeftOutByAList(t *testing.T) {
 	}
 }
 
-// Issue 16, A7: an update that is refused is no rewound server. A program that still has the bug resumes, too, and the
-// object stays on the record.
+// TestLeftOutIsNoRewind checks that a refused update does not look like a rewound server. A program that still has the
+// bug resumes, and the object stays recorded. Issue 16, A7.
 func TestLeftOutIsNoRewind(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -246,7 +247,7 @@ func TestLeftOutIsNoRewind(t *testing.T) {
 		p.srv.Write("a/2", "x")
 		p.start(b)
 		p.srv.Write("a/2", "bad")
-		p.settle()
+		p.waitIdle()
 		p.holds("a/1@101=x", "a/2@102=x")
 		p.end()
 		lists := p.srv.Lists()
@@ -256,7 +257,7 @@ func TestLeftOutIsNoRewind(t *testing.T) {
 			p.leftOut("a/2@103: " + string(b))
 			p.calm(lists)
 			p.srv.Disconnect()
-			p.settle()
+			p.waitIdle()
 			p.calm(lists)
 			p.end()
 		}
@@ -268,7 +269,7 @@ func TestLeftOutIsNoRewind(t *testing.T) {
 	})
 }
 
-// What happens to the object while the process is down the watch tells.
+// TestLeftOutChangesMeanwhile checks that the watch delivers changes of left-out objects made during a downtime.
 func TestLeftOutChangesMeanwhile(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -276,7 +277,7 @@ func TestLeftOutChangesMeanwhile(t *testing.T) {
 		for _, key := range []string{"a/deleted", "a/recreated", "a/updated"} {
 			p.srv.Write(key, "bad")
 		}
-		p.settle()
+		p.waitIdle()
 		p.end()
 		p.srv.Delete("a/deleted")
 		p.srv.Delete("a/recreated")
@@ -294,18 +295,18 @@ func TestLeftOutChangesMeanwhile(t *testing.T) {
 	})
 }
 
-// In the same run an event is enough.
+// TestLeftOutUntilTheNextEvent checks that in the same run the object's next event clears the record.
 func TestLeftOutUntilTheNextEvent(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
 		p.start(b)
 		p.srv.Write("a/1", "bad")
 		p.srv.Write("a/2", "bad")
-		p.settle()
+		p.waitIdle()
 		p.leftOut("a/1@101: "+string(b), "a/2@102: "+string(b))
 		p.srv.Write("a/1", "good")
 		p.srv.Delete("a/2")
-		p.settle()
+		p.waitIdle()
 		p.leftOut()
 		p.end()
 		lists := p.srv.Lists()
@@ -317,7 +318,7 @@ func TestLeftOutUntilTheNextEvent(t *testing.T) {
 	})
 }
 
-// More than the record names are listed.
+// TestLeftOutTooMany checks that more left-out objects than can be recorded cause a list.
 func TestLeftOutTooMany(t *testing.T) {
 	for _, cold := range []bool{false, true} {
 		t.Run(fmt.Sprintf("first list=%v", cold), func(t *testing.T) {
@@ -332,7 +333,7 @@ func TestLeftOutTooMany(t *testing.T) {
 				if cold {
 					p.start(b)
 				}
-				p.settle()
+				p.waitIdle()
 				p.holds()
 				p.end()
 				for _, next := range []bug{b, noBug, noBug} {
@@ -357,7 +358,7 @@ func TestLeftOutTooMany(t *testing.T) {
 	}
 }
 
-// A server that refuses the look-ups is listed.
+// TestLeftOutLookUpRefused checks that a server that refuses the look-ups causes a list.
 func TestLeftOutLookUpRefused(t *testing.T) {
 	refusals := map[string]error{
 		"403": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("from the test")),
@@ -369,7 +370,7 @@ func TestLeftOutLookUpRefused(t *testing.T) {
 				p := newProcess(t)
 				p.start(badIndex)
 				p.srv.Write("a/1", "bad")
-				p.settle()
+				p.waitIdle()
 				p.end()
 				p.srv.SetFail(func(_ string, o metav1.ListOptions) error {
 					if o.FieldSelector != "" {
@@ -389,7 +390,7 @@ func TestLeftOutLookUpRefused(t *testing.T) {
 	}
 }
 
-// A connection that breaks between the look-ups is tried again, and what was had is not asked for again.
+// TestLeftOutThroughAFlakyLink checks that failed look-ups are retried until all objects are restored, without a list.
 func TestLeftOutThroughAFlakyLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t)
@@ -397,7 +398,7 @@ func TestLeftOutThroughAFlakyLink(t *testing.T) {
 		for n := range 10 {
 			p.srv.Write(fmt.Sprintf("a/%d", n), "bad")
 		}
-		p.settle()
+		p.waitIdle()
 		p.end()
 		link, failed, lists := rand.New(rand.NewPCG(1, 2)), 0, p.srv.Lists()
 		p.srv.SetFail(func(_ string, o metav1.ListOptions) error {
@@ -408,7 +409,7 @@ func TestLeftOutThroughAFlakyLink(t *testing.T) {
 			return nil
 		})
 		p.start(noBug)
-		p.settle()
+		p.waitIdle()
 		if failed == 0 {
 			t.Error("no look-up has failed")
 		}

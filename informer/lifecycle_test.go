@@ -30,7 +30,7 @@ func TestRemoveHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.run(other)
-		for range 2 { // the second is a no-op
+		for range 2 { // the second call does nothing
 			if err := i.RemoveEventHandler(reg); err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestRemoveHandler(t *testing.T) {
 	})
 }
 
-// TestOneHandlerTwice: a handler may be registered more than once; each registration stands for itself.
+// TestOneHandlerTwice checks that a handler may be registered more than once, with independent registrations.
 func TestOneHandlerTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -92,7 +92,7 @@ func TestOneHandlerTwice(t *testing.T) {
 	})
 }
 
-// TestShutDownEventHandler waits for the call that is being made, and for no other.
+// TestShutDownEventHandler checks that ShutDownEventHandler waits for the running call only.
 func TestShutDownEventHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -149,7 +149,7 @@ func TestStopped(t *testing.T) {
 			defer close(second)
 			i.Run(nil)
 		}()
-		<-second // refused: returns at once
+		<-second // refused, and so returns immediately
 		if err := i.SetTransform(nil); err == nil {
 			t.Error("SetTransform after the start")
 		}
@@ -166,14 +166,14 @@ func TestStopped(t *testing.T) {
 		if err := i.AddIndexers(cache.Indexers{"late": cache.MetaNamespaceIndexFunc}); err == nil {
 			t.Error("an indexer was added after the stop")
 		}
-		i.RunWithContext(context.Background()) // must not start again
+		i.RunWithContext(context.Background()) // must not run again
 		equal(t, "the store can still be read", r.stored(), r.srv.state())
 		r.close()
 	})
 }
 
-// TestReplaceInformer: an informer can be made on the collection of one that is about to end, although
-// a handler of that one takes its time; on that of one that goes on it cannot, and New says so at once.
+// TestReplaceInformer checks that New succeeds on the collection of an informer that is about to end, even if one of
+// its handlers is slow. While that informer runs, New fails immediately.
 func TestReplaceInformer(t *testing.T) {
 	inContext := func(i *informer.Informer) (run, end func()) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -210,7 +210,7 @@ func TestReplaceInformer(t *testing.T) {
 				synctest.Wait()
 				begun := time.Now()
 				other := informer.OptionsOf(i)
-				other.AuditEvery = time.Hour // otherwise it would attach to the first
+				other.AuditEvery = time.Hour // so that it cannot attach to the first
 				if _, err := informer.New(r.srv, &corev1.Pod{}, other); !errors.Is(err, store.ErrCollectionOpen) ||
 					time.Since(begun) > 0 {
 					t.Errorf("while the other runs: %v after %v", err, time.Since(begun))
@@ -235,7 +235,7 @@ func TestReplaceInformer(t *testing.T) {
 	}
 }
 
-// deaf is a ListerWatcher whose watch heeds no context.
+// deaf is a ListerWatcher that ignores contexts.
 type deaf struct {
 	*server
 	held     atomic.Int32
@@ -256,9 +256,8 @@ func (d *deaf) WatchWithContext(context.Context, metav1.ListOptions) (watch.Inte
 	return watch.NewFake(), nil
 }
 
-// TestReplaceInformerOfADeafListerWatcher: it takes its time to end, and New waits for that. Of one that never does New
-// says so.
-func TestReplaceInformerOfADeafListerWatcher(t *testing.T) {
+// TestReplaceInformerWithADeafListerWatcher checks that New waits for an informer whose ListerWatcher ignores contexts.
+func TestReplaceInformerWithADeafListerWatcher(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.o.PageSize = 1
@@ -287,7 +286,8 @@ func TestReplaceInformerOfADeafListerWatcher(t *testing.T) {
 	})
 }
 
-// TestReplaceInformerThatDoesNotEnd: the wait is bounded, and the error tells what was waited for.
+// TestReplaceInformerThatDoesNotEnd checks that New's wait is bounded, and that its error names the informer's pending
+// end.
 func TestReplaceInformerThatDoesNotEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -305,8 +305,8 @@ func TestReplaceInformerThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// TestClose: an informer that is never run gives its collection back, and cannot be run any more; one that runs is
-// left alone.
+// TestClose checks that Close closes the collection of an informer that is never run and prevents its run, and that
+// Close of a running informer does not end it.
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -326,7 +326,7 @@ func TestClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unused.RunWithContext(t.Context()) // returns at once
+		unused.RunWithContext(t.Context()) // returns immediately
 		if _, err := unused.AddEventHandler(&recorder{}); err == nil || !unused.IsStopped() || unused.HasSynced() {
 			t.Errorf("closed: stopped %v, synced %v, a handler was added with error %v", unused.IsStopped(), unused.HasSynced(),
 				err)
@@ -349,7 +349,7 @@ type doneChannel <-chan struct{}
 func (doneChannel) Name() string            { return "run" }
 func (d doneChannel) Done() <-chan struct{} { return d }
 
-// TestNewOnAReadOnlyStore: what can never be written is an error at once; a run would try it again for ever.
+// TestNewOnAReadOnlyStore checks that New fails on a read-only store, where a run would retry its writes for ever.
 func TestNewOnAReadOnlyStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -374,7 +374,7 @@ func TestNewOnAReadOnlyStore(t *testing.T) {
 	})
 }
 
-// TestNewOnAClosedStore: it says so at once, and does not wait for an informer that was not closed before the store.
+// TestNewOnAClosedStore checks that New fails immediately on a closed store, even if it has an unclosed informer.
 func TestNewOnAClosedStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

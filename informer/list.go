@@ -24,7 +24,7 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 			return entry.Result{}, err
 		}
 		if reflector.Reason(info.MustRelist).Lasts() {
-			s.options.Rewrite = true // the mark came after the request for this list, which clears it: so it has to rewrite
+			s.options.Rewrite = true // MustRelist was set after this list was requested, and this list clears it
 		}
 		list, err := p.store.BeginReplace(ctx, s.options)
 		if err == nil {
@@ -33,17 +33,17 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 			p.auditor.ListBegun(s.reason == reflector.ReasonDamaged)
 		}
 		return entry.Result{}, err
-	}, p.tellListed)
+	}, p.distributeListed)
 }
 
-// takePage stores a page. In a cold start the handlers are told of it at once.
+// takePage stores a page. In a cold start it also distributes the page to the handlers.
 func (p *loop) takePage(ctx context.Context, pg page) error {
 	return p.take(ctx, func() (entry.Result, error) {
 		return p.list.Page(ctx, pg.items, pg.leftOut...)
 	})
 }
 
-// foldIn stores changes that happened during the list. It skips bookmarks, since the end of the list has a higher
+// foldIn stores changes that arrive during the list. It skips bookmarks, because the end of the list has a higher
 // resourceVersion.
 func (p *loop) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 	for _, d := range deltas {
@@ -61,10 +61,10 @@ func (p *loop) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 
 func (p *loop) take(ctx context.Context, attempt func() (entry.Result, error)) error {
 	p.backpressure(ctx)
-	return p.commit(ctx, p.unlessVoid(p.observed(attempt)), p.tellListed)
+	return p.commit(ctx, p.unlessVoid(p.observed(attempt)), p.distributeListed)
 }
 
-// unlessVoid returns a function that calls attempt unless the list was given up, as a repair between attempts may do.
+// unlessVoid returns a function that calls attempt, unless a repair between attempts has aborted the list.
 func (p *loop) unlessVoid(attempt func() (entry.Result, error)) func() (entry.Result, error) {
 	return func() (entry.Result, error) {
 		if p.list == nil {
@@ -74,11 +74,11 @@ func (p *loop) unlessVoid(attempt func() (entry.Result, error)) func() (entry.Re
 	}
 }
 
-func (p *loop) tellListed(changes []entry.Change) { p.tell(changes, true) }
+func (p *loop) distributeListed(changes []entry.Change) { p.distribute(changes, true) }
 
-// finishList commits the list and, after each transaction, tells the handlers its changes, which need not all fit in
-// memory at once. Between transactions deltasMu is free, and the store has what the handlers have been told. The store
-// applies deletes first, so handlers are told of them first, as in client-go.
+// finishList commits the list. After each transaction it distributes that transaction's changes, because all changes
+// may not fit in memory. Between transactions deltasMu is free, and the store has exactly the state that was
+// distributed. The store applies deletes first, so handlers receive them first, as in client-go.
 func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 	for more := true; more && p.list != nil; {
 		attempt := p.unlessVoid(p.observed(func() (entry.Result, error) {
@@ -90,7 +90,7 @@ func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 			switch {
 			case p.list == nil:
 			case more:
-				p.tellListed(changes)
+				p.distributeListed(changes)
 			default:
 				p.endList(ctx, changes)
 			}
@@ -113,9 +113,9 @@ func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 	return nil
 }
 
-// saveFirstList commits the first list, which is in the memtable, and then sends Saved to the loop, so that the list
-// survives a crash once the informer has synced. It tries again until ctx ends or the store is closed; the loop goes on
-// meanwhile, and repairs the file if it has failed.
+// saveFirstList commits the first list, which is in the memtable, and then calls asks.ToNoteSaved. So a synced
+// informer's first list survives a crash. It retries until ctx ends or the store is closed. Meanwhile the loop
+// continues, and repairs the file if it has failed.
 func (p *loop) saveFirstList(ctx context.Context) {
 	for delay := storeBackoff(); ; {
 		err := p.file.Flush(ctx)
@@ -129,18 +129,18 @@ func (p *loop) saveFirstList(ctx context.Context) {
 	}
 }
 
-// endList tells the handlers the last changes of a list that has been committed, and the deletes of unseen objects.
+// endList distributes the last changes of a committed list, and deletes of the unseen objects that the list lacks.
 func (p *loop) endList(ctx context.Context, changes []entry.Change) {
 	p.list, p.pause, p.listDue = nil, nil, false
 	p.sync.lacking.Store(false)
 	if p.rewrites {
 		p.health.setRewriting("")
-		p.indexer.ClearErr() // the bodies that could not be read have been replaced
+		p.indexer.ClearErr() // the list has replaced the unreadable bodies
 	}
 	deleted, rest := split(changes)
-	p.tellListed(deleted)
-	p.tell(p.unseenDeletes(ctx), true)
-	p.tellListed(rest)
+	p.distributeListed(deleted)
+	p.distribute(p.unseenDeletes(ctx), true)
+	p.distributeListed(rest)
 	clear(p.unseen)
 	p.rewrites = false
 }
@@ -156,7 +156,7 @@ func split(changes []entry.Change) (deleted, rest []entry.Change) {
 	return deleted, rest
 }
 
-// unseenDeletes returns the deletes of objects that a repair has lost and that the list did not bring back.
+// unseenDeletes returns deletes of the objects that a repair has lost and that the list lacks.
 func (p *loop) unseenDeletes(ctx context.Context) (out []entry.Change) {
 	for _, key := range slices.Sorted(maps.Keys(p.unseen)) {
 		if obj, err := p.store.Get(ctx, key); err == nil && obj == nil {
@@ -167,7 +167,7 @@ func (p *loop) unseenDeletes(ctx context.Context) (out []entry.Change) {
 	return out
 }
 
-// abortList aborts the list that is being received, if any.
+// abortList aborts the current list, if any.
 func (p *loop) abortList() {
 	if p.list != nil {
 		p.list.Abort()

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fat is a transform that makes pods of a megabyte, of which a transaction of a list takes few.
+// fat is a transform that makes pods of a megabyte, so that a list needs several transactions.
 func fat(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -29,8 +29,8 @@ func fat(obj any) (any, error) {
 	return pod, nil
 }
 
-// openBehind returns an informer whose store is behind the server by a difference that takes three transactions or
-// more, and what a handler is to be told of it.
+// openBehind returns an informer whose store differs from the server by at least three transactions, and the expected
+// calls of a handler.
 func openBehind(t *testing.T, r *rig) (i *informer.Informer, changes []string) {
 	t.Helper()
 	r.o.Residency, r.o.TransformVersion = store.None, informer.Unversioned
@@ -66,7 +66,7 @@ func openBehind(t *testing.T, r *rig) (i *informer.Informer, changes []string) {
 	return i, changes
 }
 
-// afterInitial drops what a handler was given of the stored objects.
+// afterInitial drops the calls for the stored objects.
 func afterInitial(lines []string) []string {
 	for n, line := range lines {
 		if !strings.HasPrefix(line, "add a/") {
@@ -76,8 +76,8 @@ func afterInitial(lines []string) []string {
 	return nil
 }
 
-// TestListInSeveralTransactions: the handlers are told of each transaction of a list, deletes first. A handler that
-// registers between two of them is given what is stored then, and told the rest.
+// TestListInSeveralTransactions checks that handlers get the changes after each transaction of a list, deletes first. A
+// handler that registers between two transactions gets the objects stored then, and the later changes.
 func TestListInSeveralTransactions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -118,12 +118,12 @@ func TestListInSeveralTransactions(t *testing.T) {
 	})
 }
 
-// commitFaults makes one Commit of a list fail.
+// commitFaults fails one Commit of a list.
 type commitFaults struct {
 	store.Interface
 	mu  sync.Mutex
 	err error
-	at  int // guarded by mu; how many succeed before
+	at  int // guarded by mu; number of Commits that succeed first
 }
 
 func (s *commitFaults) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
@@ -153,9 +153,9 @@ func (s *commitFaults) done() bool {
 	return s.at < 0
 }
 
-// TestListFailsBetweenTransactions: whichever transaction of a list fails, handlers are told of each object once,
-// whether the list goes on then or another takes its place. In make test each fault is in the second one and one fault
-// in all; LARDER_SOAK=1 has all in all.
+// TestListFailsBetweenTransactions checks that handlers get each change once if a transaction of a list fails, whether
+// the list continues or another one replaces it. By default only one fault is tried in every transaction, and the
+// others in the second; LARDER_SOAK=1 tries all.
 func TestListFailsBetweenTransactions(t *testing.T) {
 	for name, fault := range map[string]*commitFaults{
 		"no space":                    {err: store.ErrNoSpace},

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// TestListOutcomeUnknown: the disk fails while a list is committed, and may have it all the same. The file is written
-// anew, and the handlers hear of everything once.
+// TestListOutcomeUnknown checks that handlers get each change once if the commit of a list fails with an unknown
+// outcome, and the file is rebuilt.
 func TestListOutcomeUnknown(t *testing.T) {
 	for name, inRelist := range map[string]bool{"cold start": false, "relist": true} {
 		for when, after := range map[string]bool{"before the commit": false, "after it": true} {

@@ -23,12 +23,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// caller is a logger that calls the informer that logs to it, as the sink of a user may. Where that would never return
-// it fails the test instead.
+// caller is a logger that calls the informer that logs to it, as a user's sink may. It fails the test if the call would
+// deadlock.
 type caller struct {
 	t        *testing.T
-	informer atomic.Pointer[informer.Informer] // nil until it has been made
-	busy     atomic.Bool                       // the informer logs what it is called by this logger for
+	informer atomic.Pointer[informer.Informer] // nil until the informer is made
+	busy     atomic.Bool                       // true during this logger's own calls, which log too
 
 	mu    sync.Mutex
 	lines []string // guarded by mu
@@ -64,8 +64,7 @@ func (c *caller) call(line string) {
 	}
 }
 
-// isFree reports whether a lock can be had. Others give it back after a while; one that the goroutine holds itself
-// never comes free.
+// isFree reports whether a lock is free or becomes free soon. A lock that the calling goroutine holds never does.
 func isFree(l informer.Lock) bool {
 	for range 100_000 {
 		if l.TryLock() {
@@ -77,7 +76,7 @@ func isFree(l informer.Lock) bool {
 	return false
 }
 
-// logged reports how many lines have the text.
+// logged returns the number of lines that contain the text.
 func (c *caller) logged(text string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +88,7 @@ func (c *caller) logged(text string) (n int) {
 	return n
 }
 
-// TestLoggerCallsTheInformer: each line that is about handlers is logged under no lock, so that a logger may call the
+// TestLoggerCallsTheInformer checks that lines about handlers are logged under no lock, so a logger may call the
 // informer.
 func TestLoggerCallsTheInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -121,7 +120,7 @@ func TestLoggerCallsTheInformer(t *testing.T) {
 		for n := range mergeThreshold + 1 {
 			r.srv.write(fmt.Sprintf("a/%04d", n), "x")
 			if n == mergeThreshold/2 {
-				synctest.Wait() // on one core the first handler may get no turn until all is queued, and is then behind, too
+				synctest.Wait() // on one core the first handler might otherwise fall behind, too
 			}
 		}
 		synctest.Wait()
@@ -132,8 +131,8 @@ func TestLoggerCallsTheInformer(t *testing.T) {
 	})
 }
 
-// TestLoggerCallsTheInformerOfShortPeriods: those that come too late for the check period.
-func TestLoggerCallsTheInformerOfShortPeriods(t *testing.T) {
+// TestLoggerOfShortPeriodsCallsTheInformer checks the same for warnings about resync periods after the start.
+func TestLoggerOfShortPeriodsCallsTheInformer(t *testing.T) {
 	for check, want := range map[time.Duration]string{
 		time.Minute: "the informer has already started",
 		0:           "doesn't support resyncing",
@@ -181,7 +180,7 @@ func (s *badStore) Get(ctx context.Context, key string) (apiruntime.Object, erro
 	return s.Interface.Get(ctx, key)
 }
 
-// logErrors lets the logger of the context have what is reported by HandleErrorWithContext.
+// logErrors makes HandleErrorWithContext log to the context's logger.
 func logErrors(t *testing.T) {
 	t.Helper()
 	old := utilruntime.ErrorHandlers
@@ -192,9 +191,9 @@ func logErrors(t *testing.T) {
 	t.Cleanup(func() { utilruntime.ErrorHandlers = old })
 }
 
-// TestLoggerCallsTheInformerOfWhatCanNotBeRead: an object that cannot be read is left out of what a late handler is
-// told, and reported.
-func TestLoggerCallsTheInformerOfWhatCanNotBeRead(t *testing.T) {
+// TestLoggerOfUnreadableObjectsCallsTheInformer checks that a late handler does not get an unreadable object, and that
+// the object is reported.
+func TestLoggerOfUnreadableObjectsCallsTheInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		logErrors(t)

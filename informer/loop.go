@@ -25,53 +25,53 @@ import (
 type loop struct {
 	*sharedInformer
 	relist func(reflector.Reason)
-	// contradicted and heedsContradiction are Reflector.Contradicted and Reflector.HeedsContradiction.
-	contradicted, heedsContradiction func() bool
+	// contradicted and acceptsContradiction are Reflector.Contradicted and Reflector.AcceptsContradiction.
+	contradicted, acceptsContradiction func() bool
 
 	attrs *attributes.Tracker
-	// replay lists the handlers to which the loop sends the stored objects when it starts.
+	// replay lists the handlers that get the stored objects when the loop starts.
 	replay []*delivery.Listener
 
 	// ended is closed when run has returned.
 	ended chan struct{}
 
-	// list is the list that the loop is receiving; nil if there is none. rewrites says that it rewrites every body.
+	// list is the current list; nil if there is none. rewrites says that it rewrites every body.
 	list     store.Replacement
 	rewrites bool
-	// listReason is the reason for list, or for the last list if list is nil.
+	// listReason is the reason for list, or for the previous list if list is nil.
 	listReason reflector.Reason
-	// cold says that the collection was not complete when list began: its pages are stored as they arrive.
+	// cold says that the collection was not complete when list began. Its pages are stored as they arrive.
 	cold bool
-	// savers are the goroutines of saveFirstList; run waits for them.
+	// savers waits for the goroutines of saveFirstList.
 	savers sync.WaitGroup
-	// void is true after a list was given up. The stream has a gap, so deltas are dropped until the next list begins.
+	// void is true after discardList. The stream has a gap, so deltas are dropped until the next list begins.
 	void bool
-	// unseen holds the keys of objects that handlers know but that a repair of the store has lost. If the next list does
-	// not have them either, the handlers are told of a delete.
+	// unseen holds the keys of objects that handlers know and that a repair of the store has lost. If the next list
+	// lacks them too, the handlers get deletes.
 	unseen map[string]bool
-	// listDue is true while the store may lack objects: a list that will bring them is due and has not been stored yet.
+	// listDue is true while the store may lack objects: a list that restores them is due and not stored yet.
 	listDue bool
-	// pause is the backoff between lists that listAgain requests; nil if none was requested since a list was last stored.
+	// pause is the backoff between listAgain's requests; nil if there was none since a list was last stored.
 	pause *wait.Backoff
-	// unreadablePause spaces the lists for objects that readers cannot read, and the next may come at unreadableUntil; nil
-	// and zero before the first.
+	// unreadablePause spaces the lists for unreadable objects, and unreadableUntil is the earliest time of the next;
+	// nil and zero before the first.
 	unreadablePause *wait.Backoff
 	unreadableUntil time.Time
-	// losses is the value of collection.Losses for which a list has been requested, or need not be.
+	// losses is the last value of collection.Losses that needs no further list.
 	losses int
-	// written is the last write to memory, until reportWrite tells the observer; nil if there is nothing to tell.
+	// written is the last write to memory, until reportWrite reports it to the observer; nil if there is none.
 	written *Commit
-	// due holds the log lines that are written once deltasMu is released.
+	// due holds log lines until deltasMu is released.
 	due delivery.Lines
-	// told is the kind of store failure that was reported last; nil while the store is healthy.
-	told error
+	// reported is the kind of the last reported store failure; nil while the store is healthy.
+	reported error
 }
 
-// run runs until ctx ends or the store is closed; it returns nil or why it cannot go on.
+// run processes batches until ctx ends or the store is closed. It returns nil, or why it cannot continue.
 func (p *loop) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
-		cancel() // otherwise the savers try for as long as the disk is full, and a panic or an error would not be reported
+		cancel() // stops the savers, which otherwise retry while the disk is full and hide an error or a panic
 		if p.list != nil {
 			p.list.Abort()
 		}
@@ -85,38 +85,38 @@ func (p *loop) run(ctx context.Context) error {
 		var b *fifo.Batch
 		var err error
 		if p.asks.Wait(ctx, func(ctx context.Context) { b, err = p.queue.Pop(ctx, fifo.Limits{}) }) {
-			if err := p.heed(ctx, p.asks.Take()); err != nil {
+			if err := p.handleAsks(ctx, p.asks.Take()); err != nil {
 				return err
 			}
-			p.mendLosses(ctx)
+			p.relistLosses(ctx)
 			p.reviewSources()
 		}
 		switch {
 		case err == nil:
 		case ctx.Err() != nil || errors.Is(err, cache.ErrFIFOClosed):
-			return nil // the run ends
+			return nil
 		default:
 			continue
 		}
 		if err := p.process(ctx, b.Deltas); err != nil {
 			return err
 		}
-		p.mendLosses(ctx)
+		p.relistLosses(ctx)
 		b.Ack()
 		p.sync.processed(b.Deltas[0].Type == fifo.Drained, p.void)
 		p.reviewSources()
 	}
 }
 
-// heed handles the requests that other goroutines made through asks.
-func (p *loop) heed(ctx context.Context, a asks.Ask) error {
+// handleAsks handles the requests of other goroutines.
+func (p *loop) handleAsks(ctx context.Context, a asks.Ask) error {
 	if a.Looked != nil {
 		if err := p.repairFailure(ctx); err != nil {
 			return err
 		}
 		close(a.Looked)
 	}
-	if a.Unreadable != nil && p.health.rewritingNow() == "" { // else a list that rewrites the bodies is due already
+	if a.Unreadable != nil && p.health.rewritingNow() == "" { // otherwise a rewriting list is due already
 		if err := p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: a.Unreadable}}); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (p *loop) heed(ctx context.Context, a asks.Ask) error {
 	return nil
 }
 
-// resync starts a resync of the handlers that are due: each gets the first page of the stored objects.
+// resync starts the due resyncs: each handler gets the first page of the stored objects.
 func (p *loop) resync(ctx context.Context) {
 	for _, member := range p.joinedNow() {
 		if !member.resyncs.Swap(false) {
@@ -136,7 +136,7 @@ func (p *loop) resync(ctx context.Context) {
 		}
 		for _, l := range member.processor.Resyncing() {
 			if l.StartResync() {
-				p.distribution.giveResync(ctx, l)
+				p.distribution.queueResync(ctx, l)
 			}
 		}
 	}
@@ -162,14 +162,14 @@ func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 		p.abortList()
 		return nil
 	case d.Type == fifo.Drained:
-		return nil // syncing.processed notes it
+		return nil // run calls syncing.processed
 	case p.list != nil:
 		return p.foldIn(ctx, deltas)
 	}
 	return p.apply(ctx, deltas)
 }
 
-// apply commits a run of changes and bookmarks.
+// apply commits a batch of changes and bookmarks.
 func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
 	b := entry.Batch{LastContact: p.contactTime(), Unpaced: true}
 	for _, d := range deltas {
@@ -186,14 +186,15 @@ func (p *loop) apply(ctx context.Context, deltas []fifo.Delta) error {
 	}
 	p.backpressure(ctx)
 	return p.commit(ctx, p.observed(attempt), func(changes []entry.Change) {
-		p.heedContradiction(ctx, changes, b.IfContradicted != "")
-		p.tell(slices.DeleteFunc(changes, p.unheardOf), false)
+		p.handleContradiction(ctx, changes, b.IfContradicted != "")
+		p.distribute(slices.DeleteFunc(changes, p.unknownToHandlers), false)
 	})
 }
 
-// unheardOf reports whether c deletes an object that no handler knows: the store has no state of it and the transform
-// refused the last one. An object that a repair of the store has lost is known to handlers, and is in unseen.
-func (p *loop) unheardOf(c entry.Change) bool {
+// unknownToHandlers reports whether c deletes an object that no handler knows: the store has no state of it, and the
+// transform refused the state of the DELETED event. Handlers do know objects that a repair has lost; those are in
+// unseen.
+func (p *loop) unknownToHandlers(c entry.Change) bool {
 	return c.Type == cache.Deleted && c.Old == nil && c.New == nil && !p.unseen[c.Key]
 }
 
@@ -210,7 +211,7 @@ func opOf(d fifo.Delta) (entry.Op, bool) {
 	return entry.Op{}, false
 }
 
-// eventOf returns the type of a delta that has a resourceVersion, and so a position in the server's history. It returns
+// eventOf returns the type of a delta with a resourceVersion, which has a position in the server's history. It returns
 // "" for other deltas: events after a stray, and objects that are delivered again.
 func eventOf(d fifo.Delta) cache.DeltaType {
 	if d.ResourceVersion == "" {
@@ -219,10 +220,10 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 	return d.Type
 }
 
-// tell queues changes for the handlers, in order. The caller holds deltasMu. Updates that keep the resourceVersion
-// reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed.
-func (p *loop) tell(changes []entry.Change, all bool) {
-	p.distribution.tells.Add(1)
+// distribute queues changes for the handlers, in order. The caller holds deltasMu. As in client-go, updates that keep
+// the resourceVersion reach only resyncing handlers. With all they reach every handler, because the body has changed.
+func (p *loop) distribute(changes []entry.Change, all bool) {
+	p.distribution.distributions.Add(1)
 	p.auditor.Changed(changes)
 	decodes, joined := p.decodes(), p.joinedNow()
 	for _, c := range changes {
@@ -241,7 +242,7 @@ func (p *loop) tell(changes []entry.Change, all bool) {
 		}
 		resync := false
 		if c.Type == cache.Updated && c.Old == nil {
-			n.Type = cache.Added // the old state cannot be read, so no handler has been told of the object in this run
+			n.Type = cache.Added // the old state is unreadable, so no handler received it in this run
 		}
 		switch n.Type {
 		case cache.Added:
@@ -261,34 +262,34 @@ func (p *loop) tell(changes []entry.Change, all bool) {
 	}
 }
 
-// deletedState returns the argument of OnDelete: the object of the DELETED event, or, if there was no such event, a
+// deletedState returns the argument of OnDelete: the object of the DELETED event. Without that event it is a
 // cache.DeletedFinalStateUnknown with the last stored state.
 func deletedState(c entry.Change) any {
 	if c.New != nil {
 		return c.New
 	}
 	u := cache.DeletedFinalStateUnknown{Key: c.Key}
-	if c.Old != nil { // not a nil runtime.Object in a non-nil any
+	if c.Old != nil { // a nil runtime.Object would be a non-nil any
 		u.Obj = c.Old
 	}
 	return u
 }
 
-// keepsVersion reports whether an update has the resourceVersion of the stored state. It does not ask c.Old, which a
-// handler may have changed.
+// keepsVersion reports whether an update has the resourceVersion of the stored state. It uses OldRef, because a handler
+// may have modified Old.
 func keepsVersion(c entry.Change) bool {
 	m, err := meta.Accessor(c.New)
 	return err == nil && c.OldRef.ResourceVersion == m.GetResourceVersion()
 }
 
-// left reports the objects that the store has skipped.
+// left reports objects that the store has skipped.
 func (p *loop) left(ctx context.Context, skipped []entry.Skipped) {
 	for _, s := range skipped {
 		p.skip(ctx, s.Key, s.Err)
 	}
 }
 
-// isClosed reports whether the store is closed, or its file overwritten: it can be used no more, and the run ends.
+// isClosed reports whether the store is closed, or its file was overwritten. Both end the run.
 func isClosed(err error) bool {
 	return errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrOverwritten)
 }

@@ -9,10 +9,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// One of them spaces errors by sleeping until a millisecond after the last one, which may have been
-	// in another bubble's future.
+	// One of the ErrorHandlers rate-limits by sleeping relative to the last error, which may lie in the future of
+	// another bubble.
 	utilruntime.ErrorHandlers = nil
-	// Under the race detector rapid's 100 checks for each model take half a minute; make soak has 5000.
+	// With the race detector rapid's default of 100 checks takes half a minute per model. make soak runs 5000.
 	if err := flag.Set("rapid.checks", "50"); err != nil {
 		panic(err)
 	}

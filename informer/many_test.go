@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// one is one of many informers on a store.
+// one is one of the informers on a store.
 type one struct {
 	srv    *server
 	i      *informer.Informer
@@ -27,7 +27,7 @@ type one struct {
 	done   chan struct{}
 }
 
-// crowd are informers on one store, by the resource that each is on.
+// crowd is a set of informers on one store, by resource.
 type crowd struct {
 	r       *rig
 	random  *rand.Rand
@@ -36,7 +36,7 @@ type crowd struct {
 	made    int
 }
 
-// start makes and starts an informer. If another one has the collection it must be about to end.
+// start makes and runs an informer. A previous informer on the collection must be about to end.
 func (m *crowd) start(resource string) {
 	m.r.t.Helper()
 	srv := m.servers[resource]
@@ -69,13 +69,13 @@ func (m *crowd) startNew() {
 	m.start(fmt.Sprintf("r-%03d", m.made))
 }
 
-// pick returns the resource of an informer that runs.
+// pick returns the resource of a running informer.
 func (m *crowd) pick() string {
 	all := slices.Sorted(maps.Keys(m.running))
 	return all[m.random.IntN(len(all))]
 }
 
-// change makes changes at servers of informers that run and that do not.
+// change makes changes at the servers of running and ended informers.
 func (m *crowd) change(n int) {
 	all := slices.Sorted(maps.Keys(m.servers))
 	for range n {
@@ -88,8 +88,9 @@ func (m *crowd) change(n int) {
 	}
 }
 
-// TestManyInformers: informers come and go on one store while objects change: some are dropped with what they held,
-// some stopped, and some taken over by another while they end. In the end each that runs has what its server has.
+// TestManyInformers starts and ends many informers on one store while objects change. Some collections are dropped,
+// some informers stopped, and some replaced while they end. It checks that each running informer ends with its server's
+// state.
 func TestManyInformers(t *testing.T) {
 	const informers, rounds = 60, 6
 	bubble(t, func(t *testing.T) {
@@ -111,7 +112,7 @@ func TestManyInformers(t *testing.T) {
 				delete(m.running, resource)
 				o.cancel()
 				if n%2 == 0 {
-					m.start(resource) // waits for the other
+					m.start(resource) // waits for the previous informer
 					<-o.done
 					continue
 				}

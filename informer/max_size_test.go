@@ -12,10 +12,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// large is a value of an object of about 3 KB.
+// large returns a value that makes an object of about 3 KB.
 func large(n int) string { return fmt.Sprintf("%d-%s", n, strings.Repeat("x", 3000)) }
 
-// TestMaxSize: what does not fit into the file is served from memory, and goes into the file when there is room again.
+// TestMaxSize checks that changes that exceed MaxSize are served from memory, and committed once the file has space.
 func TestMaxSize(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -46,14 +46,14 @@ func TestMaxSize(t *testing.T) {
 			t.Errorf("with room again: %d bytes pending, %v", r.st.Pending(), s.Err)
 		}
 		equal(t, "reads with room again", r.stored(), r.srv.state())
-		for n := 100; n < 500; n++ { // so that there is room in the file
+		for n := 100; n < 500; n++ { // frees space in the file
 			r.srv.delete(fmt.Sprintf("a/%04d", n))
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.close()
 
-		r.so.MaxSize = 1 << 20 // less than the file has
+		r.so.MaxSize = 1 << 20 // less than the file's size
 		i = r.start()
 		if lists, _ := r.srv.requests(); lists != 1 {
 			t.Errorf("%d lists", lists)
@@ -69,9 +69,9 @@ func TestMaxSize(t *testing.T) {
 	})
 }
 
-// TestMaxSizeThatNeverFits: an informer whose first list is larger than the file may be has not synced; what it was
-// told of can be read, and the next start, with more room, goes on.
-func TestMaxSizeThatNeverFits(t *testing.T) {
+// TestMaxSizeTooSmall checks that an informer does not sync if its first list exceeds MaxSize, that the delivered
+// objects are readable, and that the next start, with a larger MaxSize, syncs.
+func TestMaxSizeTooSmall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.so.MaxSize, r.o.PageSize = 8<<20, 500
@@ -82,7 +82,7 @@ func TestMaxSizeThatNeverFits(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := i.Status()
-		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Objects != 4000 { // what has no room in the file is in memory
+		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Objects != 4000 { // the rest is in memory
 			t.Errorf("synced %v, source %s, %d objects, %v", s.Synced, s.Source, s.Objects, s.Err)
 		}
 		if got := r.stored(); len(got) != s.Objects {

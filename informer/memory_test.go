@@ -28,7 +28,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// liveCodec counts the objects that it has decoded and that are in memory.
+// liveCodec counts the decoded objects that are in memory.
 type liveCodec struct {
 	codec.Codec
 	live *atomic.Int64
@@ -43,7 +43,7 @@ func (c liveCodec) Decode(data []byte) (kruntime.Object, error) {
 	return obj, err
 }
 
-// inMemory returns how many decoded objects there are, once those that nobody has are gone.
+// inMemory returns the number of decoded objects after garbage collection.
 func (c liveCodec) inMemory() int64 {
 	for last := int64(-1); ; {
 		for range 3 {
@@ -59,7 +59,7 @@ func (c liveCodec) inMemory() int64 {
 	}
 }
 
-// manyPods is a server of pods that do not change.
+// manyPods returns a server with n pods that do not change.
 func manyPods(n int) (cache.ListerWatcher, *watch.FakeWatcher) {
 	var list corev1.PodList
 	list.ResourceVersion = fmt.Sprint(n)
@@ -77,11 +77,11 @@ func manyPods(n int) (cache.ListerWatcher, *watch.FakeWatcher) {
 	}, w
 }
 
-// still is a handler that stands still in each call until it is let go.
+// still is a handler that blocks in each call until release is closed.
 type still struct {
 	calls   atomic.Int64
 	release chan struct{}
-	resyncs chan string // gets the keys of updates without a change
+	resyncs chan string // gets the names of the pods in resync calls
 }
 
 func (h *still) OnAdd(any, bool) { h.wait() }
@@ -99,12 +99,12 @@ func (h *still) wait() {
 
 const (
 	manyObjects = 5000
-	// fewObjects is what a page has, of the store and of a handler, and what else may be in hand.
+	// fewObjects is the number of objects in a page of the store and a page of a handler, with a margin.
 	fewObjects = 1500
 )
 
-// TestSlowHandlersHoldNoCollection: a handler that stands still, be it told of what is stored or resyncing, holds a
-// page of it at most.
+// TestSlowHandlersHoldNoCollection checks that a blocked handler holds at most a page of objects, in a replay and in a
+// resync.
 func TestSlowHandlersHoldNoCollection(t *testing.T) {
 	synctest.Test(t, testSlowHandlers)
 }
@@ -137,7 +137,7 @@ func testSlowHandlers(t *testing.T) {
 	}
 }
 
-// many is an informer on manyPods that has synced.
+// many is a synced informer on manyPods.
 type many struct {
 	informer *informer.Informer
 	codec    liveCodec
@@ -186,20 +186,20 @@ func startMany(t *testing.T, residency store.Residency, h cache.ResourceEventHan
 	}}
 }
 
-// TestResyncOfWhatChangesMeanwhile: what changes or goes while a slow handler resyncs is not told of with an older
-// state after a newer one, nor after its delete.
-func TestResyncOfWhatChangesMeanwhile(t *testing.T) {
+// TestResyncDuringChanges checks that a slow handler's resync never delivers an older state after a newer one,
+// or an object after its delete.
+func TestResyncDuringChanges(t *testing.T) {
 	for _, residency := range []store.Residency{store.None, store.All} {
 		t.Run(residency.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testResyncOfWhatChanges(t, residency) })
+			synctest.Test(t, func(t *testing.T) { testResyncDuringChanges(t, residency) })
 		})
 	}
 }
 
-func testResyncOfWhatChanges(t *testing.T, residency store.Residency) {
-	const changed, gone = "04000", "04001"             // a later page has them
-	const changedInHand, goneInHand = "00100", "00101" // the first has them
-	told := map[string][]string{}                      // by the handler, which is one goroutine
+func testResyncDuringChanges(t *testing.T, residency store.Residency) {
+	const changed, gone = "04000", "04001"             // in a later page
+	const changedInHand, goneInHand = "00100", "00101" // in the first page
+	told := map[string][]string{}                      // only the handler's goroutine writes it
 	release := make(chan struct{})
 	m := startMany(t, residency, cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(old, now any) {
@@ -214,7 +214,7 @@ func testResyncOfWhatChanges(t *testing.T, residency store.Residency) {
 	})
 	defer m.end()
 	time.Sleep(time.Hour)
-	synctest.Wait() // it stands still in the first call
+	synctest.Wait() // the handler is blocked in its first call
 	pod := func(name, rv string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "u", ResourceVersion: rv}}
 	}
@@ -237,10 +237,10 @@ func testResyncOfWhatChanges(t *testing.T, residency store.Residency) {
 	}
 }
 
-// TestDurableHandlersHoldNoObjects: a durable handler holds the keys of what is due and of what fails, and a page of
-// objects at most; one that wants keys alone has nothing decoded.
+// TestDurableHandlersHoldNoObjects checks that a durable handler holds the keys of due and failing changes, and at most
+// a page of objects. Durable keys decode no objects.
 func TestDurableHandlersHoldNoObjects(t *testing.T) {
-	const due = 1000 // as many as there may be
+	const due = 1000 // the maximum of unacknowledged keys
 	for _, tc := range []struct {
 		name string
 		add  func(i *informer.Informer) error

@@ -25,7 +25,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// forms are the ways in which the pods of a server come.
+// forms are the representations of a server's pods.
 var forms = map[entry.Representation]struct {
 	example runtime.Object
 	of      func(pod *corev1.Pod) runtime.Object
@@ -43,7 +43,7 @@ var forms = map[entry.Representation]struct {
 	}},
 }
 
-// formed is a server whose pods come in another form.
+// formed is a server that sends its pods in another representation.
 type formed struct {
 	TestServer
 	of func(pod *corev1.Pod) runtime.Object
@@ -83,19 +83,19 @@ func (f formed) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wat
 	}), nil
 }
 
-// spoil does to an object what no handler may.
-func spoil(obj any) {
+// modify modifies an object, as handlers must not.
+func modify(obj any) {
 	if m, err := meta.Accessor(obj); err == nil {
-		m.SetAnnotations(map[string]string{"spoilt": "yes"})
-		m.SetLabels(map[string]string{"value": "spoilt"})
+		m.SetAnnotations(map[string]string{"modified": "yes"})
+		m.SetLabels(map[string]string{"value": "modified"})
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
-		pod.Spec.NodeName = "spoilt"
+		pod.Spec.NodeName = "modified"
 	}
 }
 
-// sound reports an object that is not as the server sent it: its value is the last part of its name.
-func sound(t *testing.T, what string, obj any) {
+// unmodified checks that an object is as the server sent it.
+func unmodified(t *testing.T, what string, obj any) {
 	t.Helper()
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -108,8 +108,8 @@ func sound(t *testing.T, what string, obj any) {
 	}
 }
 
-// Issue 16, A3: what handlers do to the objects that they get stays in the process.
-func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
+// TestHandlersCannotChangeStoredObjects checks that modifications by handlers do not reach the file. Issue 16, A3.
+func TestHandlersCannotChangeStoredObjects(t *testing.T) {
 	residencies := map[string]store.Residency{"All": store.All, "None": store.None}
 	for representation, form := range forms {
 		for name, residency := range residencies {
@@ -149,9 +149,9 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 					st, i := open()
 					calls := map[string]int{}
 					_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-						AddFunc:    func(obj any) { calls["add"]++; spoil(obj) },
-						UpdateFunc: func(old, new any) { calls["update"]++; spoil(old); spoil(new) },
-						DeleteFunc: func(obj any) { calls["delete"]++; spoil(obj) },
+						AddFunc:    func(obj any) { calls["add"]++; modify(obj) },
+						UpdateFunc: func(old, new any) { calls["update"]++; modify(old); modify(new) },
+						DeleteFunc: func(obj any) { calls["delete"]++; modify(obj) },
 					})
 					if err != nil {
 						t.Fatal(err)
@@ -167,14 +167,14 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 						t.Fatal(err)
 					}
 					stop := run(i)
-					// One at a time: who spoils an object while the informer looks at it races with it.
+					// One at a time: a handler's modification races with the informer's reads.
 					srv.Write("a/added", "x")
 					synctest.Wait()
 					srv.Write("a/updated", "x")
 					synctest.Wait()
 					srv.Delete("a/deleted")
 					synctest.Wait()
-					time.Sleep(2 * time.Minute) // commits and resyncs
+					time.Sleep(2 * time.Minute) // for commits and resyncs
 					synctest.Wait()
 					srv.Write("a/updated", "x")
 					synctest.Wait()
@@ -192,13 +192,13 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 						t.Errorf("%d objects are stored", len(stored))
 					}
 					for _, obj := range stored {
-						sound(t, "in the next process", obj)
+						unmodified(t, "in the next process", obj)
 					}
 					told := 0
 					durable.OnChange = func(_ context.Context, c consumer.Change) error {
 						if c.Type == entry.Delete {
 							told++
-							sound(t, "of the delete", c.Object)
+							unmodified(t, "of the delete", c.Object)
 						}
 						return nil
 					}
@@ -220,7 +220,7 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 	}
 }
 
-// cacheAnswer does what client.Update(ctx, cached) does to a cached object: the server's answer is decoded into it.
+// cacheAnswer does what client.Update(ctx, cached) does: it decodes the server's answer into the cached object.
 func (r *rig) cacheAnswer(key string, answer *corev1.Pod) *corev1.Pod {
 	obj, _, err := r.i.GetIndexer().GetByKey(key)
 	cached, ok := obj.(*corev1.Pod)
@@ -231,9 +231,9 @@ func (r *rig) cacheAnswer(key string, answer *corev1.Pod) *corev1.Pod {
 	return cached
 }
 
-// TestListByMetadataReadsRecords cites issue 37: a program updates a cached object in place and changes it further. The
-// event is lost, so the server is listed by metadata. The identity has to come from the record, since that of the
-// changed object in memory equals the server's.
+// TestListByMetadataReadsRecords cites issue 37: a program updates a cached object in place and then modifies it. Its
+// event is lost, so the reflector lists metadata. The comparison must use the stored record, because the modified
+// object in memory already has the server's resourceVersion.
 func TestListByMetadataReadsRecords(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

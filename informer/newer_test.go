@@ -34,8 +34,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// newerFields makes a server one of a later minor version: ConfigMaps have the field colour, which client-go's types
-// lack.
+// newerFields simulates a server of a later minor version, whose ConfigMaps have the field colour. client-go's types
+// lack it.
 type newerFields struct{ next http.RoundTripper }
 
 func (n newerFields) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -62,7 +62,7 @@ func (n newerFields) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// editField returns a message with the values of a field replaced.
+// editField returns a protobuf message with fn applied to the values of a field.
 func editField(msg []byte, number protowire.Number, fn func([]byte) []byte) (out []byte) {
 	for len(msg) > 0 {
 		n, typ, size := protowire.ConsumeTag(msg)
@@ -78,7 +78,7 @@ func editField(msg []byte, number protowire.Number, fn func([]byte) []byte) (out
 	return out
 }
 
-// newerRig is a newer server with one ConfigMap, and a file for it.
+// newerRig has a newer server with one ConfigMap, and a file.
 type newerRig struct {
 	*testing.T
 	api  *fakeapi.Server
@@ -100,7 +100,7 @@ func newNewerRig(t *testing.T) *newerRig {
 	return &newerRig{t, api, filepath.Join(t.TempDir(), "larder.db")}
 }
 
-// run runs an informer until it has synced, and calls look.
+// run runs an informer until it has synced, and then calls look.
 func (r *newerRig) run(
 	contentType string, example runtime.Object, o informer.Options, look func(i *informer.Informer),
 ) {
@@ -129,8 +129,8 @@ func (r *newerRig) run(
 	}
 }
 
-// TestNewerServer checks that fields which the Go types lack are shown, also if the server's version was not known to
-// be newer when they were stored: the control plane is upgraded, and another of its servers has answered. Issue 37.
+// TestNewerServer checks that fields which the Go types lack are shown, even if the server did not count as newer when
+// they were stored: during an upgrade another API server may answer the version request. Issue 37.
 func TestNewerServer(t *testing.T) {
 	r := newNewerRig(t)
 	example := &unstructured.Unstructured{}
@@ -159,17 +159,17 @@ func TestNewerServer(t *testing.T) {
 		})
 	}
 	run("v1.37.0", "protobuf", 1, nil)
-	run("v1.38.0", "JSON: the server, 1.38,", 0, nil) // and lists within ten minutes, or at once if history is lost
+	run("v1.38.0", "JSON: the server, 1.38,", 0, nil) // and lists within ten minutes, or immediately if history is lost
 	must(t)(r.api.Create(configMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}))
 	r.api.Compact()
 	run("v1.38.0", "JSON: the server, 1.38,", 1, "red")
 	run("v1.37.0", "JSON: the server, 1.38,", 0, "red")
 	run("v1.38.0", "JSON: the server, 1.38,", 0, "red")
-	run("v1.39.0", "JSON: the server, 1.39,", 0, "red") // JSON hides nothing, so nothing is to be listed
+	run("v1.39.0", "JSON: the server, 1.39,", 0, "red") // JSON hides no fields, so no list is needed
 }
 
-// TestServerUpgradedDuringARun checks that the encoding is decided at every connect: a server that comes back with a
-// newer version is asked for JSON from then on, and what came in protobuf is to be listed again.
+// TestServerUpgradedDuringARun checks that the encoding is chosen at every connect: after an upgrade the informer
+// requests JSON, and objects stored from protobuf are due to be listed.
 func TestServerUpgradedDuringARun(t *testing.T) {
 	r := newNewerRig(t)
 	example := &unstructured.Unstructured{}
@@ -202,7 +202,7 @@ func TestServerUpgradedDuringARun(t *testing.T) {
 	})
 }
 
-// colouredConfigMap is a ConfigMap of a build whose types have the field colour.
+// colouredConfigMap is the ConfigMap of a program whose types have the field colour.
 type colouredConfigMap struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -216,8 +216,8 @@ func (c *colouredConfigMap) DeepCopyObject() runtime.Object {
 	return &d
 }
 
-// TestNewerTypes checks that a build with other Go types lists nothing if objects are stored as the server sent them:
-// its indexes and its handlers, durable ones included, get the fields that the types have now. Issue 37.
+// TestNewerTypes checks that a program with newer Go types need not list objects that are stored as the server sent
+// them: its indexes and handlers, including durable ones, get the new fields. Issue 37.
 func TestNewerTypes(t *testing.T) {
 	r := newNewerRig(t)
 	old, err := codec.ForMsgpack(&corev1.ConfigMap{})
@@ -250,7 +250,7 @@ func TestNewerTypes(t *testing.T) {
 			return "nothing"
 		}
 	}
-	acknowledged := func(i *informer.Informer) { // a change that is not acknowledged is sent again in the next run
+	acknowledged := func(i *informer.Informer) { // unacknowledged changes would be delivered again in the next run
 		for end := time.After(time.Minute); ; {
 			if d := i.Status().Durable[0]; d.Behind == 0 && !d.Replaying {
 				return
@@ -299,8 +299,8 @@ func TestNewerTypes(t *testing.T) {
 	}
 }
 
-// TestTypedPayloads checks that objects which pass through a Go type on their way into the file are listed again with
-// other types: JSON of a type whose payload is protobuf.
+// TestTypedPayloads checks which objects count as stored as sent: protobuf does, and JSON of a type that is stored as
+// protobuf does not, because it passes through the Go type.
 func TestTypedPayloads(t *testing.T) {
 	for contentType, asSent := range map[string]bool{runtime.ContentTypeProtobuf: true, runtime.ContentTypeJSON: false} {
 		r := newNewerRig(t)

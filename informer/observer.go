@@ -9,35 +9,36 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Observer is called for events that Status does not record; package metrics has an implementation. Several goroutines
-// of the informer may call it at a time, and wait for it, so its methods must be fast. Of the informer they may call
-// only Status, Identity, File and SubscribeSource. If Informers share a collection, HandlerCalled is called for the
-// handlers of the Informer that has the Observer, and Committed once, for the first of those that have it.
+// Observer receives events that Status does not record; package metrics implements it. Several goroutines of the
+// informer may call it at a time, and wait for it, so its methods must be fast. Of the informer they may only call
+// Status, Identity, File and SubscribeSource. If Informers share a collection, HandlerCalled is called on the Observer
+// of the handler's Informer. Committed is called once per distinct Observer, with its first Informer.
 type Observer interface {
 	// InformerMade is called by New when it succeeds.
 	InformerMade(i *Informer)
-	// InformerEnded is called when the run ends, before another informer can open the collection. HandlerCalled may come
-	// after it, for a handler call that was still running.
+	// InformerEnded is called when the run ends, before another informer can open the collection. HandlerCalled may
+	// follow, for a call that was still running.
 	InformerEnded(i *Informer)
-	// Committed is called after each attempt to write to the store, except for attempts that the end of the run has cut
-	// short.
+	// Committed is called after each attempt to write to the store, except for attempts that the end of the run has
+	// cancelled.
 	Committed(i *Informer, c Commit)
-	// HandlerCalled is called when a call of a handler has returned or panicked. handler is HandlerStatus.Name.
+	// HandlerCalled is called when a handler's call has returned or panicked. handler is HandlerStatus.Name.
 	HandlerCalled(i *Informer, handler string, took time.Duration)
 }
 
-// Commit is an attempt to commit the changes since the last one: events, a list, or a part of a list. For an informer
+// Commit is an attempt to commit all changes since the last commit: events, or a list or a part of it. For an informer
 // without a file it is one write to memory.
 type Commit struct {
-	// Changes is the number of objects that were added, updated or deleted. It is 0 if only the resourceVersion changed.
+	// Changes is the number of objects that were added, updated or deleted. It is 0 if only the resourceVersion
+	// changed.
 	Changes int
 	Took    time.Duration
-	// Err is nil if the attempt succeeded. Otherwise Changes is 0, and the same changes are tried again.
+	// Err is nil if the attempt succeeded. Otherwise Changes is 0, and the same changes are attempted again.
 	Err error
 }
 
-// observed wraps an attempt so that its write to memory is recorded for reportWrite. With a file it returns attempt,
-// since the store reports commits itself.
+// observed wraps an attempt so that a write to memory is recorded for reportWrite. With a file it returns attempt
+// unchanged, because the store reports its commits.
 func (p *loop) observed(attempt func() (entry.Result, error)) func() (entry.Result, error) {
 	if p.file != nil {
 		return attempt
@@ -60,21 +61,21 @@ func (p *loop) reportWrite(ctx context.Context) {
 	w := p.written
 	p.written = nil
 	if w != nil && (w.Err == nil || ctx.Err() == nil && !isClosed(w.Err)) {
-		p.tellObservers(*w)
+		p.notifyObservers(*w)
 	}
 }
 
-// tellObservers reports a commit to each observer.
-func (i *sharedInformer) tellObservers(c Commit) {
-	var told []Observer
+// notifyObservers reports a commit to each observer.
+func (i *sharedInformer) notifyObservers(c Commit) {
+	var notified []Observer
 	for _, member := range i.attachedNow() {
 		o := member.o.Observer
 		comparable := o != nil && reflect.ValueOf(o).Comparable()
-		if o == nil || comparable && slices.Contains(told, o) {
+		if o == nil || comparable && slices.Contains(notified, o) {
 			continue
 		}
 		if comparable {
-			told = append(told, o)
+			notified = append(notified, o)
 		}
 		o.Committed(member, c)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// witness is an Observer that writes down what it is told.
+// witness is an Observer that records its calls.
 type witness struct {
 	mu    sync.Mutex
 	lines []string                 // guarded by mu
@@ -42,7 +42,7 @@ func (w *witness) take() []string {
 
 func (w *witness) InformerMade(i *informer.Informer) { w.note("made %d", i.Status().Objects) }
 
-// InformerEnded shows whether the collection is free.
+// InformerEnded also records whether the collection can be opened.
 func (w *witness) InformerEnded(i *informer.Informer) {
 	o := informer.OptionsOf(i)
 	o.Observer = nil
@@ -67,7 +67,7 @@ func (w *witness) HandlerCalled(_ *informer.Informer, handler string, took time.
 	w.note("%s %v", handler, took)
 }
 
-// TestObserver is told of everything, in order, and under no lock.
+// TestObserver checks that an Observer receives all events in order, without deltasMu held.
 func TestObserver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -112,9 +112,9 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// TestObserverSeesWhatIsCommitted: changes that come while a first list is paged are committed, and so are those of a
-// list that follows one that was given up. (issue 3)
-func TestObserverSeesWhatIsCommitted(t *testing.T) {
+// TestObserverSeesCommits checks that Committed counts changes that arrive during a paged first list, and the
+// changes of a list that replaces an aborted one. Issue 3.
+func TestObserverSeesCommits(t *testing.T) {
 	commits := func(w *witness) (out []string) {
 		for _, line := range w.take() {
 			if strings.HasPrefix(line, "commit") {
@@ -133,7 +133,7 @@ func TestObserverSeesWhatIsCommitted(t *testing.T) {
 		r.o.Observer, r.o.PageSize = w, 2
 		r.open()
 		r.run()
-		// The first page is committed after a second; the changes come between two commits.
+		// The first page is committed after a second. These changes arrive between two commits.
 		time.Sleep(1500 * time.Millisecond)
 		r.srv.write("a/0", "y")
 		r.srv.write("a/9", "y")
@@ -142,7 +142,7 @@ func TestObserverSeesWhatIsCommitted(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		equal(t, "two changes during the first list, and the second page", commits(w),
 			[]string{"commit 2, 0s, failed false", "commit 2, 0s, failed false"})
-		r.srv.compact() // this list cannot go on, and handlers know of the first pages: the next one is a difference
+		r.srv.compact() // aborts this list; the next one delivers differences, because handlers know the first pages
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "a list in place of one that was given up", commits(w), []string{"commit 2, 0s, failed false"})
@@ -150,7 +150,7 @@ func TestObserverSeesWhatIsCommitted(t *testing.T) {
 	})
 }
 
-// TestObserverSeesPanics: a call that panics has taken its time too.
+// TestObserverSeesPanics checks that HandlerCalled is called for a call that panics.
 func TestObserverSeesPanics(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 // ErrForeign is returned by Of for an informer that is not Larder's.
 var ErrForeign = errors.New("the informer is not one of Larder's")
 
-// Of returns the Informer that inf is or wraps: what the typed factory's Pods().Informer() returns is a wrapper of
-// client-go. From a refused one (see Refused) it returns the reason, and from an informer of another kind ErrForeign.
+// Of returns the Informer that inf is or wraps; typed factories return client-go's wrappers. For an informer of Refused
+// it returns that error, and for any other informer ErrForeign.
 func Of(inf cache.SharedIndexInformer) (*Informer, error) {
 	if inf != nil {
 		// Wrappers forward GetController to the informer that they wrap.

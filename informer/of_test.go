@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestOf finds the informer in what factories return, and the reason where there is none.
+// TestOf checks that a factory's result is unwrapped to its informer, and that otherwise the error is the reason.
 func TestOf(t *testing.T) {
 	i, err := informer.New(newServer(), &corev1.Pod{}, informer.Options{InMemory: true, Identity: podsIdentity})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// opaqueServer is a server whose resourceVersions cannot be compared, as those of some aggregated APIs. It resumes a
-// watch from any of them.
+// opaqueServer is a server with resourceVersions that cannot be compared, as some aggregated APIs have. A watch can
+// resume from any of them.
 type opaqueServer struct{ *server }
 
 const opaquePrefix = "v"
@@ -59,9 +59,9 @@ func (s opaqueServer) WatchWithContext(ctx context.Context, o metav1.ListOptions
 	}), nil
 }
 
-// TestOpaqueVersionsDoNotGoBack checks that a watch on a server with opaque resourceVersions resumes from the last
-// event, as client-go's does. Otherwise each reconnect replays all events since the list: handlers and readers would
-// see old states and deleted objects again. The resourceVersion is not stored. Issue 37.
+// TestOpaqueVersionsDoNotGoBack checks that a watch with opaque resourceVersions resumes from the last event, as in
+// client-go. Otherwise each reconnect would replay all events since the list, and handlers and readers would see old
+// states and deleted objects again. The resourceVersion is not stored. Issue 37.
 func TestOpaqueVersionsDoNotGoBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -78,18 +78,18 @@ func TestOpaqueVersionsDoNotGoBack(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { theirs.RunWithContext(ctx); close(ended) }()
 		r.run(got)
-		settle := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
-		settle(time.Second)
+		wait := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
+		wait(time.Second)
 		s.write("a/x", "2")
 		s.write("a/y", "1")
 		s.delete("a/y")
 		s.write("a/x", "3")
-		settle(time.Second)
+		wait(time.Second)
 		equal(t, "calls", got.take(), want.take())
-		settle(12 * time.Minute) // the watches reach their time-outs
+		wait(12 * time.Minute) // until the watches time out
 		equal(t, "calls after the reconnect", got.take(), want.take())
 		s.write("a/x", "4")
-		settle(time.Second)
+		wait(time.Second)
 		equal(t, "calls for the next event", got.take(), want.take())
 		st := i.Status()
 		if !st.Reflector.NotResumable || st.Reflector.Lists != 1 || st.ResourceVersion != "" || st.Err != nil {

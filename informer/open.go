@@ -21,8 +21,8 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// openWait bounds how long New waits for the informer that it replaces: its reflector may take reflector.MaxStop to
-// end, and its last write follows.
+// openWait bounds how long New waits for a previous informer: its reflector may take reflector.MaxStop to end, and its
+// last write follows.
 const openWait = reflector.MaxStop + 15*time.Second
 
 // The values of Status.NotPersistent, which end users read too. store.Options.Encryption or Options.PersistSecrets
@@ -33,7 +33,7 @@ const (
 		"and they are not to be stored without"
 )
 
-// withDefaults returns the options with the defaults for objects like example.
+// withDefaults returns o with the defaults for objects like example.
 func (o Options) withDefaults(example runtime.Object) (Options, error) {
 	if o.SyncPolicy == "" {
 		o.SyncPolicy = Resumed
@@ -50,7 +50,7 @@ func (o Options) withDefaults(example runtime.Object) (Options, error) {
 	if o.Resource.Kind == "" {
 		o.Resource.Kind = kindOfExample(example)
 		o.Resource.Singular = strings.ToLower(o.Resource.Kind)
-		o.Resource.Namespaced = o.Identity.Namespace != "" // otherwise not known; the keys show it
+		o.Resource.Namespaced = o.Identity.Namespace != "" // otherwise unknown here; the keys show it
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -64,8 +64,8 @@ func (o Options) withDefaults(example runtime.Object) (Options, error) {
 	return o, o.validate()
 }
 
-// kindOfExample returns the kind in the example object's type meta, or else, for a typed object, the name of its Go
-// type, which is the kind by convention.
+// kindOfExample returns the kind in the example object's type meta. For a typed object without one it returns the name
+// of its Go type, which is the kind by convention.
 func kindOfExample(example runtime.Object) string {
 	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" || representationOf(example) != entry.Typed {
 		return kind
@@ -87,7 +87,7 @@ func representationOf(example runtime.Object) entry.Representation {
 	return entry.Typed
 }
 
-// validate returns an error for a value that no informer can have.
+// validate returns an error for invalid options.
 func (o Options) validate() error {
 	if o.SyncPolicy != Resumed && o.SyncPolicy != Disk {
 		return fmt.Errorf("Options.SyncPolicy %q is neither Resumed nor Disk", o.SyncPolicy)
@@ -99,14 +99,14 @@ func (o Options) validate() error {
 	return nil
 }
 
-// open chooses and opens the collection.
+// open decides whether the objects are stored in the file or in memory, and opens the collection.
 func (i *sharedInformer) open(ctx context.Context) error {
 	o := &i.o
 	i.attrs = entry.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
 	co := store.CollectionOptions{
 		Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource,
 		Residency: o.Residency, Compression: o.Compression, Closing: i.closing, Holder: i, Decodes: i.decodesAtOnce,
-		History: o.History, Committed: i.tellCommit,
+		History: o.History, Committed: i.notifyCommit,
 	}
 	secret := holdsSecrets(o.Identity, i.example)
 	co.Seal = secret && o.Store != nil && o.Store.Seals(secrets)
@@ -139,18 +139,18 @@ func (i *sharedInformer) open(ctx context.Context) error {
 	return nil
 }
 
-// complete makes the parts that need the open collection.
+// complete makes the parts that depend on the open collection.
 func (i *sharedInformer) complete() {
 	i.source, i.undecoded = i.listed()
 	i.distribution = newDistribution(i)
 	i.auditor = i.newAuditor()
 }
 
-// unstartedGrace is how long an informer may be read before its start without a log line.
+// unstartedGrace is how long an informer may be read before its start without a warning.
 const unstartedGrace = 10 * time.Second
 
-// logUnstarted returns a function for reads before the start of an informer that was made at a time. It logs once that
-// the informer was not started: its reader may not know, since what an earlier run has stored looks like a cluster.
+// logUnstarted returns a function that is called at reads before the start. It logs once that the informer was not
+// started. Without that line its readers could take the objects of an earlier run for the cluster's present state.
 func (i *sharedInformer) logUnstarted(made time.Time) func() {
 	return func() {
 		if i.clock.Since(made) < unstartedGrace {
@@ -164,11 +164,11 @@ func (i *sharedInformer) logUnstarted(made time.Time) func() {
 	}
 }
 
-// secrets is the resource that a store with keys seals by default.
+// secrets is the resource that a store with encryption keys seals by default.
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// holdsSecrets reports whether the objects are core Secrets, in any representation, by the identity's resource or by
-// the type of the example object.
+// holdsSecrets reports whether the objects are core Secrets in any representation, by the identity's resource or by the
+// example object's type.
 func holdsSecrets(id entry.Identity, example runtime.Object) bool {
 	if id.Group == "" && strings.EqualFold(id.Resource, "secrets") {
 		return true

@@ -57,7 +57,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestBeforeRun: the store can be read, indexers and handlers be added, before the start and offline.
+// TestBeforeRun checks that before the start, and offline, the store is readable and accepts indexers.
 func TestBeforeRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -99,8 +99,8 @@ func TestBeforeRun(t *testing.T) {
 	})
 }
 
-// TestAddIndexersWaits checks that AddIndexers returns once the index is built if the informer runs, and at once
-// before, and that the sync and reads by key do not wait for a build at the start.
+// TestAddIndexersWaits checks that AddIndexers waits for the build of an index only if the informer runs, and that
+// neither the sync nor reads by key wait for a build at the start.
 func TestAddIndexersWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -138,8 +138,8 @@ func TestAddIndexersWaits(t *testing.T) {
 	})
 }
 
-// TestTransformErrors: an object whose transform fails is left out and reported; what was stored of it before stays,
-// and its delete is delivered all the same. Of what was never stored nothing is told.
+// TestTransformErrors checks that an object whose transform fails is left out and reported. Its older stored state
+// remains, and its delete is delivered. No call is made for objects that were never stored.
 func TestTransformErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transform := func(obj any) (any, error) {
@@ -174,14 +174,14 @@ func TestTransformErrors(t *testing.T) {
 		if s := i.Status(); s.Skipped != 3 || s.ResourceVersion != "105" {
 			t.Errorf("skipped %d, resourceVersion %s", s.Skipped, s.ResourceVersion)
 		}
-		r.srv.compact() // a list: a/2 is there, so it must not count as deleted
+		r.srv.compact() // a list must not count a/2 as deleted
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "calls of the list", h.take(), nil)
 		r.srv.delete("a/2")
 		synctest.Wait()
 		equal(t, "calls of the delete", h.take(), []string{"gone a/2 last a/2@102=stripped"})
-		for _, key := range []string{"a/1", "a/3"} { // handlers never heard of these
+		for _, key := range []string{"a/1", "a/3"} { // unknown to handlers
 			r.srv.delete(key)
 		}
 		synctest.Wait()
@@ -204,7 +204,7 @@ func TestWatchErrorHandler(t *testing.T) {
 			if rf == nil || rf.TypeDescription() != "*v1.Pod" || rf.Name() == "" || err == nil || ctx == nil {
 				t.Errorf("called with %v, %v", rf, err)
 			}
-			cache.DefaultWatchErrorHandler(ctx, rf, err) // dereferences it
+			cache.DefaultWatchErrorHandler(ctx, rf, err) // dereferences rf
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -270,7 +270,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 	}
 }
 
-// TestSecretsAreSealed: with a key they are persisted, whatever else is said, and are not legible in the file.
+// TestSecretsAreSealed checks that a store with encryption keys persists Secrets, and that their data is encrypted.
 func TestSecretsAreSealed(t *testing.T) {
 	for _, resource := range []string{"secrets", "things"} {
 		bubble(t, func(t *testing.T) {
@@ -301,7 +301,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) { // a name
+			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) { // a name, which is not encrypted
 				t.Error("nothing of it is in the file")
 			}
 			if bytes.Contains(data, []byte("h-u-n-t-e-r-2")) {
@@ -311,7 +311,8 @@ func TestSecretsAreSealed(t *testing.T) {
 	}
 }
 
-// TestSealedSecretsWithoutAKey: they are not listed anew in plain text, and the error says what to do.
+// TestSealedSecretsWithoutAKey checks that New fails without the key, instead of listing in plain text, and that the
+// error says what to do.
 func TestSealedSecretsWithoutAKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -379,8 +380,8 @@ func newKeys(t *testing.T) *seal.Keys {
 	return keys
 }
 
-// TestWatchErrorHandlerSeesTheResourceVersion checks that the Reflector that watch error handlers get has the
-// informer's resourceVersion, as client-go's: programs take it for "has synced". Before, it was always empty. Issue 38.
+// TestWatchErrorHandlerSeesTheResourceVersion checks that the Reflector of watch error handlers has the informer's
+// resourceVersion, as in client-go, because programs read it as "has synced". It was always empty before. Issue 38.
 func TestWatchErrorHandlerSeesTheResourceVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// handled are the errors that a watch error handler was told.
+// handled collects a watch error handler's errors.
 type handled struct {
 	mu   sync.Mutex
 	errs []error // guarded by mu
@@ -38,7 +38,7 @@ func (h *handled) all() []error {
 	return h.errs
 }
 
-// runOn runs an informer in memory on lw. The function that is returned ends it, and returns how long that took.
+// runOn runs an informer in memory on lw. stop ends it and returns how long that took.
 func runOn(t *testing.T, lw cache.ListerWatcher, o informer.Options, h *handled) (i *informer.Informer,
 	stop func() time.Duration) {
 	t.Helper()
@@ -64,9 +64,9 @@ func runOn(t *testing.T, lw cache.ListerWatcher, o informer.Options, h *handled)
 	}
 }
 
-// TestListThatHangs: one that heeds no context, as no ListFunc does. Status says that it has not returned, and the
-// watch error handler is told once. (issue 3)
-func TestListThatHangs(t *testing.T) {
+// TestHangingList checks that a list that ignores its context appears in Status.Err, and reaches the watch error
+// handler once. Issue 3.
+func TestHangingList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		released := make(chan struct{})
 		h := &handled{}
@@ -96,9 +96,9 @@ func TestListThatHangs(t *testing.T) {
 	})
 }
 
-// TestCallbackThatHangs: what is asked at a connect may not return. The hash of the schema is then not known, and
-// everything goes on; without the cluster's id there is no connection, but another attempt.
-func TestCallbackThatHangs(t *testing.T) {
+// TestHangingCallback checks that a hanging OpenAPIHash only leaves the schema unguarded, and that a hanging
+// ClusterID fails the connect, which is retried.
+func TestHangingCallback(t *testing.T) {
 	for name, tt := range map[string]struct {
 		errs      int
 		unguarded bool
@@ -138,7 +138,7 @@ func TestCallbackThatHangs(t *testing.T) {
 				if errs := h.all(); len(errs) != tt.errs || tt.errs > 0 && !errors.Is(errs[0], reflector.ErrOverdue) {
 					t.Errorf("the watch error handler was told %v", errs)
 				}
-				calls.Store(2) // the next one hangs too
+				calls.Store(2) // the next call hangs too
 				srv.disconnect()
 				time.Sleep(time.Minute)
 				if took := stop(); took > 5*time.Second {
@@ -155,8 +155,8 @@ func answers(s string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return s, nil }
 }
 
-// TestCallbackThatPanics: with ReallyCrash off, that is an error like any other.
-func TestCallbackThatPanics(t *testing.T) {
+// TestPanickingCallback checks that with ReallyCrash off a callback's panic is an ordinary error.
+func TestPanickingCallback(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {
 		srv := newServer()

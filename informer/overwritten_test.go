@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOverwrittenFile checks that a run ends within a minute, with the error, once another file has been copied over
-// the open one, and shows nothing of that file (issue 37).
+// TestOverwrittenFile checks that a run ends within a minute, with an error, after another file was copied over the
+// open one, and serves no contents of that file. Issue 37.
 func TestOverwrittenFile(t *testing.T) {
 	for name, busy := range map[string]bool{"at rest": false, "with events": true} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestOverwrittenFile(t *testing.T) {
 	}
 }
 
-// emptyStore returns the bytes of a store without collections.
+// emptyStore returns the contents of a store file without collections.
 func emptyStore(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "backup.db")
@@ -70,7 +70,7 @@ func emptyStore(t *testing.T) []byte {
 	return backup
 }
 
-// overwrite copies bytes over the file at path as cp does, which keeps the inode.
+// overwrite copies bytes over the file at path and keeps its inode, like cp.
 func overwrite(t *testing.T, path string, bytes []byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)

@@ -28,18 +28,18 @@ import (
 // A list of pagesOfList pages of perPage pods.
 const pagesOfList, perPage = 5, 10
 
-// press lets a test see which pages of a list are held: it is told of the requests, and of each object that is being
-// written, by the index function. It makes each page's writing last until the next page has come.
+// press observes which pages of a list are in memory. It intercepts the requests, and its index function sees each
+// object that is written. It delays the writing of each page until the next page has arrived.
 type press struct {
 	t     *testing.T
 	inner *cache.ListWatch
 
 	mu       sync.Mutex
-	asked    int             // guarded by mu; pages of the list that is under way
-	answered []chan struct{} // guarded by mu; closed when that page has come
+	asked    int             // guarded by mu; pages requested in the current list
+	answered []chan struct{} // guarded by mu; closed when that page has arrived
 	written  map[string]bool // guarded by mu
-	alive    int             // guarded by mu; the most pages that were held at a time
-	overlaps int             // guarded by mu; pages that came while the one before was being written
+	alive    int             // guarded by mu; maximum number of pages in memory
+	overlaps int             // guarded by mu; pages that arrived while the previous one was written
 }
 
 func newPress(t *testing.T, inner *cache.ListWatch) *press {
@@ -48,7 +48,7 @@ func newPress(t *testing.T, inner *cache.ListWatch) *press {
 	return p
 }
 
-// begin forgets the last list.
+// begin resets the state for a new list.
 func (p *press) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *press) ListWithContext(ctx context.Context, o metav1.ListOptions) (runt
 	p.mu.Lock()
 	n := p.asked
 	p.asked++
-	// Of the pages before, those that have not been written wholly are held; and this one is on its way.
+	// In memory are the requested pages that are not completely written, and this page.
 	p.alive = max(p.alive, n-len(p.written)/perPage+1)
 	done := p.answered[n]
 	p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *press) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return p.WatchWithContext(p.t.Context(), o)
 }
 
-// index is an index function: it runs while an object is written.
+// index is an index function. It runs while an object is written.
 func (p *press) index(obj any) ([]string, error) {
 	name := obj.(*corev1.Pod).Name
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "p"))
@@ -107,7 +107,7 @@ func (p *press) index(obj any) ([]string, error) {
 	return []string{name}, nil
 }
 
-// awaitPage waits until that page has come, and leaves time for one more to be asked for, which must not happen.
+// awaitPage waits for the page, and then gives the informer time to request a further page, which it must not do.
 func (p *press) awaitPage(answered []chan struct{}, page int) {
 	select {
 	case <-answered[page]:
@@ -126,7 +126,7 @@ func (p *press) awaitPage(answered []chan struct{}, page int) {
 	}
 }
 
-// want checks what was held in the last list.
+// want checks the pages of the last list.
 func (p *press) want() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -140,8 +140,8 @@ func (p *press) want() {
 	}
 }
 
-// TestPagesHeld: cold and in a relist, on disk and in memory, a page is fetched while the last is written, and no other
-// is held.
+// TestPagesHeld checks that a page is fetched while the previous one is written, and that no other page is in memory:
+// in a first list and a relist, on disk and in memory.
 func TestPagesHeld(t *testing.T) {
 	for _, memory := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in memory %v", memory), func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestPagesHeld(t *testing.T) {
 	}
 }
 
-// within polls until ok, or fails.
+// within polls until ok returns true, or fails the test.
 func within(t *testing.T, ok func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(time.Minute)

@@ -12,16 +12,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestListersReturnWhatHandlersGot: with the residency All there is one object of each key, for handlers, for look-ups
-// and for lists, as in client-go: after a first list, after an event, and after a restart.
-func TestListersReturnWhatHandlersGot(t *testing.T) {
+// TestListersReturnTheHandlersObjects checks that with residency All handlers, look-ups and lists get the same object,
+// as in client-go: after a first list, after an event, and after a restart.
+func TestListersReturnTheHandlersObjects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.o.Residency = store.All
 		r.srv.write("a/1", "x")
 		r.srv.write("a/2", "x")
 		var mu sync.Mutex
-		given := map[string]any{} // by key, the last object that the handler got; guarded by mu
+		given := map[string]any{} // the handler's last object by key; guarded by mu
 		give := func(obj any) {
 			mu.Lock()
 			defer mu.Unlock()

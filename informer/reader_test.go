@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// countedPod is a pod that counts how many of them are decoded.
+// countedPod is a pod whose decodes are counted.
 type countedPod struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -48,8 +48,8 @@ func (p *countedPod) DeepCopyObject() runtime.Object {
 	return (*countedPod)((*corev1.Pod)(p).DeepCopy())
 }
 
-// countedInformer is one that has not been run on 60 stored pods: of three namespaces, every fifth with the label
-// tier=front and on node-1.
+// countedInformer returns an informer that was not run, on 60 stored pods in three namespaces. Every fifth pod has the
+// label tier=front and is on node-1.
 func countedInformer(t *testing.T, o informer.Options) *informer.Informer {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{})
@@ -106,8 +106,9 @@ func closeChecked(t *testing.T, st *store.Store) {
 	}
 }
 
-// TestReaderDecodesWhatItSelects: for a query of the informer's reader nothing is decoded but what it returns.
-func TestReaderDecodesWhatItSelects(t *testing.T) {
+// TestReaderDecodesOnlySelectedObjects checks that a query of the informer's reader decodes only the objects that it
+// returns.
+func TestReaderDecodesOnlySelectedObjects(t *testing.T) {
 	i := countedInformer(t, informer.Options{Residency: store.None})
 	r := i.Reader()
 	front := labels.SelectorFromSet(labels.Set{"tier": "front"})
@@ -147,7 +148,8 @@ func TestReaderDecodesWhatItSelects(t *testing.T) {
 	}
 }
 
-// TestReaderOfAnInformer: it is there before Run and after it, with whatever residency, and has what is pending.
+// TestReaderOfAnInformer checks that the reader works before Run and after Close, with every residency, and returns
+// uncommitted changes.
 func TestReaderOfAnInformer(t *testing.T) {
 	front := query.Query{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"}), Namespace: "a"}
 	for _, o := range []informer.Options{{}, {Residency: store.None}} {

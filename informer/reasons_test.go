@@ -15,13 +15,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// otherTypes is a codec of a build with other Go types.
+// otherTypes is the codec of a program with other Go types.
 type otherTypes struct{ codec.Codec }
 
 func (c otherTypes) Fingerprint() string { return c.Codec.Fingerprint() + " and a field" }
 
-// TestReasonOfEachAttribute: the status tells which of the things that the contents depend on has changed, before the
-// list and after it.
+// TestReasonOfEachAttribute checks that the status names the changed attribute of the contents before the list, and
+// counts it after the list.
 func TestReasonOfEachAttribute(t *testing.T) {
 	protobuf, err := codec.For(&corev1.Pod{})
 	if err != nil {
@@ -67,8 +67,8 @@ func TestReasonOfEachAttribute(t *testing.T) {
 	}
 }
 
-// TestReasonWithoutResourceVersion: a server whose resourceVersions cannot be compared is why each start lists, not
-// the file.
+// TestReasonWithoutResourceVersion checks that the reason for each start's list is the server's opaque
+// resourceVersions, not the file.
 func TestReasonWithoutResourceVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -87,8 +87,8 @@ func TestReasonWithoutResourceVersion(t *testing.T) {
 	})
 }
 
-// TestReasonOfTheStore: damage is told apart from a list that was interrupted, and from what else has changed
-// meanwhile.
+// TestReasonOfTheStore checks that the reasons distinguish damage from an interrupted list, although the transform has
+// changed too.
 func TestReasonOfTheStore(t *testing.T) {
 	for mustRelist, reason := range map[string]reflector.Reason{
 		store.MustRelistDamaged: reflector.ReasonDamaged,

@@ -14,13 +14,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestLossesElsewhere: another informer's rebuild has lost objects of ours. The next event makes us list, once.
+// TestLossesElsewhere checks that the next event causes one list if another informer's rebuild has lost our objects.
 func TestLossesElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/0", "x")
 		i := r.open()
-		losses := 3 // from before this informer was made: they have been mended
+		losses := 3 // losses before this informer was made are repaired
 		informer.SetLosses(i, func() int { return losses })
 		r.run(&recorder{})
 		synctest.Wait()
@@ -40,8 +40,7 @@ func TestLossesElsewhere(t *testing.T) {
 	})
 }
 
-// TestListLost: another informer's rebuild has lost a part of the list that we were taking in. It is given up and made
-// again.
+// TestListLost checks that a list is aborted and repeated if another informer's rebuild has lost a part of it.
 func TestListLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -100,7 +99,7 @@ func (f *failingFile) rebuild(context.Context) error {
 	return nil
 }
 
-// TestReadersFindDamage: nothing is written, a reader meets damage, and the file is repaired; twice.
+// TestReadersFindDamage checks that damage found by a reader is repaired without any write, twice.
 func TestReadersFindDamage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

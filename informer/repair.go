@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// watchFailure wakes the loop when the file fails, so that damage which only a reader has met is repaired even if no
-// events come; and when a reader meets an object that this program cannot read. It also wakes the loop when the store
-// is closed, which ends the run.
+// watchFailure wakes the loop when the file fails, so that damage which only a reader has found is repaired without an
+// event. It also wakes the loop when a reader finds an object that this program cannot decode, and when the store is
+// closed, which ends the run.
 func (i *sharedInformer) watchFailure(ctx context.Context) {
 	if i.file == nil {
 		return
@@ -25,14 +25,14 @@ func (i *sharedInformer) watchFailure(ctx context.Context) {
 		case <-i.file.Failed():
 		case <-readers:
 			if !errors.Is(i.indexer.Err(), entry.ErrIncompatible) {
-				readers = nil // the file has failed, or will be read again
+				readers = nil // the file has failed, or the object will be read again
 				continue
 			}
 		case <-i.file.Closing():
 		case <-ctx.Done():
 			return
 		}
-		// The loop tries until the store is repaired; the next failure has another channel.
+		// The loop retries until the store is repaired; the next failure has another channel.
 		select {
 		case <-i.asks.ToLook():
 		case <-ctx.Done():
@@ -42,8 +42,8 @@ func (i *sharedInformer) watchFailure(ctx context.Context) {
 	}
 }
 
-// repairFailure repairs the store if it has failed and no other informer has repaired it yet. If a reader has met an
-// object that this program cannot read, repairFailure reports that and requests a list. Then it clears the indexer's
+// repairFailure repairs the store if it has failed and no other informer has repaired it yet. If a reader has found an
+// object that this program cannot decode, it reports the object and requests a list. Then it clears the indexer's
 // error.
 func (p *loop) repairFailure(ctx context.Context) error {
 	attempt := func() (entry.Result, error) {
@@ -64,14 +64,14 @@ func (p *loop) repairFailure(ctx context.Context) error {
 	return err
 }
 
-// unreadableBackoff spaces the lists for objects that readers cannot read. One such list leaves none, so a second one
-// is for a codec that has changed its mind.
+// unreadableBackoff spaces the lists for unreadable objects. One such list replaces them all, so a second one means
+// that the codec is inconsistent.
 func unreadableBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Minute, Factor: 2, Jitter: 0.2, Steps: 10, Cap: time.Hour}
 }
 
-// listForReader reports that a reader has met an object that cannot be read, and requests a list that replaces it,
-// unless the last one for that was a short time ago: then the next reader that meets it tries again.
+// listForReader reports that a reader has found an unreadable object, and requests a list that replaces it. During the
+// backoff after the last such list it does nothing: the next reader that finds the object causes the request.
 func (p *loop) listForReader(ctx context.Context, err error) {
 	now := p.clock.Now()
 	if now.Before(p.unreadableUntil) {

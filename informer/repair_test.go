@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRewriteGivenUp: a list that writes every body anew has to be given up at its end. The next one does it.
-func TestRewriteGivenUp(t *testing.T) {
+// TestRewriteAborted checks that after a rewriting list is aborted at its end the next list rewrites every body.
+func TestRewriteAborted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
@@ -43,7 +43,7 @@ func TestRewriteGivenUp(t *testing.T) {
 		}
 		losses := 0
 		informer.SetLosses(i, func() int { return losses })
-		f := &faultyStore{Interface: informer.Store(i), skip: 2} // the beginning, the page, and then the commit
+		f := &faultyStore{Interface: informer.Store(i), skip: 2} // BeginReplace and the page succeed, the commit fails
 		f.set(store.ErrReplaceLost, 1)
 		informer.SetStore(i, f)
 		r.run()
@@ -53,7 +53,7 @@ func TestRewriteGivenUp(t *testing.T) {
 		if s := i.Status(); f.failed() != 1 || s.Rewriting != "" || !s.Synced {
 			t.Errorf("%d failures, status %+v", f.failed(), s)
 		}
-		losses++ // the list for this is made at once, and has nothing to rewrite
+		losses++ // causes an immediate list, which rewrites nothing
 		r.srv.write("a/1", "y")
 		synctest.Wait()
 		if n := i.Status().Reflector.Relists[reflector.ReasonDamaged]; n != 1 {
@@ -63,8 +63,8 @@ func TestRewriteGivenUp(t *testing.T) {
 	})
 }
 
-// TestListLostOnce: a list that another informer's rebuild has spoilt is made again once, although the loss is
-// noticed in two ways.
+// TestListLostOnce checks that a list that another informer's rebuild has lost is repeated once, although both
+// ErrReplaceLost and Losses report the loss.
 func TestListLostOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -86,7 +86,7 @@ func TestListLostOnce(t *testing.T) {
 	})
 }
 
-// TestRebuildFailsDuringAList: the list is made again all the same.
+// TestRebuildFailsDuringAList checks that an aborted list is repeated although the rebuild has failed.
 func TestRebuildFailsDuringAList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -107,7 +107,7 @@ func TestRebuildFailsDuringAList(t *testing.T) {
 	})
 }
 
-// damaged makes the next write of i fail, and its rebuild lose the keys.
+// damaged fails the next write of i, and makes the following rebuild lose the keys.
 func damaged(i *informer.Informer, then func(), keys ...string) *faultyStore {
 	f := &faultyStore{Interface: informer.Store(i)}
 	f.set(entry.ErrDamaged, 1)
@@ -125,7 +125,7 @@ func damaged(i *informer.Informer, then func(), keys ...string) *faultyStore {
 	return f
 }
 
-// failLists lets probes pass, and fails lists.
+// failLists fails lists, but not probes.
 func failLists(verb string, o metav1.ListOptions) error {
 	if verb == "list" && o.Limit != 1 {
 		return errors.New("connection refused")
@@ -133,9 +133,9 @@ func failLists(verb string, o metav1.ListOptions) error {
 	return nil
 }
 
-// TestNotSyncedWithoutWhatWasLost: a repair before the first sync has lost an object, which the server still has. The
-// watch alone does not bring it back, so HasSynced waits for the list.
-func TestNotSyncedWithoutWhatWasLost(t *testing.T) {
+// TestSyncWaitsForLostObjects checks that HasSynced waits for a list if a repair before the first sync has lost an
+// object, because the watch does not restore it.
+func TestSyncWaitsForLostObjects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
@@ -163,8 +163,8 @@ func TestNotSyncedWithoutWhatWasLost(t *testing.T) {
 	})
 }
 
-// TestLostThenDeleted: a repair has lost an object, and the event of its delete comes before the list, or never.
-// OnDelete is called once.
+// TestLostThenDeleted checks that OnDelete is called once for an object that a repair has lost and the server has
+// deleted, whether or not its event arrives before the list.
 func TestLostThenDeleted(t *testing.T) {
 	for name, how := range map[string]func(s *server, remove func()){
 		"the watch tells":         func(_ *server, remove func()) { remove() },
@@ -181,7 +181,7 @@ func TestLostThenDeleted(t *testing.T) {
 					how(r.srv, func() { r.srv.delete("a/2") })
 					synctest.Wait()
 				}, "a/2")
-				f.skip = 3 // the first list
+				f.skip = 3 // calls for the first list
 				r.run(h)
 				h.take()
 				r.srv.write("a/1", "y")
@@ -200,7 +200,7 @@ func TestLostThenDeleted(t *testing.T) {
 	}
 }
 
-// TestRebuildInVain: a rebuild finds nothing to do, and the write fails as before. It is tried again, with pauses.
+// TestRebuildInVain checks that a write is retried with pauses if a rebuild does not cure its failure.
 func TestRebuildInVain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -230,7 +230,7 @@ func TestRebuildInVain(t *testing.T) {
 	})
 }
 
-// brokenCommits fails the end of each list.
+// brokenCommits fails the commit of each list.
 type brokenCommits struct {
 	store.Interface
 	failures int
@@ -253,7 +253,7 @@ func (r *brokenCommit) Commit(ctx context.Context, b entry.Batch) (entry.Result,
 	return entry.Result{}, entry.ErrDamaged
 }
 
-// TestListsInVain: no list can be stored. The server is not asked for one after the other.
+// TestListsInVain checks that lists are spaced if none can be stored.
 func TestListsInVain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -284,9 +284,9 @@ func (c sometimesCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestReadErrorMendedElsewhere: a reader of ours has met the damage, and another informer on the file was faster to
-// repair it. Status is healthy again.
-func TestReadErrorMendedElsewhere(t *testing.T) {
+// TestReadErrorRepairedElsewhere checks that the status is healthy after another informer on the file has repaired the
+// damage that our reader found.
+func TestReadErrorRepairedElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		codec, err := codec.For(&corev1.Pod{})
 		if err != nil {
@@ -306,7 +306,7 @@ func TestReadErrorMendedElsewhere(t *testing.T) {
 		if len(read) != 0 {
 			t.Error("the reader has met nothing")
 		}
-		file.mu.Lock() // it fails and is repaired before the loop can look
+		file.mu.Lock() // the file fails, and is repaired before the loop looks
 		close(file.failed)
 		file.failed = make(chan struct{})
 		file.mu.Unlock()
@@ -318,7 +318,7 @@ func TestReadErrorMendedElsewhere(t *testing.T) {
 	})
 }
 
-// TestNoWatchErrorHandler: nil is the default, as in client-go.
+// TestNoWatchErrorHandler checks that a nil handler stands for the default, as in client-go.
 func TestNoWatchErrorHandler(t *testing.T) {
 	quietHandlers(t)
 	bubble(t, func(t *testing.T) {
@@ -329,7 +329,7 @@ func TestNoWatchErrorHandler(t *testing.T) {
 		}
 		r.run()
 		r.srv.setFail(refuse)
-		r.srv.disconnect() // which would panic if there were none
+		r.srv.disconnect() // would panic if a nil handler were called
 		time.Sleep(time.Minute)
 		if s := i.Status(); s.Source == informer.Live {
 			t.Errorf("%+v", s.Reflector)

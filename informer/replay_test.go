@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// failer is *testing.T, or what stands in for it.
+// failer is the part of *testing.T that replay needs.
 type failer interface {
 	Helper()
 	Errorf(format string, args ...any)
 }
 
-// replay applies recorded lines to what a handler knows, key to description, and complains about calls that do not
-// follow from what was known: an add of a known object, an update from another state, a delete of an unknown one.
+// replay applies recorded calls to known, a handler's state (description by key). It reports inconsistent calls: an add
+// of a known object, an update from another state, and a delete of an unknown object.
 func replay(t failer, known map[string]string, lines []string) {
 	t.Helper()
 	for _, line := range lines {

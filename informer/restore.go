@@ -15,16 +15,16 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// detectsMutations is true if client-go's mutation detector is on: then it gets every stored object.
+// detectsMutations is true if client-go's mutation detector is enabled. The detector then gets every stored object.
 var detectsMutations = func() bool {
 	on, err := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
 	return err == nil && on
 }()
 
-// restore gives the stored objects to the handlers that were registered before the start: the first page before the
-// first delta is processed, the others later (see delivery's backlog). It skips an incomplete state that an interrupted
-// cold start has left: the first list removes that. It reads nothing if there are no handlers. If the store cannot be
-// read, it tries again; it returns an error only if ctx has ended or the store is closed.
+// restore queues the stored objects for the handlers that were registered before the start: the first page before the
+// first delta is processed, later pages afterwards (see delivery's backlog). It ignores the incomplete state of an
+// interrupted cold start, which the first list replaces. Without handlers it reads no objects. If the store cannot be
+// read, it retries. It returns an error only if ctx has ended or the store is closed.
 func (p *loop) restore(ctx context.Context) error {
 	var info entry.Info
 	err := p.readRetry(ctx, func() (err error) {
@@ -47,8 +47,8 @@ func (p *loop) restore(ctx context.Context) error {
 	return err
 }
 
-// replayStored gives the first page of the stored objects to the handlers, which read later pages themselves. It
-// requests a list for objects that cannot be read.
+// replayStored queues the first page of the stored objects for each handler; the handlers read later pages themselves.
+// It requests a list for unreadable objects.
 func (p *loop) replayStored(ctx context.Context) error {
 	var lost []delivery.Unreadable
 	for _, l := range p.replay {
@@ -56,7 +56,7 @@ func (p *loop) replayStored(ctx context.Context) error {
 	}
 	for _, l := range p.replay {
 		err := p.readRetry(ctx, func() error {
-			bad, err := p.distribution.give(ctx, l)
+			bad, err := p.distribution.queuePage(ctx, l)
 			p.distribution.report(ctx, bad)
 			lost = append(lost, bad...)
 			return err
@@ -76,7 +76,7 @@ func (p *loop) replayStored(ctx context.Context) error {
 	return nil
 }
 
-// detectStored gives the stored objects to the mutation detector, since readers may modify them too.
+// detectStored passes the stored objects to the mutation detector, because readers may modify them too.
 func (p *loop) detectStored(ctx context.Context) error {
 	_, err := p.distribution.each(ctx, "", func(_ string, obj runtime.Object) error {
 		p.detector.AddObject(obj)
@@ -119,8 +119,8 @@ func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable
 	return nil
 }
 
-// listUnreadable requests a list that rewrites every body, since some cannot be read. It decodes every object, and so
-// does the store from now on with each that comes in; what cannot be decoded is left out.
+// listUnreadable requests a list that rewrites every body, because some are unreadable. From then on every received
+// object is decoded before it is stored, and undecodable ones are left out.
 func (p *loop) listUnreadable() {
 	p.health.distrusts.Store(true)
 	p.health.setRewriting(reflector.ReasonUnreadable)

@@ -53,7 +53,7 @@ func TestColdStartThenResume(t *testing.T) {
 		if len(watches) == 0 || watches[0] != "106" {
 			t.Errorf("watched from %v, want 106 first", watches)
 		}
-		time.Sleep(5 * time.Second) // the drain
+		time.Sleep(5 * time.Second) // for the drain
 		synctest.Wait()
 		if s := i.Status(); !s.Synced || s.Source != informer.Live || s.Reflector.Resumes == 0 || s.Err != nil {
 			t.Errorf("after the resume: %+v", s)
@@ -66,8 +66,8 @@ func TestColdStartThenResume(t *testing.T) {
 	})
 }
 
-// TestRelistReportsTheDifference: the history is gone. Unchanged objects are not mentioned, and an object
-// that vanished comes with its last known state.
+// TestRelistReportsTheDifference checks that after lost history handlers get only differences, and a deleted object
+// with its last known state.
 func TestRelistReportsTheDifference(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -95,7 +95,7 @@ func TestRelistReportsTheDifference(t *testing.T) {
 
 		r.srv.delete("b/1")
 		r.srv.write("a/5", "x")
-		r.srv.compact() // disconnects: the events above were sent before, or are not
+		r.srv.compact() // disconnects too, so the events above may or may not have been sent
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "store after a second loss of history", r.stored(), r.srv.state())
@@ -105,21 +105,21 @@ func TestRelistReportsTheDifference(t *testing.T) {
 
 func refuse(string, metav1.ListOptions) error { return apierrors.NewServiceUnavailable("down") }
 
-// TestNoContactOffline: a server that cannot be reached has not been heard, however often it is tried.
+// TestNoContactOffline checks that attempts to reach an unreachable server do not change LastContact.
 func TestNoContactOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		r.start()
-		heard := time.Now()
+		contact := time.Now()
 		r.close()
 		r.srv.setFail(refuse)
 		time.Sleep(time.Hour)
 		i := r.start()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if at := i.Status().LastContact; !at.Equal(heard) {
-			t.Errorf("last contact %v before now, want %v", time.Since(at), time.Since(heard))
+		if at := i.Status().LastContact; !at.Equal(contact) {
+			t.Errorf("last contact %v before now, want %v", time.Since(at), time.Since(contact))
 		}
 		r.close()
 	})
@@ -184,7 +184,7 @@ func TestSyncPolicies(t *testing.T) {
 	}
 }
 
-// TestListedAndEmpty: empty is not missing.
+// TestListedAndEmpty checks that a stored empty list counts as complete.
 func TestListedAndEmpty(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -200,14 +200,14 @@ func TestListedAndEmpty(t *testing.T) {
 	})
 }
 
-// TestBookmarkIsStored: a quiet resource resumes from the bookmark, not from its newest object.
+// TestBookmarkIsStored checks that a quiet resource resumes from a bookmark, not from its newest object.
 func TestBookmarkIsStored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.start()
 		r.srv.mu.Lock()
-		r.srv.rv = 500 // other resources
+		r.srv.rv = 500 // as after writes of other resources
 		r.srv.mu.Unlock()
 		r.srv.bookmark()
 		synctest.Wait()
@@ -218,8 +218,8 @@ func TestBookmarkIsStored(t *testing.T) {
 	})
 }
 
-// TestPagesOfAnInterruptedColdStart: the process ends between two pages. The next one lists again;
-// handlers get each object once.
+// TestPagesOfAnInterruptedColdStart checks that the next process lists again if a process ends between two pages, and
+// that handlers then get each object once.
 func TestPagesOfAnInterruptedColdStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

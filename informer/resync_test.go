@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestResync: updates without a change reach the handlers that asked for them, when they are due.
+// TestResync checks that handlers get resyncs at their own periods.
 func TestResync(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -44,7 +44,7 @@ func TestResync(t *testing.T) {
 	})
 }
 
-// TestSameVersion: an update that keeps the resourceVersion reaches only handlers that are resyncing.
+// TestSameVersion checks that an update that keeps the resourceVersion reaches only resyncing handlers.
 func TestSameVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -76,8 +76,8 @@ func TestSameVersion(t *testing.T) {
 	})
 }
 
-// TestAnotherBodyOfTheSameVersion: what a list that compares bodies has found is told to handlers that are not
-// resyncing, too.
+// TestAnotherBodyOfTheSameVersion checks that a body that differs under the same resourceVersion in a list that
+// compares bodies reaches handlers without resyncs, too.
 func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -103,10 +103,9 @@ func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 	})
 }
 
-// TestSchemaAfterTheList checks that handlers get the new bodies of large objects after a later connect, before the
-// hour between two reads of the schema's hash, if the server publishes a new schema only after the list that follows
-// the lost history: that list compares metadata, which are the same. A read of the hash that fails is made again at the
-// next connect. Issue 38.
+// TestSchemaAfterTheList checks that handlers get changed bodies of large objects if the server publishes a new schema
+// only after the list for lost history. That list compares metadata, which are equal. A later connect reads the hash
+// before the hour is over, and a failed read is repeated at the next connect. Issue 38.
 func TestSchemaAfterTheList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		hash, fails := "one", false
@@ -121,7 +120,7 @@ func TestSchemaAfterTheList(t *testing.T) {
 			return hash, nil
 		}, r.srv.listMetadata
 		r.srv.fatten()
-		for n := range 20 { // a new object among fewer would have the page listed whole
+		for n := range 20 { // with fewer objects a new one would make the page a whole list
 			r.srv.write(fmt.Sprintf("a/%d", n), "quick")
 		}
 		r.srv.write("a/x", "slow")
@@ -134,7 +133,7 @@ func TestSchemaAfterTheList(t *testing.T) {
 		p.Labels["value"] = "medium"
 		r.srv.pods["a/x"] = p
 		r.srv.mu.Unlock()
-		r.srv.disconnect() // the informer does not see the next write in its watch
+		r.srv.disconnect() // so that the watch does not deliver the next write
 		r.srv.write("a/y", "new")
 		r.srv.compact()
 		time.Sleep(8 * time.Second)
@@ -151,10 +150,10 @@ func TestSchemaAfterTheList(t *testing.T) {
 	})
 }
 
-// TestAnotherBodyAfterLostHistory checks that handlers get the new body of an object whose UID and resourceVersion are
-// those of before, as after a new default or conversion of a CRD: the server ends the watch and has lost the history.
-// It does not depend on the size of the objects, on the handler's resync period, or on Options.OpenAPIHash, without
-// which nothing is listed by metadata. kubernetes#71138, issue 38.
+// TestAnotherBodyAfterLostHistory checks that handlers get the new body of an object with an unchanged UID and
+// resourceVersion, as after a new default or conversion of a CRD, if the server ends the watch and has lost the
+// history. The result does not depend on the size of the objects, on the handler's resync period, or on
+// Options.OpenAPIHash, without which nothing is listed by metadata. kubernetes#71138, issue 38.
 func TestAnotherBodyAfterLostHistory(t *testing.T) {
 	hash := "one"
 	for name, option := range map[string]func(context.Context) (string, error){
@@ -180,7 +179,7 @@ func TestAnotherBodyAfterLostHistory(t *testing.T) {
 					p.Labels["value"] = "medium"
 					r.srv.pods["a/x"], hash = p, "two"
 					r.srv.mu.Unlock()
-					r.srv.disconnect() // the informer does not see the next write in its watch
+					r.srv.disconnect() // so that the watch does not deliver the next write
 					r.srv.write("a/y", "new")
 					r.srv.compact()
 					time.Sleep(8 * time.Second)

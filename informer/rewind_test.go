@@ -26,7 +26,7 @@ func (s *server) backup() backup {
 	return backup{s.rv, maps.Clone(s.pods), slices.Clone(s.history)}
 }
 
-// restore goes back to a state, and disconnects everybody.
+// restore restores a state, and ends all watches.
 func (s *server) restore(b backup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,15 +35,15 @@ func (s *server) restore(b backup) {
 	s.disconnectLocked()
 }
 
-// elsewhere moves the resourceVersion on, by writes of other resources.
+// elsewhere advances the resourceVersion, like writes of other resources.
 func (s *server) elsewhere(n int) {
 	s.mu.Lock()
 	s.rv += n
 	s.mu.Unlock()
 }
 
-// lose writes what a backup does not have: a/0 at 105, a/1 at 106, a/2 at 107. again restores the backup, and writes
-// the first n of them, otherwise, under the same resourceVersions.
+// lose writes objects after a backup: a/0 at 105, a/1 at 106, and a/2 at 107. again restores the backup, and writes the
+// first n of them with another value under the same resourceVersions.
 func lose(s *server, lost int) (again func(n int)) {
 	for _, key := range []string{"a/0", "a/1", "a/2", "a/3"} {
 		s.write(key, "x")
@@ -61,14 +61,14 @@ func lose(s *server, lost int) (again func(n int)) {
 	}
 }
 
-// TestRewindKeepsNoLostBodies: after a rewind an object has the same UID and the same resourceVersion as the one that
-// was lost, and another body. (Issue 16, A1.)
+// TestRewindKeepsNoLostBodies checks that a rewind is found although an object has the same UID and resourceVersion as
+// its lost state, and another body. Issue 16, A1.
 func TestRewindKeepsNoLostBodies(t *testing.T) {
 	for name, test := range map[string]struct {
 		lost, elsewhere, again, beyond int
 		reason                         reflector.Reason
 	}{
-		"the server is behind": {1, 5, 1, 0, reflector.ReasonAhead}, // and all that is looked up seems to be as it is held
+		"the server is behind": {1, 5, 1, 0, reflector.ReasonAhead}, // the look-ups find no difference
 		"the server is past":   {3, 0, 2, 5, reflector.ReasonRewound},
 	} {
 		for residency, r := range eachResidency {
@@ -111,10 +111,9 @@ func TestRewindKeepsNoLostBodies(t *testing.T) {
 	}
 }
 
-// TestRewindIsRemembered: the process ends after it has seen that the server was rewound, and before it has listed.
-// When the next one starts the server has overtaken it, and everything that the guards look up seems to be as it is
-// held.
-func TestRewindIsRemembered(t *testing.T) {
+// TestRewindIsStored checks that the next process lists if this one ends between finding a rewind and the list. By
+// then the server has overtaken the stored resourceVersion, and the guards find no difference.
+func TestRewindIsStored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		again := lose(r.srv, 1)

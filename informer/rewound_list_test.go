@@ -8,7 +8,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// A list that is due for another reason is held against what we hold, too: the server may have been restored meanwhile.
+// TestListOfARewoundServer checks that a list for another reason also compares bodies, because the server may have been
+// restored meanwhile.
 func TestListOfARewoundServer(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// recorder is a handler that writes down its calls.
+// recorder is a handler that records its calls.
 type recorder struct {
 	mu    sync.Mutex
 	lines []string          // guarded by mu
@@ -66,16 +66,16 @@ func (r *recorder) take() []string {
 	return r.lines
 }
 
-// rig is an informer on a server, with its store in a file of the test. Its residency is that of the test run, unless
-// the test sets one.
+// rig is an informer with a server, and a store in a temporary file. Its residency is the test run's, unless the test
+// sets another.
 type rig struct {
 	t    *testing.T
 	srv  *server
-	lw   cache.ListerWatcher // of the next informer; srv if nil
+	lw   cache.ListerWatcher // ListerWatcher of the next informer; nil for srv
 	path string
-	o    informer.Options // of the next informer
-	so   store.Options    // of its store
-	// unread: run reads nothing.
+	o    informer.Options // options of the next informer
+	so   store.Options    // options of its store
+	// unread keeps run from reading objects.
 	unread bool
 
 	st     *store.Store
@@ -123,8 +123,8 @@ func (r *rig) open() *informer.Informer {
 	return r.i
 }
 
-// run starts the informer, waits until nothing moves, and reads all objects, unless the test wants them unread. The
-// handlers are registered before.
+// run registers the handlers, starts the informer, and waits until all goroutines are blocked. Unless unread is set, it
+// then reads all objects.
 func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 	r.t.Helper()
 	for _, h := range handlers {
@@ -145,12 +145,12 @@ func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 		return
 	}
 	for _, key := range i.GetIndexer().ListKeys() {
-		// A damaged record is found by a read. The test's store may fail.
+		// Reads find damaged records. A test's store may fail.
 		_, _, _ = i.GetIndexer().GetByKey(key)
 	}
 }
 
-// stop ends the run; the store stays open.
+// stop ends the run, and leaves the store open.
 func (r *rig) stop() {
 	r.cancel()
 	<-r.done
@@ -169,7 +169,7 @@ func (r *rig) close() {
 	}
 }
 
-// start is open and run.
+// start calls open and run.
 func (r *rig) start(handlers ...cache.ResourceEventHandler) *informer.Informer {
 	r.t.Helper()
 	i := r.open()
@@ -177,8 +177,8 @@ func (r *rig) start(handlers ...cache.ResourceEventHandler) *informer.Informer {
 	return i
 }
 
-// stored returns the store's contents as server.state does. What is read key by key, which may be kept elsewhere than
-// what is listed, must be the same.
+// stored returns the store's contents in the format of server.state. It also checks that reads by key return the listed
+// objects.
 func (r *rig) stored() (out []string) {
 	objs, err := informer.Store(r.i).List(context.Background())
 	if err != nil {
@@ -208,7 +208,7 @@ func equal(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// bubble runs fn in a synctest bubble: time is fake and advances when everything waits.
+// bubble runs fn in a synctest bubble: fake time advances when all goroutines are blocked.
 func bubble(t *testing.T, fn func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, fn)

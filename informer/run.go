@@ -12,17 +12,17 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 )
 
-// RunWithContext runs the informer until ctx ends, or the store is closed. When it returns, the informer's goroutines
-// have ended, except for a write that the disk has not finished five seconds after that; the handlers are called no
-// more. What it shares with other informers goes on until the last of them has ended. It runs once; a second call logs
-// a warning and returns. With a transform that lacks a version, or is not that of the other informers, it fails at
-// once.
+// RunWithContext runs the informer until ctx ends or the store is closed. When it returns, the informer's goroutines
+// have ended and its handlers are not called again. The exception is a write that the disk has not finished five
+// seconds after ctx ended. Parts shared with other informers run until the last of them ends. It runs once: a second
+// call logs a warning and returns. It fails immediately if the transform has no version, or differs from the other
+// informers' transform.
 func (i *Informer) RunWithContext(ctx context.Context) {
 	defer runtime.HandleCrashWithContext(ctx)
-	given, logger := ctx, i.o.logger(ctx)
+	callerCtx, logger := ctx, i.o.logger(ctx)
 	ctx, cancel := context.WithCancelCause(klog.NewContext(ctx, logger))
 	defer cancel(delivery.ErrStopped)
-	run, err := i.shared.start(i, given, ctx)
+	run, err := i.shared.start(i, callerCtx, ctx)
 	switch {
 	case err != nil:
 		i.refuse(err)
@@ -41,8 +41,8 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	i.follow(ctx, run)
 }
 
-// leave ends the informer, which has been started, and, if it is the last one attached, the run of its collection. It
-// stops its goroutines in order, and waits: the handlers last, since they may be slow.
+// leave ends a started informer and, if it is the last one attached, the run of its collection. It stops its goroutines
+// in order and waits for them: for the handlers last, because they may be slow.
 func (i *Informer) leave(ctx context.Context, cancel context.CancelCauseFunc, wg *sync.WaitGroup) {
 	i.markStopped()
 	last := i.shared.detach(i)
@@ -53,16 +53,15 @@ func (i *Informer) leave(ctx context.Context, cancel context.CancelCauseFunc, wg
 		i.shared.close() //nolint:errcheck // the run reports its errors
 	}
 	i.stopDurable(ctx)
-	i.tellEnded()
+	i.notifyEnded()
 	i.sources.stop()
 	i.processor.Stop()
 	i.awaitDurable()
 }
 
-// Close closes the collection of an informer that will not be run, unless other informers have it. The informer counts
-// as stopped then, and can still be read. An informer that has been started closes its collection when its run ends.
-// Close does not end that run: it says that the run is about to end, so that New of another informer waits for the
-// collection.
+// Close closes the collection of an informer that will not be run, unless other informers have it open. The informer
+// then counts as stopped, and stays readable. A started informer closes its collection when its run ends. Close does
+// not end that run; it announces the end, so that New of another informer waits for the collection.
 func (i *Informer) Close() error {
 	i.mu.Lock()
 	i.closed = true
@@ -75,14 +74,14 @@ func (i *Informer) Close() error {
 	last := i.shared.detach(i)
 	i.stopDurable(context.Background())
 	if !last {
-		i.tellEnded()
+		i.notifyEnded()
 		return nil
 	}
 	return i.shared.close()
 }
 
-// closing reports whether the informer is about to end. It reads the run's context, since the goroutine that sets
-// stopped may not have noticed its end yet.
+// closing reports whether the informer is about to end. It reads the run's context, because the goroutine that sets
+// stopped may not have noticed the end yet.
 func (i *Informer) closing() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -108,16 +107,16 @@ func (i *Informer) refuse(err error) {
 	i.reviewSource()
 }
 
-// tellEnded tells the observer, once, that the run has ended.
-func (i *Informer) tellEnded() {
-	i.told.Do(func() {
+// notifyEnded calls the observer's InformerEnded once.
+func (i *Informer) notifyEnded() {
+	i.endNotified.Do(func() {
 		if i.o.Observer != nil {
 			i.o.Observer.InformerEnded(i)
 		}
 	})
 }
 
-// runningContext returns the context of RunWithContext, or, before that, context.Background.
+// runningContext returns the context of RunWithContext. Before the run it returns context.Background.
 func (i *Informer) runningContext() context.Context {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -127,7 +126,7 @@ func (i *Informer) runningContext() context.Context {
 	return i.running
 }
 
-// resyncLoop requests a resync whenever one of the handlers is due, once the informer has synced.
+// resyncLoop requests a resync whenever a handler is due, once the informer has synced.
 func (i *Informer) resyncLoop(ctx context.Context) {
 	i.mu.Lock()
 	period := i.resyncCheckPeriod

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestRequestsOfARestart: until HasSynced a restart of a collection of up to 10,000 objects makes two requests,
-// whatever has changed, and one of a larger collection at most seven (issue 38, A.1).
+// TestRequestsOfARestart checks the number of requests until HasSynced: two for a collection of up to 10,000 objects
+// with any changes, and at most seven for a larger one. Issue 38, A.1.
 func TestRequestsOfARestart(t *testing.T) {
 	key := func(n int) string { return fmt.Sprintf("a/%05d", n) }
 	update := func(s *server, from, to int) {
@@ -55,7 +55,7 @@ func TestRequestsOfARestart(t *testing.T) {
 				if tt.change != nil {
 					tt.change(r.srv)
 				}
-				r.srv.elsewhere(3) // or the server's resourceVersion would say that nothing has changed
+				r.srv.elsewhere(3) // otherwise an equal resourceVersion would show that nothing has changed
 				begun := time.Now()
 				i := r.start()
 				<-i.HasSyncedChecker().Done()
@@ -63,7 +63,7 @@ func TestRequestsOfARestart(t *testing.T) {
 				if n := s.Watches + s.Comparisons + s.Probes + s.Pages; n > tt.requests || s.Lists != 0 {
 					t.Errorf("%d requests until HasSynced, want %d: %+v", n, tt.requests, s)
 				}
-				if took := time.Since(begun); tt.requests == 2 && took > 0 { // the bubble's time: it has waited for nothing
+				if took := time.Since(begun); tt.requests == 2 && took > 0 { // fake time: it waited for nothing
 					t.Errorf("synced after %v", took)
 				}
 				equal(t, "stored", r.stored(), r.srv.state())
@@ -79,8 +79,8 @@ func TestRequestsOfARestart(t *testing.T) {
 	}
 }
 
-// TestComparisonOverAThinLink: a start does not wait for metadata that take longer than a bookmark.
-func TestComparisonOverAThinLink(t *testing.T) {
+// TestComparisonOverASlowLink checks that a start does not wait for metadata that take longer than a bookmark.
+func TestComparisonOverASlowLink(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.o.ListMetadata = func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
@@ -105,8 +105,8 @@ func TestComparisonOverAThinLink(t *testing.T) {
 	})
 }
 
-// TestComparisonThatGoesOn: an answer that is not the whole list is no comparison, and what it lacks is not gone.
-func TestComparisonThatGoesOn(t *testing.T) {
+// TestComparisonOfAnIncompleteList checks that an incomplete list is not used for a comparison.
+func TestComparisonOfAnIncompleteList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.o.ListMetadata = func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {

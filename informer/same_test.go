@@ -20,9 +20,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestartOfAQuietCollection: a collection is compared with the server's by its metadata. HasSynced waits for no
-// bookmark, although the server's resourceVersion has moved on, and what has changed is there when HasSynced says so.
-// Whatever has changed, a restart makes two requests: a watch and a list of metadata (issue 38, A.1).
+// TestRestartOfAQuietCollection checks that a restart makes two requests, a watch and a list of metadata, after any
+// kind of change. HasSynced does not wait for a bookmark, although the server's resourceVersion has advanced, and all
+// changes are applied when it becomes true. Issue 38, A.1.
 func TestRestartOfAQuietCollection(t *testing.T) {
 	pods, nodes := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
 	pod := func(name, version string) *corev1.Pod {
@@ -80,8 +80,8 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 	}
 }
 
-// TestNoComparisonOfAnotherShard: where the server ignores the shard selector, a page shows that it has many more
-// objects than are held, and no other is asked for.
+// TestNoComparisonOfAnotherShard checks that a comparison stops after its first page if the server ignores the shard
+// selector, and so has many more objects than are stored.
 func TestNoComparisonOfAnotherShard(t *testing.T) {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	s := fakeapi.New(fakeapi.Options{})
@@ -113,17 +113,17 @@ func TestNoComparisonOfAnotherShard(t *testing.T) {
 	}
 }
 
-// more is the name of the n-th of many.
+// more returns the name of the n-th pod.
 func more(n int) string { return fmt.Sprintf("more-%05d", n) }
 
-// restart runs an informer on the file until it has synced. It returns what the informer held then, and the requests
-// that it had made, in order.
+// restart runs an informer on the file until it has synced. It returns the informer's objects at that time
+// (resourceVersion by name), and its requests in order.
 func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]string, asked []string) {
 	t.Helper()
 	return restartOf(t, s, file, entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")})
 }
 
-// restartOf is restart with an informer of that identity.
+// restartOf is restart for another identity.
 func restartOf(
 	t *testing.T, s *fakeapi.Server, file string, id entry.Identity,
 ) (held map[string]string, asked []string) {

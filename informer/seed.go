@@ -14,14 +14,14 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
-// SeedStatus says what this run has begun with, or why it had to list.
+// SeedStatus says which seed this run began with, or why it had to list.
 type SeedStatus struct {
-	// Source names the last seed, without credentials; Taken is when it was taken, and ResourceVersion where the watch
-	// goes on from it. They are not set if there was no seed that would do.
+	// Source names the last seed, without credentials. Taken is when the seed was taken, and ResourceVersion where the
+	// watch resumes. They are empty if no seed was usable.
 	Source          string
 	Taken           time.Time
 	ResourceVersion string
-	// Err is why everything had to be listed; nil if the seed is applied.
+	// Err is why everything had to be listed; nil if the seed was applied.
 	Err error
 }
 
@@ -31,10 +31,10 @@ type seeds struct {
 	attrs *attributes.Tracker // set before the run; only the reflector's goroutine uses it
 
 	mu     sync.Mutex
-	status *SeedStatus // guarded by mu; nil before the seed has been asked for
+	status *SeedStatus // guarded by mu; nil before the seed was requested
 }
 
-// errNoSent: the codec is not Larder's.
+// errNoSent says that Options.Codec is not a codec of package codec.
 var errNoSent = errors.New("seeds are not converted for Options.Codec, which is none of package codec")
 
 // open is reflector.Options.Seed.
@@ -64,7 +64,7 @@ func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	sd.Objects = func(ctx context.Context, fn func(*entry.Undecoded) error) error {
 		err := read(ctx, fn)
 		if err == nil {
-			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // in an earlier process, if not in this one
+			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // unless this run had contact
 		}
 		return err
 	}

@@ -17,27 +17,27 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// server is an API server of pods without a network, so that tests can run it in a synctest bubble. It keeps history,
-// pages lists in key order, and sends a bookmark two seconds before a watch times out, as the real one does.
+// server is an API server for pods without a network, so that it works in a synctest bubble. It keeps history, pages
+// lists in key order, and sends a bookmark two seconds before a watch times out, like a real one.
 type server struct {
 	mu        sync.Mutex
 	rv        int
 	pods      map[string]*corev1.Pod
 	history   []watch.Event
-	compacted int // watches from below get 410
+	compacted int // watches from an earlier resourceVersion get 410
 	watches   map[*stream]bool
 	uids      int
-	fail      func(verb string, o metav1.ListOptions) error // answers instead, if it returns an error
-	lists     int                                           // probes are not counted
+	fail      func(verb string, o metav1.ListOptions) error // fails the request if it returns an error
+	lists     int                                           // number of lists, without probes
 	pages     map[string]*corev1.PodList                    // by continue token
 	resumedAt []string                                      // resourceVersions of the watches
-	pageDelay time.Duration                                 // before each page but the first; set before use
-	log       []string                                      // what a handler that misses nothing is told
-	// of each pod that is written; annotation makes its metadata larger
+	pageDelay time.Duration                                 // delay of later pages; set before use
+	log       []string                                      // expected calls of a handler
+	// body and annotation enlarge the pods that are written: the spec and the metadata.
 	body       string
 	annotation string
-	silent     bool   // changes are made without an event
-	atPage     func() // called before each page but the first; set before use
+	silent     bool   // if true, changes cause no events
+	atPage     func() // called before each later page; set before use
 }
 
 func newServer() *server {
@@ -45,7 +45,7 @@ func newServer() *server {
 		pages: map[string]*corev1.PodList{}}
 }
 
-// write creates or updates a pod; value tells its states apart.
+// write creates or updates a pod. value distinguishes its states.
 func (s *server) write(key, value string) *corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *server) sendLocked(e watch.Event) {
 	}
 }
 
-// compact forgets the history, and disconnects everybody.
+// compact drops the history and ends all watches.
 func (s *server) compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *server) disconnectLocked() {
 	}
 }
 
-// bookmark sends one on every watch.
+// bookmark sends a bookmark on every watch.
 func (s *server) bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,14 +146,14 @@ func (s *server) bookmarkLocked() watch.Event {
 		Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}}
 }
 
-// setFail makes requests fail; nil heals.
+// setFail sets the function that fails requests; nil fails none.
 func (s *server) setFail(fn func(verb string, o metav1.ListOptions) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = fn
 }
 
-// requests returns the number of LISTs, and the resourceVersions of the watches since it was last called.
+// requests returns the number of lists, and the resourceVersions of the watches since the last call.
 func (s *server) requests() (lists int, watches []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +227,7 @@ func (s *server) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	return out, nil
 }
 
-// snapshotLocked lists in key order; the only field selectors are those of the reflector's look-ups.
+// snapshotLocked lists the pods in key order. Its only field selectors are the reflector's look-ups.
 func (s *server) snapshotLocked(fields string) *corev1.PodList {
 	l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.rv)}}
 	keys := []string{}
@@ -277,10 +277,10 @@ func (s *server) WatchWithContext(_ context.Context, o metav1.ListOptions) (watc
 	return w, nil
 }
 
-// IsWatchListSemanticsUnSupported makes client-go's reflector list.
+// IsWatchListSemanticsUnSupported tells client-go's reflector to list instead.
 func (s *server) IsWatchListSemanticsUnSupported() bool { return true }
 
-// stream is one watch: an unbounded buffer with a goroutine that empties it.
+// stream is one watch: an unbounded buffer, and a goroutine that sends its events.
 type stream struct {
 	s      *server
 	result chan watch.Event
@@ -361,7 +361,7 @@ func (w *stream) expire(timeout time.Duration) {
 	}()
 }
 
-// end ends the stream; the server's lock is held.
+// end ends the stream. The caller holds the server's mutex.
 func (w *stream) end() {
 	w.once.Do(func() { close(w.done) })
 	delete(w.s.watches, w)

@@ -14,7 +14,8 @@ type Factory interface {
 	Shutdown()
 }
 
-// A Session is the argument of a program that Run runs: a store, and the informers and factories that use it.
+// A Session is the argument of a program that Run runs. It has the store, and starts the informers and factories that
+// use it.
 type Session struct {
 	// Store is the open store, for the Options of informers and factories.
 	Store *store.Store
@@ -22,12 +23,12 @@ type Session struct {
 	ctx       context.Context
 	informers sync.WaitGroup
 	mu        sync.Mutex
-	factories []Factory // guarded by mu; started, and shut down by wait
+	factories []Factory // guarded by mu; started factories, which wait shuts down
 }
 
 // Run opens the store at path and runs the program. When the program returns, Run stops the informers and factories
 // that the program started, waits for them, and closes the store. The program must return when ctx ends. Run returns
-// the program's error, joined with that of closing the store.
+// the program's error joined with the error of closing the store.
 func Run(
 	ctx context.Context, path string, o store.Options, program func(ctx context.Context, s *Session) error,
 ) (err error) {
@@ -43,22 +44,22 @@ func Run(
 	return program(ctx, s)
 }
 
-// Start runs informers until the program has returned.
+// Start runs informers until the program returns.
 func (s *Session) Start(informers ...*Informer) {
 	for _, i := range informers {
 		s.informers.Go(func() { i.RunWithContext(s.ctx) })
 	}
 }
 
-// StartFactories starts the informers that the factories have so far; they run until the program has returned. Call it
-// again to start informers that were added later.
+// StartFactories starts the informers that the factories have made so far; they run until the program returns. Call it
+// again to start later informers.
 func (s *Session) StartFactories(factories ...Factory) {
 	s.mu.Lock()
 	s.factories = append(s.factories, factories...)
 	s.mu.Unlock()
 	for _, f := range factories {
 		if f, ok := f.(interface{ StartWithContext(context.Context) }); ok {
-			f.StartWithContext(s.ctx) // ctx has the logger
+			f.StartWithContext(s.ctx) // unlike Done, ctx carries the logger
 			continue
 		}
 		f.Start(s.ctx.Done())
@@ -72,6 +73,6 @@ func (s *Session) wait() {
 	factories := s.factories
 	s.mu.Unlock()
 	for _, f := range factories {
-		f.Shutdown() // a factory may be in the list twice; the second call does nothing
+		f.Shutdown() // a factory may be listed twice; its second Shutdown does nothing
 	}
 }

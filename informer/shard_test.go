@@ -25,14 +25,14 @@ import (
 
 var configMapsResource = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// replica is one of several processes that share a resource. Its file stays.
+// replica is one of several processes that share a resource. Its file persists between runs.
 type replica struct {
 	path  string
 	shard string
 }
 
-// run starts the replica's informer, waits until it has synced, and ends it. It returns what the informer held ("UID
-// resourceVersion" by key), and its status.
+// run runs the replica's informer until it has synced. It returns the stored objects ("UID resourceVersion" by key),
+// and the informer's status.
 func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string, status informer.Status) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(api.Config())
@@ -82,7 +82,7 @@ func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string,
 	return held, i.Status()
 }
 
-// replicas share the pods of a server.
+// replicas are the replicas that share a server's pods.
 type replicas struct {
 	t   *testing.T
 	api *fakeapi.Server
@@ -90,7 +90,7 @@ type replicas struct {
 	all []replica
 }
 
-// split makes the replicas as many as that, each with its file from before.
+// split sets the number of replicas. They keep their files.
 func (r *replicas) split(of int) {
 	r.t.Helper()
 	r.all = nil
@@ -103,12 +103,12 @@ func (r *replicas) split(of int) {
 	}
 }
 
-// together runs each replica, compares what they hold with what the server has, and returns what they have asked for,
-// and whether each, or none, said that the server ignores shards.
+// together runs each replica and checks that their objects together equal the server's. It returns the requests, the
+// number of lists, and which replicas reported that the server ignores shards.
 func (r *replicas) together(what string) (c fakeapi.Counts, lists int, told []bool) {
 	r.t.Helper()
-	// Something else moves the server's resourceVersion, as it does in life: else it has no bookmark for whom the last
-	// changes were not.
+	// Advance the server's resourceVersion by another resource, as in practice. Otherwise a replica without changes in
+	// its shard would get no bookmark.
 	must(r.t)(r.api.Create(configMapsResource,
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other-" + r.api.RV()}}))
 	r.api.ResetCounts()
@@ -139,8 +139,9 @@ func (r *replicas) together(what string) (c fakeapi.Counts, lists int, told []bo
 	return c, lists, told
 }
 
-// TestShards: replicas hold disjoint parts that are together everything, whether or not the server heeds the selector;
-// where it does not, their status says so. Restarts list nothing, and another range is listed once.
+// TestShards checks that replicas hold disjoint shards that together are complete, whether or not the server supports
+// the selector, and that their status reports a server that ignores it. Restarts do not list; a new range is listed
+// once.
 func TestShards(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		t.Run(fmt.Sprintf("gate %v", on), func(t *testing.T) {
@@ -168,7 +169,7 @@ func TestShards(t *testing.T) {
 				must(t)(api.Create(podsResource, pod(60+n)))
 			}
 			for n := range 10 {
-				must(t)(api.Create(podsResource, pod(n))) // another UID
+				must(t)(api.Create(podsResource, pod(n))) // re-created with another UID
 			}
 			if _, lists, told := r.together("changed"); lists != 0 || slices.Contains(told, on) {
 				t.Errorf("changed: %d lists, not heeded %v", lists, told)
@@ -184,7 +185,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// podsOf is what the server has, as replica.run tells it.
+// podsOf returns the server's pods in the format of replica.run.
 func podsOf(t *testing.T, api *fakeapi.Server) map[string]string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(api.Config())

@@ -22,15 +22,16 @@ import (
 )
 
 // sharedInformer is the part that all Informers on one collection share: the collection, its reflector and its process
-// loop. Each Informer has its handlers.
+// loop. Each Informer has its own handlers.
 //
-//	reflector ──► sink ──► fifo ──► loop ──► store
-//	                                  └────► handlers of each Informer
+// reflector ──► sink ──► fifo ──► loop ──► store
 //
-// New makes it for the first Informer, and attaches later ones. Its run begins when the first of them runs, and ends
-// with the last one attached, which waits for it; see attach.go.
+//	└────► handlers of each Informer
 //
-// The process loop is one goroutine and the only writer. For each batch that it takes from the queue it
+// New makes it for the first Informer, and attaches later ones. Its run begins with the first Informer that runs, and
+// ends with the last one attached, which waits for that end; see attach.go.
+//
+// The process loop is one goroutine and the only writer. For each batch of the queue it
 //
 //  1. turns the deltas into operations, and waits while the store has too many dirty changes,
 //  2. takes deltasMu,
@@ -40,16 +41,17 @@ import (
 //  5. releases deltasMu,
 //  6. acknowledges the batch, which may complete the first sync.
 //
-// If step 3 fails, nothing has changed and no handler has been called: the loop releases deltasMu, waits, and tries
-// again with the same batch. The end of a list takes one such round for each transaction that the store needs, so the
-// memory it needs is bounded. The store retries a commit that fails, and watchCommits reports it; the loop goes on
-// until too many changes are dirty. Stored objects that are read for a handler are queued under deltasMu too, so that
-// they are consistent with the changes that are queued after them (see delivery's backlog).
+// If step 3 fails, nothing has changed and no handler has been called: the loop releases deltasMu, waits, and retries
+// the same batch. The end of a list takes one round for each transaction that the store needs, which bounds the memory.
+// The store retries a failed commit, and watchCommits reports it; the loop continues until too many changes are dirty.
+// Pages of stored objects are queued for handlers under deltasMu too, so they are consistent with the changes queued
+// after them (see delivery's backlog).
 type sharedInformer struct {
-	// o are the options of the first Informer, and lw is its ListerWatcher.
+	// o and lw are the options and the ListerWatcher of the first Informer.
 	o  Options
 	lw cache.ListerWatcher
-	// source is what is listed and watched: lw, or what reads its answers without decoding them, which undecoded says.
+	// source is listed and watched. It is lw, or, if undecoded is true, a ListerWatcher that reads lw's answers without
+	// decoding them.
 	source    cache.ListerWatcherWithContext
 	undecoded bool
 	// encoding is the encoding of requests; nil if the client's configuration decides.
@@ -57,13 +59,13 @@ type sharedInformer struct {
 	example  runtime.Object
 	store    store.Interface
 	indexer  *indexer.Indexer
-	// unstarted is done once it was logged that the collection is read before its start.
+	// unstarted makes the log line about reads before the start unique.
 	unstarted sync.Once
-	// file and collection are nil if the objects are in memory only, for the reason memoryOnly.
+	// file and collection are nil if the objects are in memory only; memoryOnly says why.
 	file       file
 	collection collection
 	memoryOnly string
-	// attrs are the attributes that this program writes with, without those that come from the server.
+	// attrs are the attributes of this program's writes, without the server's attributes.
 	attrs    entry.Attributes
 	clock    clock.WithTicker
 	queue    *fifo.Queue
@@ -78,30 +80,30 @@ type sharedInformer struct {
 	health      health
 
 	distribution *distribution
-	listBegun    bool // guarded by distribution.deltasMu; a list has begun in this run
+	listBegun    bool // guarded by distribution.deltasMu; true once a list has begun in this run
 
 	cluster clusterInUse
 
 	indexMu patient.Mutex
-	// indexVersions are the versions of the index functions of the Informers; guarded by indexMu.
+	// indexVersions holds the versions of the Informers' index functions; guarded by indexMu.
 	indexVersions map[string]string
 
-	opened chan struct{} // closed when the collection is open and attached has an Informer, or when that has failed
+	opened chan struct{} // closed when open has succeeded and attached has an Informer, or when open has failed
 
 	mu sync.Mutex // taken before Informer.mu
-	// attached has the Informers that were made and have not ended, and joined those of them whose handlers get changes;
-	// both in order, guarded by mu, and replaced, never modified.
+	// attached holds the Informers that have not ended. joined holds the attached ones whose handlers get changes. Both
+	// are in order and guarded by mu. The slices are replaced, never modified.
 	attached, joined []*Informer
-	ending           bool                    // guarded by mu; the last Informer was detached, or the run is about to end
-	stuck            bool                    // guarded by mu; the run has ended, but the loop has not
-	ctx              context.Context         // guarded by mu; of the run; nil before
-	cancel           context.CancelCauseFunc // guarded by mu; of ctx
+	ending           bool                    // guarded by mu; the last Informer was detached, or the run is ending
+	stuck            bool                    // guarded by mu; the run has ended, and the loop is still in a write
+	ctx              context.Context         // guarded by mu; context of the run; nil before
+	cancel           context.CancelCauseFunc // guarded by mu; cancels ctx
 	done             chan struct{}           // closed when the run has ended
 	transform        cache.TransformFunc     // guarded by mu until the run begins
 	reflector        *reflector.Reflector    // guarded by mu; nil before the run
 }
 
-// newShared returns the shared part of an Informer, which open completes.
+// newShared returns the shared part of an Informer. open completes it.
 func newShared(i *Informer, lw cache.ListerWatcher) *sharedInformer {
 	s := &sharedInformer{
 		o: i.o, lw: lw, example: i.example, clock: i.clock,
@@ -111,14 +113,14 @@ func newShared(i *Informer, lw cache.ListerWatcher) *sharedInformer {
 	}
 	s.seeds, s.cluster.changed = &seeds{i: s}, make(chan struct{})
 	s.health.unguarded = unguardedBy(s.o)
-	s.sync = newSyncing(s.tellSynced)
+	s.sync = newSyncing(s.notifySynced)
 	return s
 }
 
 // Identity returns Options.Identity in canonical form.
 func (i *sharedInformer) Identity() entry.Identity {
 	id, err := i.o.Identity.Canonical()
-	if err != nil { // opening the collection would have failed
+	if err != nil { // open has failed, or will
 		return i.o.Identity
 	}
 	return id
@@ -138,14 +140,14 @@ func (i *sharedInformer) joinedNow() []*Informer {
 	return i.joined
 }
 
-// tellSynced completes HasSynced of the Informers whose handlers get changes.
-func (i *sharedInformer) tellSynced() {
+// notifySynced completes HasSynced of the Informers whose handlers get changes.
+func (i *sharedInformer) notifySynced() {
 	for _, member := range i.joinedNow() {
 		member.synced.complete()
 	}
 }
 
-// hasHandlers reports whether a handler gets changes.
+// hasHandlers reports whether any handler gets changes.
 func (i *sharedInformer) hasHandlers() bool {
 	return slices.ContainsFunc(i.joinedNow(), func(member *Informer) bool { return member.processor.Any() })
 }
@@ -156,7 +158,7 @@ func (i *sharedInformer) currentReflector() *reflector.Reflector {
 	return i.reflector
 }
 
-// lastSyncResourceVersion is that of Informer, for one that runs.
+// lastSyncResourceVersion is Informer.LastSyncResourceVersion of a running Informer.
 func (i *sharedInformer) lastSyncResourceVersion() string {
 	r := i.currentReflector()
 	if r == nil {
@@ -168,9 +170,9 @@ func (i *sharedInformer) lastSyncResourceVersion() string {
 	return i.indexer.LastStoreSyncResourceVersion()
 }
 
-// holdsStateLocked reports whether handlers may be told of the stored objects. It returns false until the first list if
-// a cold start of an earlier process was interrupted: that list removes the incomplete state. The caller holds
-// deltasMu.
+// holdsStateLocked reports whether handlers may get the stored objects. If an earlier process was interrupted in a cold
+// start, it returns false until the first list begins, because that list replaces the incomplete state. The caller
+// holds deltasMu.
 func (i *sharedInformer) holdsStateLocked() (bool, error) {
 	if i.listBegun {
 		return true, nil
@@ -179,8 +181,8 @@ func (i *sharedInformer) holdsStateLocked() (bool, error) {
 	return info.Complete, err
 }
 
-// part removes an Informer from those whose handlers get changes.
-func (i *sharedInformer) part(member *Informer) {
+// removeJoined removes an Informer from joined.
+func (i *sharedInformer) removeJoined(member *Informer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.joined = without(i.joined, member)
@@ -190,8 +192,8 @@ func without(all []*Informer, one *Informer) []*Informer {
 	return slices.DeleteFunc(slices.Clone(all), func(other *Informer) bool { return other == one })
 }
 
-// join adds an Informer to those whose handlers get changes. The caller holds deltasMu.
-func (i *sharedInformer) join(member *Informer) {
+// addJoined adds an Informer to joined. The caller holds deltasMu.
+func (i *sharedInformer) addJoined(member *Informer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.joined = append(slices.Clip(i.joined), member)

@@ -21,10 +21,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// start marks an Informer as started in given, the context of its caller, and returns the context of the collection's
-// run. If that has not begun, it begins with the values of ctx, and with the Informer's handlers. start returns nil if
-// the Informer has been started before. It fails if the transform is not that of the run.
-func (i *sharedInformer) start(member *Informer, given, ctx context.Context) (context.Context, error) {
+// start marks an Informer as started and returns the context of the collection's run. callerCtx is the context of the
+// Informer's caller. If the run has not begun, it begins with the values of ctx and with the Informer's handlers. start
+// returns nil if the Informer was started before. It fails if the transform differs from the run's.
+func (i *sharedInformer) start(member *Informer, callerCtx, ctx context.Context) (context.Context, error) {
 	errorSource := newErrorSource(i.example, cache.ReflectorOptions{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription,
 	})
@@ -44,7 +44,7 @@ func (i *sharedInformer) start(member *Informer, given, ctx context.Context) (co
 			return nil, err
 		}
 	}
-	member.started, member.running, member.errorSource = true, given, errorSource
+	member.started, member.running, member.errorSource = true, callerCtx, errorSource
 	if i.ctx != nil {
 		return i.ctx, nil
 	}
@@ -59,7 +59,7 @@ func (i *sharedInformer) start(member *Informer, given, ctx context.Context) (co
 	return i.ctx, nil
 }
 
-// newLoop returns the process loop, and makes the reflector. The caller holds mu.
+// newLoop makes the reflector and returns the process loop. The caller holds mu.
 func (i *sharedInformer) newLoop() *loop {
 	i.indexer.BeforeRead(nil)
 	if i.collection != nil {
@@ -94,12 +94,12 @@ func (i *sharedInformer) newLoop() *loop {
 	})
 	i.reflector = r
 	return &loop{
-		sharedInformer: i, relist: r.Relist, contradicted: r.Contradicted, heedsContradiction: r.HeedsContradiction,
+		sharedInformer: i, relist: r.Relist, contradicted: r.Contradicted, acceptsContradiction: r.AcceptsContradiction,
 		attrs: attrs, ended: make(chan struct{}),
 	}
 }
 
-// run runs the reflector, the process loop and what belongs to them, until ctx ends, or the store is closed.
+// run runs the reflector, the process loop and their goroutines until ctx ends or the store is closed.
 func (i *sharedInformer) run(ctx context.Context, cancel context.CancelCauseFunc, p *loop) {
 	defer close(i.done)
 	defer runtime.HandleCrashWithContext(ctx)
@@ -125,11 +125,11 @@ func (i *sharedInformer) run(ctx context.Context, cancel context.CancelCauseFunc
 	}
 }
 
-// stopWait is how long run waits for the loop to end: the disk may not finish a write.
+// stopWait bounds how long run waits for the loop to end, because the disk may not finish a write.
 const stopWait = 5 * time.Second
 
-// runLoop runs the loop until ctx ends. If the loop has not ended stopWait after that, runLoop abandons it, since a
-// write cannot be cancelled, and returns store.ErrStillWriting. The collection is closed only once the loop has ended.
+// runLoop runs the loop until ctx ends. If the loop has not ended stopWait later, runLoop returns store.ErrStillWriting
+// and abandons it, because a write cannot be cancelled. The collection is closed only once the loop has ended.
 func (i *sharedInformer) runLoop(ctx context.Context, p *loop) error {
 	var err error
 	go func() {
@@ -155,8 +155,8 @@ func (i *sharedInformer) runLoop(ctx context.Context, p *loop) error {
 	return store.ErrStillWriting
 }
 
-// end stops what run has started, in order, and waits: first the goroutines that feed the loop, then the durable
-// handlers, and the collection, which another informer can open from then on. The store stays readable.
+// end stops the parts that run has started, in order, and waits for them: first the goroutines that feed the loop, then
+// the durable handlers, and then the collection, which another informer can then open. The store stays readable.
 func (i *sharedInformer) end(ctx context.Context, cancel context.CancelCauseFunc, p *loop, wg *sync.WaitGroup) {
 	attached := i.attachNoMore()
 	for _, member := range attached {
@@ -172,12 +172,12 @@ func (i *sharedInformer) end(ctx context.Context, cancel context.CancelCauseFunc
 		handlers.Go(func() { member.stopDurable(ctx) }) // their acknowledgements are part of the last commit
 	}
 	handlers.Wait()
-	if err := i.giveBackAfter(p.ended); err != nil {
+	if err := i.closeCollectionAfter(p.ended); err != nil {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
 }
 
-// attachNoMore has New wait for the end of the run, and returns the attached Informers.
+// attachNoMore makes New wait for the end of the run, and returns the attached Informers.
 func (i *sharedInformer) attachNoMore() []*Informer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -192,37 +192,37 @@ func (i *sharedInformer) ends() bool {
 	return i.ctx != nil && i.ctx.Err() != nil
 }
 
-// close ends the run, and waits; if there is none, it closes the collection.
+// close ends the run and waits for its end. Without a run it closes the collection.
 func (i *sharedInformer) close() error {
 	i.mu.Lock()
 	cancel := i.cancel
 	i.mu.Unlock()
 	if cancel == nil {
-		return i.giveBack()
+		return i.closeCollection()
 	}
 	cancel(delivery.ErrStopped)
 	<-i.done
-	return nil // end has reported it
+	return nil // end has reported the error
 }
 
-// giveBackAfter calls giveBack. If the loop is stuck in a write, it returns an error, and calls giveBack once the loop
-// has ended.
-func (i *sharedInformer) giveBackAfter(ended <-chan struct{}) error {
+// closeCollectionAfter calls closeCollection. If the loop is stuck in a write, it returns an error, and closeCollection
+// is called once the loop has ended.
+func (i *sharedInformer) closeCollectionAfter(ended <-chan struct{}) error {
 	if !i.isStuck() {
-		return i.giveBack()
+		return i.closeCollection()
 	}
 	go func() {
 		<-ended
-		_ = i.giveBack() // RunWithContext has returned: nobody handles an error
+		_ = i.closeCollection() // RunWithContext has returned, so there is no caller for the error
 	}()
 	return fmt.Errorf("a write of %s has been left behind, and the collection with it: %w", i.o.ObjectDescription,
 		store.ErrStillWriting)
 }
 
-// giveBack closes the collection, so that another informer can open it.
-func (i *sharedInformer) giveBack() error {
+// closeCollection closes the collection, so that another informer can open it.
+func (i *sharedInformer) closeCollection() error {
 	for _, member := range i.attachedNow() {
-		member.tellEnded()
+		member.notifyEnded()
 	}
 	if i.collection == nil {
 		return nil
@@ -230,7 +230,7 @@ func (i *sharedInformer) giveBack() error {
 	return i.collection.Close()
 }
 
-// limiter returns the limiter that the informers of the store share; nil without a store.
+// limiter returns the limiter that the store's informers share; nil without a store.
 func (i *sharedInformer) limiter() *limiter.Limiter {
 	if i.o.Store == nil {
 		return nil
@@ -238,7 +238,7 @@ func (i *sharedInformer) limiter() *limiter.Limiter {
 	return i.o.Store.Limiter()
 }
 
-// name returns the name for logs: the resource, and the representation unless that is Typed.
+// name returns the name for logs: the resource and, unless it is Typed, the representation.
 func (i *sharedInformer) name() string {
 	name := "larder " + i.o.Identity.GroupResource().String()
 	if form := i.o.Identity.Representation; form != entry.Typed {
@@ -248,7 +248,7 @@ func (i *sharedInformer) name() string {
 }
 
 func (i *sharedInformer) runReflector(ctx context.Context, cancel context.CancelCauseFunc) {
-	defer cancel(delivery.ErrStopped) // without the reflector the run has to end
+	defer cancel(delivery.ErrStopped) // the run cannot continue without the reflector
 	defer runtime.HandleCrashWithContext(ctx)
 	err := i.currentReflector().Run(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, cache.ErrFIFOClosed) {
@@ -256,7 +256,7 @@ func (i *sharedInformer) runReflector(ctx context.Context, cancel context.Cancel
 	}
 }
 
-// reportError calls the watch error handlers of the Informers that run; client-go's default once.
+// reportError calls the watch error handlers of the running Informers, but client-go's default handler only once.
 func (i *sharedInformer) reportError(ctx context.Context, err error) {
 	logged := false
 	for _, member := range i.attachedNow() {
@@ -273,7 +273,7 @@ func (i *sharedInformer) reportError(ctx context.Context, err error) {
 	}
 }
 
-// reportError calls the watch error handler. A panic in the handler is handled as client-go does.
+// reportError calls the watch error handler. A panic in it is handled as in client-go.
 func (i *Informer) reportError(ctx context.Context, err error) {
 	defer runtime.HandleCrashWithContext(ctx)
 	handler := i.onWatchError

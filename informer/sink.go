@@ -20,13 +20,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mustList is the type of a delta which says that the stored state cannot be resumed. Its object is a reflector.Reason.
+// mustList is the type of a delta that says that the stored state cannot be resumed. Its object is a reflector.Reason.
 const mustList cache.DeltaType = "MustList"
 
 // page is the object of a cache.Replaced delta.
 type page struct {
 	items []runtime.Object
-	// leftOut lists the objects whose transform failed: their stored state is kept, since they have not been deleted.
+	// leftOut lists the objects whose transform failed. They have not been deleted, so their stored state is kept.
 	leftOut []entry.LeftOut
 }
 
@@ -36,7 +36,7 @@ type listStart struct {
 	options store.ReplaceOptions
 }
 
-// sink is the reflector.Sink of an informer: it transforms the objects and pushes deltas into the queue. Only the
+// sink is the reflector.Sink of an informer. It transforms the objects and pushes deltas into the queue. Only the
 // reflector's goroutine calls it.
 type sink struct {
 	store     store.Interface
@@ -51,7 +51,7 @@ type sink struct {
 
 var _ reflector.Sink = &sink{}
 
-// Checkpoint waits until every delta that was pushed has been processed, and describes the stored state.
+// Checkpoint waits until every pushed delta has been processed, and returns the stored state.
 func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	if err := s.queue.WaitIdle(ctx); err != nil {
 		return reflector.Checkpoint{}, err
@@ -89,8 +89,8 @@ func lackingReason(info entry.Info) reflector.Reason {
 	return reflector.ReasonStore
 }
 
-// info reads the collection's state. It reports a failure and tries again. It returns an error only if ctx has ended or
-// the store is closed.
+// info reads the collection's Info. It reports a failure and retries. It returns an error only if ctx has ended or the
+// store is closed.
 func (s *sink) info(ctx context.Context) (entry.Info, error) {
 	for delay := storeBackoff(); ; {
 		info, err := s.store.Info(ctx)
@@ -120,7 +120,7 @@ func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object,
 	case err == nil:
 		d.Object, d.Bytes = out, sizeOf(out)
 	case t == watch.Deleted:
-		// The object must be deleted even though its last state cannot be transformed; see also loop.unheardOf.
+		// Delete the object even though its last state cannot be transformed; see also loop.unknownToHandlers.
 		s.skip(ctx, keyOf(obj), err)
 		d.Object = cache.DeletedFinalStateUnknown{Key: keyOf(obj)}
 	default:
@@ -143,8 +143,8 @@ func (s *sink) BeginReplace(ctx context.Context, reason reflector.Reason) error 
 	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.ForList(reason)})
 }
 
-// Page pushes a page of the list, and returns when the loop has processed it. So the queue holds one page at most,
-// which bounds its memory: the bytes of a page are not counted.
+// Page pushes a page of the list, and returns when the loop has processed it. So the queue holds at most one page,
+// which bounds its memory: the bytes of pages are not counted.
 func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 	p := page{items: make([]runtime.Object, 0, len(items))}
 	d := fifo.Delta{Delta: cache.Delta{Type: cache.Replaced}, Count: len(items)}
@@ -184,7 +184,7 @@ func (s *sink) MustList(ctx context.Context, reason reflector.Reason) error {
 	return s.push(ctx, mustList, reason)
 }
 
-// Synced pushes a mark: everything that the server had at the last contact is in the queue before it.
+// Synced pushes a mark. Everything that the server had at the last contact precedes it in the queue.
 func (s *sink) Synced(ctx context.Context) error {
 	s.sync.pushed.Add(1)
 	return s.push(ctx, fifo.Drained, nil)
@@ -203,8 +203,8 @@ func keyOf(obj any) string {
 	return key
 }
 
-// contact records that the server has confirmed the objects as its present state, or has moved them on. Only the
-// reflector calls it.
+// contact records when the server confirmed the objects as its current state, or sent a newer one. Only the reflector
+// calls it.
 func (i *sharedInformer) contact(at time.Time) {
 	i.lastContact.Store(max(i.lastContact.Load(), at.UnixNano()))
 }

@@ -7,7 +7,7 @@ import (
 // defaultSize is the size of typed objects without a Size method.
 const defaultSize = 1 << 10
 
-// sizeOf returns roughly how many bytes obj holds, for the bound of the queue.
+// sizeOf returns the approximate size of obj in bytes, for the queue's limit.
 func sizeOf(obj runtime.Object) int64 {
 	switch o := obj.(type) {
 	case interface{ Size() int }: // generated with the protobuf code

@@ -24,14 +24,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// torrent is a server that lists pods and then updates one after the other. It makes each object when it is sent and
-// keeps none.
+// torrent is a server that lists pods, and then sends one update after another. It makes each object when it sends it,
+// and keeps none.
 type torrent struct {
 	keys, updates int
-	body          int // of each object: so many bytes besides what all have
+	body          int // additional bytes of each object
 }
 
-// firstVersion is the resourceVersion of the list; each update takes the next.
+// firstVersion is the resourceVersion of the list. Each update has the next one.
 const firstVersion = 1000
 
 func (s *torrent) pod(key, version int) *corev1.Pod {
@@ -73,7 +73,7 @@ func (s *torrent) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return w, nil
 }
 
-// IsWatchListSemanticsUnSupported makes client-go's reflector list.
+// IsWatchListSemanticsUnSupported tells client-go's reflector to list instead.
 func (s *torrent) IsWatchListSemanticsUnSupported() bool { return true }
 
 type torrentWatch struct {
@@ -85,8 +85,8 @@ type torrentWatch struct {
 func (w *torrentWatch) ResultChan() <-chan watch.Event { return w.result }
 func (w *torrentWatch) Stop()                          { w.once.Do(func() { close(w.done) }) }
 
-// heapBehind runs an informer whose handler never returns until nothing moves, and returns by how much that has made
-// the live heap grow.
+// heapBehind runs an informer with a handler that never returns, until all goroutines are blocked. It returns the
+// growth of the live heap.
 func heapBehind(t *testing.T, i cache.SharedIndexInformer, s *torrent, look func()) int64 {
 	t.Helper()
 	before := liveHeap()
@@ -117,13 +117,13 @@ func heapBehind(t *testing.T, i cache.SharedIndexInformer, s *torrent, look func
 func liveHeap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // the first may leave what sync.Pools hold
+	runtime.GC() // the first run may leave the contents of sync.Pools
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// TestSleepingHandler: a handler sleeps for ever while updates arrive. What it costs depends on the number of objects,
-// not on that of the updates as in client-go. LARDER_SOAK=1 sends a million updates of 10,000 objects.
+// TestSleepingHandler checks that the memory for a blocked handler depends on the number of objects, not on the number
+// of updates as in client-go. LARDER_SOAK=1 sends a million updates of 10,000 objects.
 func TestSleepingHandler(t *testing.T) {
 	s := &torrent{keys: 500, updates: 20_000}
 	if os.Getenv("LARDER_SOAK") != "" {

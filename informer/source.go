@@ -22,13 +22,13 @@ type SourceChange struct {
 	Err error
 }
 
-// SubscribeSource calls fn with the current source, and then with each change of Status.Source, in order. cancel ends
-// that; fn may call it. One goroutine of the run makes the calls, without a lock: none before Run, none after it, and
-// the last one is about the end of the run. A slow subscriber delays only other subscribers. Once it is a thousand
-// changes behind, the oldest ones are merged.
+// SubscribeSource calls fn with the current source, and then with each change of Status.Source, in order, until cancel
+// is called; fn may call it. One goroutine of the run makes the calls, without a lock. It makes none before Run and
+// none after it; the last call is about the end of the run. A slow subscriber delays only other subscribers. If it is
+// more than a thousand changes behind, the oldest ones are merged.
 //
-// The source becomes Live when everything that was received has been stored and queued for the handlers, which need not
-// have returned.
+// The source becomes Live when everything that was received has been stored and queued for the handlers. The handlers
+// need not have returned.
 func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 	i.reviewSource()
 	return i.sources.add(fn, i.shared.contactOrStored())
@@ -36,15 +36,15 @@ func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 
 // facts are the inputs of sourceOf.
 type facts struct {
-	complete bool // the store has a complete state, in memory or on disk
+	complete bool // the store, in memory or on disk, has a complete state
 	live     bool // reflector.Status.Live
-	applied  bool // the loop has reached the last mark that was pushed
+	applied  bool // the loop has reached the last pushed mark
 	lacking  bool // the store may lack objects that the file has lost
 	healthy  bool // the store can be written
 	stopped  bool // the run has ended
 }
 
-// sourceOf returns the source of the data that readers see.
+// sourceOf returns the source of the readers' data.
 func sourceOf(f facts) Source {
 	switch {
 	case !f.complete:
@@ -62,8 +62,8 @@ func (i *sharedInformer) reviewSources() {
 	}
 }
 
-// reviewSource computes the source anew, and queues a SourceChange if it has changed. Any goroutine that holds no lock
-// may call it; it must be called after each change of the facts.
+// reviewSource computes the source, and queues a SourceChange if it has changed. It must be called after each change of
+// the facts. Any goroutine may call it without holding a lock.
 func (i *Informer) reviewSource() {
 	s, shared := &i.sources, i.shared
 	s.review.Lock() // so that an older result does not overwrite a newer one
@@ -72,15 +72,15 @@ func (i *Informer) reviewSource() {
 	storeErr, _ := shared.health.errs()
 	f.healthy = storeErr == nil && i.refusal() == nil
 	f.live = r != nil && r.Live()
-	// Read after live, which becomes true once the mark that the loop has to reach has been pushed.
+	// Read these after live: the mark that the loop has to reach was pushed before live became true.
 	f.applied, f.lacking = shared.sync.level(), shared.sync.lacking.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
-		return // this is called after each batch: do not read the store
+		return // this is called after each batch: avoid reading the store
 	}
 	info, err := shared.store.Info(context.Background())
 	if err != nil && was != None {
-		info.Complete = true // it was complete; the store cannot be read at the moment
+		info.Complete = true // the store was complete, and cannot be read at the moment
 	}
 	f.complete = info.Complete
 	now := sourceOf(f)
@@ -97,7 +97,7 @@ func (i *Informer) reviewSource() {
 	s.change(c)
 }
 
-// sourceErr returns why the source is not Live. reading is the error of reading the store.
+// sourceErr returns why the source is not Live. reading is the error of the last read of the store.
 func (i *Informer) sourceErr(reading error) error {
 	storeErr, commitErr := i.shared.health.errs()
 	var connection error
@@ -112,21 +112,21 @@ func (i *sharedInformer) contactOrStored() time.Time {
 	if at := i.contactTime(); !at.IsZero() {
 		return at
 	}
-	info, _ := i.store.Info(context.Background()) // the error is in Status.Err
+	info, _ := i.store.Info(context.Background()) // Status.Err has the error
 	return info.LastContact
 }
 
-// maxSourceChanges is how many changes a subscriber may be behind; older ones are merged.
+// maxSourceChanges is how many changes a subscriber may be behind before older ones are merged.
 const maxSourceChanges = 1000
 
-// sources holds the current source and the subscribers. Its goroutine calls them.
+// sources holds the current source and the subscribers, which one goroutine calls.
 type sources struct {
 	review sync.Mutex // held by reviewSource; taken before any other lock
 
 	mu          sync.Mutex
 	now         Source         // guarded by mu, like all fields below
 	since       time.Time      // when now became the source
-	changes     map[Source]int // how often each source became the current one
+	changes     map[Source]int // how often each source was entered
 	subscribers []*sourceSubscriber
 	wake        chan struct{} // capacity 1; holds a token if a subscriber has pending changes
 	stopped     bool
@@ -136,7 +136,7 @@ type sources struct {
 // sourceSubscriber is one call of SubscribeSource.
 type sourceSubscriber struct {
 	fn func(SourceChange)
-	// pending lists the changes for which fn has not been called yet; guarded by sources.mu.
+	// pending lists the changes for which fn is still to be called; guarded by sources.mu.
 	pending []SourceChange
 }
 
@@ -150,7 +150,7 @@ func (s *sources) status() (now Source, since time.Time, changes map[Source]int)
 	return s.now, s.since, maps.Clone(s.changes)
 }
 
-// add adds a subscriber, whose first call is about the current source.
+// add adds a subscriber. Its first call is about the current source.
 func (s *sources) add(fn func(SourceChange), contact time.Time) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *sources) wakeLocked() {
 	}
 	select {
 	case s.wake <- struct{}{}:
-	default: // it has a token
+	default: // the channel has a token
 	}
 }
 
@@ -201,23 +201,23 @@ func (s *sources) start(ctx context.Context) {
 	go func() {
 		defer close(s.done)
 		for range s.wake {
-			s.tell(ctx)
+			s.callSubscribers(ctx)
 		}
 	}()
 }
 
-// stop returns once the subscribers have been called for all pending changes and the goroutine has ended.
+// stop waits until the subscribers have received all pending changes and the goroutine has ended.
 func (s *sources) stop() {
 	s.mu.Lock()
 	s.stopped = true
-	close(s.wake) // the goroutine still receives a token that it holds
+	close(s.wake) // the goroutine still receives a buffered token
 	done := s.done
 	s.mu.Unlock()
 	<-done
 }
 
-// tell calls the subscribers until none has pending changes.
-func (s *sources) tell(ctx context.Context) {
+// callSubscribers calls the subscribers until none has pending changes.
+func (s *sources) callSubscribers(ctx context.Context) {
 	for {
 		n, c := s.next()
 		if n == nil {
@@ -230,7 +230,7 @@ func (s *sources) tell(ctx context.Context) {
 	}
 }
 
-// next returns a subscriber and its first pending change, which it removes; nil if there is none.
+// next removes and returns the first pending change of a subscriber. n is nil if there is none.
 func (s *sources) next() (n *sourceSubscriber, c SourceChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// follower is a subscriber that notes what it is told.
+// follower is a subscriber that records its calls.
 type follower struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ func (f *follower) told(c informer.SourceChange) {
 	f.last, f.at = c.To, c.At
 }
 
-// take returns what it was told since the last take.
+// take returns the sources since the last take, beginning with the source at that time.
 func (f *follower) take() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +48,7 @@ func (f *follower) take() string {
 	return strings.Join(f.lines, " ")
 }
 
-// TestSubscribeSource: a first start, an outage, the end; a start from disk.
+// TestSubscribeSource checks the changes in a first start, an outage, the end of the run, and a start from disk.
 func TestSubscribeSource(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -64,7 +64,7 @@ func TestSubscribeSource(t *testing.T) {
 		if got := f.take(); got != "none disk live" {
 			t.Errorf("a first start: %q", got)
 		}
-		time.Sleep(time.Hour) // with routine reconnects
+		time.Sleep(time.Hour) // includes routine reconnects
 		if got := f.take(); got != "live" {
 			t.Errorf("an hour: %q", got)
 		}
@@ -123,7 +123,7 @@ func TestSubscribeSource(t *testing.T) {
 	})
 }
 
-// TestLiveOnceApplied: after an outage data are live again when the store has what came, not when it has been received.
+// TestLiveOnceApplied checks that after an outage the source becomes Live only when all received changes are applied.
 func TestLiveOnceApplied(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -156,7 +156,8 @@ func TestLiveOnceApplied(t *testing.T) {
 	})
 }
 
-// TestSlowSubscriber: it delays nobody but other subscribers, and what it is behind is bounded.
+// TestSlowSubscriber checks that a slow subscriber does not delay the informer, and that its pending changes are
+// bounded.
 func TestSlowSubscriber(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -186,7 +187,7 @@ func TestSlowSubscriber(t *testing.T) {
 	})
 }
 
-// TestSubscriberPanics: with ReallyCrash off the others are told all the same.
+// TestSubscriberPanics checks that with ReallyCrash off a subscriber's panic does not affect other subscribers.
 func TestSubscriberPanics(t *testing.T) {
 	defer func(crash bool) { utilruntime.ReallyCrash = crash }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -213,7 +214,7 @@ func TestSubscriberPanics(t *testing.T) {
 	})
 }
 
-// TestSourceOfAFailingStore: while the store takes nothing data are as old as what it has.
+// TestSourceOfAFailingStore checks that the source is FromDisk while the store cannot be written.
 func TestSourceOfAFailingStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -232,7 +233,7 @@ func TestSourceOfAFailingStore(t *testing.T) {
 			t.Errorf("%q, %v", got, f.errs)
 		}
 		faulty.set(nil, 0)
-		time.Sleep(time.Minute) // it tries again
+		time.Sleep(time.Minute) // until the write is retried
 		synctest.Wait()
 		if got := f.take(); got != "disk live" {
 			t.Error(got)
@@ -241,8 +242,8 @@ func TestSourceOfAFailingStore(t *testing.T) {
 	})
 }
 
-// TestContactAfterAClockSetBack: what was heard in this run is newer than what an earlier run has stored, whatever the
-// clocks said.
+// TestContactAfterAClockSetBack checks that a contact in this run replaces a stored LastContact that lies in the
+// future.
 func TestContactAfterAClockSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	var r *rig
@@ -254,7 +255,7 @@ func TestContactAfterAClockSetBack(t *testing.T) {
 		r.start()
 		r.close()
 	})
-	bubble(t, func(t *testing.T) { // each begins at the same time
+	bubble(t, func(t *testing.T) { // each bubble begins at the same fake time
 		again := newRig(t)
 		again.path = path
 		again.srv.write("a/1", "x")

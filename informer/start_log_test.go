@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestStartIsLogged: a start from disk says what it serves, as of when, and where it has resumed; once each.
+// TestStartIsLogged checks that a start from disk logs once the served objects and their age, and once where it has
+// resumed.
 func TestStartIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var l logLines
@@ -32,7 +33,7 @@ func TestStartIsLogged(t *testing.T) {
 		}
 		r.srv.write("a/3", "x")
 		r.start()
-		time.Sleep(time.Hour) // reconnects are no news
+		time.Sleep(time.Hour) // reconnects are not logged
 		r.close()
 		if l.count(`"Serving objects from disk"`, `"type"="*v1.Pod"`, `"objects"=2`, `"asOf"="2000-01-01`) != 1 ||
 			l.count(`"Resumed"`, `"resourceVersion"="102" "now"="103"`) != 1 {
@@ -41,7 +42,7 @@ func TestStartIsLogged(t *testing.T) {
 	})
 }
 
-// TestSourceIsLogged: whether objects are stored as the server sends them.
+// TestSourceIsLogged checks that the log says whether objects are stored as the server sends them.
 func TestSourceIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for contentType, want := range map[string]string{"": "false", runtime.ContentTypeProtobuf: "true"} {
@@ -61,7 +62,7 @@ func TestSourceIsLogged(t *testing.T) {
 	})
 }
 
-// TestSecretsAreLogged: that they are kept in memory only, and why.
+// TestSecretsAreLogged checks that the log says that Secrets are kept in memory only, and why.
 func TestSecretsAreLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var l logLines
@@ -77,7 +78,7 @@ func TestSecretsAreLogged(t *testing.T) {
 	})
 }
 
-// logLines are what was logged.
+// logLines collects log lines.
 type logLines struct {
 	mu   sync.Mutex
 	text []string // guarded by mu
@@ -95,7 +96,7 @@ func (l *logLines) all() []string {
 	return slices.Clone(l.text)
 }
 
-// count is how many logLines have all the parts.
+// count returns the number of lines that contain all the parts.
 func (l *logLines) count(parts ...string) (n int) {
 	for _, line := range l.all() {
 		all := true

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// Source says where the data that readers see comes from.
+// Source says where the readers' data comes from.
 type Source string
 
 // The sources.
@@ -21,8 +21,8 @@ const (
 	None Source = "none"
 	// FromDisk: the stored state. The server has not confirmed it in this run, or the connection is lost.
 	FromDisk Source = "disk"
-	// Live: everything that the server had at the last connect has been applied, no object that the file has lost is
-	// missing, and the connection has not been lost since. It stays Live when a watch ends in order after five to ten
+	// Live: the server's state at the last connect has been applied, no object that the file has lost is missing, and
+	// the connection has not been lost since. The source stays Live when a watch ends in order after five to ten
 	// minutes and another follows.
 	Live Source = "live"
 )
@@ -34,73 +34,76 @@ type Status struct {
 	// See Informer.SubscribeSource.
 	SourceSince   time.Time
 	SourceChanges map[Source]int
-	// Persistent is false if the objects are in memory only, and NotPersistent says why.
+	// Persistent is false if the objects are in memory only. NotPersistent says why.
 	Persistent    bool
 	NotPersistent string
 	// Sealed is true if new records are sealed (store.Options.Encryption). PlainText is true if the file still has
-	// records from before that, unsealed; store.Store.Rekey removes them.
+	// older, unsealed records; store.Store.Rekey removes them.
 	Sealed, PlainText bool
-	// Undecoded is true if objects are stored as the server sends them, and decoded when somebody asks for them: see
+	// Undecoded is true if objects are stored as the server sends them and decoded on demand: see
 	// Options.ClientDecodes.
 	Undecoded bool
-	// Encoding is the encoding of requests if Options.ServerVersion is set: "protobuf" or "JSON", and why it is JSON if
-	// that depends on the server. It is empty before the first connect.
+	// Encoding is the encoding of requests if Options.ServerVersion is set: "protobuf" or "JSON", with the reason for
+	// JSON if it depends on the server. It is empty before the first connect.
 	Encoding string
 	Synced   bool
 	// ResourceVersion is the resourceVersion of the stored state.
 	ResourceVersion string
 	Objects         int
-	// StoredContact is the LastContact that was stored with ResourceVersion: without a server, that is how old the
-	// objects are after a restart.
+	// StoredContact is the LastContact that was stored with ResourceVersion. Without a server it is the age of the
+	// objects after a restart.
 	StoredContact time.Time
-	// LastContact is when the server last confirmed the objects as its present state, or moved them on: in this run, or,
-	// before that, in an earlier one. The objects are at least as new as the server's state at that time.
+	// LastContact is when the server last confirmed the objects as its current state, or sent a newer one: in this run,
+	// or, if there was no contact yet, in an earlier one. The objects are at least as new as the server's state at that
+	// time.
 	LastContact time.Time
 	// Reflector is the reflector's status: the connection, resumes, and relists with their reasons.
 	Reflector reflector.Status
-	// Seed is what Options.Seed has come to in this run; nil if it was not needed, or not yet.
+	// Seed is the outcome of Options.Seed in this run; nil if no seed was needed, or not yet.
 	Seed *SeedStatus
-	// Rewriting is why a list has to rewrite the stored bodies, which are served until then; empty if none has to.
+	// Rewriting is why a list must rewrite the stored bodies, which are served until then; empty if none must.
 	Rewriting reflector.Reason
-	// Unguarded lists, in a sentence each, changes of the server or the transform that would not be noticed: because an
-	// option is not set, the server does not permit the request, or the ListerWatcher cannot look up single objects. It
-	// also says if the server ignores the shard selector (Reflector.Unsharded), so that the reflector filters by shard.
+	// Unguarded has a sentence for each change of the server or the transform that would go unnoticed: because an
+	// option is not set, the server denies the request, or the ListerWatcher cannot look up single objects. It also
+	// says if the reflector filters by shard because the server ignores the shard selector (Reflector.Unsharded).
 	Unguarded []string
-	// Incidents counts the audits of this run that found stored objects to differ from the server's, and the lists of
-	// objects that the file had lost.
+	// Incidents counts this run's audits that found differences between the stored objects and the server's, and its
+	// lists that restored objects which the file had lost.
 	Incidents map[audit.Cause]int
 	// Audit is the status of the last audit; see Informer.Audit.
 	Audit audit.Status
-	// Pending is the number of objects that have been received but not stored yet.
+	// Pending is the number of received objects that are not stored yet.
 	Pending int
-	// Handlers lists the registered handlers in the order of their registration, and Durable the durable handlers: those
-	// of all informers that share the collection, and of none after the last run.
+	// Handlers lists the registered handlers in the order of registration, and Durable the durable handlers. Both cover
+	// all informers that share the collection, and are empty after the last run.
 	Handlers []HandlerStatus
 	Durable  []durable.Status
-	// Skipped counts objects that were delivered but could not be keyed, transformed, encoded or indexed.
-	// Reflector.Skipped counts those that were not delivered, because they are malformed or not of the requested type,
-	// namespace or labels.
+	// Skipped counts delivered objects that could not be keyed, transformed, encoded or indexed. Reflector.Skipped
+	// counts objects that were not delivered, because they are malformed or not of the requested type, namespace or
+	// labels.
 	Skipped int
-	// LeftOut lists the objects that are missing, or held in an older state, because this run or an earlier one could not
-	// store them. The next start gets them again. LeftOutMore is true if there may be others. See entry.Info.
+	// LeftOut lists the objects that are missing, or stored in an older state, because this run or an earlier one could
+	// not store them. The next start requests them again. LeftOutMore is true if there may be others. See entry.Info.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
-	// Notes are the known defects of what readers get: see entry.Info.Notes. A Source that is Live has no note of the age.
+	// Notes are the known defects of the readers' data: see entry.Info.Notes. While Source is Live, no note is about
+	// their age.
 	Notes []entry.Note
-	// Err is why the informer is degraded (store, connection, reading, a ListerWatcher that does not list what
-	// Options.Identity and the example object say); nil while it is healthy.
+	// Err is why the informer is degraded; nil while it is healthy. Causes are the store, the connection, unreadable
+	// objects, and a ListerWatcher that does not list the objects of Options.Identity and the example object.
 	Err error
 }
 
 // HandlerStatus is a snapshot of a handler.
 type HandlerStatus struct {
-	// Name is client-go's: the functions of a cache.ResourceEventHandlerFuncs, else the handler's type.
-	// Registrations may share it.
+	// Name is client-go's name of the handler: the functions of a cache.ResourceEventHandlerFuncs, or the handler's
+	// type. Several registrations may have the same name.
 	Name string
-	// Pending is the number of queued calls. It does not count stored objects that have not been read for the handler
-	// yet.
+	// Pending is the number of queued calls. Stored objects that have not been read for the handler yet are not
+	// counted.
 	Pending int
-	// Merged counts the updates that were merged with an earlier update of their object, because the handler was behind.
+	// Merged counts the updates that were merged with an earlier update of the same object, because the handler was
+	// behind.
 	Merged int
 }
 
@@ -157,7 +160,7 @@ func (i *Informer) Status() Status {
 	return s
 }
 
-// unindexed returns an error if an index function has failed for an object, so that the object was left out.
+// unindexed returns an error if an object was left out because an index function failed for it.
 func unindexed(all []entry.LeftOut) error {
 	for _, l := range all {
 		if l.Reason == entry.LeftOutIndex {

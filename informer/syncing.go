@@ -11,16 +11,15 @@ import (
 // syncing records whether the informer has synced, and whether the store has everything that the reflector has
 // delivered. The process loop writes it, except for pushed; any goroutine may read it.
 //
-// When the reflector has delivered everything that the server had at the time of contact, the sink pushes a mark
-// (fifo.Drained). The loop reaches a mark when all deltas before it are in the store. The informer has synced when the
-// loop has reached a mark and no object is missing. With Options.SyncPolicy Disk it has synced earlier: as soon as it
-// serves the stored objects. If this run has made the collection's first list, the informer has not synced before that
-// list is committed.
+// When the reflector has delivered the server's state at the time of contact, the sink pushes a mark (fifo.Drained).
+// The loop reaches a mark when all deltas before it are in the store. The informer has synced when the loop has reached
+// a mark and no object is missing. With Options.SyncPolicy Disk it has synced as soon as it serves the stored objects.
+// If this run makes the collection's first list, the informer does not sync before that list is committed.
 type syncing struct {
-	once sync.Once
-	done chan struct{} // closed when the informer has synced
-	told func()        // called then
-	// pushed counts the marks that the sink has pushed. applied is the number of the last mark that the loop has reached
+	once   sync.Once
+	done   chan struct{} // closed when the informer has synced
+	notify func()        // called when done is closed
+	// pushed counts the marks that the sink has pushed. applied is the number of the last mark that the loop reached
 	// with no object missing.
 	pushed, applied atomic.Int64
 	// lacking is true while the store may lack objects that the server has.
@@ -28,17 +27,17 @@ type syncing struct {
 
 	// marks counts the marks that the loop has reached. Only the loop uses it.
 	marks int64
-	// owed is true if the loop has reached a mark while objects were missing: the mark is applied once the objects are
-	// back. Only the loop uses it.
+	// owed is true if the loop has reached a mark while objects were missing. The mark becomes applied when they are
+	// restored. Only the loop uses it.
 	owed bool
-	// saving counts the first lists that are applied in memory and not committed to the file yet. There is more than one
-	// only if a repair of the file has lost the list before. Only the loop uses it.
+	// saving counts the first lists that are applied in memory and not committed yet. It exceeds 1 only if a repair of
+	// the file has lost an earlier one. Only the loop uses it.
 	saving int
-	// due is true if done is to be closed once saving is 0. Only the loop uses it.
+	// due is true if done must be closed once saving is 0. Only the loop uses it.
 	due bool
 }
 
-func newSyncing(told func()) *syncing { return &syncing{done: make(chan struct{}), told: told} }
+func newSyncing(notify func()) *syncing { return &syncing{done: make(chan struct{}), notify: notify} }
 
 // isDone reports whether the informer has synced.
 func (s *syncing) isDone() bool {
@@ -50,29 +49,29 @@ func (s *syncing) isDone() bool {
 	}
 }
 
-// complete closes done: the informer has synced. If a first list is not committed yet, done is closed by saved. Later
+// complete closes done: the informer has synced. If a first list is not committed yet, saved closes it later. Further
 // calls do nothing. Only the loop calls it.
 func (s *syncing) complete() {
 	if s.due = s.saving > 0; !s.due {
 		s.once.Do(func() {
 			close(s.done)
-			s.told()
+			s.notify()
 		})
 	}
 }
 
-// saved records that the number of first lists has been committed.
+// saved records that this many first lists have been committed.
 func (s *syncing) saved(lists int) {
 	if s.saving -= lists; s.due {
 		s.complete()
 	}
 }
 
-// level reports whether the loop has reached the last mark that was pushed, with no object missing.
+// level reports whether the loop has reached the last pushed mark with no object missing.
 func (s *syncing) level() bool { return s.pushed.Load() == s.applied.Load() }
 
-// processed is called after each batch. mark says that the batch was a mark; dropped that the loop dropped the batch
-// because deltas before it in the stream were lost.
+// processed is called after each batch. mark says that the batch was a mark. dropped says that the loop has dropped the
+// batch, because earlier deltas of the stream were lost.
 func (s *syncing) processed(mark, dropped bool) {
 	if mark {
 		s.marks++
@@ -89,11 +88,11 @@ func (s *syncing) processed(mark, dropped bool) {
 	}
 }
 
-// listBegun is called when a list begins. A mark that was reached while objects were missing no longer counts: another
-// one follows the list.
+// listBegun is called when a list begins. A mark that was reached while objects were missing no longer counts, because
+// another mark follows the list.
 func (s *syncing) listBegun() { s.owed = false }
 
-// synced is the HasSyncedChecker of an Informer: it is done once the Informer runs and its collection has synced.
+// synced is the HasSyncedChecker of an Informer. It is done once the Informer runs and its collection has synced.
 type synced struct {
 	name string
 	once sync.Once

@@ -7,35 +7,35 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// TestServer is the API server of pods that the tests have, for those that use exported names only.
+// TestServer exposes the tests' API server for pods with exported names.
 type TestServer struct{ *server }
 
 // NewTestServer returns a server without pods.
 func NewTestServer() TestServer { return TestServer{newServer()} }
 
-// Write creates or updates a pod; value is that of its label of the same name.
+// Write creates or updates a pod. value becomes its label "value".
 func (s TestServer) Write(key, value string) { s.write(key, value) }
 
 // Delete removes a pod.
 func (s TestServer) Delete(key string) { s.delete(key) }
 
-// Compact forgets the history, and disconnects everybody.
+// Compact drops the history and ends all watches.
 func (s TestServer) Compact() { s.compact() }
 
 // Disconnect ends all watches.
 func (s TestServer) Disconnect() { s.disconnect() }
 
-// Silently makes fn's changes without an event, as those that a restored server has lost.
+// Silently calls fn, whose changes cause no events, like changes that a restored server has lost.
 func (s TestServer) Silently(fn func()) {
 	s.setSilent(true)
 	defer s.setSilent(false)
 	fn()
 }
 
-// Bookmark sends one on every watch.
+// Bookmark sends a bookmark on every watch.
 func (s TestServer) Bookmark() { s.bookmark() }
 
-// AtPage calls fn before the second page that is asked for.
+// AtPage calls fn before the second page that is requested.
 func (s TestServer) AtPage(fn func()) { s.atPage = sync.OnceFunc(fn) }
 
 // Fail ends all watches with an error.
@@ -48,7 +48,7 @@ func (s TestServer) Fail() {
 	}
 }
 
-// Lists returns how many lists have been begun. Look-ups and probes are none.
+// Lists returns the number of lists, without look-ups and probes.
 func (s TestServer) Lists() int {
 	n, _ := s.requests()
 	return n
@@ -57,7 +57,7 @@ func (s TestServer) Lists() int {
 // State returns key@resourceVersion=value of each pod.
 func (s TestServer) State() []string { return s.state() }
 
-// SetFail has requests fail with what fn returns.
+// SetFail makes requests fail with fn's errors.
 func (s TestServer) SetFail(fn func(verb string, o metav1.ListOptions) error) { s.setFail(fn) }
 
 // Describe returns key@resourceVersion=value of a pod.

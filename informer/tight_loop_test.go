@@ -8,8 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestTightLoop: an informer that starts again and again costs the server a few small requests each time and never a
-// list, and leaves nothing beside its file.
+// TestTightLoop checks that repeated starts make few small requests and no list, and leave no other files.
 func TestTightLoop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -20,7 +19,7 @@ func TestTightLoop(t *testing.T) {
 		r.close()
 		requests := 0
 		r.srv.setFail(func(string, metav1.ListOptions) error {
-			requests++ // under the server's lock
+			requests++ // the server's mutex is held
 			return nil
 		})
 		const lives = 50

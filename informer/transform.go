@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// apply runs the transform, if there is one, on the object, which it decodes. The object keeps its identity. A panic
-// counts as an error if the program is configured to survive it.
+// apply decodes the object and runs the transform on it; without a transform it returns obj. The object keeps its
+// identity. With utilruntime.ReallyCrash off, a panic counts as an error.
 func apply(logger klog.Logger, transform cache.TransformFunc, obj runtime.Object) (out runtime.Object, err error) {
 	if transform == nil {
 		return obj, nil
@@ -45,8 +45,8 @@ func apply(logger klog.Logger, transform cache.TransformFunc, obj runtime.Object
 	return out, nil
 }
 
-// identity has the metadata by which a restart and an audit compare an object with the server's. A transform does not
-// change them.
+// identity is the metadata by which restarts and audits compare an object with the server's. A transform cannot change
+// it.
 type identity struct {
 	namespace, name, resourceVersion string
 	uid                              types.UID

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestTransformOfTheIdentity: a transform that clears or rewrites what identifies an object does not change it. A
-// restart, a comparison and an audit list nothing, and a delete while the informer is down is seen.
+// TestTransformOfTheIdentity checks that a transform cannot change an object's namespace, name, UID and
+// resourceVersion: restarts, comparisons and audits cause no list, and a delete during a downtime is noticed.
 // cert-manager/cert-manager#5966, odigos-io/odigos#4573.
 func TestTransformOfTheIdentity(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestTransformNeedsVersion checks that a transform of stored objects fails without a version, in SetTransform and, if
-// that error is ignored as factories do, in the run; and that nothing is stored untransformed. Issue 37.
+// TestTransformNeedsVersion checks that a transform of stored objects without a version fails in SetTransform, and in
+// the run if that error is ignored, as factories do, and that nothing is stored untransformed. Issue 37.
 func TestTransformNeedsVersion(t *testing.T) {
 	mark := func(obj any) (any, error) {
 		p := obj.(*corev1.Pod).DeepCopy()

@@ -29,8 +29,8 @@ func (i *sharedInformer) watchCommits(ctx context.Context) {
 	}
 }
 
-// noteCommitErr puts err into the status, and calls the watch error handler if its kind has changed. The store itself
-// logs it.
+// noteCommitErr sets Status.Err to err, and calls the watch error handlers if the kind of error has changed. The store
+// itself logs it.
 func (i *sharedInformer) noteCommitErr(ctx context.Context, err error) {
 	if err != nil {
 		err = fmt.Errorf("store of %s: changes are in memory only: %w", i.o.ObjectDescription, err)
@@ -41,20 +41,20 @@ func (i *sharedInformer) noteCommitErr(ctx context.Context, err error) {
 	}
 }
 
-// backpressure waits while too many changes of the store are dirty, before deltasMu is taken. Apply itself waits only
-// at a higher bound. It ignores errors: Apply returns them too.
+// backpressure waits while too many changes of the store are dirty. It is called before deltasMu is taken, because
+// Apply itself waits only at a higher bound.
 func (p *loop) backpressure(ctx context.Context) {
 	if p.collection != nil {
 		_ = p.collection.Backpressure(ctx) //nolint:errcheck // Apply returns the same error
 	}
 }
 
-// tellCommit reports a commit by the store to the observers.
-func (i *sharedInformer) tellCommit(c store.Commit) {
-	i.tellObservers(Commit{Changes: c.Objects, Took: c.Took, Err: c.Err})
+// notifyCommit reports a commit by the store to the observers.
+func (i *sharedInformer) notifyCommit(c store.Commit) {
+	i.notifyObservers(Commit{Changes: c.Objects, Took: c.Took, Err: c.Err})
 }
 
-// watchResident requests a list if stored objects cannot be loaded into memory because they cannot be decoded.
+// watchResident requests a list if stored objects cannot be decoded while they are loaded into memory.
 func (i *sharedInformer) watchResident(ctx context.Context) {
 	if i.collection == nil {
 		return

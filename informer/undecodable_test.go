@@ -8,21 +8,22 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestReaderMeetsTheUndecodable: one object that does not fit the Go type is reported, costs one list, and is left out
-// from then on: neither reads nor its events list again. The others are read all the time, and it is back once it fits.
-func TestReaderMeetsTheUndecodable(t *testing.T) {
+// TestReaderFindsUndecodableObject checks that an object that its Go type cannot decode is reported, causes one list,
+// and is then left out: neither reads nor its events cause further lists. Other objects stay readable, and the object
+// returns once it can be decoded.
+func TestReaderFindsUndecodableObject(t *testing.T) {
 	for name, spec := range map[string]string{"does not fit": `{"seats":"secret"}`, "panics": `{"color":"panics"}`} {
-		t.Run(name, func(t *testing.T) { bubble(t, func(t *testing.T) { testReaderMeets(t, spec) }) })
+		t.Run(name, func(t *testing.T) { bubble(t, func(t *testing.T) { testReaderFinds(t, spec) }) })
 	}
 }
 
-func testReaderMeets(t *testing.T, bad string) {
+func testReaderFinds(t *testing.T, bad string) {
 	h := newHarbor(t)
 	h.srv.write("good", `{"seats":1}`)
 	h.srv.write("bad", bad)
 	h.start()
 	h.reads(1, "good")
-	h.settle(time.Minute)
+	h.waitIdle(time.Minute)
 	h.leftOut("a/bad")
 	lists := func(want int) {
 		t.Helper()
@@ -45,24 +46,25 @@ func testReaderMeets(t *testing.T, bad string) {
 	}
 	h.end()
 
-	h.start() // which looks it up again
+	h.start() // looks the object up again
 	h.leftOut("a/bad")
 	h.reads(3, "good")
 	lists(2)
 	h.srv.write("bad", `{"seats":7}`)
-	h.settle(time.Second)
+	h.waitIdle(time.Second)
 	h.reads(1, "bad", "good")
 	h.leftOut()
 	h.srv.write("bad", "")
-	h.settle(time.Second)
+	h.waitIdle(time.Second)
 	h.reads(1, "good")
 	lists(2)
 	h.end()
 }
 
-// TestEventThatCannotBeDecoded: labels are wanted, so objects are decoded on the wire. An event about one that cannot
-// be costs one list, with a reason of its own; the informer goes on with all others, and with that one once it fits.
-func TestEventThatCannotBeDecoded(t *testing.T) {
+// TestUndecodableEvent checks that with a label selector, for which objects are decoded on receipt, an
+// undecodable event causes one list with its own reason. The informer continues with other objects, and the object
+// returns once it can be decoded.
+func TestUndecodableEvent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newHarbor(t)
 		h.o.Identity.LabelSelector = "l=m"
@@ -71,21 +73,21 @@ func TestEventThatCannotBeDecoded(t *testing.T) {
 		const bad = `{"seats":"secret"}`
 		h.srv.write("bad", bad)
 		h.srv.write("later", `{"seats":2}`)
-		h.settle(5 * time.Minute)
+		h.waitIdle(5 * time.Minute)
 		h.reads(2, "good", "later")
 		h.leftOut("a/bad")
 		h.logged("a/bad", "boats.v1.sea", "spec.seats")
 		for n := range 10 {
 			h.srv.write("bad", bad)
 			h.srv.write("later", fmt.Sprintf(`{"seats":%d}`, n))
-			h.settle(time.Minute)
+			h.waitIdle(time.Minute)
 		}
 		s := h.i.Status()
 		if s.Reflector.Relists[reflector.ReasonBadEvent] != 1 || len(s.Reflector.Relists) != 1 || !s.Synced || s.Err != nil {
 			t.Errorf("relists %v, error %v", s.Reflector.Relists, s.Err)
 		}
 		h.srv.write("bad", `{"seats":3}`)
-		h.settle(time.Minute)
+		h.waitIdle(time.Minute)
 		h.reads(1, "bad", "good", "later")
 		h.leftOut()
 		h.end()

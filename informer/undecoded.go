@@ -13,18 +13,18 @@ import (
 	"github.com/larder-dev/larder/reflector/wire"
 )
 
-// requester is a ListerWatcher that tells which requests it makes, such as that of requests.ListWatch.
+// requester is a ListerWatcher that exposes its requests, such as the one of requests.ListWatch.
 type requester interface {
 	Request(o metav1.ListOptions) *rest.Request
 }
 
-// metadataLister is a ListerWatcher whose list requests can be made for metadata, such as that of requests.ListWatch.
+// metadataLister is a ListerWatcher that can list metadata, such as the ListerWatcher of requests.ListWatch.
 type metadataLister interface {
 	ListMetadata(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 }
 
-// listed returns what the reflector lists and watches, and whether that has undecoded objects: if the ListerWatcher
-// tells its requests, the answers are read without it.
+// listed returns the ListerWatcher for the reflector, and whether its objects are undecoded. They are if the informer's
+// ListerWatcher exposes its requests, so that the informer can read the answers itself.
 func (i *sharedInformer) listed() (lw cache.ListerWatcherWithContext, undecoded bool) {
 	lw = cache.ToListerWatcherWithContext(i.lw)
 	r, ok := i.lw.(requester)
@@ -38,7 +38,7 @@ func (i *sharedInformer) listed() (lw cache.ListerWatcherWithContext, undecoded 
 	return wire.New(i.accepting(r.Request, sent), sent), true
 }
 
-// accepting returns requests that ask for the chosen encoding; see Options.ServerVersion.
+// accepting returns request with the Accept header of the chosen encoding; see Options.ServerVersion.
 func (i *sharedInformer) accepting(request wire.Requests, sent *codec.Sent) wire.Requests {
 	if i.o.ServerVersion == nil || i.o.Identity.Representation != entry.Unstructured {
 		return request
@@ -51,14 +51,14 @@ func (i *sharedInformer) accepting(request wire.Requests, sent *codec.Sent) wire
 	return func(o metav1.ListOptions) *rest.Request { return request(o).SetHeader("Accept", i.encoding.Accept()) }
 }
 
-// decodes reports whether somebody waits for the objects of changes.
+// decodes reports whether a handler or the mutation detector needs the objects of changes.
 func (i *sharedInformer) decodes() bool { return i.hasHandlers() || detectsMutations }
 
-// decodesAtOnce is store.CollectionOptions.Decodes. Once an object could not be decoded, each is decoded as it comes
-// in: so the ones that cannot be are left out then, and readers meet no others.
+// decodesAtOnce is store.CollectionOptions.Decodes. Once an undecodable object was found, each received object is
+// decoded before it is stored. So undecodable objects are left out, and readers find none.
 func (i *sharedInformer) decodesAtOnce() bool { return i.decodes() || i.health.distrustsNow() }
 
-// decode decodes the objects of a change. An old state that cannot be decoded is left out, as one that cannot be read.
+// decode decodes the objects of a change. An undecodable old state becomes nil, like an unreadable one.
 func decode(c *entry.Change) (err error) {
 	if c.Old, err = entry.Decoded(c.Old); err != nil {
 		c.Old = nil

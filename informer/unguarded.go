@@ -10,17 +10,17 @@ import (
 	"github.com/larder-dev/larder/informer/internal/attributes"
 )
 
-// whatTransform is the name of a change that may go unnoticed, in Status.Unguarded and the log.
+// whatTransform names a changed transform in Status.Unguarded and the log.
 const whatTransform = "a changed transform"
 
-// ErrTransformVersion says that objects of a file have a transform, and Options.TransformVersion is not set.
+// ErrTransformVersion is returned for a transform of objects in a file if Options.TransformVersion is not set.
 var ErrTransformVersion = errors.New("objects of a file have a transform without a version: set " +
 	"informer.Options.TransformVersion, and change it with the function; informer.Unversioned accepts that stored " +
 	"objects keep the form that an older function gave them")
 
 var errUnversioned = errors.New("Options.TransformVersion is informer.Unversioned")
 
-// unguardedBy returns the changes that would not be noticed because options are not set, with the reasons.
+// unguardedBy returns the changes that would go unnoticed because options are not set, each with the reason.
 func unguardedBy(o Options) map[string]string {
 	why := map[string]string{}
 	if o.ClusterID == nil {
@@ -32,11 +32,11 @@ func unguardedBy(o Options) map[string]string {
 	return why
 }
 
-// UnguardedMessage is the log's message about a change of the server that would not be noticed. A program with many
-// informers that tells Status.Unguarded itself leaves it out.
+// UnguardedMessage is the log message about a change of the server that would go unnoticed. A program with many
+// informers that reports Status.Unguarded itself may filter it out.
 const UnguardedMessage = "A change of the server would not be noticed"
 
-// noteUnguarded records that a change of the server would not be noticed, and logs it the first time. If err is nil, it
+// noteUnguarded records that a change of the server would go unnoticed, and logs it the first time. With a nil err it
 // records that the change would be noticed.
 func (i *sharedInformer) noteUnguarded(ctx context.Context, change string, err error) {
 	if i.health.setUnguarded(change, err) {
@@ -44,7 +44,7 @@ func (i *sharedInformer) noteUnguarded(ctx context.Context, change string, err e
 	}
 }
 
-// logUnguarded logs at the start which changes would not be noticed because of the options.
+// logUnguarded logs at the start which changes would go unnoticed because of the options.
 func (i *sharedInformer) logUnguarded(logger klog.Logger) {
 	if i.transform != nil && i.o.TransformVersion == Unversioned {
 		i.health.setUnguarded(whatTransform, errUnversioned)

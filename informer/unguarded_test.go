@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// selectorless is a ListerWatcher that overwrites the field selector, as cache.NewListWatchFromClient's does.
+// selectorless is a ListerWatcher that overwrites the field selector, as cache.NewListWatchFromClient does.
 type selectorless struct{ *server }
 
 func (s selectorless) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -26,7 +26,7 @@ func (s selectorless) ListWithContext(ctx context.Context, o metav1.ListOptions)
 	return s.server.ListWithContext(ctx, o)
 }
 
-// TestUnguarded: what would not be noticed is said in the status.
+// TestUnguarded checks that the status names the changes that would go unnoticed.
 func TestUnguarded(t *testing.T) {
 	known := func(context.Context) (string, error) { return "known", nil }
 	forbidden := func(context.Context) (string, error) {
@@ -48,7 +48,7 @@ func TestUnguarded(t *testing.T) {
 		"no options":      {want: []string{whatSchema + ": Options.OpenAPIHash", whatCluster + ": Options.ClusterID"}},
 		"not allowed":     {clusterID: forbidden, hash: known, want: []string{whatCluster + ": namespaces"}},
 		"no such request": {clusterID: answers(http.StatusNotImplemented), hash: known, want: []string{whatCluster + ":"}},
-		// The hash is no condition for a watch, whatever keeps it from being read.
+		// A watch does not need the hash, so no error of OpenAPIHash prevents it.
 		"no OpenAPI": {clusterID: known, hash: answers(http.StatusInternalServerError),
 			want: []string{whatSchema + ":"}},
 		"OpenAPI is no JSON": {clusterID: known, hash: broken, want: []string{whatSchema + ": <html>"}},
@@ -97,8 +97,8 @@ func TestUnguarded(t *testing.T) {
 	}
 }
 
-// TestGuardedLater checks that objects which were listed while the cluster's id was unknown are unguarded until the
-// next list, although the id can be read by now.
+// TestGuardedLater checks that objects that were listed while the cluster's id was unknown stay unguarded until the
+// next list, even if the id can be read.
 func TestGuardedLater(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var allowed atomic.Bool
@@ -128,14 +128,14 @@ func TestGuardedLater(t *testing.T) {
 		r.srv.write("a/2", "x")
 		r.srv.compact()
 		i = r.start()
-		time.Sleep(20 * time.Minute) // to the next connect
+		time.Sleep(20 * time.Minute) // until the next connect
 		synctest.Wait()
 		unguarded("listed anew")
 		r.close()
 	})
 }
 
-// TestResourceOfTheExample: the command line finds out what a Go program has stored.
+// TestResourceOfTheExample checks that the kind of the example object is stored, for the command line.
 func TestResourceOfTheExample(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -29,7 +29,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// wire notes how answers came: their type, and whether they were compressed.
+// wire records the content type of answers, and whether they were compressed.
 type wire struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -40,7 +40,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := w.next.RoundTrip(r)
 	if err == nil {
 		line := response.Header.Get("Content-Type")
-		if response.Uncompressed { // by the transport, which had asked for it
+		if response.Uncompressed { // by the transport, which requested compression
 			line += " gzip"
 		}
 		w.mu.Lock()
@@ -50,7 +50,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// TestOnTheWire: lists come compressed, and in the content type that the client's configuration asks for.
+// TestOnTheWire checks that lists arrive compressed, in the content type of the client's configuration.
 func TestOnTheWire(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {
@@ -64,7 +64,7 @@ func TestOnTheWire(t *testing.T) {
 		}}))
 	}
 	for _, tt := range []struct{ contentType, want string }{
-		{"", "application/json gzip"}, // what client-go asks for by default
+		{"", "application/json gzip"}, // client-go's default
 		{runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf + " gzip"},
 	} {
 		config := rest.CopyConfig(api.Config())
@@ -91,8 +91,8 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
-// TestProtobufOfAnotherProgram: what a program stores as protobuf in a collection of unstructured objects is listed
-// anew by one whose codec does not read it, and ends as the server has it; one whose codec does resumes.
+// TestProtobufOfAnotherProgram checks that a program resumes from unstructured objects stored as protobuf if its codec
+// reads them. A program with another codec lists them again and gets the server's state.
 func TestProtobufOfAnotherProgram(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {
@@ -157,7 +157,7 @@ func TestProtobufOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// value returns what a function returns beside an error, and fails the test if there is one.
+// value returns v, and fails the test if err is not nil.
 func value[T any](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

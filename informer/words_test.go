@@ -17,13 +17,13 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// registration is a handler's registration that no informer has made.
+// registration is a handler registration of no informer.
 type registration struct{}
 
 func (registration) HasSynced() bool                     { return false }
 func (registration) HasSyncedChecker() cache.DoneChecker { return nil }
 
-// worded is a call that fails, when it is made, and words of client-go that its error has.
+// worded is a call that fails, when to make it, and client-go's words in its error.
 type worded struct {
 	when  string
 	words string
@@ -41,7 +41,7 @@ const (
 	hasStopped = "has stopped already"
 )
 
-// wordedCalls are all calls of informers, their indexers and registrations that return an error.
+// wordedCalls returns all calls of informers, their indexers and registrations that return an error.
 func wordedCalls() map[string]worded {
 	taken := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	free := cache.Indexers{"free": cache.MetaNamespaceIndexFunc}
@@ -111,8 +111,8 @@ func wordedCalls() map[string]worded {
 	}
 }
 
-// TestWordsOfErrors checks that errors have the words of client-go's, by which programs recognize them: every error of
-// tools/cache that a call of an informer returns, and those of lists (issue 38).
+// TestWordsOfErrors checks that the informer's errors contain client-go's words, by which programs recognize them: all
+// errors of tools/cache that an informer's call returns. Issue 38.
 func TestWordsOfErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
@@ -149,8 +149,8 @@ func TestWordsOfErrors(t *testing.T) {
 	})
 }
 
-// TestWordsOfLists checks the same for what handlers of errors get: the watch error handler that of a list, those of
-// utilruntime that of an object that a transform refuses.
+// TestWordsOfLists checks the same for errors that utilruntime's handlers receive: of a failed list, and of an object
+// that a transform refuses.
 func TestWordsOfLists(t *testing.T) {
 	old := utilruntime.ErrorHandlers
 	defer func() { utilruntime.ErrorHandlers = old }()

@@ -29,7 +29,7 @@ func TestContradicted(t *testing.T) {
 		g.wantRelist(reflector.ReasonRewound)
 		g.putWithoutEvent("a/odd")
 		g.s.put("a/odd", "2")
-		if g.r.HeedsContradiction() || g.r.Contradicted() {
+		if g.r.AcceptsContradiction() || g.r.Contradicted() {
 			t.Error("another list on this connection")
 		}
 		g.s.cut(nil) // in order: the server stays the same
@@ -40,7 +40,7 @@ func TestContradicted(t *testing.T) {
 
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.sleep(10 * time.Second)
-		if !g.r.HeedsContradiction() {
+		if !g.r.AcceptsContradiction() {
 			t.Error("no list on another connection")
 		}
 		g.putWithoutEvent("a/again")

@@ -86,9 +86,9 @@ func (r *Reflector) Contradicted() bool {
 	return true
 }
 
-// HeedsContradiction reports whether Contradicted would lead to a list now. A sink calls it before it stores events: if
-// one of them contradicts the contents, the sink can record in the same transaction that a list is due.
-func (r *Reflector) HeedsContradiction() bool {
+// AcceptsContradiction reports whether Contradicted would lead to a list now. A sink calls it before it stores events:
+// if one of them contradicts the contents, the sink can record in the same transaction that a list is due.
+func (r *Reflector) AcceptsContradiction() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.contradicted || r.rewound

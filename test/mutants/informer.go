@@ -91,8 +91,8 @@ var informerMutants = []mutant{
 		name:   "informer/rewritten-body-not-told",
 		breaks: "A body changed by a rewriting list is delivered, although its resourceVersion is the same.",
 		file:   "informer/list.go",
-		old:    `{ p.tell(changes, true) }`,
-		new:    `{ p.tell(changes, false) }`,
+		old:    `{ p.distribute(changes, true) }`,
+		new:    `{ p.distribute(changes, false) }`,
 		test:   "TestAnotherBodyOfTheSameVersion",
 	},
 	{

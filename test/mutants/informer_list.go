@@ -68,8 +68,8 @@ var informerListMutants = []mutant{
 		name:   "informer/savers-outlive-the-loop",
 		breaks: "A panic of the process loop ends the run, also on a full disk.",
 		file:   "informer/loop.go",
-		old:    `		cancel() // otherwise`,
-		new:    `		defer cancel() // otherwise`,
+		old:    `		cancel() // stops the savers`,
+		new:    `		defer cancel() // stops the savers`,
 		test:   "TestPanicOnAFullDisk",
 	},
 	{

@@ -157,7 +157,7 @@ var reflectorResumeMutants = []mutant{
 		file:   "informer/compare.go",
 		old:    `if list.Continue != "" {`,
 		new:    `if false {`,
-		test:   "TestComparisonThatGoesOn",
+		test:   "TestComparisonOfAnIncompleteList",
 	},
 	{
 		name:   "reflector/doubts-forgotten",

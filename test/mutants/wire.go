@@ -389,7 +389,7 @@ var wireMutants = []mutant{
 `,
 		new: `	again := s.watching.badAt == rv+"0"
 `,
-		test: "TestEventThatCannotBeDecoded",
+		test: "TestUndecodableEvent",
 		dir:  "informer",
 	},
 	{
@@ -400,7 +400,7 @@ var wireMutants = []mutant{
 `,
 		new: `unreported {
 `,
-		test: "TestReaderMeetsTheUndecodable",
+		test: "TestReaderFindsUndecodableObject",
 		dir:  "informer",
 	},
 	{
@@ -411,6 +411,6 @@ var wireMutants = []mutant{
 `,
 		new: `return i.decodes() }
 `,
-		test: "TestReaderMeetsTheUndecodable",
+		test: "TestReaderFindsUndecodableObject",
 	},
 }

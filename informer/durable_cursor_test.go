@@ -22,15 +22,15 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// mirror is a program with a durable handler that writes down what it is told, and does not return from some calls.
+// mirror is a program with a durable handler that records its calls, and may block in some.
 type mirror struct {
 	st   *store.Store
 	stop func()
 
-	// unregistered: the program has no durable handler.
+	// unregistered is true if the program has no durable handler.
 	unregistered bool
 	told         []string
-	// at is called before a change is written down; an error is the handler's. nil: none.
+	// at, if set, is called before a change is recorded. Its error becomes the handler's.
 	at func(ctx context.Context, key string) error
 }
 
@@ -62,7 +62,7 @@ func (m *mirror) replayed(context.Context) error {
 	return nil
 }
 
-// runMirror runs m on a file until nothing moves.
+// runMirror runs m on a file, and returns when the handler has caught up.
 func runMirror(t *testing.T, srv TestServer, path string, m *mirror) *mirror {
 	t.Helper()
 	quiet := logr.Discard()
@@ -94,18 +94,17 @@ func runMirror(t *testing.T, srv TestServer, path string, m *mirror) *mirror {
 			t.Error(err)
 		}
 	}
-	settleMirror()
+	waitMirrorIdle()
 	return m
 }
 
-// settleMirror waits until what is pending has been committed and told.
-func settleMirror() {
+// waitMirrorIdle waits until uncommitted changes are committed and delivered.
+func waitMirrorIdle() {
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
 }
 
-// asKilled returns what a program finds that begins with the file as it is at this moment: all that can be is
-// committed.
+// asKilled returns a copy of the file with everything committed, as a process that is killed now may leave it.
 func (m *mirror) asKilled(t *testing.T) (path string) {
 	t.Helper()
 	name, err := m.st.CopyFile(t.Context())
@@ -119,15 +118,15 @@ func (m *mirror) asKilled(t *testing.T) (path string) {
 	return path
 }
 
-// TestDurableHandlerKilledInACall: whatever a durable handler has not returned from when its process dies, and all that
-// comes after, the next process tells it: its place in the file is not ahead of its calls.
+// TestDurableHandlerKilledInACall checks that the next process repeats a call that had not returned when the process
+// died, and delivers all later changes: the stored cursor never passes an unfinished call.
 func TestDurableHandlerKilledInACall(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// then is what happens once the handler has been told of a/1; nil: it is registered when a/1 to a/3 are stored.
+		// then makes changes after a/1 was delivered. If nil, the handler is registered after a/1 to a/3 are stored.
 		then func(srv TestServer)
-		at   string   // the key whose call does not return
-		want []string // that the next process tells
+		at   string   // key whose call blocks
+		want []string // calls in the next process
 	}{
 		{"a change", func(srv TestServer) { srv.Write("a/2", "x") }, "a/2", []string{"+ a/2"}},
 		{"a delete", func(srv TestServer) { srv.Delete("a/1") }, "a/1", []string{"- a/1"}},
@@ -160,7 +159,7 @@ func TestDurableHandlerKilledInACall(t *testing.T) {
 				if test.then != nil {
 					armed = true
 					test.then(srv)
-					settleMirror()
+					waitMirrorIdle()
 				}
 				if calls != 1 {
 					t.Fatalf("%d calls do not return; it was told %q", calls, m.told)
@@ -178,8 +177,8 @@ func TestDurableHandlerKilledInACall(t *testing.T) {
 	}
 }
 
-// TestDurableHandlerFailsOverARestart: what a durable handler has failed on is told again by the next process, although
-// later changes of other keys have been acknowledged.
+// TestDurableHandlerFailsOverARestart checks that the next process repeats a failed call, although later changes of
+// other keys have been acknowledged.
 func TestDurableHandlerFailsOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := NewTestServer()
@@ -195,7 +194,7 @@ func TestDurableHandlerFailsOverARestart(t *testing.T) {
 		fails = "a/2"
 		srv.Write("a/2", "x")
 		srv.Write("a/3", "x")
-		settleMirror()
+		waitMirrorIdle()
 		if last := m.told[len(m.told)-1]; last != "+ a/3" {
 			t.Fatalf("it was told %q", m.told)
 		}

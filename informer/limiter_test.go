@@ -23,9 +23,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestInformersShareALink: the informers of a store try together what one would try alone while the server is away,
-// also those that are in memory only; and all are live again soon after it is back, without a list.
-func TestInformersShareALink(t *testing.T) {
+// TestInformersShareALimiter checks that during an outage the informers of a store, including those in memory, make as
+// many requests as one informer, and that all of them are live soon afterwards without a list.
+func TestInformersShareALimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := logr.Discard()
 		st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{Logger: &quiet})
