@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -118,13 +120,24 @@ func (tb *tab) open(address, text string) {
 // evalAs returns the value of a JavaScript expression.
 func evalAs[T any](tb *tab, expression string, o ...chromedp.EvaluateOption) T {
 	tb.t.Helper()
-	ctx, cancel := context.WithTimeout(tb.ctx, patience)
-	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, o...))
+	v, err := tryAs[T](tb, expression, o...)
 	if err != nil {
 		tb.t.Fatalf("%s: %v\nthe page shows: %s", expression, err, tb.shown())
 	}
 	return v
+}
+
+// tryAs returns the value of a JavaScript expression, or the error of its evaluation.
+func tryAs[T any](tb *tab, expression string, o ...chromedp.EvaluateOption) (T, error) {
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, o...))
+}
+
+// navigating reports whether an evaluation failed because the tab was leaving its page.
+func navigating(err error) bool {
+	var protocol *cdproto.Error
+	return errors.As(err, &protocol) && strings.Contains(protocol.Message, "navigated or closed")
 }
 
 // shown returns the page's title, URL and text.
@@ -144,8 +157,12 @@ func (tb *tab) until(expression string) {
 	tb.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		if evalAs[bool](tb, "!!("+expression+")") {
+		ok, err := tryAs[bool](tb, "!!("+expression+")")
+		if ok {
 			return
+		}
+		if err != nil && !navigating(err) {
+			tb.t.Fatalf("%s: %v\nthe page shows: %s", expression, err, tb.shown())
 		}
 		if time.Now().After(deadline) {
 			tb.t.Fatalf("never true: %s\nthe page shows: %s", expression, tb.shown())
