@@ -41,6 +41,15 @@ func TestManyObjects(t *testing.T) {
 	tb.find("worker-497")
 	rows(10)
 	tb.shows(fmt.Sprintf("10 of %s", thousands(all)))
+	// A search that is replaced before its end shows no error.
+	tb.do(chromedp.Evaluate[chromedp.Void](`{
+		const ask = fetch;
+		window.fetch = async (...request) => {
+			await new Promise((resolve) => setTimeout(resolve, 300));
+			return ask(...request);
+		};
+	}`))
+	tb.find("worker-1")
 	tb.find("no such thing")
 	rows(0)
 	checkAccessibility(tb)

@@ -50,19 +50,31 @@ class List {
 
   matches(row) { return !this.text || row.name.includes(this.text) || row.namespace.includes(this.text); }
 
-  // find loads the first page, or, for a search, pages until enough rows match. It then follows changes.
+  // find loads the first page, or, for a search, pages until enough rows match. It then follows changes. A later search
+  // ends it.
   async find(t) {
-    const run = ++this.search;
     const signal = this.begin();
+    const run = ++this.search;
     Object.assign(this, { text: t, next: '', seen: 0, rows: new Map(), body: null, last: '' });
     do {
-      const page = await list(this.kind, { ...this.o, next: this.next }, signal);
-      if (run !== this.search) return;
+      const page = await this.page(run, signal);
+      if (!page) return;
       this.take(page);
       if (!this.body) this.build(page);
       this.draw(page.rows.filter((r) => this.matches(r)));
     } while (t && this.next && this.rows.size < MOST);
     if (this.ctx.status && this.ctx.status.of === 'mirror') this.follow(signal);
+  }
+
+  // page returns the next page, or undefined if a search after run has begun meanwhile, which aborts the request.
+  async page(run, signal) {
+    try {
+      const page = await list(this.kind, { ...this.o, next: this.next }, signal);
+      return run === this.search ? page : undefined;
+    } catch (err) {
+      if (run === this.search) throw err;
+      return undefined;
+    }
   }
 
   // begin aborts the previous search and returns the signal of a new one.
@@ -124,7 +136,8 @@ class List {
   }
 
   async another() {
-    const page = await list(this.kind, { ...this.o, next: this.next }, this.ctx.signal);
+    const page = await this.page(this.search, this.ctx.signal);
+    if (!page) return;
     const first = page.rows[0];
     this.take(page);
     this.draw(page.rows);
