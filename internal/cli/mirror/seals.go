@@ -32,7 +32,7 @@ func sealsOf(c *config.Config) []toSeal {
 }
 
 // checkSeals fails if a name matches no resource of the plan, because that resource would be stored in plain text.
-// Names are compared like in the store, and the error lists all that do not match. Secrets, by their full name, are the
+// Names are compared as in the store, and the error lists all that do not match. Secrets, by their full name, are the
 // default and need not be mirrored.
 func checkSeals(all []toSeal, plan []planned) error {
 	var mirrored []input.Resource

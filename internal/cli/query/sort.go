@@ -74,7 +74,7 @@ func (k *sortKeys) add(by *sortField, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// order returns the positions of the objects in sorted order. Objects without the field come first, like in kubectl,
+// order returns the positions of the objects in sorted order. Objects without the field come first, as in kubectl,
 // and the sort is stable.
 func (k *sortKeys) order(by *sortField) ([]int, error) {
 	order := make([]int, len(k.keys))

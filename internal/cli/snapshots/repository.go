@@ -21,7 +21,7 @@ import (
 
 // repositoryHelp ends the help of the repository commands.
 const repositoryHelp = `A repository is ` + places.URLs + `. Credentials of S3 come from the
-environment, like for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine),
+environment, as for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine),
 and those of a registry from docker login. https:// is read-only: it is for a web server or CDN on the directory or
 bucket.`
 

@@ -33,7 +33,7 @@ snapshot was taken, are listed first. To restore a part of a snapshot, make a sn
 save PART --from SNAPSHOT.
 
 The store appears in one step when it is complete; an existing file is never replaced. Secrets are stored only with
-keys that seal them (--key-file), with --persist-secrets, like in larder sync, or if they were redacted. The keys that
+keys that seal them (--key-file), with --persist-secrets, as in larder sync, or if they were redacted. The keys that
 verify tokens of service accounts are restored only with --signed-by; otherwise the next larder sync fetches them.`,
 		Example: `  larder snapshot restore cluster.larder --store node.db`,
 		Args:    command.NeedArgs(1, 1, "a snapshot"),
