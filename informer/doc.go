@@ -1,6 +1,6 @@
 // Package informer is a cache.SharedIndexInformer of client-go whose cache is a
 // [store.Store]. It lists once; after that every start resumes the watch from
-// what is on disk.
+// the stored state.
 //
 // Open a store, call [New], register handlers, and run it:
 //
@@ -19,35 +19,35 @@
 //
 // [Run] opens and closes the store for a program with any number of informers and factories.
 //
-// Identity must describe what the ListerWatcher lists: Namespace, LabelSelector, FieldSelector and ShardSelector must
+// Identity must describe the ListerWatcher's objects: Namespace, LabelSelector, FieldSelector and ShardSelector must
 // be those of its requests, as they are with [requests.ListWatch]. [requests.ClientListWatch] adds the selectors of an
-// Identity to a client's requests; the namespace is the client's. The informer cannot ask a ListerWatcher what it
-// lists. So it does not store objects outside the namespace, without the labels, or of another type than the example.
+// Identity to a client's requests; the namespace is the client's. The informer cannot ask a ListerWatcher for its
+// scope. So it does not store objects outside the namespace, without the labels, or of another type than the example.
 // It counts them in Status.Reflector.Skipped, and Status.Err reports them until a list has none. Until then no new
 // resourceVersion is stored, and the next start lists. A list of such objects only is discarded and retried, and the
 // stored objects stay. A wrong field selector is not noticed, and a wrong shard selector not always (see Shards).
 //
-// ClusterID detects another cluster at the same address, and OpenAPIHash a changed schema. Without them such a change
+// ClusterID detects another cluster at the same address, and OpenAPIHash a changed schema. Without them the change
 // is not noticed. A restored server that has overtaken the stored resourceVersion is not noticed either if the
-// ListerWatcher overwrites the field selector, as that of cache.NewListWatchFromClient does. Status.Unguarded says
+// ListerWatcher overwrites the field selector, as cache.NewListWatchFromClient does. Status.Unguarded says
 // which changes would not be noticed. The client's user needs list and watch on the resource, get on the namespace
 // kube-system, and the discovery that every user has.
 //
 // A ListerWatcher of requests.ListWatch also tells its requests, and the informer makes them itself. It stores objects
-// as the server sends them, and decodes only those that a handler, an index function, a transform or a reader asks for
-// (package reflector/wire). The factories and the adapter for controller-runtime have such ListerWatchers where they
-// can. Options.ClientDecodes leaves all of that to the ListerWatcher. Status.Undecoded says which is the case.
+// as the server sends them, and decodes only objects that a handler, an index function, a transform or a reader asks
+// for (package reflector/wire). The factories and the adapter for controller-runtime have such ListerWatchers where
+// they can. Options.ClientDecodes leaves all of that to the ListerWatcher. Status.Undecoded says which is the case.
 //
 // In the informer factories that are generated with a clientset, pass InformerFor a function that calls New and, if
 // that fails, returns [Refused] with the error; see the example of Refused.
 //
 // New opens the collection: its objects can be read from then on, before Run and with no API server. Listers, factories
-// and controller-runtime accept an Informer as it is.
+// and controller-runtime accept an Informer.
 //
 // GetIndexer and listers read as client-go's do: List(selector) gets all objects and then selects. With another
 // Residency than All that decodes all of them. Use Informer.Reader there: it reads by namespace, labels and fields
-// (query.Query), or page by page, and decodes only what it returns (package store says for which codecs). [Of] returns
-// the Informer behind an informer of a factory.
+// (query.Query), or page by page, and decodes only the returned objects (package store says for which codecs). [Of]
+// returns the Informer behind an informer of a factory.
 //
 // # Handlers
 //
@@ -55,8 +55,8 @@
 // and each change can be read from the indexer before the call. A handler that is slow, or never returns, delays only
 // itself.
 //
-//   - At a start with data on disk: OnAdd(obj, true) for every stored object, in key order. Then what has changed
-//     since: as single events if the server still has the history, otherwise as the difference to a list.
+//   - At a start with data on disk: OnAdd(obj, true) for every stored object, in key order. Then the changes
+//     since then: as single events if the server still has the history, otherwise as the difference to a list.
 //   - An object that vanished: OnDelete with the object of the DELETED event if there was one, otherwise with a
 //     cache.DeletedFinalStateUnknown that has the key and the last stored state (nil if that was lost to damage).
 //   - A cold start: OnAdd(obj, true), page by page as the list comes.
@@ -64,9 +64,9 @@
 //     store), a part of them is stored and delivered, and then the next. client-go also repeats OnUpdate for unchanged
 //     objects.
 //   - isInInitialList is true until the informer has synced.
-//   - Updates that keep the resourceVersion reach only handlers that are resyncing, as in client-go. Those of a list
-//     reach all handlers, because the body has changed.
-//   - A handler that registers while the informer runs gets OnAdd(obj, true) for what is stored at that moment, and
+//   - Updates that keep the resourceVersion reach only handlers that are resyncing, as in client-go. Updates from a
+//     list reach all handlers, because the body has changed.
+//   - A handler that registers while the informer runs gets OnAdd(obj, true) for each object stored at that moment, and
 //     every change after it, each once.
 //
 // Objects are shared and must not be modified.
@@ -74,8 +74,8 @@
 // # Replay
 //
 // The stored objects are read in pages of up to 500, and the next page when the calls of the last have been made. So a
-// slow handler holds a page, and the changes that come meanwhile, but not the collection, and it delays nobody.
-// Handlers that are at the same page share the decoded objects.
+// slow handler holds a page, and the changes that come meanwhile, but not the collection, and it delays no other
+// handler. Handlers that are at the same page share the decoded objects.
 //
 // # Handlers that are behind
 //
@@ -94,7 +94,7 @@
 // # Durable handlers
 //
 // Informer.Durable has handlers with a name and a cursor in the file. After a restart each is called, at least once,
-// for every change since the last one that it acknowledged, deletes included, and for nothing else. See package
+// for every change since the last one that it acknowledged, deletes included, and for no other change. See package
 // informer/durable. Status.Durable says how far each handler is, what fails, and whether it has stalled.
 //
 // # HasSynced
@@ -106,8 +106,8 @@
 // those that differ, not for a bookmark: that takes two requests. With more objects it takes at most seven, and about
 // a second for the bookmark. After a lost connection up to 100 objects are compared so. An audit log shows a
 // comparison as a list with timeoutSeconds=1. Informers that share their ClusterID, OpenAPIHash and ServerVersion
-// make one request for each. A registration has synced when its handler has returned from every call for what was
-// there by then: all stored objects, updates and deletes.
+// make one request for each. A registration has synced when its handler has returned from every call for the state
+// at that time: all stored objects, updates and deletes.
 //
 // # Where data come from
 //
@@ -127,12 +127,6 @@
 // They never compress watches. client-go's typed clients use JSON unless rest.Config.ContentType is
 // application/vnd.kubernetes.protobuf; set it for built-in types.
 //
-// # Seeds
-//
-// With Options.Seed an informer that has nothing begins with contents that somebody else has kept, such as a snapshot,
-// in place of the first list. They are applied as a list is, and the watch resumes from them as after a restart. With
-// SyncPolicy Disk the informer has synced then. Status.Seed says what it began with, or why it had to list.
-//
 // # Shards
 //
 // If one replica cannot hold a resource, N replicas can hold N disjoint stores. Identity.ShardSelector says which shard
@@ -149,7 +143,7 @@
 // deleted and created again has another UID and may move to another shard: OnDelete comes here and OnAdd there, in any
 // order.
 //
-// # What is stored, and when
+// # Storage
 //
 // The changes that have come, up to a bound, are applied to the store in one step with the resourceVersion that covers
 // them. The store commits them within a second (store.Options.CommitInterval). So after a crash the file is the state
@@ -168,13 +162,13 @@
 // everything is listed (reflector.ReasonLeftOut). If the transform refuses the object of a DELETED event, handlers get
 // the stored state in a cache.DeletedFinalStateUnknown, or no call if none is stored.
 //
-// What the objects also depend on (cluster, codec, Go types, version of the transform, OpenAPI schema) is stored with
-// them and compared. If it differs, the objects are served, Status.Rewriting says why they will be replaced, and a list
-// writes every body again: before HasSynced (with Resumed), or within ten minutes for a changed OpenAPI hash. Handlers
-// get the differences. A value that was unknown at the last list, such as a cluster id that could not be read, is added
-// by the next list.
+// The attributes of the objects (cluster, codec, Go types, version of the transform, OpenAPI schema) are stored with
+// them and compared. If one differs, the objects are served, Status.Rewriting says why they will be replaced, and a
+// list writes every body again: before HasSynced (with Resumed), or within ten minutes for a changed OpenAPI hash.
+// Handlers get the differences. A value that was unknown at the last list, such as a cluster id that could not be read,
+// is added by the next list.
 //
-// A store is for one cluster. An informer whose cluster, by ClusterID, is not that of another running informer on the
+// A store is for one cluster. An informer whose cluster, by ClusterID, differs from a running informer's on the same
 // store neither lists nor resumes: Status.Err, the log and the watch error handler have store.ErrOtherCluster. It
 // retries, and goes on once the other informer has ended. If the cluster behind an address is replaced, the stored
 // objects are replaced as above, whichever informer notices it first.
@@ -198,8 +192,8 @@
 //     LastSyncResourceVersion before Run are of each informer.
 //   - Requests are made by the client of the first informer that was made, with its ClusterID, OpenAPIHash,
 //     ServerVersion, ListMetadata, Seed, PageSize, RelistSpread and ClientDecodes: also after its end, so that an
-//     informer whose user may see less gets what the first one's may see. The logger is that of the first informer that
-//     ran. Each Observer is called for its own handlers, and once for a commit.
+//     informer whose user may see less gets the objects that the first one's may see. The run has the logger of the
+//     first informer that ran. Each Observer is called for its own handlers, and once for a commit.
 //   - The type of the example object, Codec, TransformVersion, Residency, Compression, History, SyncPolicy and
 //     AuditEvery must be equal. Otherwise New fails with store.ErrCollectionOpen and names the option. Either all have
 //     a transform or none: functions with the same TransformVersion count as the same. With Unversioned they must be
@@ -215,7 +209,7 @@
 //
 // The informers of a store, including those in memory that have the Store in their options, share the link to the
 // server. While it is down one of them tries at a time, with one back-off for all; when it is up again eight connect
-// and two list at a time. So an outage costs a program what it costs one informer, and at most four pages of lists are
+// and two list at a time. So an outage costs a program as much as one informer, and at most four pages of lists are
 // in memory. [requests.NewSchemas] reads the hashes for OpenAPIHash once for all. A connection takes about ten small
 // requests, and a list one request per 2,000 objects. With client-go's default rest.Config of five requests a second,
 // 300 informers wait for ten minutes: set QPS.
@@ -232,14 +226,10 @@
 //
 // # Audits
 //
-// A watch does not bring back what no event has reported: events that a proxy has swallowed, the changes of a server
-// that was restored from a backup and has overtaken the informer, a record that the file has lost. Informer.Audit and
-// Options.AuditEvery compare the UID and resourceVersion of every object with the server's, by lists of metadata
-// ([requests.ListMetadata]) at a gentle rate, and verify the file; see package informer/audit. If objects differ,
-// everything is listed and bodies are compared. Handlers get the differences, a delete with a
-// cache.DeletedFinalStateUnknown. Status.Incidents and package metrics count such audits, and the log has a line that
-// names up to ten keys. An audit does not notice a body that changes under its resourceVersion (a new default of a
-// CRD); Options.OpenAPIHash does.
+// A watch does not deliver changes whose events were lost: dropped by a proxy, made by a server that was restored from
+// a backup and has overtaken the informer, or missing because of a record that the file has lost. Informer.Audit and
+// Options.AuditEvery find and repair such differences. An audit does not notice a body that changes under its
+// resourceVersion (a new default of a CRD); Options.OpenAPIHash does.
 //
 // An event that contradicts the stored objects shows a restored server without an audit: a MODIFIED or DELETED of an
 // object that is not stored, or an event about another object under the same key. Then everything is listed, for
@@ -248,7 +238,7 @@
 // # Repair
 //
 // A collection whose contents are wrong is listed again. Every list compares bodies and index terms with the stored
-// records. An object that is the same stays as it is stored, and no handler is called for it. This is the only way of
+// records. The record of an unchanged object stays, and no handler is called for it. This is the only way of
 // repair: after damage, after an audit's findings, for a rewound or another server, and for a changed codec, transform
 // or schema. The reason is stored, so if the process ends before the list, the next one makes it.
 //
@@ -283,8 +273,8 @@
 // The Informer owns its goroutines. The caller owns the Store, and closes it after the run. When Run returns, nothing
 // of the informer is running, with one exception: Run waits for a write that the disk does not finish no longer than
 // five seconds after its context has ended, and ten when it closes the collection. Then the write is logged and
-// abandoned, and nobody can open the collection before it has returned. So a run ends within 15 s whatever the disk
-// does, and the store's Close within ten more.
+// abandoned, and the collection cannot be opened before it has returned. So a run ends within 15 s even if the disk
+// hangs, and the store's Close within ten more.
 //
 // A run ends in this order: the process loop and what feeds it; the collection, which another informer can then open;
 // the handlers, each after its current call. New waits up to half a minute for informers on the same collection whose

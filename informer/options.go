@@ -107,10 +107,10 @@ type Options struct {
 	// requests.ListWatch; with others, whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Seed provides the initial contents, such as a snapshot (snapshot.Seed), if nothing is stored yet. The seed
-	// replaces the first list, and the watch resumes from it. Everything is listed if no seed is usable, or if the
-	// server has compacted the history since; Status.Seed says why. The seed is opened once the server's cluster id is
-	// known (ClusterID), or immediately if SeedCluster is set. Objects that a transform has changed cannot be a seed.
-	// Default: none.
+	// replaces the first list, and the watch resumes from it. With SyncPolicy Disk the informer has synced then.
+	// Everything is listed if no seed is usable, or if the server has compacted the history since; Status.Seed says
+	// why. The seed is opened once the server's cluster id is known (ClusterID), or immediately if SeedCluster is set.
+	// Objects that a transform has changed cannot be a seed. Default: none.
 	Seed seed.Source
 	// SeedCluster is the cluster id that a seed must have. With it an informer can begin without the server, or with a
 	// server whose cluster id cannot be read. Default: the server's.
