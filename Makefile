@@ -222,9 +222,10 @@ linter:
 	@$(STEP) "golangci-lint, built once" $(LINTER) >/dev/null
 
 .PHONY: lint
-lint: linter ## golangci-lint with go vet's analyzers and the import arrows, in every module
+lint: linter ## golangci-lint with go vet's analyzers and the import arrows, in every module; then the prose of comments and documents
 	@GOWORK=$(WORKSPACE) $(STEP) "lint" "$$($(LINTER))" run --allow-parallel-runners $(PACKAGES)
 	@cd test/cluster && $(CURDIR)/$(STEP) "lint test/cluster" "$$($(LINTER))" run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...
+	@$(STEP) "prose" $(GO) test ./test/prose
 
 .PHONY: fmt
 fmt: linter ## format every Go file

@@ -31,7 +31,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	keys, err := seal.ParseKeys([]byte(line)) // or store.KeysFromFile, KeysFromEnv, or a KMS
+	keys, err := seal.ParseKeys([]byte(line)) // or seal.KeysFromFile, KeysFromEnv, or a KMS
 	if err != nil {
 		panic(err)
 	}

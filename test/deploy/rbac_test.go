@@ -69,7 +69,7 @@ func sorted(all []right) []right {
 	return all
 }
 
-// reads returns the permissions for verbs on resources, each named RESOURCE.GROUP.
+// reads returns the permissions for verbs on resources, each named resource.group.
 func reads(namespace string, verbs []string, names ...string) (all []right) {
 	for _, name := range names {
 		resource, group, _ := strings.Cut(name, ".")

@@ -29,7 +29,7 @@ type job struct {
 	Do string // save, restore, verify, compact or rekey
 	// Store and Snapshot are paths.
 	Store, Snapshot string
-	// Keys are the store's keys, for store.ParseKeys. Identity encrypts and decrypts the snapshot.
+	// Keys are the store's keys, for seal.ParseKeys. Identity encrypts and decrypts the snapshot.
 	Keys, Identity string
 	// Again repeats the job until the child is killed. A restored store is removed before each repetition.
 	Again bool

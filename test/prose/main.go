@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Bounds of the count: for all parts together, for one part of more than smallPart words, and the hits of a smaller part.
+const (
+	maxRate     = 1.0 // hits in 1,000 words
+	maxPartRate = 1.5
+	smallPart   = 1000 // words
+	maxHits     = 1
+)
+
+func main() {
+	root := "."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	parts, err := count(root)
+	if err == nil {
+		err = report(os.Stdout, parts)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prose:", err)
+		os.Exit(1)
+	}
+}
+
+// report prints each part with a hit, worst first, with its lines, and the rate of all parts.
+func report(w io.Writer, parts []*part) error {
+	worst := slices.Clone(parts)
+	slices.SortStableFunc(worst, func(a, b *part) int { return cmp.Compare(len(b.hits), len(a.hits)) })
+	for _, p := range worst {
+		if len(p.hits) == 0 {
+			break
+		}
+		if _, err := fmt.Fprintf(w, "%5.1f  %4d in %6d words  %s\n", p.rate(), len(p.hits), p.words, p.name); err != nil {
+			return err
+		}
+		for _, h := range p.hits {
+			if _, err := fmt.Fprintf(w, "\t%s\n", h); err != nil {
+				return err
+			}
+		}
+	}
+	whole := sum(parts)
+	_, err := fmt.Fprintf(w, "%.1f in 1,000 words (%d in %d)\n", whole.rate(), len(whole.hits), whole.words)
+	return err
+}
+
+func (h hit) String() string { return fmt.Sprintf("%s:%d: %q: %s", h.file, h.line, h.phrase, h.text) }
+
+// sum returns all parts as one.
+func sum(parts []*part) *part {
+	whole := &part{name: "all"}
+	for _, p := range parts {
+		whole.words += p.words
+		whole.hits = append(whole.hits, p.hits...)
+	}
+	return whole
+}
+
+// findRoot returns the directory of go.mod at or above the working directory.
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", fmt.Errorf("no go.mod at or above the working directory")
+		}
+		dir = up
+	}
+}
