@@ -20,7 +20,7 @@ import (
 
 // Errors of Auditor.Audit.
 var (
-	// ErrNotLive: there is no healthy watch. Wait until Status.Source of the informer is Live.
+	// ErrNotLive: there is no healthy watch. Wait until informer.Status has the Source Live.
 	ErrNotLive = errors.New("the informer is not live")
 	// ErrNotAuditable: the server's resourceVersions cannot be compared, so a lost event cannot be told from one that has
 	// not arrived yet.

@@ -101,8 +101,8 @@
 //
 // # Metrics
 //
-// Set informer.Options.Observer to a metrics.Metrics, and register that with controller-runtime's metrics.Registry,
-// whose server exports it.
+// Set informer.Options.Observer to a metrics.Metrics, and register that with the Registry of controller-runtime's
+// package metrics, whose server exports it.
 //
 // # Handlers and deletes
 //

@@ -22,7 +22,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestOwnClusterID checks that Options.ClusterID is used, and that kube-system is then not read.
+// TestOwnClusterID checks that informer.Options.ClusterID is used, and that kube-system is then not read.
 func TestOwnClusterID(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	st := openStore(t, t.TempDir())

@@ -23,10 +23,10 @@ import (
 //	})
 //
 // client is the clientset's REST client for the resource's group, because its scheme knows the objects. It lists and
-// watches, and makes the requests of the guards. The namespace and the selectors are taken from Options.Identity; the
-// default is all objects. Identity.GroupVersionResource, OpenAPIHash and ListMetadata must be empty, since NewInformer
-// derives them. An index by namespace is added. The generated factory sets the transform (WithTransform), which needs
-// Options.TransformVersion; without it the run fails.
+// watches, and makes the requests of the guards. The namespace and the selectors are taken from the Identity of the
+// informer.Options; the default is all objects. Identity.GroupVersionResource, OpenAPIHash and ListMetadata must be
+// empty, since NewInformer derives them. An index by namespace is added. The generated factory sets the transform
+// (WithTransform), which needs informer.Options.TransformVersion; without it the run fails.
 //
 // NewInformer cannot return an error. If no informer can be made, it returns informer.Refused with the reason. Fake
 // clientsets have no REST client, and are refused: use informer.New with requests.ClientListWatch in their unit tests.

@@ -130,7 +130,7 @@ type life struct {
 	*Mapper
 	t  *testing.T
 	st *store.Store
-	// written is store.Written as of the last check.
+	// written is the number of bytes that the store had written at the last check.
 	written int64
 	// stop cancels Run and waits for it.
 	stop func()

@@ -50,8 +50,8 @@ type part struct {
 // rate returns the number of hits in 1,000 words.
 func (p *part) rate() float64 { return 1000 * float64(len(p.hits)) / float64(max(p.words, 1)) }
 
-// count reads the Go files and documents below root, and returns their parts by name. The comments of a package, with
-// those of its tests, are one part; each document is another one. CHANGELOG.md is not counted: its entries are records.
+// count reads the Go files and documents below root, and returns their parts by name. The comments of a package and
+// of its tests are one part; each document is another one. CHANGELOG.md is not counted: its entries are records.
 func count(root string) ([]*part, error) {
 	parts := map[string]*part{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {

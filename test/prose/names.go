@@ -27,7 +27,7 @@ type typeNames struct {
 	members map[string]bool
 	// embedded are the embedded types, as Name or package.Name.
 	embedded []string
-	// open types have members that the repository does not declare, such as those of an alias.
+	// open types have members that the repository does not declare, such as the members of an alias.
 	open bool
 }
 
@@ -337,8 +337,12 @@ func (x *index) resolvesVariable(p *declared, variable, member string) bool {
 		ast.Inspect(f, func(n ast.Node) bool {
 			s, ok := n.(*ast.SelectorExpr)
 			if ok && s.Sel.Name == member {
-				id, ok := s.X.(*ast.Ident)
-				found = found || ok && id.Name == variable
+				switch of := s.X.(type) {
+				case *ast.Ident:
+					found = found || of.Name == variable
+				case *ast.SelectorExpr:
+					found = found || of.Sel.Name == variable
+				}
 			}
 			return !found
 		})

@@ -87,7 +87,7 @@ type IndexState struct {
 	Idle bool `msgpack:"idle,omitempty"`
 }
 
-// LeftOut is the stored form of store.LeftOut.
+// LeftOut is the stored form of entry.LeftOut.
 type LeftOut struct {
 	Key    string `msgpack:"key"`
 	UID    string `msgpack:"uid,omitempty"`
