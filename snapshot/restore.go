@@ -160,7 +160,7 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 		return err
 	}
 	c.Complete = c.Complete && len(c.Filtered) == 0 && !redacted(c)
-	if redacted(c) && c.MustRelist == "" { // redacted before it was restored to the store that was saved
+	if redacted(c) && c.MustRelist == "" { // the saved store was itself restored from a redacted snapshot
 		c.MustRelist = "objects were redacted"
 	}
 	c.Objects, err = j.i.End(ctx, store.ImportState{ResourceVersion: c.ResourceVersion, Complete: c.Complete,

@@ -43,7 +43,7 @@ type SaveOptions struct {
 	// Progress is called with the progress. May be nil.
 	Progress func(Progress)
 
-	pageSize int64 // bytes of a page of a live server's list, for tests; 0 is listPage
+	pageSize int64 // objects in a page of a live server's list, for tests; 0 means listPage
 }
 
 // Progress is the progress of a save or a restore. The saving or restoring goroutine reports it every 256 objects and

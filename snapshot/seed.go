@@ -213,7 +213,7 @@ func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) 
 		}
 		if u, err := sent.Protobuf(message, of); err == nil {
 			return u, nil
-		} // the kind has no protobuf form
+		} // such as a kind without a protobuf form: use JSON
 	}
 	u, err := d.Decode(r)
 	if err != nil {

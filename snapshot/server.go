@@ -153,7 +153,8 @@ func (s *liveSource) withState(c Collection) Collection {
 // listPage is the number of objects of a page, as in a relist.
 const listPage = 2000
 
-// listSizes are the page sizes of the tries, in multiples of the first; 0 is one page for all, which cannot expire.
+// listSizes are the page sizes with which a collection is listed in turn, in multiples of the first size. 0 is one page
+// for all objects, which cannot expire.
 var listSizes = []int64{1, 5, 0}
 
 // errExpired: the server has compacted the resourceVersion of the first page.

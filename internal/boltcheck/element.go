@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	elementSize = 16 // of an element of a branch or leaf page
+	elementSize = 16 // bytes of the header of an element in a branch or leaf page
 	// maxKey is bbolt's limit on the length of a key.
 	maxKey = 32768
 )

@@ -177,7 +177,7 @@ func TestRandomBits(t *testing.T) {
 	noticed := 0
 	for kind, offsets := range kinds(t, data) {
 		if kind == "freelist" {
-			continue // bbolt's check panics on goroutines of its own
+			continue // bbolt's check panics on its own goroutines, where the test cannot recover
 		}
 		for range 150 {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
@@ -422,7 +422,7 @@ func TestRange(t *testing.T) {
 		binary.NativeEndian.PutUint32(overflow, 1)
 		found, whole := look(data, elements[0].key, elements[0].key), look(data, nil, nil)
 		copy(overflow, was)
-		if (len(whole) > 0) != (len(found) > 0) { // neither finds the leaves of other buckets
+		if (len(whole) > 0) != (len(found) > 0) { // both miss a leaf of another bucket
 			t.Errorf("the leaf at %d: alone %q, and with all others %q", offset, found, whole)
 		}
 		if len(found) > 0 {

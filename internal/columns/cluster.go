@@ -49,7 +49,7 @@ var nodes = kind{
 func nodeStatus(o object) string {
 	status := "Unknown"
 	for _, c := range o.list("status", "conditions") {
-		switch { // the last one is used
+		switch { // the last Ready condition counts
 		case c.text("type") != "Ready":
 		case c.text("status") == "True":
 			status = "Ready"

@@ -155,7 +155,7 @@ func (r *reader) fail(at *field.Path, value string, err error) {
 	r.errors = append(r.errors, field.Invalid(at, value, err.Error()))
 }
 
-// beside resolves a path of the file relative to the file's directory.
+// beside returns a path in the configuration, resolved relative to the directory of the configuration file.
 func (r *reader) beside(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path

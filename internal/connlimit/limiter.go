@@ -165,7 +165,8 @@ func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	return surplus
 }
 
-// authenticate adds a connection to, or removes it from, the strangers. It returns a connection to close, or nil.
+// authenticate removes a connection from the strangers if yes is true, and otherwise adds it to them. It returns a
+// connection to close, or nil.
 func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,11 +5,12 @@
 // without Start.
 //
 //	/healthz  200 ok while the process answers
-//	/readyz   200 if every check of Options.Ready passes, otherwise 503; a line each: [+]pods ok, [-]nodes waiting for the first list
+//	/readyz   200 if every check of Options.Ready passes, otherwise 503; with a line for each
+//	          check: [+]pods ok, [-]nodes waiting for the first list
 //	/metrics  Options.Metrics, such as the handler of Metrics, for Prometheus
 //
 // Only GET is answered. Requests have ten seconds. At most 100 connections are open, and each ends with its answer; one
 // more closes the oldest. Answers contain no objects, but names of resources, namespaces and selectors, and every
-// client that can connect can read them. So the caller listens on loopback unless configured otherwise, and then serves
-// metrics here only if there is no other place for them.
+// client that can connect can read them. So the caller listens on loopback unless configured otherwise. On another
+// address it serves metrics only if no authenticated port serves them.
 package endpoint

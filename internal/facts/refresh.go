@@ -201,7 +201,7 @@ func (r *refresh) schemas(ctx context.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// changed returns the group-versions whose schema differs from the stored one.
+// changed returns the group-versions of Of whose schema may differ from the stored one: all, if Hash is nil.
 func (r *refresh) changed(
 	ctx context.Context, stored map[schema.GroupVersion]string,
 ) (all []schema.GroupVersion, err error) {

@@ -39,8 +39,8 @@ type Limiter struct {
 	failed, next time.Time
 	err          error
 	// others is true if one client whose last attempt did not fail may try at once. It is set if the newest failure was a
-	// 502, 503 or 504 for a client that had failed before: kube-apiserver answers so for an aggregated API without a
-	// server. Guarded by mu.
+	// 502, 503 or 504, and it was the first of the outage or its client had failed before: kube-apiserver answers so for
+	// an aggregated API without a server. Guarded by mu.
 	others bool
 	// connected is true once a client has a network connection, until a connection is lost. Before that, one client at
 	// a time connects, so that the others can share its connection. Guarded by mu.

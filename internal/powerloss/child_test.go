@@ -72,13 +72,13 @@ type tape struct {
 	seq    uint64
 }
 
-// step is a piece of a worker's work.
+// step is one job of a worker, with the class that names it in the record.
 type step struct {
 	class string
 	do    func(ctx context.Context) error
 }
 
-// childStore is the recorded process.
+// childStore is the first recorded process: it does each kind of work.
 func childStore(dir string) error {
 	w := newWorker(dir)
 	return w.run([]step{
@@ -92,7 +92,7 @@ func childStore(dir string) error {
 // survived is the mark of a child that should have been killed before.
 const survived = "not killed"
 
-// childKilledInCommit continues, and is killed between the write and the sync of a commit.
+// childKilledInCommit continues with the files of childStore. It is killed between the write and the sync of a commit.
 func childKilledInCommit(dir string) error {
 	w := newWorker(dir)
 	die := func(ctx context.Context) error {
@@ -101,8 +101,8 @@ func childKilledInCommit(dir string) error {
 	return w.run([]step{{"close and open", w.reopen(secondKey)}, {"batches", w.batches}, {"kill in a commit", die}})
 }
 
-// childKilledInCompaction continues after that, and is killed between the rename of the new file and the sync of the
-// directory.
+// childKilledInCompaction continues with the files of childKilledInCommit. It is killed between the rename of the new
+// file and the sync of the directory.
 func childKilledInCompaction(dir string) error {
 	w := newWorker(dir)
 	die := func(ctx context.Context) error {
@@ -111,7 +111,7 @@ func childKilledInCompaction(dir string) error {
 	return w.run([]step{{"open after a kill", w.reopen(secondKey)}, {"batches", w.batches}, {"kill in a compaction", die}})
 }
 
-// childResumed continues after that.
+// childResumed continues with the files of childKilledInCompaction, and ends by itself.
 func childResumed(dir string) error {
 	w := newWorker(dir)
 	return w.run([]step{

@@ -31,7 +31,7 @@ type file struct {
 	pending []int
 }
 
-// NewDisk returns a disk with an empty directory, at the begin of the record.
+// NewDisk returns a disk with an empty directory, at the beginning of the record.
 func NewDisk(record []Op, faults Faults) *Disk {
 	return &Disk{record: record, faults: faults, files: map[int]*file{Root: {dir: true, names: map[string]int{}}}}
 }

@@ -50,7 +50,8 @@ func (f *files) ofDescriptor(tid int, fd uint64) int {
 
 func (f *files) add(op Op) { f.record = append(f.record, op) }
 
-// rename records the files that these names, all in one directory, stand for now. A name that numbers lacks is removed.
+// rename records which files these names refer to now: numbers has a file number for each path. A path that is missing
+// from numbers has been removed. All paths must be in one directory.
 func (f *files) rename(numbers map[string]int, paths ...string) error {
 	op := Op{Kind: Names, File: f.names[filepath.Dir(paths[0])]}
 	for _, path := range paths {

@@ -104,7 +104,8 @@ func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 				delete(written, op.File)
 			}
 		case powerloss.Write:
-			if before, ok := written[op.File]; ok && before < began && synced[op.File] { // .opening is never synced
+			// A file that is never synced, such as .opening, does not count.
+			if before, ok := written[op.File]; ok && before < began && synced[op.File] {
 				t.Fatalf("operation %d writes to file %d, of which operation %d of a process that was killed is not synced",
 					i, op.File, before)
 			}
@@ -145,7 +146,7 @@ func choose(record []powerloss.Op, n int, seed uint64) []image {
 	return all
 }
 
-// ends returns images of the ends of all pieces of work, in which only synced ops survive.
+// ends returns an image of the end of each step, in which only synced ops survive.
 func ends(record []powerloss.Op) (all []image) {
 	for i, op := range record {
 		if strings.HasPrefix(op.Text, "class ") {

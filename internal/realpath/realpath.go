@@ -23,7 +23,8 @@ func Of(path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		at = wd + string(filepath.Separator) + at // not cleaned: what ".." means behind a link is for the links to say
+		// Join would clean the path: it would remove a link together with the ".." after it.
+		at = wd + string(filepath.Separator) + at
 	}
 	for range maxLinks {
 		real, err := filepath.EvalSymlinks(at)
@@ -54,8 +55,8 @@ func step(path string) (next string, isLink bool, err error) {
 	next = filepath.Join(dir, base)
 	target, err := os.Readlink(next)
 	switch {
-	case err != nil: // nothing exists at next, or it is not a link
-		return next, false, nil //nolint:nilerr // see above
+	case err != nil:
+		return next, false, nil //nolint:nilerr // the error says only that next is not a link
 	case filepath.IsAbs(target):
 		return target, true, nil
 	}

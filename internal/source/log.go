@@ -58,8 +58,8 @@ type Logger interface {
 type LoggedOf struct {
 	Logged
 	Collection *Collection
-	notBefore  time.Time // the change's time, or the time of the last dated change before it
-	rv         uint64    // 0 if it is not a number
+	notBefore  time.Time // the latest time of this and the earlier changes; changes are sorted by it
+	rv         uint64    // ResourceVersion; 0 if it is not a number
 	nth        int       // index of the collection
 }
 

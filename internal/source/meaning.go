@@ -39,8 +39,9 @@ func (m *Meanings) Discovery(ctx context.Context, d facts.Documents) *facts.Disc
 }
 
 // SetMeanings sets Elsewhere and Retired of the collections of a store or a snapshot. d is the discovery of their API
-// server, or nil. A name means the resource that kubectl would choose on that server. If that resource has no
-// collection, the name means the resource that larder sync was asked for by that name.
+// server, or nil. A name means the resource that kubectl would choose on that server: in its stored version, if
+// one is stored. If none is, the name means the resource that larder sync was asked for by that name. If d is nil, such
+// a resource takes precedence.
 func SetMeanings(all []Collection, d *facts.Discovery) {
 	w := newWords(all, d)
 	for i := range all {

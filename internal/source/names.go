@@ -62,10 +62,10 @@ func describe(info entry.Info) (r entry.ResourceInfo, scopeKnown bool) {
 	return r, scopeKnown
 }
 
-// scopeOf reports whether the resource is namespaced. A key with a namespace proves it (stores record that in
-// Namespaced, snapshots have Newest), and so does a collection of one namespace. If Namespaced is not set, but there
-// are objects, or short names, categories or columns from the server, the resource is cluster-scoped. Otherwise scopeOf
-// guesses that the resource is namespaced, like most.
+// scopeOf reports whether the resource is namespaced. It is if the collection has one namespace, or if Namespaced
+// is set: a store sets it for a key with a namespace. Otherwise the key of a Newest object decides; snapshots have
+// Newest. Without Newest, a resource with objects, or with short names, categories or columns from the server, is
+// cluster-scoped. In all other cases scopeOf guesses that the resource is namespaced, like most.
 func scopeOf(info entry.Info) (namespaced, known bool) {
 	switch {
 	case info.Identity.Namespace != "", info.Resource.Namespaced:

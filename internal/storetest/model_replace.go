@@ -26,7 +26,7 @@ type relist struct {
 	cold    bool
 	visible map[string]*corev1.Pod // readers must see exactly these objects
 	shown   bool                   // changes became visible before the end, since they were too large to hold back
-	// unreportedAtBegin are the keys of model.unreported at the begin of the list.
+	// unreportedAtBegin are the keys of model.unreported at the beginning of the list.
 	unreportedAtBegin map[string]bool
 
 	server   map[string]*corev1.Pod // the server's current state

@@ -137,7 +137,9 @@ func (q *request) start(cancel context.CancelCauseFunc) {
 func (q *request) bound(w http.ResponseWriter, r *http.Request) {
 	limit := q.counter.limits.RequestTime
 	if r.Body == nil || r.Body == http.NoBody {
-		limit += writeGrace // meanwhile a disconnect is detected
+		// net/http reads on to detect a disconnect. The deadline would end that read, and with it the request, before
+		// the timeout's Status is written.
+		limit += writeGrace
 	} else {
 		r.Body = http.MaxBytesReader(w, r.Body, q.counter.limits.Body)
 	}

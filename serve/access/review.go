@@ -34,7 +34,7 @@ const (
 func (u *Upstream) post(
 	ctx context.Context, slots chan struct{}, c rest.Interface, resource string, review runtime.Object, to string,
 ) error {
-	if err := u.outage.begin(2 * u.timeout); err != nil { // the wait for a slot, and the response
+	if err := u.outage.begin(2 * u.timeout); err != nil { // up to timeout for a slot, and again for the response
 		return unreachableError(to, err)
 	}
 	waiting, stop := context.WithTimeout(ctx, u.timeout)

@@ -101,7 +101,7 @@ func parse(from string, o Options) (location, error) {
 	}
 	u, err := url.Parse(from)
 	if err != nil {
-		// err quotes the URL, which may have credentials.
+		// without err, which quotes the URL: that may have credentials
 		return location{}, errors.New("the URL of the snapshot is malformed")
 	}
 	if u.Path == "" {

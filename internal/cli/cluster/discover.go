@@ -131,7 +131,7 @@ func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, e
 	if members := r.offers.inCategory(arg); len(members) > 0 {
 		return members, nil
 	}
-	if stored, ok := source.Match(arg, r.named()); ok { // its definition may be created again
+	if stored, ok := source.Match(arg, r.named()); ok { // not served now; its definition may be created again
 		return []input.Resource{stored}, nil
 	}
 	if r.offers.Failed != nil {

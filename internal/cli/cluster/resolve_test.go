@@ -95,7 +95,7 @@ func TestResolve(t *testing.T) {
 			}
 			r := NewResolver("s.larder", infos, nil, func(ctx context.Context) (Offers, error) {
 				asked++
-				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) { // only with stored resources
+				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) { // Patience needs stored resources
 					t.Errorf("the server has a deadline: %v", brief)
 				}
 				return tc.offers, tc.err

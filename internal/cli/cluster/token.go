@@ -30,7 +30,8 @@ func renewToken(config *rest.Config, read func() (*rest.Config, error)) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &renewing{next, r} })
 }
 
-// kubeconfigReader returns a function that reads the kubeconfig of the flags again, in its present context.
+// kubeconfigReader returns a function that rereads the kubeconfig of the flags. It uses the context that was current at
+// the start (or --context), even if current-context has changed since.
 func kubeconfigReader(flags *Flags, currentContext string) func() (*rest.Config, error) {
 	if name := flags.Overrides.CurrentContext; name != "" {
 		currentContext = name

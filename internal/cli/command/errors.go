@@ -42,7 +42,7 @@ type reworded struct {
 
 func (e reworded) Unwrap() error { return e.is }
 
-// Reworded returns an error with a text of its own that matches is in errors.Is.
+// Reworded returns an error with a new text. errors.Is(err, is) is true for it.
 func Reworded(is error, format string, args ...any) error {
 	return reworded{fmt.Errorf(format, args...), is}
 }

@@ -86,7 +86,7 @@ func KeyError(path string, err error, by string) error {
 func keyCause(err error) error {
 	for {
 		var next error
-		switch w := err.(type) { //nolint:errorlint // one after the other
+		switch w := err.(type) { //nolint:errorlint // the loop unwraps one layer at a time
 		case interface{ Unwrap() error }:
 			next = w.Unwrap()
 		case interface{ Unwrap() []error }:
@@ -96,7 +96,7 @@ func keyCause(err error) error {
 				}
 			}
 		}
-		if next == nil || next == seal.ErrWrongKey || next == seal.ErrSealed { //nolint:errorlint // likewise
+		if next == nil || next == seal.ErrWrongKey || next == seal.ErrSealed { //nolint:errorlint // the sentinel itself
 			return err
 		}
 		err = next

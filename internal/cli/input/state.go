@@ -56,7 +56,7 @@ func stateWith(now time.Time, c source.Collection, briefs []string) string {
 		st += ", sealed, but what was stored before there was a key is legible in the file"
 	}
 	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, RelistRedacted+" ("+RedactionOf(c)+")") {
-		// otherwise the note of MustRelist says so
+		// otherwise the note about MustRelist lists the redactions
 		st += ", redacted: " + strings.Join(c.Redacted, ", ")
 	}
 	if c.Live != nil && strings.HasPrefix(c.Live.Encoding, "JSON: ") {

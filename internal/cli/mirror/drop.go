@@ -46,7 +46,7 @@ func (m *mirror) dropUnnamed(ctx context.Context, f *follower, asked time.Time) 
 	}
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
-		return // the members report it
+		return // the members report the store's error
 	}
 	r := cluster.NewResolver(f.storePath, infos, f.offers.Discovery,
 		func(context.Context) (cluster.Offers, error) { return *f.offers, nil })

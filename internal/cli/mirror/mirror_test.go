@@ -88,7 +88,7 @@ func TestMirrorIsGuarded(t *testing.T) {
 			t.Errorf("attributes %+v, kube-system is %q", attributes, uid)
 		}
 	})
-	for want := range 2 { // look-ups; a look-up by list counts as a probe, too
+	for want := range 2 { // number of look-ups; the server counts a look-up as a probe, too
 		server.ResetCounts()
 		if want > 0 {
 			server.InjectFault(fakeapi.Fault{Verb: "compare", Status: http.StatusForbidden})

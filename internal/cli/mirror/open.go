@@ -132,12 +132,12 @@ func openForSync(ctx context.Context, path string, wait time.Duration, options s
 	return st, input.PathError(path, err)
 }
 
-// fewCollections is the largest number of collections that get a network connection each from a server that is itself a
-// mirror and prefers that: its deliveries then take half the CPU time.
+// fewCollections is the largest number of collections for which each watch gets its own network connection, if the
+// server is a mirror itself. A mirror prefers HTTP/1.1: an event then costs it half the CPU time.
 const fewCollections = 8
 
-// multiplexed returns the client configuration for the requested resources. With many collections, watches share a
-// connection even if the server is a mirror.
+// multiplexed returns the client configuration for the requested resources. With more than fewCollections, it asks a
+// mirror for HTTP/2 (listener.Multiplex), so that watches share a connection.
 func multiplexed(config *rest.Config, all []cluster.Wanted) *rest.Config {
 	n := 0
 	for _, w := range all {

@@ -240,7 +240,7 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 	for _, q := range g.o.queries(a) {
 		before := g.found
 		_, names := g.printer.(*namePrinter)
-		q.KeysOnly = names && q.collection.Kind != "" // the objects state their kind otherwise
+		q.KeysOnly = names && q.collection.Kind != "" // if the collection has no kind, the objects are read for theirs
 		q.OmitManagedFields = !g.o.print.showsManagedFields()
 		err := source.Objects(ctx, g.src, q.collection, q.Query, func(u *unstructured.Unstructured) error {
 			g.found++

@@ -126,7 +126,7 @@ func pageChange(d diff.Change) page.Change {
 	return one
 }
 
-// joined joins the lines of a value; of a long one only the first mostFieldLines.
+// joined returns the lines of a value as one text, cut to the first mostFieldLines and the number of the others.
 func joined(lines []string) string {
 	if more := len(lines) - mostFieldLines; more > 0 {
 		lines = append(lines[:mostFieldLines:mostFieldLines], fmt.Sprintf("… %d more lines", more))

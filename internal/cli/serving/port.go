@@ -216,7 +216,7 @@ type guards struct {
 	users       []access.Authenticator
 	own         access.Authenticator // the users whose credentials the API server does not know
 	rights      access.Authorizer
-	withheld    func(context.Context, schema.GroupResource) (bool, error) // serve.Withheld
+	withheld    func(context.Context, schema.GroupResource) (bool, error) // the result of serve.Withheld
 	authorities func() *x509.CertPool                                     // nil without --client-ca-file
 }
 

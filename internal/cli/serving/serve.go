@@ -92,7 +92,7 @@ func run(ctx context.Context, s command.IO, so *serveOptions, args []string) (er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
 	o := Options{Flags: so.flags, Directory: filepath.Join(directory, "tls"), Temporary: true}
-	if o.Kubeconfig != "" { // clients with copies of the CA certificate stay valid after a restart
+	if o.Kubeconfig != "" { // a kept CA: clients' copies of its certificate stay valid after a restart
 		o.Directory, o.Temporary = o.Kubeconfig+".tls", false
 	}
 	if o.Address == "" {

@@ -54,7 +54,7 @@ func (o *saveOptions) saveLive(
 			"kubectl explain: %v\n", err)
 	}
 	saved, err := snapshot.SaveServer(ctx, lists, path, so)
-	if err != nil && errors.Is(err, conn.Failed) { // and not with the snapshot file
+	if err != nil && errors.Is(err, conn.Failed) { // an error of the server, not of the snapshot file
 		err = cluster.ServerError(err, "")
 	}
 	return saved, err

@@ -50,7 +50,7 @@ func exportedFirst(a, b snapshot.Collection) int {
 		cmp.Compare(a.Identity.String(), b.Identity.String()))
 }
 
-// takes reports whether objects of c may be exported.
+// takes begins a collection, and reports whether objects of c may be exported. If not, it records c as superseded.
 func (o *overlaps) takes(c snapshot.Collection) bool {
 	if r := c.Identity.GroupResource(); o.exported == nil || r != o.resource {
 		o.resource, o.whole, o.unread, o.exported = r, nil, map[string]bool{}, map[string]bool{}
@@ -75,7 +75,7 @@ func (o *overlaps) takesKey(key string) bool {
 	return !o.exported[key] && !slices.Contains(o.whole, "") && (namespace == "" || !slices.Contains(o.whole, namespace))
 }
 
-// took records that an object was exported, or could not be decoded.
+// took records the result for an object of c: it was exported if decoded is true; otherwise it could not be decoded.
 func (o *overlaps) took(c snapshot.Collection, key string, decoded bool) {
 	switch {
 	case o.last: // no further call for this resource
@@ -89,7 +89,7 @@ func (o *overlaps) took(c snapshot.Collection, key string, decoded bool) {
 	}
 }
 
-// end records that c has been exported.
+// end records that all records of c have been read.
 func (o *overlaps) end(c snapshot.Collection) {
 	if believed(c) {
 		o.whole = append(o.whole, c.Identity.Namespace)

@@ -321,7 +321,7 @@ func (o *saveOptions) printResult(s command.IO, path string, saved snapshot.Save
 	return err
 }
 
-// nothingSaved is an error of accept, whose text is complete.
+// nothingSaved marks an error of accept: its text is complete, so saveError adds nothing.
 type nothingSaved struct{ error }
 
 func (e nothingSaved) Unwrap() error { return e.error }

@@ -18,7 +18,7 @@ const (
 	Sealed = 3 // encrypted, optionally compressed before
 )
 
-// RecordFixed is the length of the version and checksum at the begin of a record.
+// RecordFixed is the length of the version and checksum at the beginning of a record.
 const RecordFixed = 5
 
 // SealOverhead is the number of bytes that sealing adds to a payload.
@@ -143,7 +143,7 @@ func Flip(b *bolt.Bucket, key []byte) error {
 	return b.Put(key, data)
 }
 
-// TombstoneFixed is the length of the time at the begin of a tombstone, before the length of its key.
+// TombstoneFixed is the length of the time at the beginning of a tombstone, before the length of its key.
 const TombstoneFixed = 8
 
 // ParseTombstone decodes a tombstone: the part before its record, which the record's checksum covers, and the record.
