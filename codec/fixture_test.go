@@ -173,7 +173,7 @@ func TestFixturesTyped(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			var last runtime.Object
 			for _, data := range [][]byte{
-				// the YAML is equal, and no server sends YAML
+				// not the YAML fixture: its object is equal, and no server sends YAML
 				compactJSON(t, readFixture(t, path+".json")), readFixture(t, path+".pb"),
 			} {
 				want, gvk, err := decoder.Decode(data, kindOf(path), nil)

@@ -31,7 +31,7 @@ type transcoder struct {
 	members []int
 	// names has the names that are written with escapes, unescaped.
 	names []byte
-	text  []byte // buffer for the content of a string with escapes
+	text  []byte // the content of the last string with escapes
 }
 
 // token is a value or a name. The contents of an object or an array follow its token; an object has names and values in
@@ -56,7 +56,7 @@ var transcoders = sync.Pool{New: func() any { return &transcoder{dec: jsontext.N
 func transcode(source []byte, fn func(t *transcoder) error) error {
 	t := transcoders.Get().(*transcoder)
 	defer func() {
-		clear(t.tokens) // they point into the source
+		clear(t.tokens) // tokens point into the source
 		t.source, t.in = nil, bytes.Buffer{}
 		transcoders.Put(t)
 	}()
@@ -69,7 +69,7 @@ func transcode(source []byte, fn func(t *transcoder) error) error {
 // list lists the tokens of a source, which must be one object.
 func (t *transcoder) list(source []byte) error {
 	t.source, t.in = source, *bytes.NewBuffer(source)
-	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // sorted refuses them, at less cost
+	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // sorted refuses duplicate names, at less cost
 	t.tokens, t.members, t.names = t.tokens[:0], t.members[:0], t.names[:0]
 	if t.dec.PeekKind() != '{' {
 		return errUnusual

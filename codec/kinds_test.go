@@ -273,7 +273,7 @@ func FuzzProtobufOfUnstructured(f *testing.F) {
 		pod := &corev1.Pod{}
 		if theirs := pod.Unmarshal(raw); theirs != nil {
 			if err == nil {
-				return // the generated code is stricter: it also checks unknown fields
+				return // pod.Unmarshal is stricter: it also checks unknown fields
 			}
 			if !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("refused with %v", err)
@@ -286,7 +286,7 @@ func FuzzProtobufOfUnstructured(f *testing.F) {
 		got := obj.(*unstructured.Unstructured)
 		back := &corev1.Pod{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(got.Object, back) != nil {
-			return // text that is no quantity
+			return // the payload has a quantity that cannot be parsed
 		}
 		pod.APIVersion, pod.Kind = "v1", "Pod"
 		if !equality.Semantic.DeepEqual(back, pod) {

@@ -31,9 +31,9 @@ type messageField struct {
 	kind        messageKind
 	list, isMap bool
 	omitEmpty   bool
-	bits32      bool         // of an integer or a float
-	inner       *message     // of nested
-	typ         reflect.Type // of leaf
+	bits32      bool         // the integer or float has 32 bits
+	inner       *message     // the message, if kind is nested
+	typ         reflect.Type // the Go type, if kind is leaf
 }
 
 // messageKind is how to decode a value. The kinds before timestamp have an empty value, which omitempty omits.
@@ -199,10 +199,10 @@ func (f *messageField) add(object map[string]any, wire protowire.Type, value []b
 		v, _, ok := f.value(wire, value, texts)
 		list, _ := object[f.name].([]any)
 		object[f.name] = append(list, v)
-		return ok // packed lists are not supported
+		return ok // false for a packed list: value expects one element
 	}
 	if _, twice := object[f.name]; twice {
-		return false // protobuf would merge the two
+		return false // a repeated field, whose values protobuf would merge
 	}
 	v, zero, ok := f.value(wire, value, texts)
 	if ok && !(zero && f.omitEmpty) {
@@ -329,14 +329,14 @@ func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 		case size < 0, number == 2 && v != 0:
 			return 0, false
 		case number == 1:
-			seconds = int64(v) //nolint:gosec // what is negative is refused
+			seconds = int64(v) //nolint:gosec // negative values are refused below
 		}
 		msg = msg[n+size:]
 	}
 	return seconds, seconds > 0 && seconds < 1<<37 // before the year 6325
 }
 
-// leaf decodes the Go value, and returns the value of its JSON.
+// leaf decodes the message into a new value of the Go type, and returns the JSON form of that value.
 func (f *messageField) leaf(msg []byte) (v any, zero, ok bool) {
 	made := reflect.New(f.typ)
 	if f.typ.Kind() == reflect.Slice { // as generated code makes the values of a map

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	textSlots  = 1024 // even, and a power of two
+	textSlots  = 1024 // slots of a table; a power of two
 	maxNameLen = 64
 	// maxValueLen excludes values that differ in nearly every object: UIDs, and the names of generated objects.
 	maxValueLen = 24
-	// textChance: if both slots of a string are taken, it replaces one of them in one of textChance cases.
+	// textChance: a string whose two slots are taken replaces one of them with probability 1/textChance.
 	textChance = 16
 )
 
@@ -20,7 +20,7 @@ var hashSeed = maphash.MakeSeed()
 
 // textTables keeps strings that many objects of a collection share.
 type textTables struct {
-	names  textTable // of fields
+	names  textTable // names of fields
 	values textTable // short strings, such as kinds, phases and images' pull policies
 }
 

@@ -110,7 +110,7 @@ func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 		return dst, fmt.Errorf("encode %T: %w", obj, err)
 	}
 	if n != size {
-		// Its Size method is wrong, or the object was changed meanwhile.
+		// The object's Size method is wrong, or the object was changed meanwhile.
 		return dst, fmt.Errorf("encode %T: %d bytes written where %d were announced", obj, n, size)
 	}
 	return out, nil
@@ -145,7 +145,7 @@ func (c *protobufCodec) unmarshal(message []byte) (m protobufMessage, err error)
 	return m, unmarshal(c.typ, func() error { return m.Unmarshal(message) })
 }
 
-// typeMeta returns a TypeMeta with copies of both.
+// typeMeta returns a TypeMeta with copies of apiVersion and kind. It reuses the previous one if that is equal.
 func (c *protobufCodec) typeMeta(apiVersion, kind []byte) *metav1.TypeMeta {
 	last := c.last.Load()
 	if last == nil || last.APIVersion != string(apiVersion) || last.Kind != string(kind) {

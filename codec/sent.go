@@ -33,7 +33,7 @@ type Sent struct {
 	codec  Codec
 	kind   entry.UndecodedKind
 	labels bool
-	// as is the apiVersion and kind that replace those of metadata; empty if they keep theirs.
+	// as is the apiVersion and kind to store for metadata; empty to store the server's.
 	as metav1.TypeMeta
 }
 
@@ -68,7 +68,7 @@ func (s *Sent) ReadsProtobuf(example runtime.Object) bool {
 // metadataKind is the kind in a server's metadata.
 const metadataKind = "PartialObjectMetadata"
 
-// named returns the apiVersion and kind for an object with these in the server's answer.
+// named returns the apiVersion and kind to store for an object. of has these in the server's answer.
 func (s *Sent) named(of metav1.TypeMeta) metav1.TypeMeta {
 	if s.as.Kind != "" && of.Kind == metadataKind {
 		return s.as
@@ -112,7 +112,7 @@ func (s *Sent) protobuf(of metav1.TypeMeta) *protobufCodec {
 // codec reads no protobuf of that kind.
 func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	of = s.named(of)
-	kept := s.as // of the payload; empty for a typed object
+	kept := s.as // apiVersion and kind in the payload; empty for a typed object
 	if _, untyped := s.codec.(*unstructuredCodec); untyped {
 		kept = of
 	}
@@ -120,7 +120,7 @@ func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, e
 	if typed == nil || typed.metadata == 0 {
 		return nil, fmt.Errorf("%w: %q", errNoProtobuf, of.Kind)
 	}
-	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2) // both are short
+	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2) // 2 lengths of one byte
 	payload = protowire.AppendString(protowire.AppendString(payload, kept.APIVersion), kept.Kind)
 	payload = append(payload, message...)
 	return s.from(EncodingProtobuf, payload, of, func() (metav1.ObjectMeta, bool) {
@@ -151,7 +151,7 @@ func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	if err != nil || u.Err() == nil {
 		return u, err
 	}
-	_, m, _ = headOf(text) // with the labels
+	_, m, _ = headOf(text) // unlike the metadata of typedJSON, these have the labels
 	return entry.NewUndecodable(&s.kind, of, m, u.Err()), nil
 }
 

@@ -31,8 +31,8 @@ var errNotJSON = errors.New(
 // distinct.
 type unstructuredCodec struct {
 	texts   textTables
-	writers sync.Pool // of *valueWriter: their stacks grow once
-	kinds   *kinds    // of payloads in protobuf; nil if the codec reads none
+	writers sync.Pool // has *valueWriter, which are reused to keep their stacks
+	kinds   *kinds    // decodes payloads in protobuf; nil if the codec reads none
 }
 
 // Unstructured returns the msgpack codec for *unstructured.Unstructured. Its fingerprint is constant: unknown fields

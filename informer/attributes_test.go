@@ -143,7 +143,7 @@ func TestClusterIDErrors(t *testing.T) {
 		if s := i.Status(); !s.Synced || s.Err != nil || len(s.Reflector.Relists) != 0 {
 			t.Errorf("forbidden: %+v", s)
 		}
-		r.srv.compact() // a list while the id is unknown keeps the stored id
+		r.srv.compact() // causes a list while the id is unknown; the list keeps the stored id
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		info, err := informer.Store(i).Info(t.Context())

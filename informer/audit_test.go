@@ -259,7 +259,7 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%02d", n), "x")
 		}
 		r.start()
-		r.srv.swallow(func() { r.srv.delete("a/03") }) // not one of the newest objects, which the guards look up
+		r.srv.swallow(func() { r.srv.delete("a/03") }) // an older object: the guards look up only the newest ones
 		r.close()
 		r.srv.write("a/40", "x")
 		h := &recorder{}

@@ -38,15 +38,15 @@ func (p *loop) commit(
 	})
 }
 
-// persist calls once until it succeeds. Between attempts it repairs the store if necessary, and waits. It returns an
-// error only if ctx has ended or the store is closed.
+// persist calls once, an attempt to write, until it succeeds. Between attempts it repairs the store if necessary, and
+// waits. It returns an error only if ctx has ended or the store is closed.
 func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) error {
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
 		p.due.Log()
 		p.reportWrite(ctx)
-		p.left(ctx, res.Skipped) // after a failed attempt too: the next one does not report these again
+		p.left(ctx, res.Skipped) // also after a failed attempt: the next attempt does not report these objects again
 		if err == nil {
 			p.healthy(ctx)
 			return nil
@@ -60,7 +60,7 @@ func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) e
 			continue
 		}
 		if needsRebuild(err) && p.repair(ctx) == nil && !repaired {
-			repaired = true // only the first repair is followed by an attempt at once
+			repaired = true // the second attempt follows the first repair at once; later attempts wait
 			continue
 		}
 		if err := patient.Sleep(ctx, p.clock, delay.Step()); err != nil {

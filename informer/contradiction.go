@@ -10,9 +10,9 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// ifContradicted returns the reason that the store records if an event shows that the server was rewound. If this
-// process ends before the list, the next one makes it. By then the rewind may be invisible otherwise. It returns "" if
-// a contradiction would not cause a list.
+// ifContradicted returns the reason for a list that the store records if an event shows that the server was rewound. If
+// this process ends before that list, the next process makes it, although by then the rewind may be undetectable.
+// ifContradicted returns "" if a contradiction would not cause a list.
 func (p *loop) ifContradicted() string {
 	if p.acceptsContradiction() {
 		return string(reflector.ReasonRewound)
@@ -30,7 +30,7 @@ func (p *loop) handleContradiction(ctx context.Context, changes []entry.Change, 
 	}
 	c := changes[at]
 	if due {
-		p.contradicted() // false if a list has been requested already
+		p.contradicted() // the result is false if a list has been requested already
 		p.lackUntilListed()
 	}
 	p.due.Add(func() {

@@ -45,7 +45,7 @@ func (s *slowStore) Iterate(ctx context.Context, after string, fn func(string, r
 	})
 }
 
-// lockedStore calls check in each call that requires deltasMu.
+// lockedStore is a store that calls check before each method that must be called with deltasMu held.
 type lockedStore struct {
 	store.Interface
 	check func(what string)
@@ -88,7 +88,7 @@ type faultyStore struct {
 	store.Interface
 	mu       sync.Mutex
 	err      error // guarded by mu; error of the failing writes
-	times    int   // guarded by mu; number of writes to fail; -1 for all
+	times    int   // guarded by mu; number of writes that will fail; -1 for all
 	attempts int   // guarded by mu; number of failed writes
 	skip     int   // guarded by mu; number of writes that succeed first
 }

@@ -80,7 +80,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 		}
 		r.start()
 		informer.SetPages(r.i, 1)
-		called, behind := make(chan struct{}, 10), make(chan struct{}) // for a handler with a backlog
+		called, behind := make(chan struct{}, 10), make(chan struct{}) // of a handler that blocks, and so has a backlog
 		if _, err := r.i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { called <- struct{}{}; <-behind }}); err != nil {
 			t.Fatal(err)

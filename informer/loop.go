@@ -242,7 +242,7 @@ func (p *loop) distribute(changes []entry.Change, all bool) {
 		}
 		resync := false
 		if c.Type == cache.Updated && c.Old == nil {
-			n.Type = cache.Added // the old state is unreadable, so no handler received it in this run
+			n.Type = cache.Added // the old state is unreadable, so handlers have not received the object in this run
 		}
 		switch n.Type {
 		case cache.Added:

@@ -9,8 +9,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// One of the ErrorHandlers rate-limits by sleeping relative to the last error, which may lie in the future of
-	// another bubble.
+	// One of utilruntime.ErrorHandlers sleeps if the previous error was less than a millisecond ago. That error may lie
+	// in the future, since each synctest bubble has its own clock.
 	utilruntime.ErrorHandlers = nil
 	// With the race detector rapid's default of 100 checks takes half a minute per model. make soak runs 5000.
 	if err := flag.Set("rapid.checks", "50"); err != nil {

@@ -197,8 +197,8 @@ func TestResyncDuringChanges(t *testing.T) {
 }
 
 func testResyncDuringChanges(t *testing.T, residency store.Residency) {
-	const changed, gone = "04000", "04001"             // in a later page
-	const changedInHand, goneInHand = "00100", "00101" // in the first page
+	const changed, gone = "04000", "04001"             // their objects are in a later page
+	const changedInHand, goneInHand = "00100", "00101" // their objects are in the first page, which the handler holds
 	told := map[string][]string{}                      // only the handler's goroutine writes it
 	release := make(chan struct{})
 	m := startMany(t, residency, cache.ResourceEventHandlerFuncs{

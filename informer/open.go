@@ -50,7 +50,7 @@ func (o Options) withDefaults(example runtime.Object) (Options, error) {
 	if o.Resource.Kind == "" {
 		o.Resource.Kind = kindOfExample(example)
 		o.Resource.Singular = strings.ToLower(o.Resource.Kind)
-		o.Resource.Namespaced = o.Identity.Namespace != "" // otherwise unknown here; the keys show it
+		o.Resource.Namespaced = o.Identity.Namespace != "" // false: unknown; a store derives it from the keys
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -139,7 +139,8 @@ func (i *sharedInformer) open(ctx context.Context) error {
 	return nil
 }
 
-// complete makes the parts that depend on the open collection.
+// complete sets the fields that are derived from the open collection: the ListerWatcher, the distribution and the
+// auditor.
 func (i *sharedInformer) complete() {
 	i.source, i.undecoded = i.listed()
 	i.distribution = newDistribution(i)

@@ -204,7 +204,7 @@ func TestWatchErrorHandler(t *testing.T) {
 			if rf == nil || rf.TypeDescription() != "*v1.Pod" || rf.Name() == "" || err == nil || ctx == nil {
 				t.Errorf("called with %v, %v", rf, err)
 			}
-			cache.DefaultWatchErrorHandler(ctx, rf, err) // dereferences rf
+			cache.DefaultWatchErrorHandler(ctx, rf, err) // client-go's handler dereferences rf
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -34,10 +34,10 @@ type seeds struct {
 	status *SeedStatus // guarded by mu; nil before the seed was requested
 }
 
-// errNoSent says that Options.Codec is not a codec of package codec.
+// errNoSent: Options.Codec is not a codec of package codec, so the objects of a seed cannot be made.
 var errNoSent = errors.New("seeds are not converted for Options.Codec, which is none of package codec")
 
-// open is reflector.Options.Seed.
+// open implements reflector.Options.Seed.
 func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	cluster, err := s.attrs.SeedCluster(s.i.o.SeedCluster)
 	if errors.Is(err, attributes.ErrUnverified) {
@@ -64,7 +64,7 @@ func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	sd.Objects = func(ctx context.Context, fn func(*entry.Undecoded) error) error {
 		err := read(ctx, fn)
 		if err == nil {
-			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // unless this run had contact
+			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // no effect after a contact in this run
 		}
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *seeds) note(st SeedStatus) {
 	s.status = &st
 }
 
-// get returns Status.Seed. err is reflector.Status.SeedErr.
+// get returns Status.Seed, with the error err, which is reflector.Status.SeedErr.
 func (s *seeds) get(err error) *SeedStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -120,7 +120,7 @@ func newShared(i *Informer, lw cache.ListerWatcher) *sharedInformer {
 // Identity returns Options.Identity in canonical form.
 func (i *sharedInformer) Identity() entry.Identity {
 	id, err := i.o.Identity.Canonical()
-	if err != nil { // open has failed, or will
+	if err != nil { // the identity is invalid: open fails
 		return i.o.Identity
 	}
 	return id

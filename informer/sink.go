@@ -67,7 +67,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion}
 	c.Newest = append(c.Newest, info.Newest...)
 	if c.Relist = s.attrs.Mismatch(); c.Relist != "" {
-		s.announce(c.Relist) // even if the list gets another reason below
+		s.announce(c.Relist) // even if leftOutIn or lackingReason replaces the list's reason
 	}
 	leftOutIn(info, &c)
 	if info.MustRelist != "" || info.ResourceVersion == "" {

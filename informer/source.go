@@ -39,7 +39,7 @@ type facts struct {
 	complete bool // the store, in memory or on disk, has a complete state
 	live     bool // reflector.Status.Live
 	applied  bool // the loop has reached the last pushed mark
-	lacking  bool // the store may lack objects that the file has lost
+	lacking  bool // the store may lack objects that the server has
 	healthy  bool // the store can be written
 	stopped  bool // the run has ended
 }

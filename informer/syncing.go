@@ -19,16 +19,16 @@ type syncing struct {
 	once   sync.Once
 	done   chan struct{} // closed when the informer has synced
 	notify func()        // called when done is closed
-	// pushed counts the marks that the sink has pushed. applied is the number of the last mark that the loop reached
-	// with no object missing.
+	// pushed counts the marks (fifo.Drained) that the sink has pushed. applied is the number of the last mark that the
+	// loop reached with no object missing.
 	pushed, applied atomic.Int64
 	// lacking is true while the store may lack objects that the server has.
 	lacking atomic.Bool
 
 	// marks counts the marks that the loop has reached. Only the loop uses it.
 	marks int64
-	// owed is true if the loop has reached a mark while objects were missing. The mark becomes applied when they are
-	// restored. Only the loop uses it.
+	// owed is true if the loop has reached a mark (fifo.Drained) while objects were missing. When they are restored,
+	// the mark becomes applied. Only the loop uses it.
 	owed bool
 	// saving counts the first lists that are applied in memory and not committed yet. It exceeds 1 only if a repair of
 	// the file has lost an earlier one. Only the loop uses it.
@@ -70,8 +70,8 @@ func (s *syncing) saved(lists int) {
 // level reports whether the loop has reached the last pushed mark with no object missing.
 func (s *syncing) level() bool { return s.pushed.Load() == s.applied.Load() }
 
-// processed is called after each batch. mark says that the batch was a mark. dropped says that the loop has dropped the
-// batch, because earlier deltas of the stream were lost.
+// processed is called after each batch. mark is true if the batch was a mark. dropped is true if the loop has dropped
+// the batch, because earlier deltas of the stream were lost.
 func (s *syncing) processed(mark, dropped bool) {
 	if mark {
 		s.marks++

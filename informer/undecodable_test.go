@@ -46,7 +46,7 @@ func testReaderFinds(t *testing.T, bad string) {
 	}
 	h.end()
 
-	h.start() // looks the object up again
+	h.start() // the start looks the left-out object up again
 	h.leftOut("a/bad")
 	h.reads(3, "good")
 	lists(2)

@@ -8,8 +8,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// One of the error handlers limits its rate: it sleeps until a millisecond after the previous error, which may be in
-	// the future of another bubble.
+	// One of utilruntime.ErrorHandlers sleeps if the previous error was less than a millisecond ago. That error may lie
+	// in the future, since each synctest bubble has its own clock.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Metrics that are not of one informer.
+// Metrics of files and of the whole process, not of single informers.
 var (
 	storeSize = prometheus.NewDesc("larder_store_size_bytes", "Size of the store's file.", fileLabels, nil)
 	storeFree = prometheus.NewDesc("larder_store_free_bytes", "Free pages within the store's file.", fileLabels, nil)

@@ -415,9 +415,9 @@ func TestVerifyBesideCompare(t *testing.T) {
 	boom, gone := errors.New("from the test"), errors.New("no connection")
 	for name, c := range map[string]struct {
 		rewind  bool
-		compare error // of the first call
+		compare error // error of Compare's first call
 		reason  reflector.Reason
-		err     error // of Verify's first call
+		err     error // error of Verify's first call
 		log     []string
 		errs    []error
 		want    reflector.Reason

@@ -28,7 +28,7 @@ type connection struct {
 	// connecting is the slot to connect, listing the slot to list.
 	connecting, listing slot
 	backoff             pace.Backoff
-	// lastErr is the error that the next Backoff or Degraded waits for.
+	// lastErr is the error that ended the last connection. The back-off in the states Backoff and Degraded follows it.
 	lastErr error
 }
 
@@ -103,7 +103,8 @@ func (c *connection) describe(what string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, c.o.TypeDescription, err)
 }
 
-// open requests a watch from rv and waits until it is accepted. It may run on any goroutine, which calls overdue.
+// open requests a watch from rv and waits until it is accepted. Any goroutine may call it. While the request is
+// overdue, overdue is called on the same goroutine.
 func (c *connection) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
 	seconds := int64(timeout / time.Second)
 	o := metav1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &seconds, AllowWatchBookmarks: true}
@@ -128,7 +129,7 @@ func (c *connection) open(ctx context.Context, rv string, timeout time.Duration,
 	return st, nil
 }
 
-// startOpening requests a watch. One of wait, took and giveUp must follow.
+// startOpening requests a watch on a new goroutine. The caller must call wait, took or giveUp of the result.
 func (c *connection) startOpening(ctx context.Context, rv string, timeout time.Duration) *opening {
 	o := &opening{clock: c.o.Clock, answers: make(chan opened, 2)}
 	ctx, o.cancel = context.WithCancel(ctx)
@@ -139,7 +140,7 @@ func (c *connection) startOpening(ctx context.Context, rv string, timeout time.D
 	return o
 }
 
-// showDown sets Status.Err to the error of the link while this session waits for another one to connect.
+// showDown sets Status.Err to the error of the link, while this session waits for another session to connect.
 func (c *connection) showDown(err error) {
 	c.board.update(func(st *Status) { st.Err = c.describe("wait to connect for", err) })
 }

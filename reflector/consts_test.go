@@ -10,11 +10,11 @@ import (
 
 // The documented time-outs and limits of a reflector.
 const (
-	callWait       = 5 * time.Second   // for a call that ignores its context
-	requestTimeout = 90 * time.Second  // of a request's first attempt
-	silenceLimit   = 150 * time.Second // of a watch without a message
-	slowSinkAfter  = 10 * time.Second  // of a sink's call, until the slot to list is released
-	health         = 2 * time.Minute   // a watch's age that resets the back-off
+	callWait       = 5 * time.Second   // how long a call may ignore the end of its context
+	requestTimeout = 90 * time.Second  // time-out of a request's first attempt
+	silenceLimit   = 150 * time.Second // how long a watch may be silent
+	slowSinkAfter  = 10 * time.Second  // how long a sink's call may take before the slot to list is released
+	health         = 2 * time.Minute   // age of a watch that resets the back-off
 	newestSize     = 16                // objects in history.Newest
 )
 

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// deliver passes an event or bookmark of the open stream to the sink. An error is the sink's.
+// deliver passes an event or bookmark of the open stream to the sink. It returns the sink's error.
 func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
 		return s.deliverBookmark(ctx, ev)
 	}
 	s.forgetLeftOut(ev.Object)
 	if s.gate.LeaveOut(ctx, ev.Object) {
-		// The stored object of this key, if any, has another UID: newest and awaited keep it.
+		// A stored object of this key has another UID, so newest and awaited keep that object.
 		s.conn.contact(s.o.Clock.Now())
 		cur := s.cur
 		s.unreported = cur.Advance(eventRV(ev)) != "" || s.unreported

@@ -240,7 +240,7 @@ func (l *list) listForRewound(ctx context.Context, key string) outcome {
 func (l *list) begin(ctx context.Context, rv string) error {
 	level := 0
 	if l.reason == ReasonListOnly {
-		level = 2 // about once a minute
+		level = 2 // such lists are made about once a minute
 	}
 	klog.FromContext(ctx).V(level).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.RV)
 	l.fold = history.At(rv)
@@ -290,7 +290,7 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	return nil
 }
 
-// foldIn delivers an event that is newer than the pages' item of its key. An error is the sink's.
+// foldIn delivers an event that is newer than the pages' item of its key. It returns the sink's error.
 func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	s := l.s
 	if s.gate.LeaveOut(ctx, ev.Object) {
@@ -346,7 +346,7 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	refused := request.Rejected(err) && l.pages.refusals.again(l.pages.token, l.s.o.Clock.Now())
 	noOther := request.Exchanged(err) == "" || l.unwatched()
 	if l.pages.token != "" && noOther && (request.Expired(err) || apierrors.IsBadRequest(err) || refused) {
-		// As client-go's pager does: a list in pages could fail in the same way again.
+		// As in client-go's pager, the next list has no pages: another paged list could fail in the same way.
 		klog.FromContext(ctx).Info("The server refuses its continue token and offers no other; listing in one answer", "err",
 			err)
 		l.s.lists.unpaged = true

@@ -10,7 +10,8 @@ import (
 type opened struct {
 	st  *stream
 	err error
-	// overdue is set if this is a note and not the answer: the request is overdue, and its goroutine still waits for it.
+	// overdue is not nil if this is not the answer but a note that the request is overdue. Its goroutine still waits
+	// for the answer.
 	overdue error
 }
 

@@ -27,10 +27,11 @@ type Options struct {
 	// ExpectedType is an example of the objects. Objects of other types are strays; if the example is unstructured and has
 	// a kind, so are unstructured objects of other kinds. Default: not checked.
 	ExpectedType runtime.Object
-	// Admit, if set, returns an error for an object that was not requested; that object is a stray too. It is not called
-	// for the object of a DELETED event.
+	// Admit, if set, returns an error for an object that was not requested; that object is a stray too. It is not
+	// called for the object of a DELETED event.
 	//
 	// Strays are logged, counted in Status.Skipped, shown by Status.Stray, and not delivered. See the package's
+	// documentation.
 	Admit func(obj runtime.Object) error
 	// Shard is the shard selector of the ListerWatcher's requests (metav1.ListOptions.ShardSelector, KEP-5866). A server
 	// that ignores it sends objects of other shards too: they are not delivered, and are not strays; see Status.Unsharded.

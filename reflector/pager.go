@@ -47,13 +47,15 @@ type page struct {
 	rv    string
 	token string // of the next page; empty at the end
 	err   error
-	// begun is when the request began, by Options.Clock: the server reached the state at rv then, or later.
+	// begun is when the request began, by Options.Clock. The first page of a list is at least as new as the server's
+	// state at that time.
 	begun time.Time
 	// meanSize is the mean size of the items. took is the duration of the request, also if it failed. Both set the limit
 	// of the next page.
 	meanSize int64
 	took     time.Duration
-	// overdue is set if this is a note and not the answer: the request is overdue, and the pager still waits for it.
+	// overdue is not nil if this is not the answer but a note that the request is overdue. The pager still waits for
+	// the answer.
 	overdue error
 }
 
@@ -73,8 +75,8 @@ type pager struct {
 	// named is true while a range as small as the smallest page comes by metadata, and each of its objects is fetched,
 	// held or not (see lists.byName). slow is true if one of them took so long that two would be cut off.
 	named, slow bool
-	// answers receives the page, and before that a note if the request is overdue. fetching is true until the page has
-	// been taken.
+	// answers receives the page. If the request is overdue, it receives a page with overdue set before that. fetching
+	// is true until the answer has been taken.
 	answers  chan page
 	fetching bool
 	// done is true once the last page has been taken.
@@ -93,13 +95,13 @@ func newPager(s *session) *pager {
 	return &pager{s: s, answers: make(chan page, 2), cancel: func() {}}
 }
 
-// fetch requests a page. The previous one must have been taken.
+// fetch requests a page. The answer to the previous request must have been taken from answers.
 func (p *pager) fetch(ctx context.Context, token string) {
 	p.token, p.one = token, ""
 	p.ask(ctx)
 }
 
-// fetchOne requests one object. The previous answer must have been taken.
+// fetchOne requests one object. The answer to the previous request must have been taken from answers.
 func (p *pager) fetchOne(ctx context.Context, key string) {
 	p.one = key
 	p.ask(ctx)
@@ -165,7 +167,8 @@ func (p *pager) limits() *pace.Limit {
 // smallest reports whether the request cannot be made for fewer objects.
 func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().Least }
 
-// whole makes the next pages those of whole objects, or of names while the smallest of these are cut off.
+// whole makes the next pages consist of whole objects. If the smallest pages are cut off (lists.byName), the next pages
+// list names instead.
 func (p *pager) whole() {
 	_, possible := p.s.metadataLister()
 	p.named = p.s.lists.byName && possible
@@ -178,7 +181,8 @@ func (p *pager) tooLarge() bool {
 	return p.s.lists.byName && !p.metadata && p.one == "" && possible
 }
 
-// request makes the request and returns the answer.
+// request sends the list request and waits for the answer. While the request is overdue, it also sends a page with
+// overdue set.
 func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
 	begun, at := time.Now(), p.s.o.Clock.Now()
 	list, m, err := lw.List(ctx, within, o, func(err error) {
@@ -208,7 +212,7 @@ func (p *pager) learn(ctx context.Context, got page) {
 	case p.one != "" || p.named:
 		p.slow = p.slow || got.took >= pace.PromptPage
 	case p.limit == 0:
-		p.s.lists.unpaged = got.err == nil || !request.Cut(got.err) // after a cut, pages are better after all
+		p.s.lists.unpaged = got.err == nil || !request.Cut(got.err) // after a cut answer the next list has pages
 	case got.err == nil:
 		p.limits().Arrived(p.limit, len(got.items), got.meanSize, got.took)
 	case request.Cut(got.err):
@@ -226,7 +230,7 @@ func (p *pager) learnSmallest(got page) {
 		return
 	}
 	if p.metadata || p.one != "" {
-		return // it is no page of whole objects
+		return // only pages of whole objects count
 	}
 	if p.s.lists.cutPages++; p.s.lists.cutPages == 2 {
 		p.s.lists.cutPages, p.s.lists.byName = 0, true

@@ -20,12 +20,13 @@ const listOnlyWait = 30 * time.Second
 // that cannot be watched.
 var errListOnly = errors.New("the objects changed during the list, and the resource cannot be watched")
 
-// refusals counts the watches that the server has refused since the last list, or since a watch has held.
+// refusals counts refusals of one kind of request: of watches, since the last list or since a watch has held, or of a
+// list's continue token (pager.refusals).
 type refusals struct {
-	// listAt is when a list is due because watches are denied; zero if none was.
+	// listAt is when a list is due because watches are denied; zero if no list is due.
 	listAt time.Time
-	// from is the resourceVersion of the watches that were refused for other reasons (request.Rejected). n counts them,
-	// and first is when the first was refused.
+	// from is the resourceVersion of the watches, or the continue token, that was refused for other reasons
+	// (request.Rejected). n counts these refusals, and first is the time of the first one.
 	from  string
 	n     int
 	first time.Time
@@ -38,7 +39,8 @@ const (
 	refusedTime    = 10 * time.Second
 )
 
-// again counts a refused watch from rv. It returns true from the third one on, ten seconds or more after the first.
+// again counts a refusal of rv, a resourceVersion or a continue token. It returns true from the third one on, ten
+// seconds or more after the first.
 func (r *refusals) again(rv string, now time.Time) bool {
 	if r.n == 0 || r.from != rv {
 		r.from, r.n, r.first = rv, 0, now
@@ -78,7 +80,7 @@ func (s *session) ifMovedOn(ctx context.Context) outcome {
 	klog.FromContext(ctx).Info("The server refuses again and again to watch from the resourceVersion that we hold: "+
 		"its history is taken for lost", "resourceVersion", s.cur.RV, "server", rv, "err", why)
 	o := s.listFor(ReasonExpired)
-	o.Wait = s.spread > 0 // ten seconds have passed in any case
+	o.Wait = s.spread > 0 // without RelistSpread the list need not wait: the refusals have taken ten seconds
 	return o
 }
 
@@ -87,7 +89,7 @@ func (s *session) ifMovedOn(ctx context.Context) outcome {
 // outcome is a list, and then another retry. The list is due at once if nothing has confirmed the contents in this run.
 // If lists are denied too, as for a deleted custom resource, the connection counts as lost.
 func (s *session) watchDenied(ctx context.Context, err error) outcome {
-	if s.guards.comparing && !s.r.Status().ListOnly { // otherwise a probe or a list has been answered
+	if s.guards.comparing && !s.r.Status().ListOnly { // without a comparison, a probe or a list has been answered
 		if _, err := s.guards.probe(ctx); err != nil {
 			return s.lose(ctx, err)
 		}
@@ -122,7 +124,7 @@ func (l *list) unfinished(ctx context.Context) outcome {
 		return outcome{Kind: mustList, Reason: l.reason}
 	}
 	if l.reason != ReasonListOnly {
-		return l.again(l.tail.dead) // the watch's error, which has been reported
+		return l.again(l.tail.dead) // the error of the watch, which tail.lost has reported
 	}
 	err := l.s.conn.describe("failed to list", l.tail.dead)
 	l.s.conn.report(ctx, err)

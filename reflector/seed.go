@@ -28,7 +28,7 @@ const maxSeeds = 2
 
 // seeding is the use of Options.Seed in a run.
 type seeding struct {
-	asked int       // answers of Options.Seed
+	asked int       // number of seeds that Options.Seed has returned; maxSeeds after an error
 	taken time.Time // when the sink's seed was taken; zero if it has none
 }
 

@@ -46,7 +46,7 @@ type session struct {
 	announced bool
 	// served is true if Synced has been called in this run.
 	served bool
-	// spread is the upper bound of the next wait, which is random; 0 if the next wait is the back-off for the last error.
+	// spread is the upper bound of the next wait, which is random; 0 if the next wait is a back-off.
 	spread time.Duration
 	// unreported is true if the stream has passed an object of another shard and the sink has not received that
 	// resourceVersion yet. The next bookmark or event delivers it.
@@ -195,7 +195,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	return outcome{Kind: resumable}
 }
 
-// wait waits for the back-off of lastErr, or for a random part of spread.
+// wait waits for a random part of spread, for the back-off of lists, or for the back-off of lastErr.
 func (s *session) wait(ctx context.Context) outcome {
 	var d time.Duration
 	var recovered, asked <-chan struct{}
@@ -205,7 +205,7 @@ func (s *session) wait(ctx context.Context) outcome {
 			d += s.lists.backoff.Next(0)
 		}
 	} else if s.pos.Reason != "" && s.conn.lastErr == nil {
-		d = s.lists.backoff.Next(0) // the back-off of lists; no error has to be waited for
+		d = s.lists.backoff.Next(0) // the back-off of lists, since there is no error
 	} else {
 		d, recovered = s.conn.backOff()
 		d = s.untilList(d)
@@ -218,7 +218,7 @@ func (s *session) wait(ctx context.Context) outcome {
 	case <-timer.C():
 	case <-recovered:
 	case <-asked:
-		return s.asked() // a shorter wait may follow
+		return s.asked() // the requested list may need a shorter wait
 	}
 	return outcome{Kind: waited}
 }
@@ -262,8 +262,8 @@ func (s *session) healthy() {
 	}
 }
 
-// answered records an answer with the server's resourceVersion. It is a contact if that is the stream's
-// resourceVersion.
+// answered records that the server has answered with its resourceVersion rv. If that is the stream's resourceVersion,
+// the answer confirms the contents.
 func (s *session) answered(rv string) {
 	s.conn.heard()
 	if rv != "" && rv == s.cur.RV {
@@ -277,12 +277,13 @@ func (s *session) moveTo(c history.Progress) {
 	s.r.board.update(func(st *Status) { st.ResourceVersion = c.RV })
 }
 
-// synced calls Sink.Synced, once per list or lost connection. An error is the sink's.
+// synced calls Sink.Synced, unless it was called since the last list and since the connection was last lost. It returns
+// the sink's error.
 func (s *session) synced(ctx context.Context) error {
 	s.guards.target, s.watching.quiet = "", 0
 	s.conn.works()
 	if s.announced {
-		s.conn.setLive(true) // not live after an overdue request, and between a list and its watch
+		s.conn.setLive(true) // an overdue request has cleared Live, or the list's watch was not open yet
 		return nil
 	}
 	if s.resumes != "" && s.lists.ended.IsZero() {

@@ -23,7 +23,7 @@ func (g *rig) sharded(supported bool, o reflector.Options) reflector.Options {
 	return o
 }
 
-// create puts a new object of the reflector's shard, or of another one.
+// create creates an object in the reflector's shard if ours is true, or in another shard otherwise.
 func (g *rig) create(ours bool, key string) {
 	g.s.nextIn(ours)
 	g.s.put(key, "1")

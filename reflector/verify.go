@@ -76,7 +76,7 @@ func (g *guards) verify(ctx context.Context) outcome {
 		g.target = ""
 	}
 	if g.comparing {
-		return outcome{Kind: behind} // assumed: guard finds out once the watch is accepted
+		return outcome{Kind: behind} // assumed; guard compares once the watch is accepted
 	}
 	rv, err := g.probe(ctx)
 	if err != nil {
@@ -98,13 +98,14 @@ func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	return 0
 }
 
-// swiftly is less time than an API server needs to be stopped, restored and started.
+// swiftly is the maximum time between two watches after which the server counts as the same: an API server cannot be
+// stopped, restored and started so quickly.
 const swiftly = time.Second
 
 // guard runs once a watch has been accepted, before any of its events is delivered. It checks whether the newest stored
-// objects are the server's. The server that accepted the watch answers, or its successor, and a
-// successor breaks the watch. So an answer that agrees is as current as the watch, however often requests were retried
-// or waited for a connection.
+// objects are the server's. The answer comes from the server that accepted the watch: if that server is replaced, the
+// watch breaks. So an answer that agrees is as current as the watch, however often requests were retried or waited for
+// a connection.
 func (g *guards) guard(ctx context.Context) outcome {
 	if !g.pending || !g.s.cur.Comparable() {
 		g.pending = false
@@ -145,9 +146,9 @@ func (g *guards) guard(ctx context.Context) outcome {
 		}
 	}
 	g.pending, g.s.watching.stream.heard = false, g.s.o.Clock.Now()
-	g.s.watching.stream.slow = g.slow // otherwise every watch over a thin link would count as lost
+	g.s.watching.stream.slow = g.slow // otherwise every watch over a thin link would count as lost when it ends
 	g.slow = !g.s.watching.stream.heard.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
-	g.s.healthy() // a request may have been overdue
+	g.s.healthy() // clears the error of a request that was overdue
 	return outcome{}
 }
 

@@ -67,7 +67,7 @@ func (s *session) watch(ctx context.Context) outcome {
 			return o
 		}
 		s.conn.connected()
-		if s.pos.State == Drain && s.guards.target == "" { // Options.Compare has shown that nothing was missed
+		if s.pos.State == Drain && s.guards.target == "" { // Options.Compare has found no difference
 			return s.drained(ctx)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *session) consume(ctx context.Context) outcome {
 			if o := s.handle(ctx, ev); o.Kind != "" {
 				return o
 			}
-			// Nothing was read while the sink was full: the silence begins now.
+			// The watch was not read while the sink was full, so its silence begins now.
 			st.heard = s.o.Clock.Now()
 		case <-silence.C():
 			limit := s.silenceLimit()
@@ -212,7 +212,7 @@ func (s *session) drained(ctx context.Context) outcome {
 		return s.listFor(ReasonRewound)
 	}
 	if s.guards.exact {
-		s.guards.target = "" // the awaited events have arrived, whether or not the watch has reached the target
+		s.guards.target = "" // all awaited events have arrived, so the watch need not reach the target
 	}
 	if o := s.fetchLeftOut(ctx); o.Kind != "" {
 		return o

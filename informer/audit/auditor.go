@@ -69,9 +69,9 @@ type Cause string
 
 // The causes.
 const (
-	// CauseAudit: an audit found that they differ from the server's; see informer.Informer.Audit.
+	// CauseAudit: an audit found that stored objects differ from the server's; see informer.Informer.Audit.
 	CauseAudit Cause = "Audit"
-	// CauseDamaged: the file had lost some of them.
+	// CauseDamaged: the file had lost stored objects, and a list restored them.
 	CauseDamaged Cause = "Damaged"
 )
 
@@ -110,9 +110,9 @@ type Auditor struct {
 	run       context.Context // context of the informer's run; nil before Start; guarded by mu, like all fields below
 	status    Status
 	noted     noted
-	damaged   bool          // whether the current list restores objects that the file has lost
-	incidents map[Cause]int // see Incidents
-	// due has the channels of awaitList that the next list closes. taking has the channels that the current list
+	damaged   bool          // the current list restores objects that the file has lost
+	incidents map[Cause]int // the result of Incidents
+	// due has the channels, made by awaitList, that the next list closes. taking has the channels that the current list
 	// closes.
 	due, taking []chan struct{}
 }

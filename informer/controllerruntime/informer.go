@@ -87,8 +87,8 @@ func (a *adapter) reading(lw cache.ListerWatcher, id entry.Identity, accept stri
 }
 
 // closeUnrun closes the previous informer of the collection, if it was never run. A cache has one informer for an
-// identity at a time, so the previous one is obsolete. If it runs, a goroutine of the cache ends it, and it then closes
-// its collection itself. Close then only announces that, so that informer.New waits for it.
+// identity at a time, so the previous one is obsolete. A running informer is ended by the cache, and then closes its
+// collection itself. Close of a running informer only announces that end, so that informer.New waits for it.
 func (a *adapter) closeUnrun(id entry.Identity) error {
 	a.mu.Lock()
 	old := a.made[id.ID()]
@@ -123,9 +123,9 @@ func describe(obj runtime.Object) string {
 	return fmt.Sprintf("%T", obj)
 }
 
-// narrowing returns a ListerWatcher that supports look-ups of single objects by a field selector. If
-// controller-runtime's ListerWatcher has a field selector, it would replace the look-up's. So narrowing passes the
-// look-up's in the context, and the transport adds it to the request.
+// narrowing returns a ListerWatcher that supports look-ups of single objects by a field selector. A field selector of
+// controller-runtime's ListerWatcher would replace the field selector of the look-up. So narrowing passes the latter in
+// the context, and the transport adds it to the request.
 func narrowing(lw cache.ListerWatcherWithContext) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -18,8 +18,9 @@ import (
 	"github.com/larder-dev/larder/informer/mapper"
 )
 
-// madeCache is a cache of NewCache. It runs its RESTMapper. Its informers of namespaces are accessible:
-// controller-runtime hides them in an informer of its own, even if there is only one.
+// madeCache is a cache of NewCache. It runs Larder's RESTMapper together with the cache. Its GetInformer also returns
+// the informers of single namespaces, which controller-runtime hides in an informer of its own, even if there is only
+// one.
 type madeCache struct {
 	cache.Cache
 	adapter *adapter

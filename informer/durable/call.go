@@ -40,8 +40,8 @@ func (f *follower) try(ctx context.Context, w *work, c consumer.Change) (acknowl
 }
 
 // retry calls the handler for the unacknowledged changes of a key in works, oldest first, until a call fails. It reads
-// the changes from the file, and returns an error only if that fails. A handler that queues keys is called once with
-// the key instead.
+// the changes from the file, and returns an error only if reading fails. A handler that queues keys is called once,
+// with the key.
 func (f *follower) retry(ctx context.Context, key string, w *work) error {
 	f.unnoted = true
 	if f.queues {
@@ -53,7 +53,7 @@ func (f *follower) retry(ctx context.Context, key string, w *work) error {
 		if err != nil {
 			return err
 		}
-		if p.End == 0 { // all are acknowledged, or a change after the position has replaced them
+		if p.End == 0 { // all changes are acknowledged, or a change after the position has replaced them
 			delete(f.works, key)
 			return nil
 		}

@@ -78,8 +78,8 @@ func (f *follower) Name() string { return fmt.Sprintf("durable handler %q", f.na
 // Done implements cache.DoneChecker.
 func (f *follower) Done() <-chan struct{} { return f.synced }
 
-// ShutdownChan is closed when the handler has been removed, or the informer stopped, and its last call has returned.
-// Its name can then be registered again. See cache.ShutDownEventHandler.
+// ShutdownChan is closed when the handler has been removed, or the informer has stopped, and the handler's last call
+// has returned. The handler's name can then be registered again. See cache.ShutDownEventHandler.
 func (f *follower) ShutdownChan() <-chan struct{} { return f.done }
 
 func (f *follower) handle() *follower { return f }

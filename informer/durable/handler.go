@@ -11,8 +11,9 @@ import (
 // restart.
 type Handler struct {
 	// OnChange is called for a change, and acknowledges it by returning nil. After an error or a panic it is called
-	// again, after a back-off from 0.1 s doubled up to a minute. Other changes of that key wait until then. Later
-	// changes of the key replace an entry.Upsert of the same object. The object is shared and must not be modified.
+	// again, after a back-off from 0.1 s doubled up to a minute. Other changes of that key wait until then. A later
+	// change of the same object replaces an entry.Upsert that is not acknowledged. The object is shared and must not be
+	// modified.
 	OnChange func(ctx context.Context, c consumer.Change) error
 	// OnReset is called before OnChange is called for every object, because the handler is new or may have missed
 	// changes, including deletes. A handler that keeps objects must, at OnReplayed, drop the objects that no longer

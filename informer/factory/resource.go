@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// clusterScoped has the kinds of client-go's types that have no namespace. Without discovery, only such a list can
-// tell.
+// clusterScoped has the kinds of client-go's types that have no namespace. Without discovery, the scope of a type is
+// known only from this list.
 var clusterScoped = strings.Fields(`
 	CSIDriver CSINode CertificateSigningRequest ClusterRole ClusterRoleBinding ClusterTrustBundle ComponentStatus
 	DeviceClass DeviceTaintRule FlowSchema IPAddress IngressClass MutatingAdmissionPolicy MutatingAdmissionPolicyBinding

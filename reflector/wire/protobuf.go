@@ -39,7 +39,8 @@ const (
 	rawExtensionRaw        = 1
 )
 
-// message reads the fields of a message. left is its number of unread bytes; negative if the message ends with r.
+// message reads the fields of a protobuf message from r. left is the number of unread bytes of the message; negative if
+// the message extends to the end of r.
 type message struct {
 	r       *bufio.Reader
 	left    int64

@@ -13,16 +13,16 @@ var errMalformed = errors.New("the server sent malformed JSON")
 // values splits JSON into values, without parsing them: the caller has to check each value.
 type values struct {
 	r *bufio.Reader
-	// buf[at:] has been read from r and not been taken yet.
+	// buf[at:] has been read from r and has not been taken yet.
 	buf []byte
 	at  int
-	err error // of r; returned once buf is used up
+	err error // the error of reading r; returned once buf is used up
 }
 
 func newValues(r *bufio.Reader) *values { return &values{r: r} }
 
-// more reads once, and keeps the bytes that have not been taken. It fails if an earlier read has met the end, and if
-// too many bytes have not been taken.
+// more reads once, and keeps the bytes that have not been taken. It fails if an earlier read has failed or reached the
+// end, or if more than maxObject bytes have not been taken.
 func (v *values) more() error {
 	if v.err != nil {
 		return v.err

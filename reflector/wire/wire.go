@@ -61,8 +61,8 @@ func (w *listWatch) request(o metav1.ListOptions) *rest.Request {
 	return r
 }
 
-// notes returns err, the error of reading an answer. If the answer is in CBOR, further requests ask for JSON. again is
-// true for the first such error.
+// notes returns err, the error of reading an answer, as noted. If the answer is in CBOR, further requests ask for JSON.
+// again is true for the first such error: the request should be repeated.
 func (w *listWatch) notes(err error) (again bool, noted error) {
 	if !errors.Is(err, errCBOR) {
 		return false, err

@@ -13,7 +13,7 @@ type Page struct {
 	// The page has the keys greater than After and at most To. To is "" for the last page, which has no limit.
 	After, To string
 	Keys      []string
-	Objects   []runtime.Object // of Keys
+	Objects   []runtime.Object // the object of each key in Keys
 	// Lost lists the objects that could not be read. Their keys are not in Keys.
 	Lost []Unreadable
 }
@@ -71,12 +71,12 @@ type backlog struct {
 	paging
 	// calls lists the calls of the last page that have not been taken for delivery.
 	calls []Call
-	// kept has the original state of each object after the key after that has changed since the handler was added; nil
-	// if the object did not exist then.
+	// kept has the original state of each object that has changed since the handler was added and whose key no page has
+	// covered yet; nil if the object did not exist when the handler was added.
 	kept map[string]runtime.Object
 	// page is the last page, kept for other handlers that need the same page.
 	page *Page
-	// mends is true if a list is requested when objects cannot be read.
+	// mends is true if unreadable objects cause a list.
 	mends bool
 }
 
@@ -126,7 +126,7 @@ func (b *backlog) move(p *Page) {
 // the first page; otherwise run reads it. No change may have been distributed to l before.
 func (l *Listener) StartReplay(mends, given bool) {
 	defer l.poke()
-	l.tracker.Start() // finished when the last page has been queued
+	l.tracker.Start() // Finished is called when the last page has been queued
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasStopped {

@@ -20,13 +20,13 @@ const crashPause = time.Second
 type Listener struct {
 	handler  cache.ResourceEventHandler
 	Name     string // name of the handler, formatted as in client-go
-	order    int    // among the listeners; set by Handlers.Add
+	order    int    // position among the listeners; set by Handlers.Add
 	Logger   klog.Logger
 	clock    clock.WithTicker
 	upstream cache.DoneChecker
 	tracker  *synctrack.SingleFileTracker
 
-	// Ctx ends with stop. It has the logger.
+	// Ctx is canceled by stop, and carries the logger.
 	Ctx     context.Context
 	cancel  context.CancelFunc
 	source  Source
@@ -184,7 +184,8 @@ func (l *Listener) run() {
 	}
 }
 
-// take returns the next notification. If it returns false, none is pending and every call has returned.
+// take returns the next notification. It returns false if no notification can be taken at the moment. It is called only
+// when the previous call has returned.
 func (l *Listener) take() (Call, bool) {
 	l.mu.Lock()
 	n, ok := l.backlog.take()

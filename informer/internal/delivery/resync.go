@@ -18,7 +18,7 @@ type resyncing struct {
 	again bool
 	// changed has the keys of the changes that were queued while the next page was being read.
 	changed map[string]struct{}
-	// through is the number in pending after the last page's calls.
+	// through is the number, in pending, of the notification after the last page's calls.
 	through uint64
 }
 

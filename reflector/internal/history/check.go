@@ -8,7 +8,8 @@ import (
 type Finding string
 
 const (
-	// Agrees means that the server has the object in the stored state.
+	// Agrees means that the server has the object in the stored state, or in a state whose resourceVersion cannot be
+	// compared.
 	Agrees Finding = "agrees"
 	// Changed means that the server has changed or deleted the object since the stored state. An event must follow.
 	Changed Finding = "changed"
@@ -26,7 +27,7 @@ func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Fin
 	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
 		return Agrees
 	case !entry.ComparableRV(got.ResourceVersion):
-		return Agrees // unknown
+		return Agrees // nothing is known
 	case Below(at, got.ResourceVersion):
 		return Changed
 	}

@@ -30,7 +30,8 @@ type Requests struct {
 	by Awaiter
 }
 
-// List makes one list request, whose time-out is within. It may run on any goroutine, which also calls overdue.
+// List makes one list request, whose time-out is within. Any goroutine may call it. While the request is overdue,
+// overdue is called on the same goroutine.
 func (l Requests) List(
 	ctx context.Context, within time.Duration, o metav1.ListOptions, overdue func(error),
 ) (runtime.Object, metav1.ListInterface, error) {
