@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	// The package is of no use here: with it go.mod has the module, and that has the definition of a PodMonitor.
+	// Unused: the import keeps the module in go.mod, whose files include the PodMonitor definition.
 	_ "github.com/prometheus-operator/prometheus-operator/pkg/versionutil"
 )
 

@@ -171,7 +171,7 @@ func TestValuesAreExplained(t *testing.T) {
 			bare[m[2]] = true
 		}
 	}
-	// Self-explanatory values, and fields of Kubernetes.
+	// These need no comment: their names explain them, or they are fields of Kubernetes objects.
 	want := []string{"enabled", "limits", "maxSize", "requests", "schedule", "size", "storage", "tolerations"}
 	if got := slices.Sorted(maps.Keys(bare)); !slices.Equal(got, want) {
 		t.Errorf("without a comment are %q, want %q", got, want)

@@ -30,8 +30,8 @@ func TestDamagedFile(t *testing.T) {
 	pages := pagesOf(t, f.path)
 
 	random := newRandom(t)
-	// Damage that no start can mistake for good data.
-	used := 0 // in pages; the rest of the file is unused
+	// Damage that every start must detect.
+	used := 0 // number of pages up to the last used one
 	for _, ids := range pages {
 		used = max(used, slices.Max(ids)+1)
 	}

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// step is a command on a page, for the reader to type.
+// step is a command on a documentation page, for the reader to type.
 type step struct {
-	// line is the command's line on the page, from 1.
+	// line is the number of the command's first line on the page, counted from 1.
 	line int
-	// command is its text, of one or more lines.
+	// command is the command's text, of one or more lines.
 	command string
-	// output is the output on the page, which spans the lines first to end-1, counted from 0.
+	// output is the command's output on the page: the lines first to end-1, counted from 0.
 	output     []string
 	first, end int
 	// interrupted is true if the page ends the command with Ctrl-C after its output.

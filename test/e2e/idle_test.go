@@ -149,7 +149,8 @@ func TestRestartOfAnIdleCluster(t *testing.T) {
 	reconnect.cheap(t, "reconnect", 1, 64<<10)
 }
 
-// TestRestartOfManyResources checks the same for many empty custom resources: a hundred watches share a connection.
+// TestRestartOfManyResources checks the cost of a restart and of a reconnect for many empty custom resources: a hundred
+// watches share a connection.
 func TestRestartOfManyResources(t *testing.T) {
 	resources := 150
 	if soak {
@@ -171,7 +172,7 @@ func TestRestartOfManyResources(t *testing.T) {
 	reconnect.cheap(t, "reconnect", connections, int64(64<<10+resources*500))
 }
 
-// TestRestartOfAMirrorsAgent checks the same for a mirror of a mirror, over HTTP/2.
+// TestRestartOfAMirrorsAgent checks the cost of a restart and of a reconnect for a mirror of a mirror, over HTTP/2.
 func TestRestartOfAMirrorsAgent(t *testing.T) {
 	address := freeAddress(t)
 	served := filepath.Join(t.TempDir(), "served.kubeconfig")

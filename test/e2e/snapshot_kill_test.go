@@ -77,7 +77,7 @@ type killed struct {
 	names []string
 }
 
-// prepare copies the job's files into a directory.
+// prepare copies the seed's store and snapshot into a new directory, and sets up the job do on them.
 func (k *killed) prepare(t *testing.T, do string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -97,7 +97,8 @@ func untypedSource(t *testing.T, cfg *rest.Config, id entry.Identity) source {
 	return answered(t, dynamic.ConfigFor(cfg), source{id, &unstructured.Unstructured{}, lw})
 }
 
-// answered returns src with a REST client of cfg as its ListerWatcher.
+// answered returns src with a ListerWatcher whose requests use a REST client of cfg, so that the informer reads the
+// answers undecoded.
 func answered(t *testing.T, cfg *rest.Config, src source) source {
 	t.Helper()
 	client, err := rest.UnversionedRESTClientFor(cfg)

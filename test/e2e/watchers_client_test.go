@@ -35,7 +35,7 @@ type watchSpec struct {
 }
 
 func (s watchSpec) String() string {
-	type fields watchSpec // a type without the method String
+	type fields watchSpec // without String, which would recurse
 	return fmt.Sprintf("%+v", fields(s))
 }
 

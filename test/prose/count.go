@@ -26,7 +26,7 @@ var phrases = regexp.MustCompile(`(?i)\b(?:` + strings.Join([]string{
 // quoted matches code and program output inside a sentence, which is not counted.
 var quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
 
-// replaced are directories whose code a later change replaces; their comments are rewritten with it.
+// replaced are directories that are not counted, because their code is about to be replaced.
 var replaced = []string{"store/history", "store/internal/changelog"}
 
 // skipped are directories without prose of ours.

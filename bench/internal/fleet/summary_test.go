@@ -72,12 +72,12 @@ func summarize(sc scenario, c client, n int, samples []sample) summary {
 // rounded rounds to three decimals.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// String returns a row of the table.
+// String returns the row of the table below heading.
 func (s summary) String() string {
 	return fmt.Sprintf("| %s | %s | %d | %d | %.1f GB | %.0f s | %d | %d | %d s | %d s | %d s |",
 		s.Scenario, s.Client, s.Lists, s.PeakLists, s.GB, s.CPU, s.Requests, s.Peak, s.Full, s.Half, s.All)
 }
 
-// heading is that table's.
+// heading is the head of the Markdown table of summaries.
 const heading = "| scenario | agents with | lists | most lists begun in a second | received | server CPU | requests " +
 	"| most in a second | CPU full for | half level after | all after |\n|---|---|---|---|---|---|---|---|---|---|---|"

@@ -146,7 +146,7 @@ func runWithoutHandler(ctx context.Context, b *Bench) (Result, error) {
 // commitInterval is the default of store.Options.CommitInterval.
 const commitInterval = time.Second
 
-// addDurable adds the time until the last change, which the handler has just received, is in the file.
+// addDurable adds the time from now, when the handler has received the last change, until that change is committed.
 func (b *Bench) addDurable(ctx context.Context, r *subject.Running, result Result) error {
 	if r.Larder == nil {
 		return nil

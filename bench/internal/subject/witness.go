@@ -20,7 +20,7 @@ type Witness struct {
 
 	// Seen is closed when the handler has received the awaited object with its revision or a later one.
 	Seen chan struct{}
-	// Added is closed at the awaited number of additions, and AddedAt is the time of that.
+	// Added is closed once the awaited number of additions has arrived. AddedAt is that time.
 	Added   chan struct{}
 	AddedAt time.Time
 
@@ -33,7 +33,8 @@ type Witness struct {
 
 var _ cache.ResourceEventHandler = (*Witness)(nil)
 
-// NewWitness returns a Witness that awaits want additions of a kind, and the object with this key and revision.
+// NewWitness returns a Witness for objects of a kind. Added waits for the given number (want) of additions, and Seen
+// for the object with this key and revision.
 func NewWitness(kind load.Kind, want int, key string, revision int) *Witness {
 	w := &Witness{Kind: kind, Seen: make(chan struct{}), Added: make(chan struct{}), want: int64(want), revision: revision}
 	w.namespace, w.name, _ = cache.SplitMetaNamespaceKey(key)

@@ -33,7 +33,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// The control plane without anonymous access, its kubectl, and the site of both.
+// The control plane, without anonymous access, its kubectl, and the Site that runs them; set by TestMain.
 var (
 	around  *served.Site
 	server  *controlplane.ControlPlane
@@ -293,7 +293,7 @@ func TestAccess(t *testing.T) {
 		}
 	})
 	t.Run("offline", func(t *testing.T) {
-		s, here := fresh, with(fresh.config, token) // upstream has answered nothing of it yet
+		s, here := fresh, with(fresh.config, token) // its cache of API server answers is empty
 		if diff := cmp.Diff(known, whoAmI(t, here)); diff != "" {
 			t.Errorf("with and without the API server:\n%s", diff)
 		}

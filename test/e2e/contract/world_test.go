@@ -66,7 +66,7 @@ var (
 		Resource: "plains"}, Kind: "Plain", object: "one", unsupported: "spec.x=1"}
 )
 
-// kinds are mirrored, and requested in every way.
+// kinds are the mirrored kinds that the tests request with every combination of parameters.
 var kinds = []kind{pods, configmaps, nodes, namespaces, deployments, events, gadgets, plains}
 
 // Kinds of kube-apiserver without Go types in client-go, and kinds with a deprecated version.
@@ -82,7 +82,7 @@ var (
 		Resource: "relics"}, Kind: "Relic", namespaced: true, object: "old", unsupported: "spec.x=1"}
 )
 
-// further are mirrored, too, but requested in fewer ways.
+// further are mirrored kinds that the tests request with fewer parameters.
 var further = []kind{definitions, apiServices, endpoints, relics}
 
 // mirroredKinds are all mirrored kinds.

@@ -39,7 +39,7 @@ var resources = strings.Fields(`
 	flowschemas prioritylevelconfigurations ipaddresses servicecidrs resourceclaims resourceslices volumeattributesclasses
 	apiservices customresourcedefinitions gadgets plains`)
 
-// alone are the resources that are also compared one by one. LARDER_SOAK=1 compares all of them so.
+// alone are the resources that are also compared one by one. With LARDER_SOAK=1 all resources are.
 var alone = strings.Fields(
 	`pods services deployments nodes secrets events.v1. persistentvolumes apiservices customresourcedefinitions gadgets`)
 

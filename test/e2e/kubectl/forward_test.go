@@ -44,7 +44,7 @@ func TestForward(t *testing.T) {
 	if err := served.WriteKubeconfig(path, config); err != nil {
 		t.Fatal(err)
 	}
-	// A kubectl with older discovery data would cache them for hours.
+	// Each call uses a new target, because kubectl would cache early discovery data for hours.
 	fresh := func(args string) printed { return newTarget(t, path).run(t, args) }
 	eventually(t, "the mirror has learned what the API server has", func() string {
 		if got := fresh("get po -n default"); got.Code != 0 {
