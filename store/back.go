@@ -103,7 +103,7 @@ func (c back) BeforeBatch(
 	return keys, info, err
 }
 
-// statesBefore is BeforeBatch without the old entries.
+// statesBefore is BeforeBatch, but leaves Pending.Entry nil.
 func (c back) statesBefore(
 	ctx context.Context, writes []*memtable.Write,
 ) (keys map[string]*intake.Pending, info entry.Info, err error) {

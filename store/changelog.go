@@ -12,9 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// loadCursors reads the cursors. The handler of a damaged cursor begins anew. The read of a damaged cursor has failed
-// the store, as that of a damaged record does. loadCursors returns nil then, and Rebuild writes the cursors that were
-// loaded here.
+// loadCursors reads the cursors. A handler whose cursor is damaged begins anew. The damage makes the store fail
+// (Store.Err), but loadCursors returns nil: Rebuild will write the cursors that are loaded here.
 func (c *Collection) loadCursors(ctx context.Context) error {
 	var all map[string]consumer.Position
 	var st state.State

@@ -102,8 +102,8 @@ func TestRebuildAndTheChangelog(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestRebuildAndTheChangelogOfAClosedCollection checks the same for a closed collection, whose positions are only in
-// the file.
+// TestRebuildAndTheChangelogOfAClosedCollection is TestRebuildAndTheChangelog for closed collections, whose positions
+// are only in the file.
 func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	for _, c := range []*store.Collection{many, few} {

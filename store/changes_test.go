@@ -252,7 +252,7 @@ func TestRetainChangesDuringTrim(t *testing.T) {
 	})
 }
 
-// TestChangesLimit checks that no more tombstones are kept than the limit, which is 100,000 and 2 in this test.
+// TestChangesLimit checks that no more tombstones are kept than the limit, which this test lowers from 100,000 to 2.
 func TestChangesLimit(t *testing.T) {
 	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)

@@ -45,7 +45,8 @@ type Collection struct {
 	released atomic.Bool   // whether Close has ended and the collection can be opened again
 	ending   atomic.Bool   // whether Close was called
 	claimed  *claims.Claim // claim of the name in store.open; set before the collection is returned
-	// idledFor is one more than the Generation of the index.Set whose missing indexes the file marks as idle; 0 at first.
+	// idledFor identifies the index.Set for which a commit last marked the stored indexes without a function as idle
+	// (index.Entries.Idle): its Generation plus 1; 0 before the first commit.
 	idledFor atomic.Int64
 	recorded atomic.Uint64 // timeline of the history that the file's changelog continues; 0 if it continues none
 

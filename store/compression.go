@@ -40,8 +40,8 @@ func (c Compression) validate() error {
 }
 
 // loadDictionary passes the collection's current dictionary to the compressor. If the dictionary is damaged or was
-// written by a newer program, the compressor builds a new one later. The read of a damaged dictionary has failed the
-// store, as that of a damaged record does.
+// written by a newer program, the compressor builds a new one later. Reading a damaged dictionary makes the store fail
+// (Store.Err), as reading a damaged record does.
 func (c *Collection) loadDictionary(ctx context.Context) error {
 	if c.compressor == nil {
 		return nil

@@ -164,7 +164,7 @@ func TestIfContradicted(t *testing.T) {
 	})
 }
 
-// TestIfContradictedIsStored checks that this MustRelist is stored in the file.
+// TestIfContradictedIsStored checks that a MustRelist that Apply took from Batch.IfContradicted is stored in the file.
 func TestIfContradictedIsStored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, byHand())
@@ -216,7 +216,8 @@ func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
 	}
 }
 
-// eachCollection runs the test with a memory.Collection and with the kinds of store.Collection.
+// eachCollection runs the test with a memory.Collection, and with a store.Collection of each Residency, whose batches
+// are committed at once or later.
 func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	t.Run("memory", func(t *testing.T) {
 		c, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})

@@ -60,7 +60,7 @@
 // Apply has these steps:
 //
 //  1. Key, encode and index the objects, outside of any transaction or lock: these steps run the user's functions. An
-//     object that fails is Skipped.
+//     object for which one of them fails is reported in Result.Skipped.
 //  2. Find the old states, in memory or in the file. If index functions were added since step 1, repeat it.
 //  3. Put the new states and their resourceVersion into the collection's memtable. Readers see them from now on, and
 //     Apply returns the Result.

@@ -66,7 +66,8 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// TestNoSpaceIsReported covers errors that the test cannot cause, and errors of bbolt that do not wrap the errno.
+// TestNoSpaceIsReported checks that a commit that fails for lack of space returns ErrNoSpace, even if bbolt's error has
+// only the text of the errno, and that other failures return ErrOutcomeUnknown.
 func TestNoSpaceIsReported(t *testing.T) {
 	commit := func(err error) error {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})

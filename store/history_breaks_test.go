@@ -46,8 +46,8 @@ func wantWatch(t *testing.T, h *historyHarness, rv int, want ...string) {
 	}
 }
 
-// TestNoHistoryWithoutChanges checks a history that begins after the changelog was dropped, without a commit in
-// between.
+// TestNoHistoryWithoutChanges checks that a watch misses no change if the changelog was dropped and no commit followed
+// before the next history began.
 func TestNoHistoryWithoutChanges(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistory(t, path, 1<<20)
@@ -136,8 +136,8 @@ func listAgain(t *testing.T, h *historyHarness, rv int, all map[string]string) {
 	}
 }
 
-// TestListLeavesTheBreak checks the history around an object that arrives late and a list without differences, both at
-// one resourceVersion.
+// TestListLeavesTheBreak checks that a watch receives an object that was stored with an older resourceVersion than the
+// collection's, or expires, even after a list at the same resourceVersion that finds no difference.
 func TestListLeavesTheBreak(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint(restart), func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestListLeavesTheBreak(t *testing.T) {
 	}
 }
 
-// TestListAfterAPartialList checks the history around two lists at one resourceVersion: the first was partly visible
-// when it was aborted or the process ended, and the second finds no difference.
+// TestListAfterAPartialList checks that a watch expires instead of missing changes after an interrupted list: some of
+// its changes were visible when it was aborted or the process ended, and the next list finds no difference.
 func TestListAfterAPartialList(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint(crash), func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestIndexDuringARewritingList checks that a look-up in an index is as new as Get when a rewriting list is committed
-// but not yet in memory.
+// TestIndexDuringARewritingList checks that ByIndex and Get return the same state at the end of a commit of a rewriting
+// list, when the transaction is in the file and the memtable still has its writes.
 func TestIndexDuringARewritingList(t *testing.T) {
 	for _, r := range []store.Residency{store.All, store.None} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{})
@@ -27,7 +27,7 @@ func TestIndexDuringARewritingList(t *testing.T) {
 			}
 			return obj.(*corev1.Pod).Spec.NodeName
 		}
-		before := node(c.Get(t.Context(), key)) // loads it into memory
+		before := node(c.Get(t.Context(), key))
 		looks := 0
 		g.After(func() error {
 			looks++

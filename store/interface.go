@@ -26,9 +26,8 @@ type Reader interface {
 	List(ctx context.Context) ([]runtime.Object, error)
 	// Keys returns every key, in order. On an error it also returns the keys that could be read.
 	Keys(ctx context.Context) ([]string, error)
-	// Iterate calls fn for each object whose key follows after, in key order.
-	// It reads pages, each in one transaction that is closed before fn is
-	// called. It stops at the first error and returns it.
+	// Iterate calls fn for each object whose key follows after, in key order. It reads pages, each in one transaction
+	// that is closed before fn is called. It stops at the first error and returns it.
 	Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error
 	// Select returns the objects that q selects, in key order. On an error it also returns the objects that could be
 	// read. It fails with query.ErrNoField if objects of the type have no such field.
@@ -48,9 +47,8 @@ type Reader interface {
 	Indexers() cache.Indexers
 }
 
-// Interface is one collection of objects with its resourceVersion.
-// *Collection keeps it in a file, *memory.Collection in memory. There is one writer (the
-// informer's process loop) and any number of readers.
+// Interface is one collection of objects with its resourceVersion. *Collection keeps it in a file, *memory.Collection
+// in memory. There is one writer (the informer's process loop) and any number of readers.
 type Interface interface {
 	Reader
 
@@ -58,8 +56,8 @@ type Interface interface {
 	// next commit writes it to the file, with all batches before it; see Options.CommitInterval. If Apply fails nothing
 	// has changed. After Apply the objects belong to the store and must not be modified.
 	Apply(ctx context.Context, b entry.Batch) (entry.Result, error)
-	// BeginReplace begins a list. Only one can be open: the other writing
-	// methods fail until it is committed or aborted.
+	// BeginReplace begins a list. Only one can be open: the other writing methods fail until it is committed or
+	// aborted.
 	BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error)
 	// SetMustRelist sets Info.MustRelist: the contents cannot be resumed, for the given reason.
 	SetMustRelist(ctx context.Context, reason string) error
@@ -84,9 +82,9 @@ type Interface interface {
 
 // ReplaceOptions are the options of BeginReplace.
 type ReplaceOptions struct {
-	// Rewrite also rewrites the records of unchanged objects if their compression, dictionary or sealing differs from that
-	// of new records. Every object of the list is decoded. An object that cannot be decoded is left out. If its stored
-	// state cannot be decoded either, the record is deleted, and no change is reported.
+	// Rewrite also rewrites the records of unchanged objects if new records have another compression, dictionary or
+	// sealing. Every object of the list is decoded. An object that cannot be decoded is left out. If its stored state
+	// cannot be decoded either, the record is deleted, and no change is reported.
 	Rewrite bool
 	// Attributes are stored with the list.
 	Attributes entry.Attributes

@@ -30,7 +30,7 @@ func TestListComparesBodiesAndTerms(t *testing.T) {
 		"None": func(t *testing.T, o store.CollectionOptions) store.Interface { return openIn(t, o, store.None) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var shift atomic.Bool // true: the index function returns other values, as after an error
+			var shift atomic.Bool // whether the index function returns other values than at first
 			c := open(t, store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: cache.Indexers{
 				"color": func(obj any) ([]string, error) {
 					color := obj.(*corev1.Pod).Labels["color"]

@@ -72,7 +72,8 @@ func TestApplyToAClosedCollection(t *testing.T) {
 	}
 }
 
-// TestCollectionsCommitTogether closes one collection while another has uncommitted changes, in both orders.
+// TestCollectionsCommitTogether checks that Close of one collection commits the changes of another, too, and that a
+// Close whose commit fails drops only the changes of its own collection.
 func TestCollectionsCommitTogether(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "larder.db")
@@ -183,8 +184,8 @@ func TestCloseReportsLostChanges(t *testing.T) {
 	}
 }
 
-// TestCloseDuringBackpressure checks that waiting callers return when the store is closed, since no further commit will
-// free memory.
+// TestCloseDuringBackpressure checks that Apply and Backpressure stop waiting and fail with ErrClosed when the store is
+// closed.
 func TestCloseDuringBackpressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())

@@ -277,8 +277,8 @@ func TestAddIndexersThatFails(t *testing.T) {
 	}
 }
 
-// TestStoredIndexIsNotTrustedWithUncommittedChanges checks a stored index of an earlier process that this process adds
-// after it has applied batches without it.
+// TestStoredIndexIsNotTrustedWithUncommittedChanges checks that an index that an earlier process stored has all changes
+// after AddIndexers, although this process applied batches before it added the function.
 func TestStoredIndexIsNotTrustedWithUncommittedChanges(t *testing.T) {
 	for name, flushed := range map[string]bool{"Pending": false, "Committed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -356,7 +356,8 @@ func TestIndexesUnderLoad(t *testing.T) {
 	storetest.Check(t, s)
 }
 
-// TestIndexModel adds indexes at random moments between batches, commits that hang or fail, builds and reopening.
+// TestIndexModel checks look-ups in indexes that are added at random moments between batches, commits that hang or
+// fail, builds and reopening.
 func TestIndexModel(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, byHand())

@@ -27,12 +27,12 @@ const LeastMaxSize = boltfile.AllocSize + 1<<20
 // and never replaced; if its target is missing the store is created there, in a directory that must exist. A file that
 // is damaged, or whose data keys are damaged, is moved aside (see Quarantined), and a new one is created.
 //
-// Open fails with ErrLocked while another process, or this one, has the store open for writing (the error says which),
-// with ErrNewerFormat if a newer program wrote the file, with ErrForeign if it is not a store, and with ErrWrongKey if
-// Options.Encryption cannot unwrap its data keys. It does not change the file then.
+// Open fails with ErrLocked while another process, or another Store of this one, has locked the file (the error says
+// which; readers share their lock), with ErrNewerFormat if a newer program wrote the file, with ErrForeign if it is not
+// a store, and with ErrWrongKey if Options.Encryption cannot unwrap its data keys. It does not change the file then.
 //
-// With Options.ReadOnly Open changes nothing on the disk. It fails if the file
-// is missing, and with ErrDamaged if the file is damaged.
+// With Options.ReadOnly Open changes nothing on the disk. It fails if the file is missing, and with ErrDamaged if the
+// file is damaged.
 func Open(path string, o Options) (*Store, error) { return OpenContext(context.Background(), path, o) }
 
 // OpenContext is Open with a context, for a long Options.LockTimeout: during a rolling update, for example, a process

@@ -28,7 +28,7 @@ const crashKeys = 40
 
 func crashKey(n uint64, i int) []byte { return fmt.Appendf(nil, "%02d/%d", i, n) }
 
-// crashStep applies the transaction that follows the stored one.
+// crashStep applies the next transaction of the chain, and returns its number.
 func crashStep(tx *bolt.Tx) (n uint64, err error) {
 	b, err := tx.CreateBucketIfNotExists([]byte("chain"))
 	if err != nil {

@@ -163,8 +163,8 @@ func writeFlipped(t *testing.T, path string, data []byte, at int, bits byte) str
 	return path
 }
 
-// TestFlippedBits flips bits in each kind of page. It does not expect flipped bits of values to be found: these values
-// have no checksums, unlike records.
+// TestFlippedBits checks that a flipped bit in any kind of page causes no panic, and no error other than ErrDamaged.
+// Not every flipped bit is found: the values in this test have no checksums, unlike records.
 func TestFlippedBits(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -299,7 +299,8 @@ func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestMarkLeftBehind checks an open after a process died while it opened the store.
+// TestMarkLeftBehind checks that Open reads every page if another process died while it opened the store: it finds
+// damage that it would otherwise leave to the background.
 func TestMarkLeftBehind(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		for _, damage := range []bool{false, true} {

@@ -140,7 +140,8 @@ func baseNames(paths []string) (names []string) {
 	return names
 }
 
-// TestRebuildAfterFailedSync checks that nothing is lost, and that readers neither wait nor fail during the rebuild.
+// TestRebuildAfterFailedSync checks that a rebuild after a failed sync loses nothing, and that readers neither wait nor
+// fail during it.
 func TestRebuildAfterFailedSync(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	failAfterCommits(s, func() error { return syscall.EIO })
@@ -235,7 +236,7 @@ func TestRebuildEndsLists(t *testing.T) {
 	}
 }
 
-// TestRebuildFails checks that reads continue when the disk has no space for a second file, and that a later call
+// TestRebuildFails checks that reads continue when Rebuild finds no space for a second file, and that a later Rebuild
 // succeeds.
 func TestRebuildFails(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
@@ -263,7 +264,8 @@ func TestRebuildFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildOfAMovedStore checks a rebuild after the file was removed or replaced by another.
+// TestRebuildOfAMovedStore checks that Rebuild does not replace another file that has taken the store's name, and
+// succeeds once no file has the name.
 func TestRebuildOfAMovedStore(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	failNow(t, s)

@@ -26,7 +26,7 @@ func mustRecords(t *testing.T, s *store.Store, id entry.Identity) (all []entry.E
 	return all
 }
 
-// wantRecords checks that the records are those of the first n pods.
+// wantRecords checks that the records are of the first n pods.
 func wantRecords(t *testing.T, records []entry.Entry, n int) {
 	t.Helper()
 	if len(records) != n {

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRekeyThatCannotReplaceTheFile checks that the old file keeps the data keys that it needs, and that later writes
-// do, too.
+// TestRekeyThatCannotReplaceTheFile checks that after a failed Rekey the file still has the data key of its records,
+// and later writes use it.
 func TestRekeyThatCannotReplaceTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))

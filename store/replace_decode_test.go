@@ -26,8 +26,8 @@ func (c oneWay) Decode(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// TestRelistOfAnUnreadableObject checks that the object is left out and reported, that the list is committed,
-// and that the file does not count as damaged.
+// TestRelistOfAnUnreadableObject checks that a list leaves out and reports an object that cannot be decoded again, that
+// the list is committed, and that the file does not count as damaged.
 func TestRelistOfAnUnreadableObject(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	mustEnd(t, many)

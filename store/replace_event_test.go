@@ -103,7 +103,8 @@ func TestSkippedDuringARelist(t *testing.T) {
 	}
 }
 
-// TestStaged checks that Result.Staged tells a staged change from a commit without changes (issue 3).
+// TestStaged checks that Result.Staged distinguishes a result whose changes are held until Commit from a result without
+// changes (issue 3).
 func TestStaged(t *testing.T) {
 	ctx := context.Background()
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})

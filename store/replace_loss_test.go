@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildWithinACommit checks a rebuild that runs after a commit has checked for losses and before its transaction
-// begins.
+// TestRebuildWithinACommit checks that a list that ends while a rebuild loses objects fails with ErrReplaceLost, or
+// that MustRelist is set.
 func TestRebuildWithinACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{})

@@ -30,7 +30,7 @@ func tamper(t *testing.T, s *store.Store, fn func(b *bolt.Bucket) error) {
 	}
 }
 
-// reseal recomputes a record's checksum for the key, as an attacker who knows the format would.
+// reseal recomputes a record's checksum for the key, as an attacker with knowledge of the format would.
 func reseal(key string, data []byte) []byte { return disk.Reseal(pods().ID(), key, data) }
 
 // TestSealedRecordsThatWereTamperedWith checks that modified sealed records are detected and repaired like disk damage.

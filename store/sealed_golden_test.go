@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// The golden store with sealed records. All its pods were sealed with the first key, compressed and not;
-// goldenSealedLatest of them later with the second.
+// The golden store with sealed records. All its pods were sealed with the first key; goldenSealedNewer of them were
+// then compressed, and goldenSealedLatest of these sealed again with the second key.
 const (
 	goldenSealedPath   = "testdata/golden-format-1-sealed.larder"
 	goldenSealedPods   = 20

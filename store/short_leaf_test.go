@@ -61,7 +61,8 @@ func TestShortLeaf(t *testing.T) {
 	}
 }
 
-// makeShortLeaf writes a store of that many objects and removes the last element of the leaf of the middle one.
+// makeShortLeaf writes a store of that many objects, and removes the last element of the leaf that has the middle
+// object.
 func makeShortLeaf(t *testing.T, path string, objects int) {
 	t.Helper()
 	s := mustOpen(t, path, store.Options{})

@@ -26,8 +26,8 @@ import (
 type Options struct {
 	// ReadOnly opens the file for inspection, with a shared lock.
 	ReadOnly bool
-	// LockTimeout is how long to wait while another process holds the file.
-	// Default 1 s; negative does not wait. For a long wait use OpenContext.
+	// LockTimeout is how long to wait while another process holds the file. Default 1 s; negative does not wait. For a
+	// long wait use OpenContext.
 	LockTimeout time.Duration
 	// MaxSize is the maximum size of the file in bytes; writes that do not fit stay in memory (ErrNoSpace). The file may
 	// end up to 4 MiB below it, since it grows by 4 MiB at a time. A file that is already larger is opened, and its free
@@ -132,9 +132,8 @@ type CollectionOptions struct {
 	// under no lock. It must not wait for a commit. May be nil.
 	Committed func(Commit)
 	// Decodes reports whether a handler will use the objects of changes at once. If it returns true, each batch decodes
-	// its entry.Undecoded objects, on all cores, and leaves out those that cannot be decoded. Otherwise an object is
-	// decoded on its first use. Decodes must not block. Default: false. With the Residency All objects are always decoded
-	// at once.
+	// its entry.Undecoded objects, on all cores, and leaves out undecodable ones. Otherwise an object is decoded on its
+	// first use. Decodes must not block. Default: false. With the Residency All objects are always decoded at once.
 	Decodes func() bool
 	// Closing reports whether the owner of the collection is about to close it. If it returns true, another call that
 	// opens the collection waits for the close; otherwise that call fails at once. It must not block. Default: false.
@@ -165,8 +164,7 @@ type Store struct {
 // Path returns the file's name as it was given to Open.
 func (s *Store) Path() string { return s.file.Path }
 
-// Quarantined returns the name to which Open has moved a damaged file, or "" if
-// the file was not damaged.
+// Quarantined returns the name to which Open has moved a damaged file, or "" if the file was not damaged.
 func (s *Store) Quarantined() string { return s.file.Quarantined() }
 
 // ReadOnly reports whether the store was opened for reading only: every write fails with ErrReadOnly.

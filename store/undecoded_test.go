@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// undecoded returns pods, undecoded.
+// undecoded returns pods with these keys as entry.Undecoded objects.
 func undecoded(s *storetest.Sender, rv string, keys ...string) (objs []runtime.Object) {
 	for _, key := range keys {
 		objs = append(objs, s.Send(storetest.Pod(key, "u", rv)))

@@ -26,9 +26,8 @@ type View struct {
 	id    entry.Identity
 }
 
-// View opens a collection for reading, with unstructured objects. For a
-// collection of typed objects in protobuf use ViewWith instead. View fails
-// with ErrNoCollection if there is no such collection.
+// View opens a collection for reading, with unstructured objects. For a collection of typed objects in protobuf use
+// ViewWith instead. View fails with ErrNoCollection if there is no such collection.
 func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
 	codec, err := codec.View(id.Representation, nil)
 	if err != nil {
@@ -37,8 +36,8 @@ func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
 	return s.ViewWith(ctx, id, codec)
 }
 
-// ViewWith is View with the caller's codec, such as the codec that wrote the
-// collection, or the result of codec.View for it.
+// ViewWith is View with the caller's codec, such as the codec that wrote the collection, or the result of codec.View
+// for it.
 func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Codec) (*View, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -80,8 +79,8 @@ func (v *View) Each(ctx context.Context, q query.Query, fn func(key string, obj 
 	return v.read.Each(ctx, q, fn)
 }
 
-// ByIndex returns the objects that have value in the named index, in key order.
-// It fails with ErrNoIndex if the file has no such index, or the index is not built yet.
+// ByIndex returns the objects that have value in the named index, in key order. It fails with ErrNoIndex if the file
+// has no such index, or the index is not built yet.
 func (v *View) ByIndex(ctx context.Context, index string, values ...string) ([]runtime.Object, error) {
 	return v.indexes().ByIndex(ctx, index, values...)
 }

@@ -32,11 +32,12 @@ type Change struct {
 // Page is a run of changes in order.
 type Page struct {
 	Changes []Change
-	// End is the offset to read after next; 0 in a page of objects.
+	// End is the offset from which to read the next page; 0 in a page of objects.
 	End uint64
 	// More says that further changes are in the file.
 	More bool
-	// Unreadable holds the keys of stored objects that this program cannot decode. They have no entry until they change.
+	// Unreadable holds the keys of stored objects that this program cannot decode. Changes omits them until they
+	// change.
 	Unreadable []string
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/read"
 )
 
-// Indexer is a collection as a cache.Indexer of client-go, with the same results
-// and errors. Objects that are not in memory are decoded anew by each call.
+// Indexer is a collection as a cache.Indexer of client-go, with the same results and errors. Objects that are not in
+// memory are decoded anew by each call.
 //
 // If a read fails, methods without an error result return the objects that could be read, and Err keeps the first
 // error. After the store was closed they return the last state if all objects are in memory. Otherwise they return
@@ -148,8 +148,7 @@ func (i *Indexer) Update(obj any) error { return i.apply(entry.Upsert, obj) }
 // Delete implements cache.Store.
 func (i *Indexer) Delete(obj any) error { return i.apply(entry.Delete, obj) }
 
-// apply writes one object. As in client-go, the store then has the object's
-// resourceVersion, if there is one.
+// apply writes one object. As in client-go, the store then has the object's resourceVersion, if there is one.
 func (i *Indexer) apply(t entry.OpType, obj any) error {
 	if _, err := i.key(obj); err != nil {
 		return err
@@ -211,8 +210,7 @@ func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
 	return obj, true, nil
 }
 
-// Replace implements cache.Store. If an object cannot be stored, nothing is
-// replaced and the error says why.
+// Replace implements cache.Store. If an object cannot be stored, nothing is replaced and the error says why.
 func (i *Indexer) Replace(list []any, resourceVersion string) error {
 	ctx := context.Background()
 	items := make([]runtime.Object, len(list))
@@ -268,8 +266,7 @@ func (i *Indexer) LastStoreSyncResourceVersion() string {
 	return info.ResourceVersion
 }
 
-// Index implements cache.Indexer. obj need not be of the type that is stored:
-// listers pass a bare *metav1.ObjectMeta.
+// Index implements cache.Indexer. obj need not be of the type that is stored: listers pass a bare *metav1.ObjectMeta.
 func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
 	i.reads()
 	fn, err := i.in.IndexFunc(indexName)
@@ -293,8 +290,7 @@ func (i *Indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	return i.b.IndexKeys(context.Background(), indexName, indexedValue)
 }
 
-// ListIndexFuncValues implements cache.Indexer. Like client-go it returns
-// nothing if the index does not exist.
+// ListIndexFuncValues implements cache.Indexer. Like client-go it returns nothing if the index does not exist.
 func (i *Indexer) ListIndexFuncValues(indexName string) []string {
 	if _, err := i.in.IndexFunc(indexName); err != nil {
 		return []string{}

@@ -120,7 +120,7 @@ func (m *Collection) Indexers() cache.Indexers { return m.in.Indexers() }
 // back is a Collection as an intake.Back.
 type back struct{ *Collection }
 
-// Compressor implements intake.Back: there are no records.
+// Compressor implements intake.Back. It returns nil, since there are no records.
 func (back) Compressor() *compress.Compressor { return nil }
 
 func (m back) Encoder(set *index.Set) intake.Encoder {
@@ -205,5 +205,5 @@ func (o object) SameTerms(_ *index.Set, x *memtable.Write) (bool, error) {
 	return maps.EqualFunc(o.Terms, x.Terms, slices.Equal), nil
 }
 
-// InForm returns true: there are no records.
+// InForm implements intake.HeldObject. It returns true, since there are no records that could have another form.
 func (o object) InForm(*memtable.Write) bool { return true }

@@ -2,8 +2,8 @@ package query
 
 import "github.com/larder-dev/larder/codec"
 
-// labelPairs are the labels of a payload, in its order. They implement labels.Labels
-// without a map. If a name occurs twice the last value counts.
+// labelPairs are the labels of a payload, in its order. They implement labels.Labels without a map. If a name occurs
+// twice the last value counts.
 type labelPairs struct{ pairs []codec.Label }
 
 // Has implements labels.Labels.

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// ErrNoField is returned if a Query names a field that objects of the type do not
-// have, or that is not a string, a boolean or an integer.
+// ErrNoField is returned if a Query names a field that objects of the type do not have, or that is not a string, a
+// boolean or an integer.
 var ErrNoField = errors.New("objects cannot be selected by this field")
 
 // Query selects objects of a collection. The zero Query selects all of them.
@@ -29,8 +29,8 @@ var ErrNoField = errors.New("objects cannot be selected by this field")
 type Query struct {
 	// Namespace of the objects. "" selects all namespaces, and objects without one.
 	Namespace string
-	// Labels selects objects by label; nil selects all. Only its Requirements are
-	// used: Matches of a custom selector is not called.
+	// Labels selects objects by label; nil selects all. Only its Requirements are used: Matches of a custom selector is
+	// not called.
 	Labels labels.Selector
 	// Fields selects objects by field; nil selects all. A field is named as in JSON, with dots: status.phase.
 	// Unlike on a server it can be any string, boolean or integer. A field that is absent equals "". For typed
@@ -38,8 +38,7 @@ type Query struct {
 	Fields fields.Selector
 	// After selects only objects whose keys follow this key.
 	After string
-	// Limit is the maximum number of objects; 0 is no limit. To go on, set After
-	// to the key of the last object.
+	// Limit is the maximum number of objects; 0 is no limit. To go on, set After to the key of the last object.
 	Limit int
 }
 

@@ -8,10 +8,10 @@
 // written, and otherwise ErrOutcomeUnknown. After ErrOutcomeUnknown, and after damage, the File has failed (Err,
 // Failed): it can be read but not written until an Exchange.
 //
-// Before each write, KeepName verifies that the open file still has its name. Each transaction verifies that the
-// content is still that of the opened file (Handle.verifyIdentity). If another file was copied over it, the file is
-// neither read nor written any more (ErrOverwritten). Go runs background work that belongs to the File. To close a
-// File, call CloseBackground, take the writer's place and call Close.
+// Before each write, KeepName verifies that the open file still has its name. Each transaction verifies that the file
+// still has the content of the store (Handle.verifyIdentity). If another file was copied over it, the file is neither
+// read nor written any more (ErrOverwritten). Go runs background work that belongs to the File. To close a File, call
+// CloseBackground, take the writer's place and call Close.
 //
 // Locks are taken in this order: the writer's place, the right to exchange (BeginExchange, PauseExchanges), the mutex
 // of the current handle. Under that mutex only Exchange.InUse is called.

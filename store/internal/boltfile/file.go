@@ -60,7 +60,8 @@ type Options struct {
 	ReadOnly bool
 	// LockTimeout is how long to wait while another process has the file locked.
 	LockTimeout time.Duration
-	// MaxSize is the maximum size of the file in bytes; 0 for no limit. A new file is made even if it is larger.
+	// MaxSize is the maximum size of the file in bytes; 0 for no limit. A new file is made even if its first pages
+	// exceed that.
 	MaxSize int64
 	// PageSize is the page size of new files; 0 for the system's.
 	PageSize int
@@ -72,8 +73,8 @@ type Options struct {
 	Wall func() time.Time
 	// Commit is called instead of tx.Commit, in tests.
 	Commit func(tx *bolt.Tx) error
-	// Unlock reads the data that is needed to use the file, while it is being opened. If Unlock fails with ErrDamaged,
-	// the file is moved aside.
+	// Unlock is called while the file is being opened, to read the data without which it cannot be used: the data keys.
+	// If Unlock fails with ErrDamaged, the file is moved aside.
 	Unlock func(ctx context.Context, h *Handle) error
 	// Copy copies old unchanged to a file made by Fresh. If the file was removed while it was open, the holder of the
 	// writer's place calls Copy. Required unless ReadOnly is set.

@@ -37,7 +37,7 @@ type Handle struct {
 	unreadable atomic.Bool
 }
 
-// Release undoes Users.Add(1).
+// Release ends a use of the handle that began with Users.Add(1).
 func (h *Handle) Release() { h.Users.Done() }
 
 // Close waits for the transactions and closes the file. If bbolt is Stuck it does not wait.

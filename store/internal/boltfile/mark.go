@@ -64,7 +64,8 @@ func crashesSaid(store string) int {
 	return readCount(f)
 }
 
-// readCount returns the count in a mark. It returns 1 if the mark cannot be read or, after a torn write, has no count.
+// readCount returns the count in a mark: 0 if the mark is empty, and 1 if it cannot be read or parsed, as after a torn
+// write.
 func readCount(f *os.File) int {
 	data, err := io.ReadAll(io.LimitReader(f, 20))
 	text := strings.TrimSpace(string(data))

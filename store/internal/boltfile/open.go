@@ -19,9 +19,9 @@ const openTries = 3
 // replaced. If its target is missing, the file is made there, in a directory that must exist. A damaged file is moved
 // aside (see Quarantined), and a new one is made. See Unverified for the pages that Open has not verified.
 //
-// Open fails with ErrLocked while another File is open for writing (the error names the process), with ErrNewerFormat
-// if a newer program wrote the file, and with ErrForeign if it is not a store. In these cases it does not change the
-// file.
+// Open fails with ErrLocked while another File has the file locked (the error names the process; readers share their
+// lock), with ErrNewerFormat if a newer program wrote the file, and with ErrForeign if it is not a store. In these
+// cases it does not change the file.
 //
 // With Options.ReadOnly Open changes nothing on the disk. It fails if the file is missing, and with ErrDamaged if the
 // file is damaged.
@@ -172,7 +172,7 @@ func (f *File) start(h *Handle, o *opening) error {
 	err := f.syncLeft(h)
 	if err == nil {
 		f.markedClean = true
-		// updateOpen does not check that the file still has its name: that needs the mark, which we hold. Later writes do.
+		// updateOpen, unlike UpdateHeld, does not call KeepName, which may take the mark that we hold.
 		err = f.updateOpen(Upkeep, f.PutTimes)
 	}
 	switch {

@@ -162,7 +162,8 @@ func (o *opening) openBolt(mapped int) (*Handle, error) {
 		return err
 	})
 	if err != nil && mapped > 0 && errors.Is(err, syscall.ENOMEM) {
-		// A limit of the process's address space is too low (ulimit -v).
+		// The limit of the process's address space is too low for mapped (ulimit -v): try again with bbolt's choice of
+		// the size. bbolt has closed the file.
 		if o.File, err = os.OpenFile(o.Path, o.flag()|noFollow, 0); err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 
 // Work describes the reason for which a caller takes the writer's place.
 type Work struct {
-	// What names the work in the errors of callers that wait for the writer's place in vain.
+	// What names the work in the errors of callers whose wait for the writer's place fails.
 	What string
 	// Frees is true if the work frees pages. It may grow the file past MaxSize, because bbolt allocates pages before it
 	// can reuse the pages that the same transaction frees.

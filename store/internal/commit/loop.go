@@ -205,7 +205,7 @@ func (l *Loop) Flush(ctx context.Context) error {
 	go func() { // this goroutine holds flushing and place, so Close waits for it
 		err := l.write(snaps)
 		before := l.note(snaps, err)
-		place() // not before note resets the cursors as the commit did: the next writer would write the old ones
+		place() // after note has updated the cursors: the next writer writes them
 		l.log(before, err)
 		for _, snap := range snaps {
 			snap.Notify(time.Since(begun), err)

@@ -15,7 +15,7 @@ const (
 	dictionaryBytes = 64 << 10
 	// sampleBytes is the number of payload bytes that are needed to make a dictionary.
 	sampleBytes = 256 << 10
-	// sampleParts is the minimum number of objects of which a full dictionary has parts.
+	// sampleParts is the minimum number of objects whose payloads have a part in a full dictionary.
 	sampleParts = 8
 )
 
@@ -200,8 +200,9 @@ func spread(n, k, halves int) []int {
 	return at
 }
 
-// Revise makes a new dictionary from the payloads, and uses it if it compresses others of them better than the current
-// one by a quarter.
+// Revise makes a new dictionary from some of the payloads, and compresses others with it. It uses the new dictionary if
+// the current one makes them larger by at least a quarter, or if there is none. It does nothing if the payloads are too
+// few.
 func (c *Compressor) Revise(payloads [][]byte) {
 	if c == nil {
 		return

@@ -110,7 +110,7 @@ func (c *collection) copy(ctx context.Context) error {
 	return c.Write(c.finish)
 }
 
-// finish creates the buckets that would be empty, and writes the info record.
+// finish creates the buckets that must exist although they have no entries, and writes the info record.
 func (c *collection) finish(tx *bolt.Tx) error {
 	needed := []bucketPath{c.path.to(format.BucketObjects), c.path.to(format.BucketIndex)}
 	for index := range c.info.Indexes {
@@ -172,7 +172,7 @@ func (c *collection) tombstones(ctx context.Context) error {
 	return err
 }
 
-// rest copies a bucket of the collection, unless an earlier step copies it.
+// rest copies one of the buckets of the collection, unless an earlier step of copy has copied it.
 func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 	switch path := c.path.to(name); string(name) {
 	case string(format.BucketObjects), string(format.BucketTombstones), string(format.BucketDictionaries):

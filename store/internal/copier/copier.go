@@ -20,8 +20,8 @@ type Copier struct {
 	// Keys are the data keys of the old file, unwrapped by this process.
 	Keys *keyring.Ring
 
-	// Fresh has the data key for the copy's sealed collections: the collections that are sealed already, and those of
-	// the resources for which Seals returns true. If Fresh is nil, sealed records are copied unchanged.
+	// Fresh has the data key for the copy's sealed collections: the collections that are sealed already, and the
+	// collections for whose resource Seals returns true. If Fresh is nil, sealed records are copied unchanged.
 	Fresh *keyring.Ring
 	Seals func(r schema.GroupResource) bool
 	// Salvage makes the copier continue where the old file is damaged. Revive is called after all other copying.

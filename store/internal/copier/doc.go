@@ -15,5 +15,5 @@
 // transaction is long. All pages are of the same state, because the caller prevents writes meanwhile. Damage of the old
 // file makes the store fail (boltfile.File.Settle); an error of the fresh file does not.
 //
-// Set the fields of a Copier and call Copy; then give Fresh the name of the old file, or discard it.
+// Set the fields of a Copier and call Copy; then give the fresh file the name of the old file, or discard it.
 package copier

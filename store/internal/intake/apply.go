@@ -150,7 +150,8 @@ func (in *Intake) putList(
 	if err != nil {
 		return err
 	}
-	if err := r.usable(); err != nil { // a later rebuild that loses objects recounts the objects with these writes
+	// If a rebuild loses objects after this check, it recounts the objects with these writes (Collection.recount).
+	if err := r.usable(); err != nil {
 		return err
 	}
 	for _, x := range last {
@@ -210,7 +211,7 @@ type Pending struct {
 // event returns the history event of x, and sets p.Entry to the state after x. c is the collection's codec.
 func (p *Pending) event(x *memtable.Write, c codec.Codec) *history.Event {
 	e := &history.Event{Key: x.Key, Old: p.Entry, New: x.Entry(c.Name()), Deleted: x.Del}
-	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // 0 if the resourceVersion is not a number: never in ascending order
+	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // 0 if it is not a number: out of order for the history
 	p.Entry = e.After()
 	return e
 }

@@ -211,7 +211,7 @@ func (e Encoder) decode(writes []*memtable.Write, errs []error) {
 	})
 }
 
-// Decode returns the object decoded from the payload of x, or x.Decoded if there is no codec. An error is made by
+// Decode returns the object decoded from the payload of x, or x.Decoded if there is no codec. Its errors are results of
 // memtable.Unreadable.
 func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
 	if e.Codec == nil {

@@ -70,9 +70,9 @@ type Back interface {
 	Backpressure(ctx context.Context, paced bool) error
 	// CheckOpen returns an error if Put can no longer be called. Front must be held.
 	CheckOpen() error
-	// Put makes the writes, at most one per key, and the Info visible to readers in one step. ended is not nil for
-	// the last writes of a list. Put calls also before the writes are visible, while readers are blocked. Front must be
-	// held.
+	// Put makes the writes, at most one per key, and the Info visible to readers in one step. ended is not nil for the
+	// last writes of a list. Put calls also before the writes are visible; in a collection with a history, readers are
+	// blocked meanwhile. Front must be held.
 	Put(last []*memtable.Write, info entry.Info, ended *state.EndedList, also func())
 
 	// Losses grows whenever a write that was put has been lost; see store.Collection.Losses.

@@ -134,8 +134,9 @@ func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []stri
 	}
 }
 
-// prepare computes the bodies that compare needs, and the terms of decoded objects. If an undecoded object has the same
-// bytes as its record, it also has the same terms; see the version of an index.
+// prepare computes the bodies that compare needs, and the terms of decoded objects. The terms of an undecoded object
+// are not needed if its bytes equal its record's: index functions of one version return the same terms for them
+// (store.Interface.AddIndexers).
 func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
 	if enc.Codec == nil { // compare will compare decoded objects

@@ -21,7 +21,7 @@ type Table[I any] struct {
 	batches   uint64                                    // number of batches put; guarded by mu
 	newest    uint64                                    // Order of the newest write; guarded by mu
 	committed uint64                                    // Order of the newest committed write; guarded by mu
-	epoch     uint64                                    // grows when a commit begins or ends, and at Drop; by mu
+	epoch     uint64                                    // grows when a commit begins or ends and at Drop; guarded by mu
 }
 
 // degree is the degree of the tree. The 4 MiB of a commit need a few hundred nodes.
@@ -98,7 +98,7 @@ func (o *Table[I]) indexLocked(x *Write) {
 	}
 }
 
-// Snapshot returns the content for a commit. It is Idle if there are no uncommitted changes.
+// Snapshot returns the uncommitted changes for a commit. If there are none, the Snapshot has Idle set.
 func (o *Table[I]) Snapshot() *Snapshot[I] {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -49,10 +49,10 @@ type Write struct {
 	deletes []*Write
 }
 
-// Decoded returns the decoded Obj. An error is made by Unreadable.
+// Decoded returns the decoded Obj. Its errors are results of Unreadable.
 func (x *Write) Decoded() (runtime.Object, error) { return Decoded(x.Key, x.Obj) }
 
-// Decoded returns obj, which is not in a file, decoded. An error is made by Unreadable.
+// Decoded decodes obj, an object that is not in a file, if necessary. Its errors are results of Unreadable.
 func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
 	obj, err := entry.Decoded(obj)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 
 // Record is an undecoded record that has been copied out of its transaction, or an object of the memtable.
 type Record struct {
-	format.Header // without Head; Terms are decrypted, except in a View
+	format.Header // Head is nil; Terms are in plain text, or as stored if the Reader has no Memtable
 	Key           string
 	Body          body.Body      // undecoded record; not used if Obj is set
 	Obj           runtime.Object // object from the memtable, perhaps undecoded; nil for a record of the file

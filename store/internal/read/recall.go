@@ -41,7 +41,9 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 		if last := st.Log.Last(); last > recalledChanges {
 			from = max(from, last-recalledChanges)
 		}
-		known := from == st.Log.ListedSeq // otherwise the first dropped change shows it
+		// known is true if floor is the resourceVersion at from. Otherwise the first change is dropped, and floor
+		// becomes its resourceVersion.
+		known := from == st.Log.ListedSeq
 		size := 0
 		_, err = log.Read(from, func(c changelog.Change) (bool, error) {
 			opened, err := changeBody(r, b, c)
@@ -52,7 +54,7 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 				return false, err
 			}
 			e := recalled(c, opened)
-			was := c.FirstSeq() <= from // older than all kept changes
+			was := c.FirstSeq() <= from // the object existed before the changes that are read
 			if !was {
 				e.Since, _ = strconv.ParseUint(c.Since, 10, 64)
 			}
