@@ -70,8 +70,8 @@ func (f Filter) Takes(c Collection) bool {
 }
 
 // mayBeNamespaced reports whether objects of a collection of all namespaces can be in a namespace. An empty collection
-// counts as namespaced if no server has described its resource (no short names, categories or columns): the program
-// that stored it may not have known the scope.
+// counts as namespaced if no server has described its resource (no short names, categories, columns or selectable
+// fields): the program that stored it may not have known the scope.
 func mayBeNamespaced(c Collection) bool {
 	r := c.Resource
 	described := len(r.ShortNames) > 0 || len(r.Categories) > 0 || len(r.Columns) > 0 ||

@@ -18,8 +18,8 @@ type pair struct {
 	part  bool
 }
 
-// matchCollections pairs collections: first by equal identities, then whole objects that differ only in the
-// representation, then overlaps. No object is in two pairs. The report gets the other collections.
+// matchCollections pairs collections: first those with equal identities, then a typed and an unstructured collection of
+// one scope, then overlaps. No object is in two pairs. The report gets the other collections.
 func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report) (pairs []pair, err error) {
 	inA, err := a.Collections(ctx)
 	if err != nil {

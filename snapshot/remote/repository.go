@@ -30,7 +30,7 @@ type Repository struct {
 type Item struct {
 	// Name is the file name.
 	Name string
-	// Taken is the time in the name, in seconds: TakenAt, or the file's time if TakenAt was unreadable.
+	// Taken is the time in the name, in seconds: TakenAt, or the file's time if TakenAt was unknown or unreadable.
 	Taken time.Time
 	// Size is the size in bytes.
 	Size int64

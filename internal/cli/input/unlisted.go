@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Unlisted reports whether a collection has not been listed and is not about to be, so that neither its objects nor
-// their absence say anything about the server.
+// Unlisted reports whether a collection was never listed completely, and has no objects or a list that fails. Neither
+// its objects nor their absence then say anything about the server.
 func Unlisted(c source.Collection) bool {
 	if c.Complete || c.MustRelist != "" || len(c.Filtered) > 0 {
 		return false
