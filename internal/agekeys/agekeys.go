@@ -137,8 +137,8 @@ func PassphraseRecipient(passphrase string) (age.Recipient, error) {
 	return age.NewScryptRecipient(passphrase)
 }
 
-// maxScrypt is the maximum scrypt work factor of a file, as a power of two. It means 256 MiB of memory, and is the one
-// that age itself uses.
+// maxScrypt is the maximum scrypt work factor of a file, as a power of two. It means 256 MiB of memory, and
+// is the factor with which age encrypts by default.
 const maxScrypt = 18
 
 // PassphraseIdentity decrypts files that were encrypted with PassphraseRecipient.

@@ -22,7 +22,7 @@ type Columns struct {
 
 // For returns the columns of a resource. custom has the additionalPrinterColumns of a custom resource; nil if they are
 // unknown. metadataOnly means that the store has only the metadata of the objects. The columns are then NAME and AGE,
-// as for an unknown resource; see Known.
+// and count as known; see Known.
 func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Columns {
 	k, known := kinds[r]
 	switch {
@@ -49,9 +49,9 @@ func (c *Columns) Definitions() []metav1.TableColumnDefinition { return c.defini
 // ByDefault reports whether API servers have no columns of the resource. In their empty Tables rows is then null.
 func (c *Columns) ByDefault() bool { return c.byDefault }
 
-// Known reports whether the columns are the resource's own. Otherwise they are NAME and AGE, and an API server may have
-// more: the resource may be of an aggregated API, of a later version of Kubernetes, or a custom resource whose
-// definition is not stored.
+// Known returns false if the resource's own columns are unknown: the resource may be of an aggregated API, of a later
+// version of Kubernetes, or a custom resource whose definition is not stored. The columns are then NAME and AGE, and an
+// API server may have more. With the metadataOnly of For it returns true.
 func (c *Columns) Known() bool { return !c.unknown }
 
 // SortedBy returns the path of the field by which an API server sorts the rows; empty if they are sorted by key.

@@ -236,7 +236,7 @@ func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	return partial.CreationTimestamp, nil
 }
 
-// remove deletes an object and returns its last state, with the resourceVersion of the deletion.
+// remove deletes an object and returns its last state, with the resourceVersion from before the deletion.
 func (s *storage) remove(k *kind, namespace, name string) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -244,7 +244,7 @@ func (r *Reader) announced(n uint64, each int) int {
 
 // Ext reads the header of an extension without data and returns its id.
 func (r *Reader) Ext() byte {
-	if r.number(0) != 0 { // the length; its type byte is typeExt8
+	if r.number(0) != 0 { // the one-byte length that follows TypeExt8
 		r.Fail(errors.New("an extension with data"))
 		return 0
 	}

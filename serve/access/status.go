@@ -14,9 +14,10 @@ import (
 )
 
 // Require returns nil if the authorizer allows a, and otherwise an apierrors.APIStatus for the client. It is 403 with
-// kube-apiserver's message and the authorizer's reason, 503 if the deciding API server is unreachable, or 500 if the
-// decision failed otherwise. kube-apiserver would return 500 instead of 503 (for a failed webhook). The 503 makes
-// clients retry, and shows that access was not denied.
+// kube-apiserver's message and the authorizer's reason, or 503 if the deciding API server is unreachable.
+// kube-apiserver would return 500 instead of 503 (for a failed webhook). The 503 makes clients retry, and shows that
+// access was not denied. Any other APIStatus of the authorizer is returned as it is. Other errors become 504 if a
+// context has ended, and otherwise 500.
 func Require(ctx context.Context, authorizer Authorizer, a Attributes) error {
 	_, err := Decide(ctx, authorizer, a)
 	return err
@@ -85,7 +86,7 @@ func statusOf(err error) metav1.Status {
 }
 
 // WriteError writes the Status of err in the format that the client accepts. An error that is not an
-// apierrors.APIStatus becomes a 500 without err's text.
+// apierrors.APIStatus becomes a 504 if it is a context's, and otherwise a 500, both without err's text.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {

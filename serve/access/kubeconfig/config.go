@@ -47,7 +47,8 @@ func (c Config) Write(path string) error {
 	return nil
 }
 
-// Check returns the error with which Write would refuse or fail to write the file.
+// Check returns the error with which Write would refuse the path: it cannot be resolved, its owner is not trusted, or
+// the file there is not a kubeconfig with entries of only that name.
 func Check(path, name string) error {
 	if _, err := target(path, name); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
