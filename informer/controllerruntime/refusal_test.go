@@ -139,6 +139,7 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 			t.Error(got)
 		}
 	}
+	second.eventually("the watch", func() bool { return srv.Counts(pods).Watches > 0 }) // it begins after the sync
 	if got := srv.Counts(pods); got.Lists != 1 || got.Watches != 1 {
 		t.Errorf("%+v", got)
 	}

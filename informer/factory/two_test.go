@@ -29,6 +29,9 @@ func TestTwoFactoriesOneStore(t *testing.T) {
 			second.waitSynced(t, reg2)
 			equal(t, "first", h.take(), []string{"add a/1=x initial=true"})
 			equal(t, "second", h2.take(), []string{"add a/1=x initial=true"})
+			// HasSynced is true after the list, before the watch.
+			for ctx := testContext(t); srv.Counts(pods).Watches == 0 && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			}
 			if got := srv.Counts(pods); got.Lists != 1 || got.Watches != 1 {
 				t.Errorf("%+v", got)
 			}
