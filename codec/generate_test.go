@@ -73,7 +73,7 @@ func newFiller(scheme *runtime.Scheme, seed int64) *randfill.Filler {
 	return fuzzer.FuzzerFor(funcs, rand.NewSource(seed), serializer.NewCodecFactory(scheme))
 }
 
-// isStored reports whether objects of the type can be in a collection: they have their own metadata and are no list.
+// isStored reports whether objects of the type can be in a collection: they have their own metadata and are not lists.
 func isStored(example runtime.Object) bool {
 	_, ok := example.(metav1.Object)
 	return ok

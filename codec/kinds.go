@@ -15,7 +15,7 @@ import (
 // kinds has the protobuf codecs of the kinds of a scheme. It is safe for concurrent use.
 type kinds struct {
 	scheme *runtime.Scheme
-	known  sync.Map // from metav1.TypeMeta to *protobufCodec, which is nil if the kind has none
+	known  sync.Map // *protobufCodec by metav1.TypeMeta; nil if the kind has none
 }
 
 // of returns the codec of a kind; nil if there is none.

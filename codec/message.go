@@ -19,14 +19,14 @@ import (
 // equals the server's JSON of the object: a field that the server's type lacks is absent, even if this program's type
 // would write its zero value.
 type message struct {
-	fields []*messageField // by number; nil for an unused number
+	fields []*messageField // the fields by number; nil for an unused number
 	// nulls are the names of fields that JSON has as null if the message lacks them.
 	nulls []string
 }
 
 // messageField is a field of a message.
 type messageField struct {
-	name string // in JSON; "" if the field is inlined
+	name string // name in JSON; "" if the field is inlined
 	// kind is the kind of the value, or of the elements if it is a list or a map.
 	kind        messageKind
 	list, isMap bool
@@ -266,9 +266,9 @@ func (f *messageField) value(wire protowire.Type, value []byte, texts *textTable
 			return n != 0, n == 0, true
 		}
 		if f.bits32 {
-			return int64(int32(n)), int32(n) == 0, true //nolint:gosec // as the generated code does
+			return int64(int32(n)), int32(n) == 0, true //nolint:gosec // the generated code converts likewise
 		}
-		return int64(n), n == 0, true //nolint:gosec // the same
+		return int64(n), n == 0, true //nolint:gosec // the generated code converts likewise
 	case float:
 		return f.float(wire, value)
 	}
@@ -339,7 +339,7 @@ func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 // leaf decodes the message into a new value of the Go type, and returns the JSON form of that value.
 func (f *messageField) leaf(msg []byte) (v any, zero, ok bool) {
 	made := reflect.New(f.typ)
-	if f.typ.Kind() == reflect.Slice { // as generated code makes the values of a map
+	if f.typ.Kind() == reflect.Slice { // not nil, as the generated code makes values of a map
 		made.Elem().Set(reflect.MakeSlice(f.typ, 0, 0))
 	}
 	if err := made.Interface().(interface{ Unmarshal(data []byte) error }).Unmarshal(msg); err != nil {

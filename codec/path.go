@@ -16,8 +16,8 @@ type FieldPath struct {
 }
 
 type fieldStep struct {
-	index    int              // of the Go struct's field
-	number   protowire.Number // of the protobuf message's field; 0 if it has none
+	index    int              // index of the Go struct's field
+	number   protowire.Number // number of the protobuf message's field; 0 if it has none
 	optional bool             // it is a pointer, which may be nil
 }
 

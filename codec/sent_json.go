@@ -62,7 +62,7 @@ func (t *transcoder) member(object int, name string) (value int, found bool) {
 	return 0, false
 }
 
-// meta reads the metadata of the object. It fails if one of the fields that it reads is no string, or occurs twice.
+// meta reads the metadata of the object. It fails if one of the fields that it reads is not a string, or occurs twice.
 func (t *transcoder) meta(m *metav1.ObjectMeta) error {
 	metadata, found := t.member(0, "metadata")
 	if !found {
@@ -79,7 +79,7 @@ func (t *transcoder) meta(m *metav1.ObjectMeta) error {
 	})
 }
 
-// texts reads the members with these names from an object. It fails with errUnusual if one of them is no string.
+// texts reads the members with these names from an object. It fails with errUnusual if one of them is not a string.
 func (t *transcoder) texts(object int, members map[string]*string) error {
 	for name, to := range members {
 		at, found := t.member(object, name)

@@ -82,7 +82,7 @@ func mapWeight(payload []byte) (w int64) {
 	return w + int64(len(payload))
 }
 
-// messageWeight returns the weight of a message. whole is false if the bytes are no message.
+// messageWeight returns the weight of a message. whole is false if the bytes are not a message.
 func messageWeight(msg []byte, deeper int) (w int64, whole bool) {
 	w = objectCost
 	for len(msg) > 0 {

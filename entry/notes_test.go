@@ -16,7 +16,7 @@ func TestNotes(t *testing.T) {
 	for _, tt := range []struct {
 		info        entry.Info
 		listOnly    bool
-		kind        entry.NoteKind // of the only note; empty if there is none
+		kind        entry.NoteKind // kind of the only note; empty if there is none
 		text, brief string
 	}{
 		{info: entry.Info{Complete: true, LastContact: now.Add(-entry.OldAfter)}},

@@ -11,7 +11,7 @@ import (
 
 // ObjectRef identifies one state of one object.
 type ObjectRef struct {
-	Key             string // see RefKey
+	Key             string // the object's key, or RefKey of it if it is too long
 	UID             string
 	ResourceVersion string
 }

@@ -82,7 +82,8 @@ func TestTransformVersion(t *testing.T) {
 	})
 }
 
-// TestAnotherCluster replaces the cluster behind the address by one with fitting resourceVersions.
+// TestAnotherCluster checks that a replaced cluster is detected by its id, although the stored resourceVersion is valid
+// in both clusters.
 func TestAnotherCluster(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cluster := "one"
@@ -114,7 +115,7 @@ func TestAnotherCluster(t *testing.T) {
 }
 
 // TestClusterIDErrors checks that an unreachable server counts as a failed connection, and that a server that refuses
-// to tell its id counts as the stored cluster.
+// to return its id counts as the stored cluster.
 func TestClusterIDErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var fail atomic.Pointer[error]

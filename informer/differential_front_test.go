@@ -28,9 +28,9 @@ type front struct {
 
 	// All fields below are guarded by w.mu.
 	streams map[*diffStream]bool
-	pages   map[string]*corev1.PodList // by continue token
+	pages   map[string]*corev1.PodList // the listed pods by continue token
 	tokens  int
-	faults  map[string][]string // by verb: faults of the next requests
+	faults  map[string][]string // faults of the next requests, by verb
 	down    string              // fault of every request; "" if there is none
 	errors  int                 // number of errors; makes their texts unique
 	handed  []handed            // errors that were answered or sent

@@ -128,5 +128,5 @@ func (h *frontHTTP) frame(ev watch.Event) ([]byte, error) {
 		return runtime.Encode(h.encoder, e)
 	}
 	msg, err := e.Marshal()
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(msg))), msg...), err //nolint:gosec // it is short
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(msg))), msg...), err //nolint:gosec // msg is short
 }

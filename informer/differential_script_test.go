@@ -75,7 +75,7 @@ type op struct {
 	value  string
 	n      int
 	d      time.Duration
-	verb   string // of the requests that fail
+	verb   string // verb of the requests that fail
 	how    string // a fault
 	spec   handlerSpec
 	racing bool // does not wait until all goroutines are blocked

@@ -64,7 +64,7 @@ const unfinished = " and knows"
 type licence struct {
 	lists []int // the handler's informer has listed at these resourceVersions
 	fold  bool  // the lists include events that arrived during them
-	first bool  // the handler may get to know a key at any state
+	first bool  // the handler's first call for a key may be for any state
 	merge bool  // consecutive updates may be merged
 }
 

@@ -38,7 +38,7 @@ func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 				keys.Begin(name)(true)
 			}
 		}
-		begun(true) // for a state from before the reset
+		begun(true) // the end of work on a state from before the reset
 		r.waitIdle()
 		r.close()
 

@@ -44,7 +44,7 @@ func ExampleRefused() {
 			Store:        st,
 			Identity:     id,
 			ResyncPeriod: resync,
-			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, // for listers
+			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, // required by listers
 			ClusterID:    requests.KubeSystemUID(client.Discovery().RESTClient()),
 			OpenAPIHash:  requests.OpenAPIHash(client.Discovery().RESTClient(), id.GroupVersion()),
 		})

@@ -71,7 +71,8 @@ func TestStopWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestStopWhileAListHangs checks the same while the end of a list is being committed and a handler is being added.
+// TestStopWhileAListHangs checks that a run and its store end in time while the commit of a list hangs and a handler is
+// being added.
 func TestStopWhileAListHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)

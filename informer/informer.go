@@ -38,7 +38,7 @@ type Informer struct {
 	indexed map[string]bool
 
 	first       bool      // true if the run uses the options and ListerWatcher of this Informer
-	endNotified sync.Once // for Observer.InformerEnded
+	endNotified sync.Once // calls Observer.InformerEnded once
 
 	mu               sync.Mutex      // taken after sharedInformer.mu
 	started, stopped bool            // guarded by mu

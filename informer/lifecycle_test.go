@@ -349,7 +349,7 @@ type doneChannel <-chan struct{}
 func (doneChannel) Name() string            { return "run" }
 func (d doneChannel) Done() <-chan struct{} { return d }
 
-// TestNewOnAReadOnlyStore checks that New fails on a read-only store, where a run would retry its writes for ever.
+// TestNewOnAReadOnlyStore checks that New fails on a read-only store, where a run would retry its writes endlessly.
 func TestNewOnAReadOnlyStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

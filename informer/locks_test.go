@@ -131,7 +131,8 @@ func TestLoggerCallsTheInformer(t *testing.T) {
 	})
 }
 
-// TestLoggerOfShortPeriodsCallsTheInformer checks the same for warnings about resync periods after the start.
+// TestLoggerOfShortPeriodsCallsTheInformer checks that warnings about resync periods, after the start, are logged under
+// no lock.
 func TestLoggerOfShortPeriodsCallsTheInformer(t *testing.T) {
 	for check, want := range map[time.Duration]string{
 		time.Minute: "the informer has already started",

@@ -159,7 +159,7 @@ func TestNewerServer(t *testing.T) {
 		})
 	}
 	run("v1.37.0", "protobuf", 1, nil)
-	run("v1.38.0", "JSON: the server, 1.38,", 0, nil) // and lists within ten minutes, or immediately if history is lost
+	run("v1.38.0", "JSON: the server, 1.38,", 0, nil) // lists within ten minutes, or at once after lost history
 	must(t)(r.api.Create(configMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}))
 	r.api.Compact()
 	run("v1.38.0", "JSON: the server, 1.38,", 1, "red")

@@ -38,7 +38,7 @@ func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 type facts struct {
 	complete bool // the store, in memory or on disk, has a complete state
 	live     bool // reflector.Status.Live
-	applied  bool // the loop has reached the last pushed mark
+	applied  bool // the loop has reached the last mark (fifo.Drained) that the sink has pushed
 	lacking  bool // the store may lack objects that the server has
 	healthy  bool // the store can be written
 	stopped  bool // the run has ended

@@ -149,8 +149,8 @@ func TestWordsOfErrors(t *testing.T) {
 	})
 }
 
-// TestWordsOfLists checks the same for errors that utilruntime's handlers receive: of a failed list, and of an object
-// that a transform refuses.
+// TestWordsOfLists checks that the errors that utilruntime's handlers receive have client-go's words: for a failed
+// list, and for an object that a transform refuses.
 func TestWordsOfLists(t *testing.T) {
 	old := utilruntime.ErrorHandlers
 	defer func() { utilruntime.ErrorHandlers = old }()

@@ -32,7 +32,7 @@ func TestContradicted(t *testing.T) {
 		if g.r.AcceptsContradiction() || g.r.Contradicted() {
 			t.Error("another list on this connection")
 		}
-		g.s.cut(nil) // in order: the server stays the same
+		g.s.cut(nil) // ends in order, so the connection is not lost
 		g.putWithoutEvent("a/odder")
 		g.s.remove("a/odder")
 		g.sleep(10 * time.Second)
@@ -83,8 +83,8 @@ func TestContradictedBeforeAList(t *testing.T) {
 	}
 }
 
-// TestStraysContradictNothing checks that events about objects that Admit has refused are no contradictions, and that
-// their deletion is delivered.
+// TestStraysContradictNothing checks that events about objects that Admit has refused do not count as contradictions,
+// and that their deletion is delivered.
 func TestStraysContradictNothing(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -27,7 +27,7 @@ type live struct {
 	r      *reflector.Reflector
 	cancel context.CancelFunc
 	done   chan error
-	client kubernetes.Interface // of a run through a flakyLink
+	client kubernetes.Interface // client of a run through a flakyLink
 }
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")

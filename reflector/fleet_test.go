@@ -247,7 +247,7 @@ func TestManyRelist(t *testing.T) {
 	})
 }
 
-// TestSomeHangForEver checks that resources that never answer do not block the others without end, at the first list or
+// TestSomeHangForEver checks that resources that never answer do not block the others endlessly, at the first list or
 // later.
 func TestSomeHangForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

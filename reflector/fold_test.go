@@ -190,7 +190,7 @@ func TestFoldedWatchExpires(t *testing.T) {
 			count(l, "ABORT") != 0 {
 			t.Errorf("sink calls %q", l)
 		}
-		g.wantErrs("too old", "too old resource version: 131 (132)") // of the folded watch, and of the watch after the list
+		g.wantErrs("too old", "too old resource version: 131 (132)") // the folded watch's, and the next watch's
 		g.stop()
 	})
 }
@@ -217,7 +217,7 @@ func TestFoldedWatchAndTokenExpire(t *testing.T) {
 		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 || st.Pages != 2+3 || st.Err != nil {
 			t.Errorf("status %+v", st)
 		}
-		g.wantErrs("too old", "continue parameter is too old") // each once
+		g.wantErrs("too old", "continue parameter is too old") // each error once
 		g.stop()
 	})
 }
@@ -294,7 +294,7 @@ func (g *rig) wantErrs(texts ...string) {
 	}
 }
 
-// TestResumeOfTheFoldedWatchIsTakenBack checks that a 200 that a 410 follows is no resume.
+// TestResumeOfTheFoldedWatchIsTakenBack checks that an answer 200 that a 410 follows does not count as a resume.
 func TestResumeOfTheFoldedWatchIsTakenBack(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)

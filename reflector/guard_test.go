@@ -89,7 +89,7 @@ func TestRewoundWhileRunning(t *testing.T) {
 		g.s.put("a/x", "1")
 		b := g.s.backup()
 		g.start(reflector.Options{})
-		g.s.put("a/y", "1") // arrives as an event: the guard must know events too
+		g.s.put("a/y", "1") // arrives as an event: look-ups must include it
 		g.sleep(time.Second)
 		g.s.restore(b)
 		g.s.other(50)
@@ -145,8 +145,8 @@ func TestChangesSinceAreNoRewind(t *testing.T) {
 	}
 }
 
-// TestGuardRaces checks that a change of the looked-up object in any gap between two requests of a connect is no
-// rewind.
+// TestGuardRaces checks that a change of the looked-up object in any gap between two requests of a connect does not
+// look like a rewind.
 func TestGuardRaces(t *testing.T) {
 	changes := map[string]func(s *server){
 		"update":   func(s *server) { s.put("a/x", "2") },

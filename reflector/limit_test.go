@@ -118,7 +118,7 @@ func cutErrors() map[string]error {
 // refusals returns errors that say nothing about the size of the answer.
 func refusals() map[string]error {
 	all := transportErrors()
-	for _, cut := range []string{"timeout", "unexpected EOF", "504", "400"} { // 400 begins the list anew
+	for _, cut := range []string{"timeout", "unexpected EOF", "504", "400"} { // 400 restarts the list
 		delete(all, cut)
 	}
 	for k, v := range deniedErrors() {

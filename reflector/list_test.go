@@ -112,8 +112,7 @@ func TestServerIgnoresLimit(t *testing.T) {
 	})
 }
 
-// TestErrorsOfPages checks that a failed page is requested again, or a smaller one, and that the list does not start
-// anew.
+// TestErrorsOfPages checks that a failed page is requested again, or a smaller one, and that the list does not restart.
 func TestErrorsOfPages(t *testing.T) {
 	for name, fault := range transportErrors() {
 		if apierrors.IsBadRequest(fault) {
@@ -138,7 +137,7 @@ func TestErrorsOfPages(t *testing.T) {
 				g.converged()
 				pages := 3
 				if requests.Cut(fault) {
-					pages = 5 // of 10, 2, 4, 8 and 1
+					pages = 5 // of 10, 2, 4, 8 and 1 objects
 				}
 				if st := g.r.Status(); st.Pages != pages+3 || st.Err != nil || len(g.errs) != 3 {
 					t.Errorf("status %+v, errors %v", st, g.errs)

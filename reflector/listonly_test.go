@@ -115,8 +115,8 @@ func TestListOnlyAge(t *testing.T) {
 	})
 }
 
-// TestListsAreDeniedToo checks a resource whose lists are denied as well, such as a deleted custom resource: it does
-// not count as listed, and is resumed once it is served again. Issue 38, G.
+// TestListsAreDeniedToo checks a resource whose lists are also denied, such as a deleted custom resource: it does not
+// count as listed, and is resumed once it is served again. Issue 38, G.
 func TestListsAreDeniedToo(t *testing.T) {
 	for name, fault := range deniedErrors() {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestNeitherListedNorWatched(t *testing.T) {
 		n := 0
 		g.s.onList = func(request) (runtime.Object, error) {
 			if n++; n > 1000 {
-				time.Sleep(time.Minute) // so that time passes even in a busy loop
+				time.Sleep(time.Minute) // after 1,000 lists without a wait, so that the test ends
 			}
 			return nil, denied
 		}
@@ -221,7 +221,7 @@ func TestNeitherListedNorWatched(t *testing.T) {
 	})
 }
 
-// TestListOnlyIsSpread checks that RelistSpread delays these lists, too.
+// TestListOnlyIsSpread checks that RelistSpread also delays the lists of a resource that cannot be watched.
 func TestListOnlyIsSpread(t *testing.T) {
 	bubble(t, func(g *rig) {
 		times := g.listTimes()

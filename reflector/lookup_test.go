@@ -130,7 +130,7 @@ func TestVerifyHook(t *testing.T) {
 	})
 }
 
-// TestLookupAheadOfTheProbe checks that a look-up that is newer than the probe is no rewind.
+// TestLookupAheadOfTheProbe checks that a look-up that is newer than the probe does not look like a rewind.
 func TestLookupAheadOfTheProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

@@ -25,8 +25,8 @@ type lists struct {
 	// unpaged requests the next list as one answer without a limit, because the server has refused a continue token and
 	// offered no other.
 	unpaged bool
-	// byName is true while the smallest pages are cut off before they are complete: then whole objects are fetched one by
-	// one, by the names in pages of metadata. cutPages counts the pages in a row that were cut off so.
+	// byName is true while the smallest pages are cut off before they are complete: then whole objects are fetched one
+	// by one, by the names in pages of metadata. cutPages counts the smallest pages in a row that were cut off.
 	byName   bool
 	cutPages int
 	// patience adapts the time-out of the smallest request to a thin link.
@@ -45,7 +45,7 @@ func newLists(r *Reflector) lists {
 type page struct {
 	items []runtime.Object
 	rv    string
-	token string // of the next page; empty at the end
+	token string // continue token of the next page; empty for the last page
 	err   error
 	// begun is when the request began, by Options.Clock. The first page of a list is at least as new as the server's
 	// state at that time.

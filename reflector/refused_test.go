@@ -35,7 +35,7 @@ func refusedErrors() map[string]*apierrors.StatusError {
 	}
 }
 
-// temporaryErrors returns the answers after which the watch is retried without end.
+// temporaryErrors returns the answers after which the watch is retried endlessly.
 func temporaryErrors() map[string]error {
 	out := transportErrors()
 	for name := range refusedErrors() {
@@ -71,9 +71,9 @@ func (g *rig) refuseBelow(rv int, err error, inBand bool) {
 	}
 }
 
-// TestRefusedWatch checks that a watch that is refused with another code than 410 does not freeze the contents. kine,
-// dqlite and the API servers on them answer a compacted resourceVersion so. Before, the same watch was requested
-// without end, over restarts too. k3s-io/k3s#1290, canonical/microk8s#5386, issue 38.
+// TestRefusedWatch checks that the contents do not stay stale if a watch is refused with another code than 410. kine,
+// dqlite and the API servers on them answer a compacted resourceVersion with such codes. Before, the same watch was
+// requested endlessly, even after restarts. k3s-io/k3s#1290, canonical/microk8s#5386, issue 38.
 func TestRefusedWatch(t *testing.T) {
 	for name, fault := range refusedErrors() {
 		for _, inBand := range []bool{false, true} {

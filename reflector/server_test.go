@@ -35,7 +35,7 @@ func (r request) probe() bool { return !r.Watch && r.Limit == 1 }
 type past struct {
 	rv  int
 	typ watch.EventType
-	obj *corev1.ConfigMap // with rv as its resourceVersion
+	obj *corev1.ConfigMap // the object, with rv as its resourceVersion
 }
 
 // server is a scripted API server for ConfigMaps, a ListerWatcher without HTTP. Like the real one it has a history,

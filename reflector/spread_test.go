@@ -97,8 +97,8 @@ func TestSpreadEnds(t *testing.T) {
 	}
 }
 
-// TestShortSpread checks that the back-off of lists holds beside a short RelistSpread: a server whose history is always
-// too short is not listed without end.
+// TestShortSpread checks that the back-off of lists also holds with a short RelistSpread: a server whose history is
+// always too short is not listed endlessly.
 func TestShortSpread(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

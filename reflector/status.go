@@ -39,10 +39,10 @@ type Status struct {
 	Fetches int
 	// Lookups counts the look-ups of single objects.
 	Lookups int
-	// Resumes counts watches that the server resumed at the stored resourceVersion; the first watch after a list is no
-	// resume. An accepted watch may still receive a 410 as its first event. So it counts only once its first event or
-	// bookmark has arrived, it has ended in order, the server was at that resourceVersion itself, or Options.Compare has
-	// found no difference.
+	// Resumes counts watches that the server resumed at the stored resourceVersion; the first watch after a list does
+	// not count. An accepted watch may still receive a 410 as its first event. So it counts only once its first event
+	// or bookmark has arrived, it has ended in order, the server was at that resourceVersion itself, or Options.Compare
+	// has found no difference.
 	Resumes int
 	// SeedErr is why Options.Seed has not replaced the first list; nil if it has, or has not been called.
 	SeedErr error

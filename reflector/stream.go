@@ -116,8 +116,8 @@ func (s *session) closeStream() {
 }
 
 // end classifies the end of a watch without an error. A broken connection looks the same as an end by the server; only
-// the time tells them apart. full is true if the server ended the watch at its time-out: the session was waiting for an
-// event when the time-out passed, and the end came after it. lively is true if full, or if the watch lived for
+// the time distinguishes them. full is true if the server ended the watch at its time-out: the session was waiting for
+// an event when the time-out passed, and the end came after it. lively is true if full, or if the watch lived for
 // livelyWatch.
 func (st *stream) end(now time.Time) (full, lively bool) {
 	due := st.begun.Add(st.timeout)
@@ -125,7 +125,7 @@ func (st *stream) end(now time.Time) (full, lively bool) {
 	return full, full || now.Sub(st.begun) >= livelyWatch
 }
 
-// holds counts st in Status.Resumes, once, if it resumes. An accepted watch is no proof: API servers answer 200 and
+// holds counts st in Status.Resumes, once, if it resumes. An accepted watch proves nothing: API servers answer 200 and
 // send a 410 as the first event.
 func (st *stream) holds(b *board) {
 	if st.resume {

@@ -129,7 +129,7 @@ func (t *tail) ended(ctx context.Context) {
 		t.quiet = 0
 	}
 	if t.quiet >= quietDrains {
-		t.l.target = t.l.fold.RV // see drainedQuietly
+		t.l.target = t.l.fold.RV // without bookmarks no proof is possible: see drainedQuietly
 		return
 	}
 	t.start(ctx)

@@ -175,7 +175,7 @@ func TestThinListCutByTheServer(t *testing.T) {
 }
 
 // TestThinListOfWhatDoesNotCome checks that an object which takes longer than the server has for an answer is requested
-// until it comes, with and without lists by metadata, and that the status says so.
+// until it arrives, with and without lists by metadata, and that the status says so.
 func TestThinListOfWhatDoesNotCome(t *testing.T) {
 	for _, byMetadata := range []bool{false, true} {
 		t.Run(fmt.Sprintf("metadata %v", byMetadata), func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestThinListOfWhatDoesNotCome(t *testing.T) {
 }
 
 // TestThinWatch checks an event whose transfer takes longer than a watch may be silent: the server sends it twice, but
-// not without end. The look-up of its object also takes longer than a request's time-out. Later events arrive as usual.
+// not endlessly. The look-up of its object also takes longer than a request's time-out. Later events arrive as usual.
 func TestThinWatch(t *testing.T) {
 	for _, drained := range []bool{true, false} {
 		t.Run(fmt.Sprintf("drained %v", drained), func(t *testing.T) {

@@ -255,7 +255,7 @@ func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome 
 	return g.s.listFor(reason)
 }
 
-// verifyHook calls Options.Verify. Success is no contact: Options.Verify need not have called the server.
+// verifyHook calls Options.Verify. Success does not count as a contact: Options.Verify need not have called the server.
 func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error) {
 	if g.s.o.Verify == nil {
 		return "", nil

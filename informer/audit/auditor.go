@@ -22,8 +22,8 @@ import (
 var (
 	// ErrNotLive: there is no healthy watch. Wait until informer.Status has the Source Live.
 	ErrNotLive = errors.New("the informer is not live")
-	// ErrNotAuditable: the server's resourceVersions cannot be compared, so a lost event cannot be told from one that has
-	// not arrived yet.
+	// ErrNotAuditable: the server's resourceVersions cannot be compared, so a lost event cannot be distinguished from
+	// one that has not arrived yet.
 	ErrNotAuditable = errors.New("the server's resourceVersions cannot be compared")
 )
 

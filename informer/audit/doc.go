@@ -16,7 +16,7 @@
 // # Reports from the informer
 //
 // The goroutine that writes the store reports two things to the Auditor. Changed and Skipped name objects that it has
-// deleted or could not store; these are no suspects. ListBegun, ListGivenUp and ListEnded report the progress of a
+// deleted or could not store; these are not suspects. ListBegun, ListGivenUp and ListEnded report the progress of a
 // list.
 //
 // # Ownership

@@ -39,7 +39,7 @@ type Durable struct {
 
 	started atomic.Bool
 	begun   chan struct{}            // closed when keys or err is set; neither may be read before
-	keys    map[string]*durable.Keys // by namespace; "" is all namespaces
+	keys    map[string]*durable.Keys // keys by namespace; "" is all namespaces
 	err     error
 }
 

@@ -151,8 +151,8 @@ func TestDurableOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestDurableOfMany checks that a durable source syncs while more keys are due than may be: a controller starts to work
-// only when its sources have synced.
+// TestDurableOfMany checks that a durable source syncs although it has more objects than keys may be due. A controller
+// starts to work only when its sources have synced.
 func TestDurableOfMany(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	var want []string
@@ -168,7 +168,7 @@ func TestDurableOfMany(t *testing.T) {
 	manageDurably(t, srv, path, func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }, want...)
 }
 
-// TestDurableStartsOnce checks that a source shared by two controllers is an error of the second.
+// TestDurableStartsOnce checks that Start of a source fails for a second controller.
 func TestDurableStartsOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -132,7 +132,7 @@ func (f *follower) stop() (ended bool) {
 	return f.cancel == nil
 }
 
-// beginEpoch makes answers to earlier offers void: a reset may have numbered the changes anew.
+// beginEpoch invalidates answers to earlier offers: after a reset the changes may be numbered from 1 again.
 func (f *follower) beginEpoch() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // TestMetadataThatDoNotFit cites kubernetes#91582 and issue 38: the first listed object of an aggregated API has
-// metadata that do not fit ObjectMeta. Before, the probe by metadata failed for ever: after a lost connection the
+// metadata that do not fit ObjectMeta. Before, the probe by metadata always failed: after a lost connection the
 // informer received nothing more, and a restart did not sync.
 func TestMetadataThatDoNotFit(t *testing.T) {
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}

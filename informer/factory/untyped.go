@@ -30,7 +30,7 @@ type untypedFactory struct {
 	resync time.Duration
 	form   form
 
-	wg        sync.WaitGroup // of the running informers
+	wg        sync.WaitGroup // waits for the running informers
 	unstarted sync.Once      // done once the types that were not started are logged
 
 	mu           sync.Mutex

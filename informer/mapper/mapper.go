@@ -111,7 +111,7 @@ func (m *Mapper) Status() Status {
 	}
 }
 
-// ask answers a query about a group from the known discovery. If it has no match, ask fetches discovery anew and
+// ask answers a query about a group from the known discovery. If it has no match, ask fetches discovery again and
 // repeats the query.
 func ask[Q, T any](m *Mapper, group string, q Q, query func(meta.RESTMapper, Q) (T, error)) (T, error) {
 	answer, err := query(m.known.Load().mapper, q)

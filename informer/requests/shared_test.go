@@ -13,7 +13,7 @@ import (
 )
 
 // TestSharedIdentity checks that informers that connect together share one request for the cluster's id, that an
-// informer that has lost its connection does not use an earlier answer, and that the id is read anew a while later
+// informer that has lost its connection does not use an earlier answer, and that the id is read again after a while
 // (issue 38).
 func TestSharedIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -84,8 +84,8 @@ func TestNothingIsReadBehindAnError(t *testing.T) {
 	}
 }
 
-// TestListFailsEarly checks that a list with an item that is no object fails before all of it has been read, whether
-// its kind comes first or last.
+// TestListFailsEarly checks that a list with an item that is not an object fails before all of it has been read,
+// whether its kind comes first or last.
 func TestListFailsEarly(t *testing.T) {
 	for _, kind := range []string{`"kind":"ThingList",`, ""} {
 		rest := strings.Repeat(`,{"metadata":{"name":"a"},"x":"`+strings.Repeat("x", 1<<20)+`"}`, 3)
@@ -140,7 +140,7 @@ func TestListIsReadToItsEnd(t *testing.T) {
 }
 
 // TestStatusIsItsOwnError checks that a Status in place of a list is the error of the list request, in the server's
-// words, also if the answer breaks off behind it.
+// words, also if the answer breaks off after it.
 func TestStatusIsItsOwnError(t *testing.T) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: 410,

@@ -136,7 +136,7 @@ func TestTheClientsRequests(t *testing.T) {
 			func(c *rest.Config) { c.WarningHandler = warned },
 			func(*http.Request, bool) bool { return warned.Swap(0) == 1 },
 		},
-		"throttling": { // of lists; client-go's watches do not wait either
+		"throttling": { // lists wait for the limiter; watches do not, as in client-go
 			func(c *rest.Config) { c.RateLimiter = limited },
 			func(_ *http.Request, watch bool) bool {
 				return limited.calls.Swap(0) == map[bool]int32{false: 1, true: 0}[watch]

@@ -14,8 +14,8 @@
 // # Refused answers
 //
 // An answer is refused if it is cut off, if its lengths do not fit, or if it has a frame or an object of more than 64
-// MiB. So is an object without a kind, a Table, and an answer that is no list. Then the whole list fails, or the watch
-// ends with an ERROR event, as with client-go. Only an answer that broke off has client-go's error for that: a
+// MiB. So is an object without a kind, a Table, and an answer that is not a list. Then the whole list fails, or the
+// watch ends with an ERROR event, as with client-go. Only an answer that broke off has client-go's error for that: a
 // reflector then asks for smaller pages, which would not help against the other errors.
 //
 // The payload of an object is checked against its type only if its format must be converted, or if labels are needed.

@@ -32,7 +32,7 @@ func listJSON(v *values, sent *codec.Sent) (*List, error) {
 		case "items":
 			has = true
 			return v.elements(items.add)
-		case "status", "message", "reason", "details", "code": // of a Status
+		case "status", "message", "reason", "details", "code": // members of a Status
 			return v.member(name, &status)
 		}
 		_, err := v.next()

@@ -248,8 +248,8 @@ func header(number protowire.Number, b []byte, of *metav1.TypeMeta) error {
 	return nil
 }
 
-// check returns an error if l is no list. If the server sent a Status, that is the error. A list is recognized by its
-// items. An empty JSON list has them too; its kind says nothing, since a custom resource may have any listKind.
+// check returns an error if l is not a list. If the server sent a Status, that is the error. A list is recognized by
+// its items. An empty JSON list has them too; its kind says nothing, since a custom resource may have any listKind.
 // Protobuf omits the items of an empty list, so there the kind must end in List, as all of Kubernetes' own do.
 func (l *List) check(status metav1.Status, items bool) error {
 	switch {

@@ -45,7 +45,7 @@ func (v *values) more() error {
 	return nil
 }
 
-// peek returns the next byte that is no space. It returns io.EOF at the end.
+// peek returns the next byte that is not white space. It returns io.EOF at the end.
 func (v *values) peek() (byte, error) {
 	for {
 		for ; v.at < len(v.buf); v.at++ {

@@ -20,7 +20,7 @@ import (
 
 // watcher is a watch. It owns the goroutine that reads the answer.
 type watcher struct {
-	ctx    context.Context // of the request; stop ends it
+	ctx    context.Context // context of the request; stop cancels it
 	stop   func()          // ends the request, once
 	events chan watch.Event
 	of     *listWatch

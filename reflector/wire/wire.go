@@ -133,9 +133,9 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// explain returns the error of reading a list. The error of an answer that broke off is worded like client-go's: by it,
-// its reflector and ours request smaller pages. No other error is worded so, because a smaller page would not be easier
-// to read.
+// explain returns the error of reading a list. The error of an answer that broke off is worded like client-go's:
+// client-go's reflector and Larder's recognize it, and request smaller pages. No other error has these words, because a
+// smaller page would not be easier to read.
 func (b *body) explain(err error) error {
 	var answered apierrors.APIStatus
 	switch {

@@ -375,7 +375,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestRefused checks that an answer that is no list, or cannot be read, is an error that says so.
+// TestRefused checks that an answer that is not a list, or cannot be read, is an error that says so.
 func TestRefused(t *testing.T) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 410, Reason: metav1.StatusReasonExpired,

@@ -30,7 +30,7 @@ type Ask struct {
 // some reports whether there is a pending request.
 func (a Ask) some() bool { return a.Resync || a.Unreadable != nil || a.Looked != nil || a.Saved > 0 }
 
-// add calls fn, which adds a request to the pending ones, and wakes the loop if it waits for a batch.
+// add calls fn, which adds a request to the pending requests, and wakes the loop if it waits for a batch.
 func (a *Asks) add(fn func(*Ask)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

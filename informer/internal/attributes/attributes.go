@@ -74,10 +74,10 @@ type Tracker struct {
 	// being received.
 	have, pending  entry.Attributes
 	listing        bool      // true between ForList and Listed
-	holds          bool      // whether there are contents; have describes them
+	holds          bool      // there are contents, which have describes
 	openAPIRead    time.Time // when want.OpenAPI was read, by Options.Clock; zero if never in this run
 	connected      time.Time // when the last Verify began, by the machine's clock
-	fresh          bool      // whether want.OpenAPI was read after connected
+	fresh          bool      // want.OpenAPI was read after connected
 	metadataListed time.Time // when a list by metadata was allowed; zero once the hash was read again
 	verified       bool      // the server has answered Verify in this run
 	seeding        bool      // the next list is a seed
@@ -327,7 +327,7 @@ func (a *Tracker) setOpenAPI(ctx context.Context, hash attribute) {
 type attribute struct {
 	value string
 	err   error
-	read  time.Time // for the schema's hash: when it was requested from the server
+	read  time.Time // when the schema's hash was requested; not set for other attributes
 }
 
 // readOpenAPI returns the schema's hash. It was requested from the server at notBefore or later.

@@ -17,7 +17,7 @@ type delayed struct {
 	mu    sync.Mutex
 	timer clock.Timer    // guarded by mu; nil while no call is planned
 	stop  chan struct{}  // guarded by mu; ends the wait for timer
-	wg    sync.WaitGroup // of the goroutines that wait
+	wg    sync.WaitGroup // waits for the goroutines that wait for timers
 }
 
 func (d *delayed) after(delay time.Duration, reason reflector.Reason) {

@@ -2,6 +2,6 @@
 // the shard that were requested. The others are counted, logged at a bounded rate, and reported by Options.OnDrop.
 //
 // An object of the wrong type or scope is a stray: from the first stray to the end of a list without strays there is no
-// resourceVersion to resume from (Resumable). An object of another shard is no stray: its server sends every shard. A
-// list with nothing but strays is a list of another collection (Judge). One goroutine, the reflector's, owns a Gate.
+// resourceVersion to resume from (Resumable). An object of another shard is not a stray: its server sends every shard.
+// A list with nothing but strays is a list of another collection (Judge). One goroutine, the reflector's, owns a Gate.
 package gate

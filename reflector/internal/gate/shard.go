@@ -29,7 +29,7 @@ type foreigners struct {
 	last           types.UID
 }
 
-// LeaveOut reports whether obj is of another shard, and counts it if so. The object is no stray: it shows that the
+// LeaveOut reports whether obj is of another shard, and counts it if so. The object is not a stray: it shows that the
 // server sends every shard, not that objects may be missing. An object keeps its UID and namespace, and so its shard.
 // It was never delivered before, so its DELETED event is dropped too.
 func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {

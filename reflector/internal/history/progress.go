@@ -36,8 +36,8 @@ func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV,
 //
 // After one event whose resourceVersion cannot be compared, none counts as comparable. Otherwise each reconnect would
 // replay everything since the list. A watch from "" or "0" begins with the objects in no order, so their
-// resourceVersions are no points to resume from. "0" means any state and names none, so it counts as no
-// resourceVersion: kine sends bookmarks with it (k3s-io/kine#568).
+// resourceVersions do not resume a watch. "0" stands for any state, so it counts as no resourceVersion: kine sends
+// bookmarks with it (k3s-io/kine#568).
 func (c *Progress) Advance(rv string) string {
 	if rv == "0" {
 		rv = ""

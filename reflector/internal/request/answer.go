@@ -50,7 +50,7 @@ func Denied(err error) bool {
 func Rejected(err error) bool {
 	var odd *apierrors.UnexpectedObjectError
 	if errors.As(err, &odd) {
-		return true // an ERROR event whose object is no Status
+		return true // an ERROR event whose object is not a Status
 	}
 	status, ok := apiStatus(err)
 	switch {

@@ -22,8 +22,8 @@ func (a *answers) count(ctx context.Context) context.Context {
 
 // explain wraps ErrPutOff around err if the request timed out while client-go was waiting to repeat it. There are two
 // signs of that. Several responses are one. A single response and a url.Error are the other: net/http returns that
-// error if the repetition had no response. After a single response the context's error alone is no sign: the time may
-// have ended while a body was read.
+// error if the repetition had no response. After a single response the context's error alone proves nothing: the time
+// may have ended while a body was read.
 func (a *answers) explain(err error) error {
 	var unanswered *url.Error
 	n := a.n.Load()

@@ -66,7 +66,7 @@ func isList(l *unstructured.UnstructuredList) bool {
 	if len(l.Items) > 0 {
 		return true
 	}
-	for _, member := range []string{"columnDefinitions", "rows", "status", "spec"} { // of a Table, a Status, an object
+	for _, member := range []string{"columnDefinitions", "rows", "status", "spec"} { // of a Table, Status or object
 		if _, has := l.Object[member]; has {
 			return false
 		}
