@@ -27,7 +27,8 @@ type answeredKey struct{}
 var errUnreached = errors.New("the API server does not answer in time")
 
 // forwardRead forwards a read. If the API server is unreachable, or does not begin to answer within freshFor, local
-// answers. The user's recorded writes to the resource are then dropped, since the mirror has the latest state available.
+// answers. The user's recorded writes to the resource are then dropped, since the mirror has the latest state
+// available.
 func (q *request) forwardRead(local func() error) (err error) {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)

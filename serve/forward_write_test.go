@@ -183,8 +183,8 @@ func TestReadsOwnWritesOfTwoNamespaces(t *testing.T) {
 	held.Unlock()
 }
 
-// TestOtherReadsDoNotWait checks that the mirror answers at once reads that do not ask for the latest state, reads of other
-// users, resources and namespaces, and all reads while the API server is unreachable.
+// TestOtherReadsDoNotWait checks that the mirror answers at once reads that do not ask for the latest state, reads of
+// other users, resources and namespaces, and all reads while the API server is unreachable.
 func TestOtherReadsDoNotWait(t *testing.T) {
 	w, _, held := newForwardingWorld(t)
 	w.fill(2)

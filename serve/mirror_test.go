@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestMirrorOmitsLeftovers checks that a Mirror omits collections that an earlier process left in the file, and that its own
-// collections return 429 while they are not open.
+// TestMirrorOmitsLeftovers checks that a Mirror omits collections that an earlier process left in the file, and that
+// its own collections return 429 while they are not open.
 func TestMirrorOmitsLeftovers(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)

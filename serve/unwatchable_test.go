@@ -70,8 +70,8 @@ func TestCollectionWithoutHistory(t *testing.T) {
 	}
 }
 
-// TestListOfChangingCollection checks that a list of a collection without a history is cut off if the collection changes
-// between two pages, since the pages would show two states.
+// TestListOfChangingCollection checks that a list of a collection without a history is cut off if the collection
+// changes between two pages, since the pages would show two states.
 func TestListOfChangingCollection(t *testing.T) {
 	for name, change := range map[string]func(*store.Collection) error{
 		"an event": func(c *store.Collection) error { return c.Indexer().Update(podOf(1199, "12")) },

@@ -164,11 +164,11 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 	return w.flush()
 }
 
-// run sends events and bookmarks until ctx ends. end is the time for which the last bookmark is planned: the deadline of
-// ctx, or later by the time that the initial state took.
+// run sends events and bookmarks until ctx ends. end is the time for which the last bookmark is planned: the deadline
+// of ctx, or later by the time that the initial state took.
 func (w *watcher) run(ctx context.Context, end time.Time) error {
 	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // times of bookmarks
-	ask := end.Add(bookmarkEvery)                                         // time of the next recheck; never without an Authorizer
+	ask := end.Add(bookmarkEvery)                                         // the next recheck; never without an Authorizer
 	var right *recheck
 	if w.Handler.options.Authorizer != nil {
 		right, ask = w.recheck(), time.Now().Add(untilRecheck())

@@ -15,8 +15,8 @@
 //	down    ──Failed────────► down    one backoff for all clients: they try one at a time, in the order of their calls
 //	down    ──Heard─────────► up      waiting clients continue, eight connecting and two listing at a time
 //
-// After a 502, 503 or 504, perhaps only an aggregated API is unavailable. So after such a failure, if it is the first of
-// an outage or its client had failed before, one client whose last attempt did not fail may try at once.
+// After a 502, 503 or 504, perhaps only an aggregated API is unavailable. So after such a failure, if it is the first
+// of an outage or its client had failed before, one client whose last attempt did not fail may try at once.
 //
 // An attempt that hangs blocks the others for ten seconds; then one more client may try. The package starts no
 // goroutine. [Unanswered] and [Answered] classify errors. [Ceiling] limits the backoff. A client without a Limiter uses

@@ -282,7 +282,8 @@ func (s *slowToken) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{}, false, nil
 }
 
-// TestUnauthenticatedRequestsInFlight checks that unauthenticated requests, and requests whose handler panics, stop counting.
+// TestUnauthenticatedRequestsInFlight checks that unauthenticated requests, and requests whose handler panics, stop
+// counting.
 func TestUnauthenticatedRequestsInFlight(t *testing.T) {
 	h := handler(reached, byToken{}, access.Limits{Requests: 1})
 	for range 3 {

@@ -213,8 +213,8 @@ func TestServiceAccountsRefuse(t *testing.T) {
 	})
 }
 
-// TestServiceAccountsIgnoreOtherTokens checks that tokens other than the cluster's service-account tokens are unknown, without
-// an error.
+// TestServiceAccountsIgnoreOtherTokens checks that tokens other than the cluster's service-account tokens are unknown,
+// without an error.
 func TestServiceAccountsIgnoreOtherTokens(t *testing.T) {
 	k := clusterKeys()
 	a := accounts(t, clusterIssuer(t))

@@ -412,8 +412,8 @@ func TestEqualReviewsAreOne(t *testing.T) {
 	})
 }
 
-// TestFirstOfEqualReviewsCanceled checks that a client that disconnects does not cancel the call that other clients wait
-// for.
+// TestFirstOfEqualReviewsCanceled checks that a client that disconnects does not cancel the call that other clients
+// wait for.
 func TestFirstOfEqualReviewsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer()

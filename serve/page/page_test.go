@@ -109,8 +109,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesAreSelfContained checks that the files contain no external links, no HTML from strings, no inline scripts and
-// styles, and no cookies.
+// TestFilesAreSelfContained checks that the files contain no external links, no HTML from strings, no inline scripts
+// and styles, and no cookies.
 func TestFilesAreSelfContained(t *testing.T) {
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|` +
 		`\bon[a-z]+="|style="|document\.cookie|localStorage|https?://`)

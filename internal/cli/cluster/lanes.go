@@ -19,8 +19,8 @@ const (
 	laneWait = 10 * time.Second
 )
 
-// lanes is a transport that needs few network connections for many watches over HTTP/2. An http.Transport dials for each
-// request that finds no free stream, so many simultaneous requests each dial. A lane is a transport limited to
+// lanes is a transport that needs few network connections for many watches over HTTP/2. An http.Transport dials for
+// each request that finds no free stream, so many simultaneous requests each dial. A lane is a transport limited to
 // laneWidth requests: its first request dials while the others wait.
 type lanes struct {
 	make func() (http.RoundTripper, error)

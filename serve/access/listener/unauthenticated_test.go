@@ -156,8 +156,8 @@ func countOpen(conns []net.Conn) (open int) {
 	return open
 }
 
-// TestStrangersOfOtherAddresses checks that unauthenticated connections from one address do not close connections from another
-// address. An IPv6 /64 is one address.
+// TestStrangersOfOtherAddresses checks that unauthenticated connections from one address do not close connections from
+// another address. An IPv6 /64 is one address.
 func TestStrangersOfOtherAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
