@@ -103,7 +103,7 @@ const (
 // anew limits how often a removed file is copied, since copying a large file keeps the disk busy. Only the holder of
 // the writer's place may use it.
 type anew struct {
-	err  error         // error of the last copy; nil if it succeeded
+	err  error         // error of the last attempt to copy the removed file; nil if it succeeded
 	wait time.Duration // delay before the next copy, after err
 	next time.Time     // earliest time of the next copy
 }

@@ -220,8 +220,8 @@ func (f *File) ensure() error {
 	return create(f.real, creating{pageSize: f.o.PageSize}) // MaxSize applies only to later writes
 }
 
-// quarantine moves the file aside because of reason. The caller holds the mark, so no other process can have replaced
-// the file.
+// quarantine moves the file aside because of reason. The caller holds the Mark of the file, so no other process can
+// have replaced the file.
 func (f *File) quarantine(reason error) error {
 	name, err := setAside(f.real, os.Rename)
 	if err != nil {

@@ -98,7 +98,7 @@ func (in *Intake) applyEncoded(
 	return changes, nil
 }
 
-// number sets the Order of the writes. Front is held.
+// number sets the Order of the writes. The caller holds Front.
 func (in *Intake) number(writes []*memtable.Write) {
 	for _, x := range writes {
 		in.writes++

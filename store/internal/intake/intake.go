@@ -77,7 +77,7 @@ type Back interface {
 
 	// Losses grows whenever a write that was put has been lost; see store.Collection.Losses.
 	Losses() int
-	// ListEnded is called after all writes of a list have been put. Front must not be held.
+	// ListEnded is called after all writes of a list have been put. Intake.Front must not be held.
 	ListEnded()
 }
 

@@ -14,5 +14,5 @@ type Covers struct {
 // EndedList describes a list that has ended, so that the collection need not be relisted.
 type EndedList struct {
 	Losses    int  // Collection.Losses at the start of the list; a later loss requires another list
-	Rewritten bool // true if every body was rewritten, so that old dictionaries may be unused
+	Rewritten bool // true if the list rewrote every body, so that old dictionaries may be unused
 }
