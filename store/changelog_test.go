@@ -194,7 +194,7 @@ func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := tombstones(c); n != 0 {
-		t.Errorf("%d tombstones are left, which everybody has passed", n)
+		t.Errorf("%d tombstones are left that all handlers have passed", n)
 	}
 	sound(t, s)
 	if err := c.ForgetCursor(ctx, "one"); err != nil {

@@ -116,7 +116,7 @@ func TestChangesSinceOffset(t *testing.T) {
 		t.Errorf("what was created before changes were kept is known, too: %+v, %v", p.Changes, err)
 	}
 	if v.Changed() != nil {
-		t.Error("a file that nobody writes to does not change")
+		t.Error("Changed is not nil in a read-only store")
 	}
 	for _, bad := range []uint64{2, end + 1} {
 		var since *consumer.SinceError
@@ -334,7 +334,7 @@ func TestViewChanged(t *testing.T) {
 	}
 	<-changed
 	if v.Changed() != nil {
-		t.Error("nobody writes to it")
+		t.Error("Changed is not nil although no collection is open for writing")
 	}
 }
 

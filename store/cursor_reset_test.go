@@ -343,7 +343,7 @@ func TestOpenRepairsTheChangelog(t *testing.T) {
 	t.Run("no handler", func(t *testing.T) {
 		s, few := open(func(b *bolt.Bucket) error { return b.Bucket(disk.Cursors).Delete([]byte("h")) })
 		if n := tombstones(few); n != 0 {
-			t.Errorf("%d tombstones are kept, for nobody", n)
+			t.Errorf("%d tombstones are kept that no handler needs", n)
 		}
 		wantSound(t, s)
 	})

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
@@ -226,8 +225,6 @@ func TestListAfterAPartialList(t *testing.T) {
 		})
 	}
 }
-
-var _ corev1.Pod
 
 // TestHistoryOfAChangelogThatBegan checks that a changelog that is dropped and begun again has all changes since the
 // state at which it began, although its first change was replaced by a later one of the same object (issue 37).

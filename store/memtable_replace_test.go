@@ -137,6 +137,6 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	both.Wait()
 	goleak.VerifyNone(t, before)
 	if s.Pending() != 0 {
-		t.Errorf("%d bytes are pending, and nobody commits them", s.Pending())
+		t.Errorf("%d bytes are dirty, and no commit is running", s.Pending())
 	}
 }

@@ -53,6 +53,6 @@ func TestRebuildWhileSomebodyOpens(t *testing.T) {
 	}
 	store.SetMaxSize(s, 0)
 	if err := s.Rebuild(t.Context()); err != nil {
-		t.Errorf("rebuild once nobody opens it: %v", err)
+		t.Errorf("rebuild after the mark was unlocked: %v", err)
 	}
 }

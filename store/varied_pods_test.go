@@ -37,7 +37,7 @@ const variedRV = 10_000_000
 
 const lettersAndDigits = "bcdfghjklmnpqrstvwxz2456789"
 
-var variedWords = strings.Fields(`web api cart search auth mail queue worker cron proxy cache usageCounter billing report export import media resize index feed
+var variedWords = strings.Fields(`web api cart search auth mail queue worker cron proxy cache ledger billing report export import media resize index feed
 	gateway stock price order payment user session audit metrics trace log stream batch sync notify render geo route ticket invoice`)
 
 // newVariedPods generates workloads of perWorkload pods each, enough for total pods.
