@@ -24,82 +24,101 @@ type Options struct {
 	// TypeDescription names the type in logs and errors, such as "*v1.Pod". Default: the type of ExpectedType, or
 	// "objects".
 	TypeDescription string
-	// ExpectedType is an example of the objects. Objects of other types are strays; if the example is unstructured and has
-	// a kind, so are unstructured objects of other kinds. Default: not checked.
+	// ExpectedType is an example of the objects. Objects of other types are strays; if the example is unstructured and
+	// has a kind, so are unstructured objects of other kinds. Default: not checked.
 	ExpectedType runtime.Object
 	// Admit, if set, returns an error for an object that was not requested; that object is a stray too. It is not
 	// called for the object of a DELETED event.
 	//
-	// Strays are logged, counted in Status.Skipped, shown by Status.Stray, and not delivered. See the package's
-	// documentation.
+	// Strays are logged, counted in Status.Skipped, shown by Status.Stray, and not delivered. A stray means that the
+	// ListerWatcher does not list the sink's collection, and that objects of it may be missing. So the sink receives no
+	// resourceVersion until a list has no strays. (Strays by Go type are excepted, since a program with another type
+	// does not resume.) A list of strays only is aborted.
 	Admit func(obj runtime.Object) error
-	// Shard is the shard selector of the ListerWatcher's requests (metav1.ListOptions.ShardSelector, KEP-5866). A server
-	// that ignores it sends objects of other shards too: they are not delivered, and are not strays; see Status.Unsharded.
-	// Default: everything.
+	// Shard is the shard selector of the ListerWatcher's requests (metav1.ListOptions.ShardSelector, KEP-5866). A
+	// server that does not know the selector, or whose feature gate is off, sends everything and does not say so. So
+	// the reflector applies the selector to every object and event, deletions included. Objects of other shards are not
+	// delivered, and are not strays (Status.Unsharded). Their events advance the reflector, and with the next bookmark
+	// the sink. A list that has only objects of other shards is an empty shard. But if some of so many objects should
+	// be of this shard, the ListerWatcher requests another shard, and the list is aborted (ErrStrays). An object that
+	// is deleted and created again has another UID and may move to another shard: this shard receives the deletion, the
+	// other one the addition. Default: everything.
 	Shard sharding.Selector
-	// PageSize is the maximum limit of a list request. Pages are smaller at the start of a run, if objects are large, and
-	// if the link is too slow for larger ones; see the package's documentation. Default DefaultPageSize.
+	// PageSize is the maximum limit of a list request. Pages are smaller at the start of a run, if objects are large,
+	// and if the link is too slow for larger ones; docs/adr/0003-reflector.md has the rules. Default DefaultPageSize.
 	PageSize int64
 	// ListMetadata, if set, makes the ListerWatcher's list requests, with the same scope, limit and continue token, for
-	// metadata alone. A relist for ReasonExpired, ReasonStore or ReasonListOnly then lists metadata, and fetches only the
-	// objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its name. If they
-	// are more than a quarter of a page, that page and all following ones are listed whole. Admit is not called for
-	// objects that the sink holds. Probes and look-ups use metadata too. Once refused, ListMetadata is not called again in
-	// this run, except after 403, 404 and 405, which may be temporary. The time-outs of its calls are those of the
-	// ListerWatcher's calls. Default: whole objects.
+	// metadata alone. A relist for ReasonExpired, ReasonStore or ReasonListOnly then lists metadata, and fetches only
+	// the objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its name.
+	// If they are more than a quarter of a page, that page and all following ones are listed whole. Admit is not called
+	// for objects that the sink holds. A fetched object may be newer than the list, or deleted: the list ends when its
+	// folded watch has reached the resourceVersion of every fetch. A failed fetch is repeated like a page, and the list
+	// does not end without it. Probes and look-ups use metadata too. Once refused, or once a fetch has another object
+	// as its answer, ListMetadata is not called again in this run, except after 403, 404 and 405, which may be
+	// temporary. The time-outs of its calls are those of the ListerWatcher's calls. Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// MetadataPays, if set, is called before each list by metadata. It returns whether bodies are so much larger than
 	// metadata that one more request per fetched object is worth it. Default: true.
 	MetadataPays func(ctx context.Context) bool
-	// Verify, if set, is called at every (re)connect before any event of the watch is delivered, and before a list. With
-	// Compare it runs beside Compare; otherwise it runs before the watch is opened. It compares the attributes of the
-	// stored contents (the cluster's id, the codec…) with their present values, and returns the reason for a relist, or
-	// "". An error counts as a failed connection: back off, try again. It is called again before its relist is committed,
-	// and must not request another relist for a difference that this one repairs.
+	// Verify, if set, is called at every (re)connect before any event of the watch is delivered, and before a list.
+	// With Compare it runs beside Compare; otherwise it runs before the watch is opened. It compares the attributes of
+	// the stored contents (the cluster's id, the codec…) with their present values, and returns the reason for a
+	// relist, or "". An error counts as a failed connection: back off, try again. It is called again before its relist
+	// is committed, and must not request another relist for a difference that this one repairs.
 	//
 	// It has 90 s. A call that has not returned five seconds after its context has ended is abandoned and counts as an
-	// error (ErrOverdue). So does a panic, with utilruntime.ReallyCrash off (ErrPanicked). It may be called again while an
-	// abandoned call still runs, unless five of them do.
+	// error (ErrOverdue). So does a panic, with utilruntime.ReallyCrash off (ErrPanicked). It may be called again while
+	// an abandoned call still runs, unless five of them do.
 	//
-	// lost is when the last connection was lost or a list became due, by the machine's clock; zero at the first connect.
-	// An answer that was requested earlier may be from another server.
+	// lost is when the last connection was lost or a list became due, by the machine's clock; zero at the first
+	// connect. An answer that was requested earlier may be from another server.
 	Verify func(ctx context.Context, lost time.Time) (Reason, error)
-	// Compare, if set, lists the objects of the server by metadata, in one consistent answer. It returns the objects that
-	// the sink holds in another state (UID and resourceVersion), that it does not hold, and that only it holds. Objects
-	// that Admit or Shard would drop are no differences; nor are objects that the sink has refused in that state. Compare
-	// replaces the probe and the look-ups: it is called once a watch has been accepted, at the start of a run that resumes
-	// and after a lost connection. It fails with ErrIncomparable if it cannot compare. It has 90 s, but ten seconds from
-	// when its request was sent; otherwise its calls are bounded like those of Verify. Default: probe and look-ups.
+	// Compare, if set, lists the objects of the server by metadata, in one consistent answer. It returns the objects
+	// that the sink holds in another state (UID and resourceVersion), that it does not hold, and that only it holds.
+	// Objects that Admit or Shard would drop are no differences; nor are objects that the sink has refused in that
+	// state. Compare replaces the probe and the look-ups: it is called once a watch has been accepted, at the start of
+	// a run that resumes and after a lost connection. It fails with ErrIncomparable if it cannot compare. It has 90 s,
+	// but ten seconds from when its request was sent; otherwise its calls are bounded like those of Verify. Default:
+	// probe and look-ups.
 	Compare func(ctx context.Context) (Comparison, error)
-	// ComparisonPays, if set, is called before each Compare. starts is true for the first connect of a run that resumes.
-	// It returns whether the sink holds so few objects that Compare costs less than a probe, five look-ups, and, if
-	// starts, the wait for a bookmark. Default: true.
+	// ComparisonPays, if set, is called before each Compare. starts is true for the first connect of a run that
+	// resumes. It returns whether the sink holds so few objects that Compare costs less than a probe, five look-ups,
+	// and, if starts, the wait for a bookmark. Default: true.
 	ComparisonPays func(ctx context.Context, starts bool) bool
-	// Seed, if set, opens contents from elsewhere, such as a snapshot, for a sink that has nothing to resume. They replace
-	// the first list, and the watch resumes from them, under the same checks as after a restart. Seed is called when Run
-	// starts, and again once the server has been verified if the first call returned ErrSeedLater. If the server has lost
-	// the history since the seed, Seed is called once more, for a seed that was taken later than after. If it fails, or
-	// its result cannot be read, everything is listed. It must return when ctx ends.
+	// Seed, if set, opens contents from elsewhere, such as a snapshot, for a sink that has nothing to resume. They
+	// replace the first list, and the watch resumes from them, under the same checks as after a restart. Seed is called
+	// when Run starts, and again once the server has been verified if the first call returned ErrSeedLater. If the
+	// server has lost the history since the seed, Seed is called once more, for a seed that was taken later than after.
+	// If it fails, or its result cannot be read, everything is listed. It must return when ctx ends.
 	Seed func(ctx context.Context, after time.Time) (*seed.Seed, error)
-	// OnError, if set, is called by one goroutine with each error that ended a connection, before the reflector backs off.
-	// That includes 410s and errors of a watch that is folded into a list. While a request is overdue, it is called once
-	// with ErrOverdue.
+	// OnError, if set, is called by one goroutine with each error that ended a connection, before the reflector backs
+	// off. That includes 410s and errors of a watch that is folded into a list. While a request is overdue, it is
+	// called once with ErrOverdue.
 	OnError func(ctx context.Context, err error)
-	// OnLive, if set, is called when Status.Live has changed, by the goroutine that calls the sink, after Sink.Synced. It
-	// must not block.
+	// OnLive, if set, is called when Status.Live has changed, by the goroutine that calls the sink, after Sink.Synced.
+	// It must not block.
 	OnLive func(live bool)
-	// OnContact, if set, is called with each time at which the server confirmed or moved the contents; Status.LastContact
-	// is the latest of them. It must not block.
+	// OnContact, if set, is called with each time at which the server confirmed or moved the contents;
+	// Status.LastContact is the latest of them. It must not block.
 	OnContact func(at time.Time)
-	// RelistSpread is the maximum of the random wait before a list after a 410, if Synced has been called in this run. The
-	// sink can serve its contents meanwhile. It is for fleets: an API server that restarts loses its history, and cannot
-	// serve a list to every client at once. See docs/fleet.md for its length. Status.Err is the 410 until the list. The
-	// back-off after a list less than two minutes ago is added to it. It delays the lists of a resource that cannot be
-	// watched, too. Default 0: at once.
+	// RelistSpread is the maximum of the random wait before a list after a 410, if Synced has been called in this run.
+	// The sink can serve its contents meanwhile. It is for fleets: an API server that restarts loses its history, and
+	// cannot serve a list to every client at once. See docs/fleet.md for its length. Status.Err is the 410 until the
+	// list. The back-off after a list less than two minutes ago is added to it. It delays the lists of a resource that
+	// cannot be watched, too. Default 0: at once.
 	RelistSpread time.Duration
-	// Limiter, if set, is shared by all reflectors of this process that talk to the same server. While the server is down
-	// one reflector at a time tries to connect; otherwise only a few connect or list at a time. Default: each reflector
-	// backs off by itself.
+	// Limiter, if set, is shared by all reflectors of this process that talk to the same server. Eight of them connect
+	// and two list at a time, in the order of their requests; a reflector whose last request has failed waits behind
+	// the others. A slot does not count while its request has had no byte of an answer for 250 ms, so a resource that
+	// hangs in its conversion webhook does not block the others; at most 64 slots of each kind are exempt in this way.
+	//
+	// The link is down if a request has no answer (no Status, or a 502, 503 or 504) and no other reflector got an
+	// answer meanwhile. The first back-off is each reflector's own. From the second failure on one back-off holds for
+	// all, with the same bounds: one reflector tries, and another one after ten seconds if the first one hangs. Any
+	// answer ends it for all. So an outage costs a process as many requests as one reflector makes, and 300 watches
+	// that break together count as one failure. An error that the server answers concerns only the reflector that
+	// receives it. A reflector that waits for a slot while the link is down is not live. Default: each reflector backs
+	// off by itself.
 	Limiter *limiter.Limiter
 	// Clock is for tests. Default: the real clock. Time-outs of requests always use the real clock.
 	Clock clock.WithTicker

@@ -26,7 +26,8 @@ type lists struct {
 	// offered no other.
 	unpaged bool
 	// byName is true while the smallest pages are cut off before they are complete: then whole objects are fetched one
-	// by one, by the names in pages of metadata. cutPages counts the smallest pages in a row that were cut off.
+	// by one, by the names in pages of metadata, until each object of a range has arrived in less than pace.PromptPage.
+	// cutPages counts the smallest pages in a row that were cut off.
 	byName   bool
 	cutPages int
 	// patience adapts the time-out of the smallest request to a thin link.

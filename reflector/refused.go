@@ -40,7 +40,7 @@ const (
 )
 
 // again counts a refusal of rv, a resourceVersion or a continue token. It returns true from the third one on, ten
-// seconds or more after the first.
+// seconds or more after the first. A lost connection in between is not counted, and does not reset the count.
 func (r *refusals) again(rv string, now time.Time) bool {
 	if r.n == 0 || r.from != rv {
 		r.from, r.n, r.first = rv, 0, now

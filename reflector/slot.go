@@ -12,7 +12,9 @@ import (
 // stay full for long, and other reflectors need the slot.
 const slowSinkAfter = 10 * time.Second
 
-// slot is a session's slot of Options.Limiter: the one to connect, or the one to list.
+// slot is a session's slot of Options.Limiter. The slot to connect is released when the server has accepted the watch
+// or answered the first page. The slot to list is released at the end of the list, while a page waits for its retry,
+// and while the sink has not accepted a page for slowSinkAfter. Both are released while a call is overdue.
 type slot struct {
 	// wait is the method Connect or List of Options.Limiter.
 	wait func(ctx context.Context, failed bool, down func(error)) (*limiter.Slot, error)
