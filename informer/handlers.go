@@ -31,8 +31,23 @@ func (i *Informer) AddEventHandlerWithResyncPeriod(
 }
 
 // AddEventHandlerWithOptions registers a handler. Once the informer runs, the handler first gets OnAdd(…, true) for
-// each stored object, a page at a time. It fails after the informer has stopped, and if the store cannot be read.
-// Single unreadable objects are reported and left out.
+// each stored object. It fails after the informer has stopped, and if the store cannot be read. Single unreadable
+// objects are reported and left out. While an informer stores a list and the commit hangs, it waits.
+//
+// The stored objects are read in pages of up to 500, and the next page when the calls of the last have been made. So a
+// slow handler holds a page, and the changes that come meanwhile, but not the collection, and it delays no other
+// handler. Handlers that are at the same page share the decoded objects.
+//
+// While fewer than 1,024 calls are pending, a handler gets every event. From then on, successive updates of one object
+// are merged into one OnUpdate, with the first old state and the last new one, at the place of the first. Nothing else
+// changes: no addition or deletion is dropped, an addition keeps isInInitialList, a deletion and the addition after it
+// stay two calls, an update after a pending addition stays a call of its own, and the calls of one object stay in
+// order. Calls that were pending before stay as they are. Resyncs merge likewise, and hide no change. So at most 1,024
+// calls are pending, plus two for each object and three for each deletion, however long a handler sleeps.
+//
+// Status.Handlers and package metrics have the number of pending calls and of merged updates. The log (of
+// HandlerOptions.Logger) names a handler that gets an event at 1,024 pending calls, at most once in ten minutes, and
+// again when it has caught up: nothing is pending and its last call has returned. Replays and resyncs are not logged.
 func (i *Informer) AddEventHandlerWithOptions(
 	handler cache.ResourceEventHandler, options cache.HandlerOptions,
 ) (cache.ResourceEventHandlerRegistration, error) {

@@ -129,12 +129,14 @@ func (i *Informer) File() *store.Store {
 // GetStore returns the store. It is readable at any time, before Run too.
 func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 
-// GetIndexer returns the store. It is readable at any time, before Run too.
+// GetIndexer returns the store. It is readable at any time, before Run too. It reads as client-go's does:
+// List(selector) of a lister gets all objects and then selects. With another Residency than All that decodes all of
+// them; use Reader there.
 func (i *Informer) GetIndexer() cache.Indexer { return i.shared.indexer }
 
 // Reader returns a reader of the same objects as GetStore. It takes a query.Query (namespace, labels, fields), decodes
-// only the selected objects, and reads page by page, with a context and an error. It is usable at any time, before Run
-// too.
+// only the selected objects (package store says for which codecs), and reads page by page, with a context and an error.
+// It is usable at any time, before Run too.
 func (i *Informer) Reader() store.Reader { return i.shared.store }
 
 // AddIndexers adds index functions to the collection. Before Run it returns immediately: Run builds all indexes in one
@@ -157,8 +159,9 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 
 // SetWatchErrorHandlerWithContext sets the handler for each error that ends a connection (also of a watch beside a
 // list), and for the store's failures. Default cache.DefaultWatchErrorHandler. The handler's Reflector has the right
-// name, type and LastSyncResourceVersion, but never runs. Two goroutines may call the handler at a time. The method
-// fails once the informer has started.
+// name, type and LastSyncResourceVersion, but never runs. Two goroutines may call the handler at a time: one for the
+// connection, the other for the store. It is called once for each call that is overdue (reflector.ErrOverdue), and once
+// for a failure of the store. The method fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	return i.beforeStart(func() { i.onWatchError = handler })
 }
@@ -168,6 +171,9 @@ func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 // reverted. Change Options.TransformVersion whenever the function changes. SetTransform fails once the informer has
 // started. For objects in a file without Options.TransformVersion it fails with ErrTransformVersion, and so does the
 // run, because factories ignore the error.
+//
+// An object that the transform refuses is left out (Status.LeftOut). If that is the object of a DELETED event, handlers
+// get the stored state in a cache.DeletedFinalStateUnknown, or no call if none is stored.
 func (i *Informer) SetTransform(handler cache.TransformFunc) error {
 	err := i.beforeStart(func() { i.transform = handler })
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // Observer receives events that Status does not record; package metrics implements it. Several goroutines of the
-// informer may call it at a time, and wait for it, so its methods must be fast. Of the informer they may only call
-// Status, Identity, File and SubscribeSource. If Informers share a collection, HandlerCalled is called on the Observer
-// of the handler's Informer. Committed is called once per distinct Observer, with its first Informer.
+// informer may call it at a time, under no lock, and wait for it, so its methods must be fast. Of the informer they may
+// only call Status, Identity, File and SubscribeSource. If Informers share a collection, HandlerCalled is called on the
+// Observer of the handler's Informer. Committed is called once per distinct Observer, with its first Informer.
 type Observer interface {
 	// InformerMade is called by New when it succeeds.
 	InformerMade(i *Informer)

@@ -20,11 +20,15 @@ type SyncPolicy string
 
 // The policies.
 const (
-	// Resumed: the server has accepted the resumed watch and everything it had at that time has been applied, or a list
-	// has been applied. Never weaker than client-go's HasSynced.
+	// Resumed: the server has accepted the resumed watch, and everything that it had then has been stored and queued
+	// for the handlers; or a list has. Never weaker than client-go's HasSynced.
+	//
+	// With Options.ListMetadata a start compares up to 10,000 stored objects with the server's metadata. It waits for
+	// the events of those that differ, not for a bookmark: that takes two requests. With more objects it takes at most
+	// seven, and about a second for the bookmark. After a lost connection up to 100 objects are compared so.
 	Resumed SyncPolicy = "Resumed"
-	// Disk: the stored state has been loaded. Use it for offline starts. If nothing is stored, HasSynced waits for the
-	// first list.
+	// Disk: the handlers have the first page of the stored objects. Use it for offline starts. If no list was ever
+	// complete, HasSynced waits for one.
 	Disk SyncPolicy = "Disk"
 )
 
@@ -46,9 +50,16 @@ type Options struct {
 	PersistSecrets bool
 
 	// Identity describes the objects that the ListerWatcher lists. Its Namespace, LabelSelector, FieldSelector and
-	// ShardSelector must equal the selectors of the requests; otherwise the informer serves incomplete data.
-	// requests.ListWatch makes a ListerWatcher from it. Representation is derived from the example object and may be
-	// empty.
+	// ShardSelector must equal those of the requests; otherwise the informer serves incomplete data. requests.ListWatch
+	// makes a ListerWatcher from it. requests.ClientListWatch adds the selectors to a client's requests; the namespace
+	// is the client's. Representation is derived from the example object and may be empty.
+	//
+	// The informer cannot ask a ListerWatcher for its scope. So it does not store objects outside the namespace,
+	// without the labels, or of another type than the example. It counts them in Status.Reflector.Skipped, and
+	// Status.Err reports them until a list has none. Until then no new resourceVersion is stored, and the next start
+	// lists. A list of only these objects is discarded and retried, and the stored objects stay. A wrong field selector
+	// is not noticed, and a wrong shard selector only if a list has so many objects that some should be of this shard,
+	// and none is.
 	Identity entry.Identity
 	// Resource is stored for the command line. Default: the kind of the example object, or its Go type's name.
 	Resource entry.ResourceInfo
@@ -57,7 +68,8 @@ type Options struct {
 
 	// ClientDecodes leaves decoding to the ListerWatcher. By default the informer reads the answers of a
 	// requests.ListWatch itself: it stores objects as the server sends them, and decodes only objects that a handler,
-	// an index function, a transform or a reader needs (package reflector/wire). Status.Undecoded says whether it does.
+	// an index function, a transform or a reader needs (package reflector/wire). The factories and the adapter for
+	// controller-runtime have ListerWatchers of that kind where they can. Status.Undecoded says whether it does.
 	ClientDecodes bool
 
 	// Residency says which objects are kept decoded in memory: store.All or store.None. Default All, as in client-go.
@@ -83,15 +95,21 @@ type Options struct {
 	// ObjectDescription names the objects in the log. Default: the example object's type.
 	ObjectDescription string
 
-	// ClusterID returns the id of the cluster; it is called at every connect. See requests.KubeSystemUID. If it takes
-	// more than 40 s, or panics (with utilruntime.ReallyCrash off), the connection counts as failed and is retried.
+	// ClusterID returns the id of the cluster; it is called at every connect. See requests.KubeSystemUID. It detects
+	// another cluster at the same address, whose objects then replace the stored ones. If it takes more than 40 s, or
+	// panics (with utilruntime.ReallyCrash off), the connection counts as failed and is retried. While five calls have
+	// not returned, it is not called again. This holds for OpenAPIHash too.
+	//
+	// A store is for one cluster. If another informer on the same store runs with another cluster, Status.Err, the log
+	// and the watch error handler have store.ErrOtherCluster, and this informer waits for the end of the other one.
 	// Default: not checked.
 	ClusterID func(ctx context.Context) (string, error)
-	// OpenAPIHash returns the hash of the group-version's schema; see requests.OpenAPIHash. It is called at the first
-	// connect, then at most once an hour, before a list by metadata, and at the first connect half a minute after such
-	// a list. If the function caches its answer (as other implementations than requests.Schemas may), a list by
-	// metadata may keep bodies of an older schema. It has 40 s. If it fails, Status.Unguarded says why, and it is
-	// called again at the next connect, or after an hour if the server has answered. Default: not checked.
+	// OpenAPIHash returns the hash of the group-version's schema; see requests.OpenAPIHash, and requests.NewSchemas,
+	// which reads the hashes once for all informers. It is called at the first connect, then at most once an hour,
+	// before a list by metadata, and at the first connect half a minute after such a list. If the function caches its
+	// answer (as other implementations than requests.Schemas may), a list by metadata may keep bodies of an older
+	// schema. It has 40 s. If it fails, Status.Unguarded says why, and it is called again at the next connect, or after
+	// an hour if the server has answered. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
 	// ServerVersion returns the server's version, such as v1.37.2; see requests.ServerVersion. If it is set, the
 	// informer chooses the encoding of unstructured objects at every connect: protobuf if Codec can read it
@@ -99,12 +117,11 @@ type Options struct {
 	// reports the choice. It needs a ListerWatcher of requests.ListWatch. Default: the client's configuration decides.
 	ServerVersion func(ctx context.Context) (string, error)
 	// ListMetadata makes the ListerWatcher's list requests for metadata, with the same scope; see
-	// requests.ListMetadata. Audits, look-ups, and a start with the policy Resumed use it (see HasSynced in the
-	// package's documentation). A list after lost history uses it, and fetches only changed objects, on two conditions.
-	// The stored objects must be large: a mean of 8 KiB, and four times their metadata, by the first 64. And
-	// OpenAPIHash, read on this connection, must be the hash that they were listed with. From the first page with more
-	// than a quarter of changed objects on, it lists whole objects. Default: the requests of a ListerWatcher of
-	// requests.ListWatch; with others, whole objects.
+	// requests.ListMetadata. Audits, look-ups, and a start with the policy Resumed use it. A list after lost history
+	// uses it, and fetches only changed objects, on two conditions. The stored objects must be large: a mean of 8 KiB,
+	// and four times their metadata, by the first 64. And OpenAPIHash, read on this connection, must be the hash that
+	// they were listed with. From the first page with more than a quarter of changed objects on, it lists whole
+	// objects. Default: the requests of a ListerWatcher of requests.ListWatch; with others, whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Seed provides the initial contents, such as a snapshot (snapshot.Seed), if nothing is stored yet. The seed
 	// replaces the first list, and the watch resumes from it. With SyncPolicy Disk the informer has synced then.
@@ -116,10 +133,13 @@ type Options struct {
 	// server whose cluster id cannot be read. Default: the server's.
 	SeedCluster string
 	// AuditEvery is the maximum time between audits by Informer.Audit: each follows after a random half to whole of it.
-	// Default 0: no audits.
+	// An audit does not notice a body that changes under its resourceVersion, such as a new default of a CRD;
+	// OpenAPIHash does. Default 0: no audits.
 	AuditEvery time.Duration
-	// PageSize is the maximum number of objects in a page of a list, which bounds the list's memory. Pages are smaller
-	// at the start, for large objects (the target is 16 MiB), and on a slow link; see package reflector. Default 2000.
+	// PageSize is the maximum number of objects in a page of a list, which bounds the list's memory: while one page is
+	// transformed and stored the next is fetched, and no other is held. Pages are smaller at the start, for large
+	// objects (the target is 16 MiB), and on a slow link; see package reflector. Readers see the result of a repeated
+	// list at its end, in one step, unless the differences are larger than package store holds in memory. Default 2000.
 	PageSize int64
 
 	// RelistSpread is reflector.Options.RelistSpread, for fleets whose simultaneous lists overload their API server.

@@ -28,7 +28,8 @@ type SourceChange struct {
 // more than a thousand changes behind, the oldest ones are merged.
 //
 // The source becomes Live when everything that was received has been stored and queued for the handlers. The handlers
-// need not have returned.
+// need not have returned. The end of the run waits for a call that has begun. To follow all informers of a factory or a
+// manager, subscribe in Observer.InformerMade.
 func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 	i.reviewSource()
 	return i.sources.add(fn, i.shared.contactOrStored())

@@ -19,11 +19,13 @@ type Source string
 const (
 	// None: nothing has been stored or listed yet.
 	None Source = "none"
-	// FromDisk: the stored state. The server has not confirmed it in this run, or the connection is lost.
+	// FromDisk: the stored state. It is the source from the start until the server has confirmed that nothing was
+	// missed, while the connection is lost, while a list replaces the objects (after the first list, until its watch is
+	// open), while the store fails, while objects are missing that the store has lost, and after the run.
 	FromDisk Source = "disk"
-	// Live: the server's state at the last connect has been applied, no object that the file has lost is missing, and
-	// the connection has not been lost since. The source stays Live when a watch ends in order after five to ten
-	// minutes and another follows.
+	// Live: the watch is open, the server's state at the last connect and everything that came since have been applied,
+	// no object that the file has lost is missing, and the connection has not been lost since. The source stays Live
+	// when a watch ends in order after five to ten minutes and another follows.
 	Live Source = "live"
 )
 
@@ -61,11 +63,16 @@ type Status struct {
 	Reflector reflector.Status
 	// Seed is the outcome of Options.Seed in this run; nil if no seed was needed, or not yet.
 	Seed *SeedStatus
-	// Rewriting is why a list must rewrite the stored bodies, which are served until then; empty if none must.
+	// Rewriting is why a list must rewrite the stored bodies, which are served until then; empty if none must. The
+	// attributes of the objects (cluster, codec, Go types, version of the transform, OpenAPI schema) are stored with
+	// them and compared at every connect. If one differs, that list comes before HasSynced (with Resumed), or within
+	// ten minutes for a changed OpenAPI hash. Handlers get the differences. A value that was unknown at the last list,
+	// such as a cluster id that could not be read, is added by the next list.
 	Rewriting reflector.Reason
 	// Unguarded has a sentence for each change of the server or the transform that would go unnoticed: because an
-	// option is not set, the server denies the request, or the ListerWatcher cannot look up single objects. It also
-	// says if the reflector filters by shard because the server ignores the shard selector (Reflector.Unsharded).
+	// option is not set, the server denies the request, or the ListerWatcher cannot look up single objects (the one of
+	// cache.NewListWatchFromClient overwrites the field selector). It also says if the reflector filters by shard
+	// because the server ignores the shard selector (Reflector.Unsharded).
 	Unguarded []string
 	// Incidents counts this run's audits that found differences between the stored objects and the server's, and its
 	// lists that restored objects which the file had lost.
@@ -83,7 +90,11 @@ type Status struct {
 	// labels.
 	Skipped int
 	// LeftOut lists the objects that are missing, or stored in an older state, because this run or an earlier one could
-	// not store them. The next start requests them again. LeftOutMore is true if there may be others. See entry.Info.
+	// not store them. They are recorded in the file with the resourceVersion that passes them, until they are stored or
+	// deleted. The next start looks them up by name once its watch has caught up, so a fixed program lacks nothing. If
+	// they are more than entry.MaxLeftOut, the server refuses the look-ups, or it sends no bookmarks that show how far
+	// the watch has come, everything is listed (reflector.ReasonLeftOut). LeftOutMore is true if there may be others.
+	// See entry.Info.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
 	// Notes are the known defects of the readers' data: see entry.Info.Notes. While Source is Live, no note is about
