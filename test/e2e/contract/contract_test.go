@@ -105,7 +105,7 @@ func TestContract(t *testing.T) {
 	})
 	for i, r := range rules {
 		if t.Logf("%6d × %s", hits[i], r.Name); hits[i] == 0 && r.ShownBy == "" {
-			t.Errorf("nothing differs by the rule %q: it is to go, from %s too", r.Name, document)
+			t.Errorf("no answer differs by the rule %q: delete it, also from %s", r.Name, document)
 		}
 	}
 	report(t, found)

@@ -20,9 +20,9 @@ type Rule struct {
 var rules = []Rule{
 	{
 		Name: "writes",
-		What: "`POST`, `PUT`, `PATCH` and `DELETE` of objects, and methods that HTTP does not know, are 403 or 405, whatever " +
-			"they bring",
-		Why: "a mirror can be read only; `--forward` sends them to the API server",
+		What: "`POST`, `PUT`, `PATCH` and `DELETE` of objects, and unknown HTTP methods, are 403 or 405, with " +
+			"any body",
+		Why: "a mirror is read-only; `--forward` sends them to the API server",
 		Accepts: func(d Difference) bool {
 			return !d.Request.reads() && objects(d) && !strings.Contains(d.Request.Path, "/selfsubject") &&
 				(d.statusBecomes("403", "405") || d.Path == "body.message" || strings.HasPrefix(d.Path, "body.details"))
@@ -30,7 +30,7 @@ var rules = []Rule{
 	},
 	{
 		Name: "subresources",
-		What: "`log`, `exec`, `scale`, `proxy`, `status` of custom resources and other subresources, whether there are such or " +
+		What: "`log`, `exec`, `scale`, `proxy`, `status` of custom resources and other subresources, existing or " +
 			"not, are 403 or 405",
 		Why: "a mirror has objects only; `--forward` sends such requests to the API server",
 		Accepts: func(d Difference) bool {
@@ -38,9 +38,9 @@ var rules = []Rule{
 		},
 	},
 	{
-		Name: "what is not mirrored",
-		What: "is 404, with a hint, or 403",
-		Why:  "unknown is not empty",
+		Name: "unmirrored resources",
+		What: "are 404, with a hint, or 403",
+		Why:  "an empty list would claim that there are no objects",
 		Accepts: func(d Difference) bool {
 			return unmirrored(d.Request.Path) && (d.statusBecomes("403", "404") || d.Path == "header.Warning" ||
 				strings.HasPrefix(d.Path, "body.details") || d.Path == "body.message")
@@ -48,15 +48,15 @@ var rules = []Rule{
 	},
 	{
 		Name:    "hints",
-		What:    "the `message` of an error may go on after that of kube-apiserver",
+		What:    "the `message` of an error may continue after the text of kube-apiserver",
 		Why:     "it says what to do",
 		Accepts: func(d Difference) bool { return d.Path == "body.message" && d.goesOn() },
 	},
 	{
 		Name: "discovery",
-		What: "has no groups, versions, resources and subresources that are not mirrored, prefers no version that is not, " +
+		What: "has no unmirrored groups, versions, resources and subresources, prefers no unmirrored version, " +
 			"and has no verbs but get, list and watch, and no `storageVersionHash`",
-		Why: "it says what can be asked here",
+		Why: "it lists the requests that the mirror answers",
 		Accepts: func(d Difference) bool {
 			return discovery.MatchString(d.Request.Path) && (d.Got == absent{} && listed.MatchString(d.Path) ||
 				preferred.MatchString(d.Path))
@@ -64,19 +64,19 @@ var rules = []Rule{
 	},
 	{
 		Name: "watches from the future",
-		What: "with a `resourceVersion` above the newest, a watch is 504 Too large resource version; kube-apiserver begins it, and " +
-			"says nothing until it is there",
-		Why: "the client may have seen another cluster, or one from before a restore",
+		What: "with a `resourceVersion` above the newest, a watch is 504 Too large resource version; " +
+			"kube-apiserver begins the watch, and sends nothing until it has reached that version",
+		Why: "the client may have seen another cluster, or the state before a restore",
 		Accepts: func(d Difference) bool {
 			return d.Request.Watch() && d.Request.value("resourceVersion") == "{future}" && d.statusBecomes("504")
 		},
 	},
 	{
 		Name: "reviews of oneself",
-		What: "SelfSubjectReview and SelfSubjectAccessReview name larder's users and rights: other verbs than get, " +
-			"list and watch are not allowed, and a `reason` says why. With GET they are 404, and a body that is no review has " +
-			"another message",
-		Why: "they are those that count here",
+		What: "SelfSubjectReview and SelfSubjectAccessReview name larder's users and rights: other verbs than " +
+			"get, list and watch are not allowed, and a `reason` says why. With GET they are 404, and a body that " +
+			"is no review has another message",
+		Why: "larder's users and rights apply here",
 		Accepts: func(d Difference) bool {
 			return strings.Contains(d.Request.Path, "/selfsubject") && (strings.HasPrefix(d.Path, "body.status.") ||
 				d.Request.Method == "GET" && d.statusBecomes("404") || d.Request.Method == "POST" && d.Path == "body.message")
@@ -85,13 +85,13 @@ var rules = []Rule{
 	{
 		Name:    "impersonation",
 		What:    "a request with `Impersonate-` headers is refused",
-		Why:     "nobody has the right to act for others here, and to ignore the headers would be to answer somebody else",
+		Why:     "no user has the right to impersonate here, and ignoring the headers would answer as another user",
 		Accepts: func(d Difference) bool { return d.Request.impersonates() && d.statusBecomes("403") },
 	},
 	{
 		Name: "the last page",
-		What: "with a selector, no `continue` follows the last object that matches; kube-apiserver has one as long as any object " +
-			"follows, and then an empty page",
+		What: "with a selector, no `continue` follows the last matching object; kube-apiserver returns one as " +
+			"long as any object follows, and then an empty page",
 		Why: "it saves a request",
 		Accepts: func(d Difference) bool {
 			return (d.Request.has("labelSelector") || d.Request.has("fieldSelector")) && !d.Request.pagesOfNamespace() &&
@@ -100,16 +100,16 @@ var rules = []Rule{
 	},
 	{
 		Name: "events",
-		What: "are answered as other resources are: a `resourceVersion` that is no number is 500 in a get, one above the newest has " +
-			"`Retry-After`, and 0 has no `limit`",
-		Why:     "kube-apiserver has them in no watch cache, and reads them from etcd",
+		What: "are answered like other resources: a `resourceVersion` that is no number is 500 in a get, one " +
+			"above the newest has `Retry-After`, and 0 has no `limit`",
+		Why:     "kube-apiserver has no watch cache for events, and reads them from etcd",
 		Accepts: func(d Difference) bool { return events.of(d.Request.Path) && uncached(d) },
 	},
 	{
 		Name: "one name",
-		What: "a list of the object of one name, with `limit` and `resourceVersion`, is of that `resourceVersion`, as others are; " +
-			"kube-apiserver ignores the `limit` there, and what it means",
-		Why: "no client does that",
+		What: "a list of the object of one name, with `limit` and `resourceVersion`, has that `resourceVersion`, " +
+			"like other lists; kube-apiserver ignores the `limit` there, and its effect on the `resourceVersion`",
+		Why: "no client sends such a list",
 		Accepts: func(d Difference) bool {
 			return d.Request.single() && d.Request.has("limit") && d.Request.value("resourceVersionMatch") == "" &&
 				d.Request.value("resourceVersion") != "" && d.Request.value("resourceVersion") != "0"
@@ -117,8 +117,8 @@ var rules = []Rule{
 	},
 	{
 		Name: "pages of a namespace that a field selects",
-		What: "all objects come once; kube-apiserver repeats the first one if there is `metadata.namespace` in the field selector " +
-			"and a `limit`",
+		What: "have each object once; kube-apiserver repeats the first object if the field selector has " +
+			"`metadata.namespace` and there is a `limit`",
 		Why: "an error upstream",
 		Accepts: func(d Difference) bool {
 			return d.Request.pagesOfNamespace() && (strings.HasPrefix(d.Path, "pages") || d.Path == "resourceVersions")
@@ -126,9 +126,10 @@ var rules = []Rule{
 	},
 	{
 		Name: "protobuf of extensions",
-		What: "CustomResourceDefinitions and APIServices are JSON for clients that prefer protobuf, and 406 for those that " +
-			"accept nothing else",
-		Why: "client-go lacks their Go types, and each program that imports larder would get two more dependencies",
+		What: "CustomResourceDefinitions and APIServices are JSON for clients that prefer protobuf, and 406 for " +
+			"clients that accept only protobuf",
+		Why: "client-go lacks their Go types, and each program that imports larder would get two more " +
+			"dependencies",
 		Accepts: func(d Difference) bool {
 			return extends(d.Request.Path) && d.Request.accepts(protobuf) && !d.Request.accepts("as=Partial") &&
 				(d.statusBecomes("406") || d.Request.accepts("application/json") && d.Path != "status")
@@ -136,8 +137,8 @@ var rules = []Rule{
 	},
 	{
 		Name: "descriptions of columns",
-		What: "a Table's `columnDefinitions` have no `description`, and a watch of APIServices has them in its first event " +
-			"only, as other watches",
+		What: "a Table's `columnDefinitions` have no `description`, and a watch of APIServices has them in its " +
+			"first event only, like other watches",
 		Why: "no printer shows them, and each has hundreds of bytes",
 		Accepts: func(d Difference) bool {
 			return strings.HasSuffix(d.Path, ".description") && d.Got == "" ||
@@ -146,24 +147,24 @@ var rules = []Rule{
 	},
 	{
 		Name:    "indentation",
-		What:    "objects and OpenAPI documents are not indented, whatever `pretty` and the User-Agent say",
-		Why:     "a list is written as it is read",
+		What:    "objects and OpenAPI documents are not indented, for any `pretty` and User-Agent",
+		Why:     "a list is written while it is read",
 		Accepts: func(d Difference) bool { return d.Path == "indented" || d.Path == "newline" },
 	},
 	{
 		Name: "bookmarks",
-		What: "of a kind with fields that kube-apiserver sets to zero on the way may lack them, and in a Table their " +
-			"object is always metadata, and a date `<unknown>`",
-		Why: "clients read no more than resourceVersion and annotations",
+		What: "may lack fields that kube-apiserver sets to zero in the bookmarks of some kinds; in a Table their " +
+			"object is always metadata, with the date `<unknown>`",
+		Why: "clients read only resourceVersion and annotations",
 		Accepts: func(d Difference) bool {
 			return bookmark.MatchString(d.Path) || extends(d.Request.Path) && zero.MatchString(d.Path)
 		},
 	},
 	{
 		Name: "several errors",
-		What: "a request that cannot be answered for several reasons, one of which is 406 or a `resourceVersion` that is no " +
-			"number, may get another of these errors; a 406 may have other words and no empty `details`",
-		Why: "kube-apiserver looks for them in an order that differs by kind and verb",
+		What: "a request with several errors, one of which is 406 or a `resourceVersion` that is no number, may " +
+			"get another of these errors; a 406 may have another text and no empty `details`",
+		Why: "kube-apiserver checks for them in an order that differs by kind and verb",
 		Accepts: func(d Difference) bool {
 			noRV := d.Request.value("resourceVersion") == "abc"
 			return d.isError() && (d.has406() || noRV) || d.Path == "body.message" && (noRV || d.otherTypes()) ||
@@ -172,10 +173,10 @@ var rules = []Rule{
 		},
 	},
 	{
-		Name: "paths that are nothing",
-		What: "paths with `..` or an empty segment are 404; this is text for some paths, and a Status for others, by other " +
-			"rules",
-		Why: "nobody asks for them",
+		Name: "malformed paths",
+		What: "paths with `..` or an empty segment are 404, with a text for some paths and a Status for others, " +
+			"by other rules",
+		Why: "no client requests them",
 		Accepts: func(d Difference) bool {
 			return unclean.MatchString(d.Request.Path) && d.statusBecomes("404") ||
 				nothing.MatchString(d.Request.Path) && (d.Path == "body" || d.Path == "header.Content-Type" ||
@@ -184,8 +185,9 @@ var rules = []Rule{
 	},
 	{
 		Name: "the page",
-		What: "the root is a page for people, as are the files below `/page/`, without credentials; `/larder/` has its data",
-		Why:  "kube-apiserver lists paths at the root, and the page needs no port of its own",
+		What: "the root is a web page, served without credentials, like the files below `/page/`; `/larder/` has " +
+			"its data",
+		Why: "kube-apiserver lists paths at the root, and the page needs no port of its own",
 		Accepts: func(d Difference) bool {
 			return d.Request.Path == "/" && (d.Path == "body" || strings.HasPrefix(d.Path, "header.") || d.Path == "newline" ||
 				strings.HasPrefix(d.Path, "body."))
@@ -193,8 +195,9 @@ var rules = []Rule{
 	},
 	{
 		Name: "other methods",
-		What: "methods that do not read are 404 or 405 for what is no object, and HEAD is answered as GET is; `Allow` may be there",
-		Why:  "kube-apiserver answers them as GET at some paths",
+		What: "methods that do not read are 404 or 405 for paths of no object, and HEAD is answered like GET; " +
+			"`Allow` may be present",
+		Why: "kube-apiserver answers them like GET at some paths",
 		Accepts: func(d Difference) bool {
 			return d.Request.Method != "GET" && !objects(d) && (d.statusBecomes("200", "404", "405") || d.Path == "header.Allow")
 		},
@@ -202,13 +205,14 @@ var rules = []Rule{
 	{
 		Name:    "OpenAPI v2",
 		What:    "`/openapi/v2` is 404; `--forward` sends it to the API server",
-		Why:     "kubectl has asked for v3 since 1.27, and v2 would be another document of megabytes in each store",
+		Why:     "kubectl requests v3 since 1.27, and v2 would be another document of megabytes in each store",
 		Accepts: func(d Difference) bool { return d.Request.Path == "/openapi/v2" && d.statusBecomes("404") },
 	},
 	{
 		Name: "OpenAPI",
-		What: "documents are JSON, without `Last-Modified` and redirects, and a trailing slash is ignored; in discovery, too",
-		Why:  "kubectl asks for no more",
+		What: "documents are JSON, without `Last-Modified` and redirects, and a trailing slash is ignored, also " +
+			"in discovery",
+		Why: "kubectl requests nothing else",
 		Accepts: func(d Difference) bool {
 			return strings.HasPrefix(d.Request.Path, "/openapi/") || d.Request.Path == "/apis/"
 		},
@@ -216,13 +220,14 @@ var rules = []Rule{
 	{
 		Name:    "watches by path",
 		What:    "`/api/v1/watch/…` is 403 or 404",
-		Why:     "it has been deprecated since 1.11",
+		Why:     "deprecated since 1.11",
 		Accepts: func(d Difference) bool { return strings.Contains(d.Request.Path, "/watch/") },
 	},
 	{
 		Name: "formats of watches",
-		What: "a watch as PartialObjectMetadataList is one as PartialObjectMetadata, and one whose preferred format cannot " +
-			"be streamed takes the next that can; a get as PartialObjectMetadataList is 406",
+		What: "a watch as PartialObjectMetadataList is answered as PartialObjectMetadata, and a watch whose " +
+			"preferred format cannot be streamed in the next format that can; a get as PartialObjectMetadataList " +
+			"is 406",
 		Why: "kube-apiserver sends nothing, or a 500",
 		Accepts: func(d Difference) bool {
 			return d.Request.Watch() && (d.Request.accepts("PartialObjectMetadataList") || d.statusBecomes("200")) ||
@@ -231,9 +236,9 @@ var rules = []Rule{
 	},
 	{
 		Name: "websockets",
-		What: "a watch for a page of another origin needs a token, and with a client certificate it is 403; a client that " +
-			"sends more than 1 MiB is cut off",
-		Why:     "browsers send certificates for any page; there is nothing to be sent",
+		What: "a watch for a page of another origin needs a token, and with a client certificate it is 403; a " +
+			"client that sends more than 1 MiB is disconnected",
+		Why:     "browsers send certificates for any page; clients of a watch have nothing to send",
 		ShownBy: "serve TestWebsocketOrigin, TestWebsocketClientSends",
 		Accepts: func(Difference) bool { return false },
 	},
