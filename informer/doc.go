@@ -30,10 +30,10 @@
 //
 // # Starts
 //
-// The first start lists, page by page. A later start serves the stored objects, verifies the server by two to seven
-// small requests, and resumes the watch. It lists only for the reasons of package reflector, such as lost history, or
-// if an attribute of the stored objects has changed: cluster, codec, Go types, version of the transform, schema. The
-// stored objects are served until that list replaces them (Status.Rewriting).
+// The first start lists, page by page. A later start serves the stored objects, verifies the server by a few small
+// requests, and resumes the watch. It lists only for the reasons of package reflector, such as lost history, or if an
+// attribute of the stored objects has changed: cluster, codec, Go types, version of the transform, schema. The stored
+// objects are served until that list replaces them (Status.Rewriting).
 //
 // Options.SyncPolicy says when HasSynced becomes true. With [Resumed], the default, everything that the server had at
 // the connect has then been stored and queued for the handlers. With [Disk] the handlers have the first page of the

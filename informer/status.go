@@ -17,7 +17,7 @@ type Source string
 
 // The sources.
 const (
-	// None: nothing has been stored or listed yet.
+	// None: no list was ever complete.
 	None Source = "none"
 	// FromDisk: the stored state. It is the source from the start until the server has confirmed that nothing was
 	// missed, while the connection is lost, while a list replaces the objects (after the first list, until its watch is
