@@ -85,13 +85,14 @@ func (w *watcher) stream(err error, initial *listing, timeout time.Duration) {
 	if err == nil {
 		err = w.flush()
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, timeout)
+	end := time.Now().Add(timeout)
+	ctx, cancel := context.WithDeadline(w.ctx, end)
 	defer cancel()
 	if err == nil && initial != nil {
 		err = w.sendInitial(ctx, initial)
 	}
 	if err == nil {
-		err = w.run(ctx, time.Now().Add(timeout))
+		err = w.run(ctx, end)
 	}
 	if err != nil && ctx.Err() == nil { // on timeout kube-apiserver ends a watch without an error
 		w.fail(err)
@@ -164,8 +165,7 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 	return w.flush()
 }
 
-// run sends events and bookmarks until ctx ends. end is the time for which the last bookmark is planned: the deadline
-// of ctx, or later by the time that the initial state took.
+// run sends events and bookmarks until ctx ends. The last bookmark is sent shortly before end, the deadline of ctx.
 func (w *watcher) run(ctx context.Context, end time.Time) error {
 	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // times of bookmarks
 	ask := end.Add(bookmarkEvery)                                         // the next recheck; never without an Authorizer
