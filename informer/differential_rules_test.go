@@ -179,7 +179,7 @@ func (c *comparison) inKeyOrder(calls []call) []call {
 		if run := unordered(out[from]); c.replayCut && to == len(out) && (run == "initial" || run == "repeat" && c.held) {
 			return out[:from]
 		}
-		for n := from + 1; n < to; n++ { // a slow handler is slow at another call
+		for n := from + 1; n < to; n++ { // in each run a slow handler delays a different call, so times differ
 			out[n].at, out[from].at = 0, 0
 		}
 		from = to

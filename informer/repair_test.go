@@ -22,7 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRewriteAborted checks that after a rewriting list is aborted at its end the next list rewrites every body.
+// TestRewriteAborted checks that a list that replaces all bodies, since the transform has changed, is repeated by the
+// next list if its last commit fails.
 func TestRewriteAborted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -130,8 +130,9 @@ func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
 	}
 }
 
-// pages calls fn for each page, with the selected entries in key order as of the moment. more says whether pages
-// follow. The moment is set before the first call, which may have no entries. fn returns false to stop.
+// pages calls fn for each page, with the selected entries in key order. All pages are of one state of the collection,
+// whose position and resourceVersion are set before the first call; that page may have no entries. more says whether
+// pages follow. fn returns false to stop.
 func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Entry, more bool) (bool, error)) error {
 	memory := memories.Get().(*[]byte)
 	defer func() {

@@ -259,7 +259,7 @@ func (c Collection) ResourceInfo() entry.ResourceInfo {
 	}
 }
 
-// Named returns the resource of the collection with its names.
+// Named returns the resource of the collection with its kind, names and columns.
 func (c Collection) Named() Resource {
 	return Resource{GroupVersionResource: c.GVR(), ResourceInfo: c.ResourceInfo(), Elsewhere: c.Elsewhere,
 		Retired: c.Retired}

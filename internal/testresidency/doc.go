@@ -1,5 +1,6 @@
-// Package testresidency has the residency of informers in tests, so that the same tests can be run with each residency.
-// The environment variable LARDER_TEST_RESIDENCY selects it: "All" or "None". Default: All.
+// Package testresidency selects the residency of informers in tests, so that the same tests can be run with each one:
+// with All an informer keeps all decoded objects in memory, with None it reads them from the file. The environment
+// variable LARDER_TEST_RESIDENCY is "All" or "None". Default: All.
 //
 // Tests that make informers get it from [Of], or from [FromEnv] if there is no testing.TB. A test of a promise about
 // one residency sets that residency itself.

@@ -31,9 +31,9 @@ func sealsOf(c *config.Config) []toSeal {
 	return all
 }
 
-// checkSeals fails if a name matches no resource of the plan, because that resource would be stored in plain text.
-// Names are compared as in the store, and the error lists all that do not match. Secrets, by their full name, are the
-// default and need not be mirrored.
+// checkSeals fails if a name of encryption.resources matches no resource of the plan: it may be misspelled, and the
+// resource that the user meant would be stored in plain text. The error lists all such names. Names ignore case, as in
+// the store. "secrets" is the default, and may be missing from the plan.
 func checkSeals(all []toSeal, plan []planned) error {
 	var mirrored []input.Resource
 	for _, p := range plan {

@@ -56,7 +56,7 @@ type Dropped struct {
 // New returns a Gate.
 func New(o Options) *Gate { return &Gate{o: o} }
 
-// update applies change to dropped and passes the result to Options.OnDrop.
+// update lets change edit the counts of dropped objects, and passes them to Options.OnDrop.
 func (g *Gate) update(change func(*Dropped)) {
 	change(&g.dropped)
 	g.o.OnDrop(g.dropped)

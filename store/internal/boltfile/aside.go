@@ -29,7 +29,8 @@ func setAside(path string, move func(from, to string) error) (string, error) {
 	if err := move(path, name); err != nil {
 		return "", err
 	}
-	// The new file stays even if its name is not the newest: the clock may have been set back.
+	// The oldest damaged files are removed. The new one stays even if others have later times in their names: the clock may
+	// have been set back.
 	old := slices.DeleteFunc(beside(path, format.SuffixDamaged), func(other string) bool { return other == name })
 	for _, extra := range old[:max(len(old)-(keepDamaged-1), 0)] {
 		_ = os.Remove(extra)

@@ -52,7 +52,8 @@ type Write struct {
 // Decoded returns the decoded Obj. Its errors are results of Unreadable.
 func (x *Write) Decoded() (runtime.Object, error) { return Decoded(x.Key, x.Obj) }
 
-// Decoded decodes obj, an object that is not in a file, if necessary. Its errors are results of Unreadable.
+// Decoded decodes obj unless it is decoded already. obj comes from memory, so its errors are results of Unreadable, which
+// do not count as damage of the file.
 func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
 	obj, err := entry.Decoded(obj)
 	if err != nil {

@@ -75,7 +75,7 @@ func (a *All) PutPage(keys []string, states []*State) {
 	}
 }
 
-// Read marks all pages as read, while Open has to wait.
+// Read reports to waiters that all pages are in the table although Open was not called yet: a writer is busy.
 func (a *All) Read() { close(a.read) }
 
 // Open makes reads use the table.

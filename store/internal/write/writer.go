@@ -34,7 +34,7 @@ type Target struct {
 }
 
 // Writer is one write transaction of a collection. When it changes an object, it also updates the index entries, the
-// object count and Newest. Call Log.Settle and Put at the end.
+// object count and the newest objects. At the end call Log.Settle, and then Put, which writes State.
 type Writer struct {
 	Target
 	State   state.State       // written by Put
