@@ -300,8 +300,8 @@ func TestTextTableAllocatesNothingForWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestTextTableKeepsWhatComesAgain checks that strings of single objects do not displace a string of every object.
-func TestTextTableKeepsWhatComesAgain(t *testing.T) {
+// TestTextTableKeepsRepeatedStrings checks that strings of single objects do not displace a string of every object.
+func TestTextTableKeepsRepeatedStrings(t *testing.T) {
 	var table textTable
 	lost := 0
 	for i := range 100 * textSlots {

@@ -15,7 +15,7 @@ func TestIdentityIDIsPinned(t *testing.T) {
 	}
 }
 
-func TestIdentityIDTellsEveryFieldApart(t *testing.T) {
+func TestIdentityIDDependsOnEveryField(t *testing.T) {
 	seen := map[string]string{}
 	for name, change := range map[string]func(*Identity){
 		"nothing":        func(*Identity) {},

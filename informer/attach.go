@@ -167,16 +167,16 @@ func (i *Informer) addIndexers(ctx context.Context, indexers cache.Indexers) err
 		return fmt.Errorf("another informer adds its indexes: %w", err)
 	}
 	defer s.indexMu.Unlock()
-	have, lacking := s.store.Indexers(), maps.Clone(indexers)
+	have, missing := s.store.Indexers(), maps.Clone(indexers)
 	for name, fn := range indexers {
 		theirs := have[name] != nil && !i.indexed[name]
 		version := i.o.IndexVersions[name]
 		if theirs && (version != "" && version == s.indexVersions[name] || sameFunc(have[name], fn)) {
-			delete(lacking, name)
+			delete(missing, name)
 		}
 	}
-	if len(lacking) > 0 {
-		if err := s.store.AddIndexers(ctx, lacking, i.o.IndexVersions); err != nil {
+	if len(missing) > 0 {
+		if err := s.store.AddIndexers(ctx, missing, i.o.IndexVersions); err != nil {
 			return err
 		}
 	}

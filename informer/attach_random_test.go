@@ -66,7 +66,7 @@ func TestAttachAtRandom(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t)
 			r.open()
-			m := &crowd{r: r, random: rand.New(rand.NewPCG(seed, 0))}
+			m := &fleet{r: r, random: rand.New(rand.NewPCG(seed, 0))}
 			var workers sync.WaitGroup
 			stop := make(chan struct{})
 			for n := range 6 {

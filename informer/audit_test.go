@@ -85,13 +85,13 @@ func TestAuditRepairs(t *testing.T) {
 				h.take()
 				report := r.audit()
 				equal(t, "keys", report.Keys, []string{"a/03", "a/05", "a/07", "a/10"})
-				if report.Objects != 10 || report.Suspects != 4 || !report.Listed {
+				if report.Objects != 10 || report.Differing != 4 || !report.Listed {
 					t.Errorf("report %+v", report)
 				}
 				equal(t, "store", r.stored(), r.srv.state())
-				told := h.take()
-				slices.Sort(told)
-				equal(t, "handler", told, []string{
+				calls := h.take()
+				slices.Sort(calls)
+				equal(t, "handler", calls, []string{
 					"add a/10@111=new", "gone a/05 last a/05@106=x", "update a/03@104=x to a/03@112=changed",
 					"update a/07@108=x to a/07@115=again",
 				})
@@ -99,7 +99,7 @@ func TestAuditRepairs(t *testing.T) {
 				if s.Incidents[audit.CauseAudit] != 1 || s.Reflector.Relists[reflector.ReasonAudit] != 1 || s.Err != nil {
 					t.Errorf("status %+v", s)
 				}
-				if again := r.audit(); again.Suspects > 0 {
+				if again := r.audit(); again.Differing > 0 {
 					t.Errorf("a second audit found %+v", again)
 				}
 				r.srv.write("a/03", "goes on")
@@ -178,8 +178,8 @@ func TestAuditWithManyDifferences(t *testing.T) {
 			}
 		})
 		report := r.audit()
-		if !report.Listed || report.Suspects != 201 || len(report.Keys) != 10 {
-			t.Errorf("listed %v, %d suspects, keys %q", report.Listed, report.Suspects, report.Keys)
+		if !report.Listed || report.Differing != 201 || len(report.Keys) != 10 {
+			t.Errorf("listed %v, %d differing, keys %q", report.Listed, report.Differing, report.Keys)
 		}
 		s := i.Status()
 		if s.Reflector.Relists[reflector.ReasonAudit] != 1 || len(s.Reflector.Relists) != 1 ||
@@ -211,7 +211,7 @@ func TestAuditIgnoresLeftOutObjects(t *testing.T) {
 		r.run()
 		first, skipped := r.audit(), i.Status().Skipped
 		second := r.audit()
-		if first.Suspects+second.Suspects > 0 || i.Status().Skipped != skipped {
+		if first.Differing+second.Differing > 0 || i.Status().Skipped != skipped {
 			t.Errorf("first %+v, second %+v", first, second)
 		}
 		r.close()
@@ -312,7 +312,7 @@ func TestAuditByMetadata(t *testing.T) {
 				r.srv.swallow(func() { r.srv.write("b/1", "new") })
 				report := r.audit()
 				equal(t, "keys", report.Keys, []string{"b/1"})
-				if s := i.Status(); report.Objects != auditPage+11 || report.Suspects != 1 ||
+				if s := i.Status(); report.Objects != auditPage+11 || report.Differing != 1 ||
 					s.Reflector.Relists[reflector.ReasonAudit] != 1 {
 					t.Errorf("report %+v, %+v", report, s.Reflector)
 				}

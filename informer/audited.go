@@ -83,7 +83,7 @@ func (a audited) Repaired(ctx context.Context, err error) error {
 			return err
 		}
 		err = a.i.file.Err()
-		for err == nil && a.i.sync.lacking.Load() {
+		for err == nil && a.i.sync.missing.Load() {
 			if err := patient.Sleep(ctx, a.i.clock, time.Second); err != nil {
 				return err
 			}

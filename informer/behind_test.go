@@ -63,15 +63,15 @@ func byKey(lines []string) map[string][]deliverytest.Call {
 
 func legal(t *testing.T, happened, delivered []string) {
 	t.Helper()
-	did, told := byKey(happened), byKey(delivered)
-	for key := range told {
+	did, received := byKey(happened), byKey(delivered)
+	for key := range received {
 		if did[key] == nil {
-			t.Errorf("%s: nothing happened, but the handler was told %v", key, told[key])
+			t.Errorf("%s: nothing happened, but the handler received %v", key, received[key])
 		}
 	}
 	for key, n := range did {
-		if err := deliverytest.LegalMerging(n, told[key]); err != nil {
-			t.Errorf("%s: %v\nhappened  %v\ndelivered %v", key, err, n, told[key])
+		if err := deliverytest.LegalMerging(n, received[key]); err != nil {
+			t.Errorf("%s: %v\nhappened  %v\ndelivered %v", key, err, n, received[key])
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestResyncsMerge(t *testing.T) {
 			}
 		}
 		if len(updates) != 60 {
-			t.Errorf("changes of %d objects were told, want 60", len(updates))
+			t.Errorf("changes of %d objects were received, want 60", len(updates))
 		}
 		r.close()
 	})

@@ -48,28 +48,28 @@ func (i *sharedInformer) metadataPays(ctx context.Context) bool {
 // refsPage is the object of a fifo.ReplacedByRef delta.
 type refsPage struct {
 	refs []entry.ObjectRef
-	// lacking holds the refs whose state is not stored. The loop sets it; the sink reads it once the queue is idle.
-	lacking []entry.ObjectRef
+	// missing holds the refs whose state is not stored. The loop sets it; the sink reads it once the queue is idle.
+	missing []entry.ObjectRef
 }
 
 // Known implements reflector.Sink. It pushes refs and returns the refs whose state is not stored.
-func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error) {
+func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (missing []entry.ObjectRef, err error) {
 	p := &refsPage{refs: refs}
 	err = s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplacedByRef, Object: p}, Count: len(refs)})
 	if err == nil {
 		err = s.queue.WaitIdle(ctx)
 	}
-	return p.lacking, err
+	return p.missing, err
 }
 
 // takeRefs handles a page of a list by metadata. The store compares the references with its records, not with the
 // objects in memory, which handlers share and may have modified.
 func (p *loop) takeRefs(ctx context.Context, pg *refsPage) error {
 	return p.take(ctx, func() (res entry.Result, err error) {
-		if pg.lacking = pg.refs; p.cold {
+		if pg.missing = pg.refs; p.cold {
 			return entry.Result{}, nil
 		}
-		pg.lacking, res, err = p.list.Known(ctx, pg.refs)
+		pg.missing, res, err = p.list.Known(ctx, pg.refs)
 		return res, err
 	})
 }

@@ -81,7 +81,7 @@ func (p *loop) discardList(ctx context.Context) {
 // later ones back off, so that a disk that cannot store a list does not cause one list after another. If the aborted
 // list rewrites bodies, the new one does too.
 func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
-	p.lackUntilListed()
+	p.markMissing()
 	if p.pause == nil {
 		p.pause = storeBackoff()
 	} else if patient.Sleep(ctx, p.clock, p.pause.Step()) != nil {
@@ -96,10 +96,10 @@ func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.relist(reason)
 }
 
-// lackUntilListed records that the store may lack objects until the next list is stored.
-func (p *loop) lackUntilListed() {
+// markMissing records that the store may lack objects until the next list is stored.
+func (p *loop) markMissing() {
 	p.listDue = true
-	p.sync.lacking.Store(true)
+	p.sync.missing.Store(true)
 }
 
 // rewritingReason returns the announced reason to rewrite every body. If that has been withdrawn meanwhile, it returns
@@ -183,7 +183,7 @@ func (p *loop) repair(ctx context.Context) error {
 	}
 	p.losses = p.lossesNow()
 	if !p.void && (info.MustRelist != "" || !info.Complete) { // if void, the list has been requested already
-		p.listAgain(ctx, lackingReason(info))
+		p.listAgain(ctx, missingReason(info))
 	}
 	return nil
 }

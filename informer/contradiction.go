@@ -31,7 +31,7 @@ func (p *loop) handleContradiction(ctx context.Context, changes []entry.Change, 
 	c := changes[at]
 	if due {
 		p.contradicted() // the result is false if a list has been requested already
-		p.lackUntilListed()
+		p.markMissing()
 	}
 	p.due.Add(func() {
 		logger := klog.FromContext(ctx).WithValues("type", p.o.ObjectDescription, "event", c.Type, "key", c.Key)

@@ -62,8 +62,8 @@ func TestContradictedByTheStream(t *testing.T) {
 				p.waitIdle()
 				p.holds(p.srv.State()...)
 				p.relisted(1)
-				if told := strings.Join(p.calls, ", "); !strings.Contains(told, "update a/02@103=x to a/02@144=other") {
-					t.Errorf("the handler was told %s", told)
+				if calls := strings.Join(p.calls, ", "); !strings.Contains(calls, "update a/02@103=x to a/02@144=other") {
+					t.Errorf("the handler received %s", calls)
 				}
 				p.end()
 				lists := p.srv.Lists()

@@ -54,10 +54,10 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 					t.Errorf("status %+v", s)
 				}
 				equal(t, "store", r.stored(), r.srv.state())
-				told := h.take()
-				if n := len(slices.DeleteFunc(slices.Clone(told),
-					func(l string) bool { return !strings.HasPrefix(l, "add a/03@104=x") })); n != 1 || len(told) > 31 {
-					t.Errorf("told %d times of a/03: %q", n, told)
+				calls := h.take()
+				if n := len(slices.DeleteFunc(slices.Clone(calls),
+					func(l string) bool { return !strings.HasPrefix(l, "add a/03@104=x") })); n != 1 || len(calls) > 31 {
+					t.Errorf("a/03 was received %d times: %q", n, calls)
 				}
 				if len(s.Incidents) != 1 || s.Incidents[audit.CauseDamaged] != 1 {
 					t.Errorf("incidents %v", s.Incidents)
@@ -97,7 +97,7 @@ func TestAuditFindsMissingRecords(t *testing.T) {
 						t.Fatalf("the start has met the holes: %+v", s)
 					}
 					if len(h.take()) != 27 {
-						t.Error("the handler was not told of 27 objects")
+						t.Error("the handler did not receive 27 objects")
 					}
 					report := r.audit()
 					equal(t, "keys", report.Keys, []string{"a/03", "a/05", "a/07"})

@@ -270,14 +270,14 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 		// Scripts do not lose objects. So a tombstone without an object means that the handler never got that object.
 		// No rule permits this, not even failing-transform.
 		if gone.typ == "gone" && gone.old == "" {
-			r.failf("handler %d, %v, was told that %s is gone, which was never there", n, ours.spec, gone.key)
+			r.failf("handler %d, %v, received a delete of %s, which never existed", n, ours.spec, gone.key)
 		}
 	}
 	whole := live && !ours.removed
 	if !c.calm() && (!whole || ours.spec.partial()) {
 		// One informer may be behind the other, so their calls cannot be compared one by one.
 		if stray := c.stray(); !ours.spec.partial() && len(stray) > 0 {
-			r.failf("handler %d, %v, was told what was not:\n   %s", n, ours.spec, strings.Join(stray, "\n   "))
+			r.failf("handler %d, %v, received changes that did not happen:\n   %s", n, ours.spec, strings.Join(stray, "\n   "))
 		}
 		r.count["handlers followed or left out: ended, or not told everything, while connections were lost"]++
 	} else if needed, ok := c.explain(); !ok {

@@ -88,7 +88,7 @@ func (c *comparison) lines() (ours, theirs []string) {
 		return rendered(c.our), rendered(c.their)
 	}
 	// The stranger's event was sent on the open watches only: one informer may have missed it.
-	c.our, c.their = without(c.our, map[string]bool{stranger: true}), without(c.their, map[string]bool{stranger: true})
+	c.our, c.their = without(c.our, map[string]bool{unknownKey: true}), without(c.their, map[string]bool{unknownKey: true})
 	paths := maps.Clone(c.paths)
 	for key := range c.without {
 		delete(paths, key)

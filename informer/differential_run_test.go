@@ -19,7 +19,7 @@ import (
 )
 
 // stranger is the key of a pod whose only event is a DELETED.
-const stranger = "nobody/knows"
+const unknownKey = "nobody/knows"
 
 // runner runs one script on both informers and records differences.
 type runner struct {
@@ -167,7 +167,7 @@ func (r *runner) do(o op) {
 		// Our informer lists: a DELETED for an unknown object looks like a rewind.
 		r.ph.lost = r.ph.lost || o.how == "unknown delete"
 	case "close", "cut", "error event", "fail", "outage", "outage over":
-		r.trouble(o)
+		r.injectFault(o)
 	default:
 		r.handlers(o)
 	}
@@ -200,7 +200,7 @@ func (r *runner) each(fn func(s *side) error) {
 }
 
 // trouble performs the steps in which servers fail.
-func (r *runner) trouble(o op) {
+func (r *runner) injectFault(o op) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	for _, f := range r.w.fronts {

@@ -145,9 +145,9 @@ func (l licence) target(p *track, cur int, known bool, c call) int {
 			last = len(p.states) - 1
 		}
 		for to := max(p.at(rv), cur+1); to <= last; to++ {
-			told := p.states[to] == c.to() && c.typ != "delete" && c.from("") == p.states[cur]
+			received := p.states[to] == c.to() && c.typ != "delete" && c.from("") == p.states[cur]
 			silent := p.states[to] == p.states[cur] && to+1 < len(p.states) && p.steps[to+1] == withoutMark(c)
-			if told || silent {
+			if received || silent {
 				return to
 			}
 		}

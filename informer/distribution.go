@@ -139,7 +139,7 @@ func (d *distribution) nextPage(l *delivery.Listener) {
 // leftOut logs the unreadable objects of a page, and requests a list that rewrites them.
 func (d *distribution) leftOut(l *delivery.Listener, lost []delivery.Unreadable) {
 	d.report(l.Ctx, lost)
-	if len(lost) == 0 || !l.Mends() {
+	if len(lost) == 0 || !l.NeedsList() {
 		return
 	}
 	d.asks.ToReplace(lost[0].Err)

@@ -29,7 +29,7 @@ type mirror struct {
 
 	// unregistered is true if the program has no durable handler.
 	unregistered bool
-	told         []string
+	calls        []string
 	// at, if set, is called before a change is recorded. Its error becomes the handler's.
 	at func(ctx context.Context, key string) error
 }
@@ -48,17 +48,17 @@ func (m *mirror) change(ctx context.Context, c consumer.Change) error {
 	if c.Type == entry.Delete {
 		verb = "-"
 	}
-	m.told = append(m.told, verb+" "+c.Key)
+	m.calls = append(m.calls, verb+" "+c.Key)
 	return nil
 }
 
 func (m *mirror) reset(_ context.Context, why consumer.ResetReason) error {
-	m.told = append(m.told, fmt.Sprintf("reset %s", why))
+	m.calls = append(m.calls, fmt.Sprintf("reset %s", why))
 	return nil
 }
 
 func (m *mirror) replayed(context.Context) error {
-	m.told = append(m.told, "replayed")
+	m.calls = append(m.calls, "replayed")
 	return nil
 }
 
@@ -162,14 +162,14 @@ func TestDurableHandlerKilledInACall(t *testing.T) {
 					waitMirrorIdle()
 				}
 				if calls != 1 {
-					t.Fatalf("%d calls do not return; it was told %q", calls, m.told)
+					t.Fatalf("%d calls do not return; the handler received %q", calls, m.calls)
 				}
 				killed := m.asKilled(t)
 				m.stop()
 				next := runMirror(t, srv, killed, &mirror{})
-				if !slices.Equal(next.told, test.want) {
-					t.Errorf("killed in the call for %s, after %q: the next process tells %q, want %q",
-						test.at, m.told, next.told, test.want)
+				if !slices.Equal(next.calls, test.want) {
+					t.Errorf("killed in the call for %s, after %q: the next process received %q, want %q",
+						test.at, m.calls, next.calls, test.want)
 				}
 				next.stop()
 			})
@@ -195,14 +195,14 @@ func TestDurableHandlerFailsOverARestart(t *testing.T) {
 		srv.Write("a/2", "x")
 		srv.Write("a/3", "x")
 		waitMirrorIdle()
-		if last := m.told[len(m.told)-1]; last != "+ a/3" {
-			t.Fatalf("it was told %q", m.told)
+		if last := m.calls[len(m.calls)-1]; last != "+ a/3" {
+			t.Fatalf("the handler received %q", m.calls)
 		}
 		killed := m.asKilled(t)
 		m.stop()
 		next := runMirror(t, srv, killed, &mirror{})
-		if want := []string{"+ a/2"}; !slices.Equal(next.told, want) {
-			t.Errorf("the next process tells %q, want %q", next.told, want)
+		if want := []string{"+ a/2"}; !slices.Equal(next.calls, want) {
+			t.Errorf("the next process received %q, want %q", next.calls, want)
 		}
 		next.stop()
 	})

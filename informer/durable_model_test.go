@@ -86,7 +86,7 @@ func (v *durableView) change(_ context.Context, c consumer.Change) error {
 	uid, _, _ := cutVersion(v.objects[c.Key])
 	switch {
 	case c.Type == entry.Upsert && uid != "" && uid != c.UID:
-		v.problems = append(v.problems, fmt.Sprintf("%s: %s was not told to be gone before %s came", c.Key, uid, c.UID))
+		v.problems = append(v.problems, fmt.Sprintf("%s: no delete of %s before %s arrived", c.Key, uid, c.UID))
 		fallthrough
 	case c.Type == entry.Upsert:
 		v.objects[c.Key] = c.UID + "@" + c.ResourceVersion

@@ -315,7 +315,7 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 			t.Fatalf("%d tries", n)
 		}
 		r.close()
-		for _, restart := range []string{"told again until the end", "told after the restart until the end"} {
+		for _, restart := range []string{"repeated until the end", "received after the restart until the end"} {
 			h = &durableRecorder{hook: func(ctx context.Context, _ consumer.Change) error { return untilTheEnd(ctx) }}
 			r.startDurable("h", h.handler())
 			r.close()

@@ -63,7 +63,7 @@ func (h *fullSpeed) OnUpdate(_, obj any) {
 	if h.calls%10 == 0 {
 		_, found, err := h.informer.GetIndexer().GetByKey("a/" + obj.(*corev1.Pod).Name)
 		if !found || err != nil {
-			h.err = fmt.Errorf("it reads what it was told of: %v, %w", found, err)
+			h.err = fmt.Errorf("it reads what it has received: %v, %w", found, err)
 		}
 	}
 	if h.calls%500 == 0 {

@@ -270,11 +270,11 @@ func TestHungCommitAtTheDirtyLimit(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if calls := busy.take(); len(calls) != objects+1 {
-			t.Errorf("the busy one was told of %d changes, want %d", len(calls), objects+1)
+			t.Errorf("the busy handler received %d changes, want %d", len(calls), objects+1)
 		}
 		equal(t, "what the busy one has", r.stored(), r.srv.state())
 		if !lister.HasSynced() || len(listing.take()) > 0 {
-			t.Error("the list has not synced, or was told twice")
+			t.Error("the list has not synced, or was notified twice")
 		}
 		if n := r.st.Pending(); n != 0 {
 			t.Errorf("%d bytes are pending at the end", n)
@@ -327,7 +327,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 			t.Errorf("a handler was added after %v, %v", time.Since(begun), err)
 		}
 		synctest.Wait()
-		equal(t, "what was told meanwhile", h.take(), []string{"update a/1@101=x to a/1@102=y"})
+		equal(t, "calls meanwhile", h.take(), []string{"update a/1@101=x to a/1@102=y"})
 		release()
 		synctest.Wait()
 		if err := c.Close(); err != nil {

@@ -36,7 +36,7 @@ func TestSourceOf(t *testing.T) {
 		{func(f *facts) { f.complete = false }, None},
 		{func(f *facts) { f.live = false }, FromDisk},
 		{func(f *facts) { f.applied = false }, FromDisk},
-		{func(f *facts) { f.lacking = true }, FromDisk},
+		{func(f *facts) { f.missing = true }, FromDisk},
 		{func(f *facts) { f.healthy = false }, FromDisk},
 		{func(f *facts) { f.stopped = true }, FromDisk},
 		{func(f *facts) { *f = facts{complete: true} }, FromDisk},
@@ -115,7 +115,7 @@ func TestRefsOfAList(t *testing.T) {
 	pg := &refsPage{refs: []entry.ObjectRef{{Key: "a/b", UID: "1", ResourceVersion: "2"}}}
 	for _, tt := range []struct {
 		cold, rewrites bool
-		lacking        int
+		missing        int
 	}{{false, false, 0}, {true, false, 1}, {false, true, 1}} {
 		m, err := memory.New(pods, store.CollectionOptions{})
 		if err != nil {
@@ -130,8 +130,8 @@ func TestRefsOfAList(t *testing.T) {
 		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: tt.rewrites}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.takeRefs(t.Context(), pg); err != nil || len(pg.lacking) != tt.lacking {
-			t.Errorf("%+v: lacking %v, %v", tt, pg.lacking, err)
+		if err := p.takeRefs(t.Context(), pg); err != nil || len(pg.missing) != tt.missing {
+			t.Errorf("%+v: missing %v, %v", tt, pg.missing, err)
 		}
 	}
 }
@@ -143,8 +143,8 @@ func TestUnguardedSchema(t *testing.T) {
 		entry.Metadata: false} {
 		o := Options{Identity: pods}
 		o.Identity.Representation = form
-		why, told := unguardedBy(o)[attributes.Schema]
-		if told != want || told && !strings.Contains(why, "factory.Options.RESTClient") {
+		why, refused := unguardedBy(o)[attributes.Schema]
+		if refused != want || refused && !strings.Contains(why, "factory.Options.RESTClient") {
 			t.Errorf("%s: %q", form, why)
 		}
 	}
@@ -197,14 +197,14 @@ func TestKindOfExample(t *testing.T) {
 // TestSyncing checks that the informer has synced when the loop has reached a mark with nothing missing. Dropped marks
 // do not count. A mark that was reached while objects were missing counts once they are restored.
 func TestSyncing(t *testing.T) {
-	type batch struct{ mark, lacking, dropped, synced, level bool }
+	type batch struct{ mark, missing, dropped, synced, level bool }
 	for name, batches := range map[string][]batch{
 		"a mark":                {{}, {mark: true, synced: true, level: true}},
 		"dropped":               {{mark: true, dropped: true}, {}, {mark: true, synced: true, level: true}},
-		"missing, and back":     {{mark: true, lacking: true}, {lacking: true}, {synced: true, level: true}},
-		"missing, then dropped": {{mark: true, lacking: true}, {dropped: true}, {}},
+		"missing, and back":     {{mark: true, missing: true}, {missing: true}, {synced: true, level: true}},
+		"missing, then dropped": {{mark: true, missing: true}, {dropped: true}, {}},
 		"live, and missing": {
-			{mark: true, synced: true, level: true}, {mark: true, lacking: true, synced: true}, {synced: true, level: true},
+			{mark: true, synced: true, level: true}, {mark: true, missing: true, synced: true}, {synced: true, level: true},
 		},
 	} {
 		s := newSyncing(func() {})
@@ -212,7 +212,7 @@ func TestSyncing(t *testing.T) {
 			if b.mark {
 				s.pushed.Add(1)
 			}
-			s.lacking.Store(b.lacking)
+			s.missing.Store(b.missing)
 			s.processed(b.mark, b.dropped)
 			if got := s.isDone(); got != b.synced {
 				t.Errorf("%s, batch %d: synced %t", name, n, got)

@@ -153,8 +153,8 @@ func (p *process) leftOut(want ...string) {
 func (p *process) calm(lists int) {
 	p.t.Helper()
 	s := p.i.Status()
-	lacking := slices.ContainsFunc(s.LeftOut, func(l entry.LeftOut) bool { return l.Reason == entry.LeftOutIndex })
-	if (s.Err != nil) != lacking || s.Source != informer.Live || len(s.Reflector.Relists) > 0 ||
+	missing := slices.ContainsFunc(s.LeftOut, func(l entry.LeftOut) bool { return l.Reason == entry.LeftOutIndex })
+	if (s.Err != nil) != missing || s.Source != informer.Live || len(s.Reflector.Relists) > 0 ||
 		len(s.Incidents) > 0 {
 		p.t.Errorf("status: %v, source %s, relists %v, incidents %v", s.Err, s.Source, s.Reflector.Relists, s.Incidents)
 	}
@@ -191,7 +191,7 @@ func TestLeftOutIsRestored(t *testing.T) {
 		p.start(noBug)
 		p.holds("a/1@101=x", "a/2@102=bad", "a/3@103=x")
 		if !slices.Contains(p.calls, "add a/2@102=bad") {
-			t.Errorf("the handler was told %q", p.calls)
+			t.Errorf("the handler received %q", p.calls)
 		}
 		p.leftOut()
 		p.calm(lists)
@@ -289,7 +289,7 @@ func TestLeftOutChangesMeanwhile(t *testing.T) {
 		p.leftOut()
 		p.calm(lists)
 		if n := len(slices.DeleteFunc(p.calls, func(c string) bool { return c[:3] != "add" })); n != 2 {
-			t.Errorf("the handler was told %q", p.calls)
+			t.Errorf("the handler received %q", p.calls)
 		}
 		p.end()
 	})

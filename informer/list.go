@@ -132,7 +132,7 @@ func (p *loop) saveFirstList(ctx context.Context) {
 // endList distributes the last changes of a committed list, and deletes of the unseen objects that the list lacks.
 func (p *loop) endList(ctx context.Context, changes []entry.Change) {
 	p.list, p.pause, p.listDue = nil, nil, false
-	p.sync.lacking.Store(false)
+	p.sync.missing.Store(false)
 	if p.rewrites {
 		p.health.setRewriting("")
 		p.indexer.ClearErr() // the list has replaced the unreadable bodies

@@ -178,13 +178,13 @@ func TestListFailsBetweenTransactions(t *testing.T) {
 					time.Sleep(10 * time.Minute)
 					synctest.Wait()
 					lines := h.take()
-					told := map[string]int{}
+					received := map[string]int{}
 					for _, line := range afterInitial(lines) {
-						told[keyIn(strings.Fields(line)[1])]++
+						received[keyIn(strings.Fields(line)[1])]++
 					}
 					for _, line := range want {
-						if key := keyIn(strings.Fields(line)[1]); told[key] != 1 {
-							t.Errorf("told of %s %d times", key, told[key])
+						if key := keyIn(strings.Fields(line)[1]); received[key] != 1 {
+							t.Errorf("%s was received %d times", key, received[key])
 						}
 					}
 					known := map[string]string{}

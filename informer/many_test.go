@@ -27,8 +27,8 @@ type one struct {
 	done   chan struct{}
 }
 
-// crowd is a set of informers on one store, by resource.
-type crowd struct {
+// fleet is a set of informers on one store, by resource.
+type fleet struct {
 	r       *rig
 	random  *rand.Rand
 	servers map[string]*server
@@ -37,7 +37,7 @@ type crowd struct {
 }
 
 // start makes and runs an informer. A previous informer on the collection must be about to end.
-func (m *crowd) start(resource string) {
+func (m *fleet) start(resource string) {
 	m.r.t.Helper()
 	srv := m.servers[resource]
 	if srv == nil {
@@ -64,19 +64,19 @@ func (m *crowd) start(resource string) {
 	m.running[resource] = o
 }
 
-func (m *crowd) startNew() {
+func (m *fleet) startNew() {
 	m.made++
 	m.start(fmt.Sprintf("r-%03d", m.made))
 }
 
 // pick returns the resource of a running informer.
-func (m *crowd) pick() string {
+func (m *fleet) pick() string {
 	all := slices.Sorted(maps.Keys(m.running))
 	return all[m.random.IntN(len(all))]
 }
 
 // change makes changes at the servers of running and ended informers.
-func (m *crowd) change(n int) {
+func (m *fleet) change(n int) {
 	all := slices.Sorted(maps.Keys(m.servers))
 	for range n {
 		srv, key := m.servers[all[m.random.IntN(len(all))]], fmt.Sprintf("a/%d", m.random.IntN(12))
@@ -99,7 +99,7 @@ func TestManyInformers(t *testing.T) {
 		if err := r.i.Close(); err != nil {
 			t.Fatal(err)
 		}
-		m := &crowd{r: r, random: rand.New(rand.NewPCG(1, 2)), servers: map[string]*server{}, running: map[string]*one{}}
+		m := &fleet{r: r, random: rand.New(rand.NewPCG(1, 2)), servers: map[string]*server{}, running: map[string]*one{}}
 		for range informers {
 			m.startNew()
 		}

@@ -34,7 +34,7 @@ func TestMaxSize(t *testing.T) {
 			t.Errorf("with more than fits: %d objects, source %s, %v", s.Objects, s.Source, s.Err)
 		}
 		if n := len(h.take()); n != 4500 {
-			t.Errorf("the handler was told of %d objects", n)
+			t.Errorf("the handler received %d objects", n)
 		}
 		equal(t, "reads", r.stored(), r.srv.state())
 		for n := 500; n < 4500; n++ {

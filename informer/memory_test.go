@@ -199,17 +199,17 @@ func TestResyncDuringChanges(t *testing.T) {
 func testResyncDuringChanges(t *testing.T, residency store.Residency) {
 	const changed, gone = "04000", "04001"             // their objects are in a later page
 	const changedInHand, goneInHand = "00100", "00101" // their objects are in the first page, which the handler holds
-	told := map[string][]string{}                      // only the handler's goroutine writes it
+	received := map[string][]string{}                  // only the handler's goroutine writes it
 	release := make(chan struct{})
 	m := startMany(t, residency, cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(old, now any) {
 			<-release
 			was, is := old.(*corev1.Pod), now.(*corev1.Pod)
-			told[is.Name] = append(told[is.Name], was.ResourceVersion+" to "+is.ResourceVersion)
+			received[is.Name] = append(received[is.Name], was.ResourceVersion+" to "+is.ResourceVersion)
 		},
 		DeleteFunc: func(obj any) {
 			<-release
-			told[obj.(*corev1.Pod).Name] = append(told[obj.(*corev1.Pod).Name], "gone")
+			received[obj.(*corev1.Pod).Name] = append(received[obj.(*corev1.Pod).Name], "gone")
 		},
 	})
 	defer m.end()
@@ -230,7 +230,7 @@ func testResyncDuringChanges(t *testing.T, residency store.Residency) {
 		changedInHand: {"101 to 101", "101 to 6003"}, goneInHand: {"102 to 102", "gone"},
 		"04999": {"5000 to 5000"},
 	} {
-		got := told[name]
+		got := received[name]
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

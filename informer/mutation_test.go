@@ -156,7 +156,7 @@ func TestHandlersCannotChangeStoredObjects(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					again := errors.New("to be told again in the next process")
+					again := errors.New("to be repeated in the next process")
 					durable := durable.Handler{OnChange: func(_ context.Context, c consumer.Change) error {
 						if c.Type == entry.Delete {
 							return again
@@ -194,10 +194,10 @@ func TestHandlersCannotChangeStoredObjects(t *testing.T) {
 					for _, obj := range stored {
 						unmodified(t, "in the next process", obj)
 					}
-					told := 0
+					received := 0
 					durable.OnChange = func(_ context.Context, c consumer.Change) error {
 						if c.Type == entry.Delete {
-							told++
+							received++
 							unmodified(t, "of the delete", c.Object)
 						}
 						return nil
@@ -208,8 +208,8 @@ func TestHandlersCannotChangeStoredObjects(t *testing.T) {
 					stop = run(i)
 					time.Sleep(time.Minute)
 					synctest.Wait()
-					if stop(); told != 1 {
-						t.Errorf("the delete was told %d times", told)
+					if stop(); received != 1 {
+						t.Errorf("the delete was received %d times", received)
 					}
 					if err := st.Close(); err != nil {
 						t.Fatal(err)

@@ -225,7 +225,7 @@ func TestNewerTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	resets := make(chan string, 9)
-	told := make(chan string, 9)
+	received := make(chan string, 9)
 	remember := func(i *informer.Informer) {
 		_, err := i.Durable().Add("d", durable.Handler{
 			OnReset: func(_ context.Context, why consumer.ResetReason) error { resets <- string(why); return nil },
@@ -234,7 +234,7 @@ func TestNewerTypes(t *testing.T) {
 				if now, ok := c.Object.(*colouredConfigMap); ok {
 					colour = now.Colour
 				}
-				told <- c.Key + " " + colour
+				received <- c.Key + " " + colour
 				return nil
 			},
 		})
@@ -264,7 +264,7 @@ func TestNewerTypes(t *testing.T) {
 	}
 	r.run("", &corev1.ConfigMap{}, informer.Options{Codec: old}, func(i *informer.Informer) {
 		remember(i)
-		equal(t, "the first build", []string{next(resets), next(told)}, []string{"new", "default/c "})
+		equal(t, "the first build", []string{next(resets), next(received)}, []string{"new", "default/c "})
 		acknowledged(i)
 	})
 	byColour := cache.Indexers{"colour": func(obj any) ([]string, error) {
@@ -289,13 +289,13 @@ func TestNewerTypes(t *testing.T) {
 				t.Errorf("a handler was given the colour %q", got)
 			}
 			if remember(i); n == 0 {
-				equal(t, "the second build", []string{next(resets), next(told)}, []string{"types", "default/c red"})
+				equal(t, "the second build", []string{next(resets), next(received)}, []string{"types", "default/c red"})
 			}
 			acknowledged(i)
 		})
 	}
-	if len(told)+len(resets) > 0 {
-		t.Errorf("told again: %d resets, %d objects", len(resets), len(told))
+	if len(received)+len(resets) > 0 {
+		t.Errorf("received again: %d resets, %d objects", len(resets), len(received))
 	}
 }
 

@@ -75,7 +75,7 @@ func TestObserver(t *testing.T) {
 		r.srv.write("a/2", "x")
 		w := &witness{check: func(i *informer.Informer) {
 			if !informer.Deltas(i).TryLock() {
-				t.Error("told under deltasMu")
+				t.Error("called under deltasMu")
 				return
 			}
 			informer.Deltas(i).Unlock()
@@ -170,7 +170,7 @@ func TestObserverSeesPanics(t *testing.T) {
 		synctest.Wait()
 		if got := w.take(); !slices.ContainsFunc(got,
 			func(line string) bool { return strings.HasSuffix(line, "TestObserverSeesPanics.func1 1s") }) {
-			t.Errorf("told %q", got)
+			t.Errorf("received %q", got)
 		}
 		r.close()
 	})

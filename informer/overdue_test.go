@@ -86,7 +86,7 @@ func TestHangingList(t *testing.T) {
 			t.Errorf("overdue: %v", err)
 		}
 		if errs := h.all(); len(errs) != 1 || !errors.Is(errs[0], reflector.ErrOverdue) {
-			t.Errorf("the watch error handler was told %v", errs)
+			t.Errorf("the watch error handler received %v", errs)
 		}
 		if took := stop(); took > 10*time.Second {
 			t.Errorf("the run took %v to end", took)
@@ -136,7 +136,7 @@ func TestHangingCallback(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 				if errs := h.all(); len(errs) != tt.errs || tt.errs > 0 && !errors.Is(errs[0], reflector.ErrOverdue) {
-					t.Errorf("the watch error handler was told %v", errs)
+					t.Errorf("the watch error handler received %v", errs)
 				}
 				calls.Store(2) // the next call hangs too
 				srv.disconnect()
@@ -178,7 +178,7 @@ func TestPanickingCallback(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		if errs := h.all(); len(errs) != 1 || !errors.Is(errs[0], reflector.ErrPanicked) {
-			t.Errorf("the watch error handler was told %v", errs)
+			t.Errorf("the watch error handler received %v", errs)
 		}
 		stop()
 	})

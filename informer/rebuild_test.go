@@ -14,8 +14,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestLossesElsewhere checks that the next event causes one list if another informer's rebuild has lost our objects.
-func TestLossesElsewhere(t *testing.T) {
+// TestLossesInAnotherRebuild checks that the next event causes one list if another informer's rebuild has lost our
+// objects.
+func TestLossesInAnotherRebuild(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/0", "x")

@@ -168,8 +168,8 @@ func TestSyncWaitsForLostObjects(t *testing.T) {
 // deleted, whether or not its event arrives before the list.
 func TestLostThenDeleted(t *testing.T) {
 	for name, how := range map[string]func(s *server, remove func()){
-		"the watch tells":         func(_ *server, remove func()) { remove() },
-		"the watch does not tell": func(s *server, remove func()) { s.swallow(remove) },
+		"the watch sends an event": func(_ *server, remove func()) { remove() },
+		"the watch sends no event": func(s *server, remove func()) { s.swallow(remove) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -285,9 +285,9 @@ func (c sometimesCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestReadErrorRepairedElsewhere checks that the status is healthy after another informer on the file has repaired the
-// damage that our reader found.
-func TestReadErrorRepairedElsewhere(t *testing.T) {
+// TestReadErrorRepairedByAnotherInformer checks that the status is healthy after another informer on the file has
+// repaired the damage that our reader found.
+func TestReadErrorRepairedByAnotherInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		codec, err := codec.For(&corev1.Pod{})
 		if err != nil {

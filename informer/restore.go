@@ -124,6 +124,6 @@ func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable
 func (p *loop) listUnreadable() {
 	p.health.distrusts.Store(true)
 	p.health.setRewriting(reflector.ReasonUnreadable)
-	p.lackUntilListed()
+	p.markMissing()
 	p.relist(reflector.ReasonUnreadable)
 }

@@ -70,7 +70,7 @@ func TestSameVersion(t *testing.T) {
 		synctest.Wait()
 		equal(t, "handler", h.take(), nil)
 		if len(resyncing.take()) != 1 {
-			t.Error("one that is resyncing was not told")
+			t.Error("a resyncing handler received nothing")
 		}
 		r.close()
 	})

@@ -98,7 +98,7 @@ func TestRewindKeepsNoLostBodies(t *testing.T) {
 						if n := len(slices.DeleteFunc(h.take(), func(l string) bool {
 							return l != "update a/0@105=lost to a/0@105=other"
 						})); n != 1 {
-							t.Errorf("the handler was told %d times of the difference", n)
+							t.Errorf("the handler received the difference %d times", n)
 						}
 						if s := i.Status(); s.Reflector.Relists[test.reason] != 1 || len(s.Reflector.Relists) != 1 {
 							t.Errorf("relists %v", s.Reflector.Relists)

@@ -64,7 +64,7 @@ func TestRunClosesInOrder(t *testing.T) {
 		t.Errorf("Run returned %v", err)
 	}
 	if want := []string{"start", "shutdown"}; !slices.Equal(notes, want) {
-		t.Errorf("the factory was told %q, want %q", notes, want)
+		t.Errorf("the factory received %q, want %q", notes, want)
 	}
 
 	st, err := store.Open(path, store.Options{})

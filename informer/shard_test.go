@@ -105,7 +105,7 @@ func (r *replicas) split(of int) {
 
 // together runs each replica and checks that their objects together equal the server's. It returns the requests, the
 // number of lists, and which replicas reported that the server ignores shards.
-func (r *replicas) together(what string) (c fakeapi.Counts, lists int, told []bool) {
+func (r *replicas) together(what string) (c fakeapi.Counts, lists int, refused []bool) {
 	r.t.Helper()
 	// Advance the server's resourceVersion by another resource, as in practice. Otherwise a replica without changes in
 	// its shard would get no bookmark.
@@ -123,7 +123,8 @@ func (r *replicas) together(what string) (c fakeapi.Counts, lists int, told []bo
 		}
 		says := slices.ContainsFunc(s.Unguarded,
 			func(line string) bool { return strings.HasPrefix(line, "a shard: the server") })
-		if told = append(told, says); says != (s.Reflector.Unsharded != "") || s.Err != nil || s.Reflector.Skipped != 0 {
+		refused = append(refused, says)
+		if says != (s.Reflector.Unsharded != "") || s.Err != nil || s.Reflector.Skipped != 0 {
 			r.t.Errorf("%s: replica %d holds %d, status %+v", what, n, len(held), s)
 		}
 	}
@@ -136,7 +137,7 @@ func (r *replicas) together(what string) (c fakeapi.Counts, lists int, told []bo
 	if want := podsOf(r.t, r.api); fmt.Sprint(all) != fmt.Sprint(want) {
 		r.t.Errorf("%s: the replicas hold\n%v\nthe server has\n%v", what, all, want)
 	}
-	return c, lists, told
+	return c, lists, refused
 }
 
 // TestShards checks that replicas hold disjoint shards that together are complete, whether or not the server supports
@@ -158,9 +159,9 @@ func TestShards(t *testing.T) {
 			}
 			r := &replicas{t: t, api: api, dir: t.TempDir()}
 			r.split(3)
-			c, lists, told := r.together("cold")
-			if on && c.ListedObjects != 60 || !on && c.ListedObjects != 3*60 || lists != 3 || slices.Contains(told, on) {
-				t.Errorf("cold: %d lists, %+v, not heeded %v", lists, c, told)
+			c, lists, refused := r.together("cold")
+			if on && c.ListedObjects != 60 || !on && c.ListedObjects != 3*60 || lists != 3 || slices.Contains(refused, on) {
+				t.Errorf("cold: %d lists, %+v, not sharded %v", lists, c, refused)
 			}
 			for n := range 20 {
 				if err := api.Delete(podsResource, "a", fmt.Sprintf("p%03d", n)); err != nil {
@@ -171,8 +172,8 @@ func TestShards(t *testing.T) {
 			for n := range 10 {
 				must(t)(api.Create(podsResource, pod(n))) // re-created with another UID
 			}
-			if _, lists, told := r.together("changed"); lists != 0 || slices.Contains(told, on) {
-				t.Errorf("changed: %d lists, not heeded %v", lists, told)
+			if _, lists, refused := r.together("changed"); lists != 0 || slices.Contains(refused, on) {
+				t.Errorf("changed: %d lists, not sharded %v", lists, refused)
 			}
 			r.split(2)
 			if _, lists, _ := r.together("other ranges"); lists != 2 {

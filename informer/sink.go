@@ -67,17 +67,17 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion}
 	c.Newest = append(c.Newest, info.Newest...)
 	if c.Relist = s.attrs.Mismatch(); c.Relist != "" {
-		s.announce(c.Relist) // even if leftOutIn or lackingReason replaces the list's reason
+		s.announce(c.Relist) // even if leftOutIn or missingReason replaces the list's reason
 	}
 	leftOutIn(info, &c)
 	if info.MustRelist != "" || info.ResourceVersion == "" {
-		c.Relist = lackingReason(info)
+		c.Relist = missingReason(info)
 	}
 	return c, nil
 }
 
-// lackingReason returns why a stored state that can be served cannot be resumed.
-func lackingReason(info entry.Info) reflector.Reason {
+// missingReason returns why a stored state that can be served cannot be resumed.
+func missingReason(info entry.Info) reflector.Reason {
 	switch {
 	case info.MustRelist == store.MustRelistDamaged || !info.Complete:
 		return reflector.ReasonDamaged

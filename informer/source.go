@@ -40,7 +40,7 @@ type facts struct {
 	complete bool // the store, in memory or on disk, has a complete state
 	live     bool // reflector.Status.Live
 	applied  bool // the loop has reached the last mark (fifo.Drained) that the sink has pushed
-	lacking  bool // the store may lack objects that the server has
+	missing  bool // the store may lack objects that the server has
 	healthy  bool // the store can be written
 	stopped  bool // the run has ended
 }
@@ -50,7 +50,7 @@ func sourceOf(f facts) Source {
 	switch {
 	case !f.complete:
 		return None
-	case f.live && f.applied && !f.lacking && f.healthy && !f.stopped:
+	case f.live && f.applied && !f.missing && f.healthy && !f.stopped:
 		return Live
 	}
 	return FromDisk
@@ -74,7 +74,7 @@ func (i *Informer) reviewSource() {
 	f.healthy = storeErr == nil && i.refusal() == nil
 	f.live = r != nil && r.Live()
 	// Read these after live: the mark that the loop has to reach was pushed before live became true.
-	f.applied, f.lacking = shared.sync.level(), shared.sync.lacking.Load()
+	f.applied, f.missing = shared.sync.level(), shared.sync.missing.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
 		return // this is called after each batch: avoid reading the store

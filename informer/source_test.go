@@ -26,14 +26,14 @@ type follower struct {
 	at    time.Time
 }
 
-func (f *follower) told(c informer.SourceChange) {
+func (f *follower) changed(c informer.SourceChange) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.lines) == 0 && c.From != c.To || len(f.lines) > 0 && (c.From != f.last || c.From == c.To) {
 		f.t.Errorf("%+v after %q", c, f.lines)
 	}
 	if c.At.Before(f.at) {
-		f.t.Errorf("%+v is older than what was told before", c)
+		f.t.Errorf("%+v is older than the previous change", c)
 	}
 	f.lines = append(f.lines, string(c.To))
 	f.errs = append(f.errs, c.Err)
@@ -55,10 +55,10 @@ func TestSubscribeSource(t *testing.T) {
 		r.srv.write("a/1", "x")
 		i := r.open()
 		f := &follower{t: t}
-		i.SubscribeSource(f.told)
+		i.SubscribeSource(f.changed)
 		synctest.Wait()
 		if len(f.lines) > 0 {
-			t.Errorf("told %q before the run", f.lines)
+			t.Errorf("received %q before the run", f.lines)
 		}
 		r.run()
 		if got := f.take(); got != "none disk live" {
@@ -82,7 +82,7 @@ func TestSubscribeSource(t *testing.T) {
 			t.Error("nothing says why")
 		}
 		late := &follower{t: t}
-		cancel := i.SubscribeSource(late.told)
+		cancel := i.SubscribeSource(late.changed)
 		r.srv.write("a/2", "x")
 		r.srv.setFail(nil)
 		time.Sleep(time.Minute)
@@ -105,12 +105,12 @@ func TestSubscribeSource(t *testing.T) {
 		if got := late.take(); got != "live" {
 			t.Errorf("a subscriber that has cancelled: %q", got)
 		}
-		i.SubscribeSource(func(informer.SourceChange) { t.Error("told after the run") })
+		i.SubscribeSource(func(informer.SourceChange) { t.Error("called after the run") })
 
 		r.srv.setFail(refuse)
 		i = r.open()
 		f = &follower{t: t}
-		i.SubscribeSource(f.told)
+		i.SubscribeSource(f.changed)
 		r.run()
 		time.Sleep(time.Minute)
 		r.srv.setFail(nil)
@@ -167,7 +167,7 @@ func TestSlowSubscriber(t *testing.T) {
 		f := &follower{t: t}
 		i.SubscribeSource(func(c informer.SourceChange) {
 			<-release
-			f.told(c)
+			f.changed(c)
 		})
 		r.run()
 		for range 700 {
@@ -181,7 +181,7 @@ func TestSlowSubscriber(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		if n := len(f.lines); n > maxSourceChanges+1 || f.last != informer.Live {
-			t.Errorf("told of %d, the last is %s", n, f.last)
+			t.Errorf("received %d, the last is %s", n, f.last)
 		}
 		r.close()
 	})
@@ -198,7 +198,7 @@ func TestSubscriberPanics(t *testing.T) {
 		f := &follower{t: t}
 		cancel := func() {}
 		cancel = i.SubscribeSource(func(c informer.SourceChange) {
-			f.told(c)
+			f.changed(c)
 			if c.To == informer.Live {
 				cancel()
 			}
@@ -209,7 +209,7 @@ func TestSubscriberPanics(t *testing.T) {
 		}
 		r.close()
 		if got := f.take(); got != "live" {
-			t.Errorf("told %q after it has cancelled", got)
+			t.Errorf("received %q after it has cancelled", got)
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestSourceOfAFailingStore(t *testing.T) {
 		faulty := &faultyStore{Interface: informer.Store(i)}
 		informer.SetStore(i, faulty)
 		f := &follower{t: t}
-		i.SubscribeSource(f.told)
+		i.SubscribeSource(f.changed)
 		r.run()
 		f.take()
 		faulty.set(store.ErrNoSpace, -1)

@@ -22,14 +22,14 @@ type syncing struct {
 	// pushed counts the marks (fifo.Drained) that the sink has pushed. applied is the number of the last mark that the
 	// loop reached with no object missing.
 	pushed, applied atomic.Int64
-	// lacking is true while the store may lack objects that the server has.
-	lacking atomic.Bool
+	// missing is true while the store may lack objects that the server has.
+	missing atomic.Bool
 
 	// marks counts the marks that the loop has reached. Only the loop uses it.
 	marks int64
-	// owed is true if the loop has reached a mark (fifo.Drained) while objects were missing. When they are restored,
-	// the mark becomes applied. Only the loop uses it.
-	owed bool
+	// markDeferred is true if the loop has reached a mark (fifo.Drained) while objects were missing. When they are
+	// restored, the mark becomes applied. Only the loop uses it.
+	markDeferred bool
 	// saving counts the first lists that are applied in memory and not committed yet. It exceeds 1 only if a repair of
 	// the file has lost an earlier one. Only the loop uses it.
 	saving int
@@ -78,11 +78,11 @@ func (s *syncing) processed(mark, dropped bool) {
 	}
 	switch {
 	case dropped:
-		s.owed = false
-	case s.lacking.Load():
-		s.owed = s.owed || mark
-	case mark || s.owed:
-		s.owed = false
+		s.markDeferred = false
+	case s.missing.Load():
+		s.markDeferred = s.markDeferred || mark
+	case mark || s.markDeferred:
+		s.markDeferred = false
 		s.applied.Store(s.marks)
 		s.complete()
 	}
@@ -90,7 +90,7 @@ func (s *syncing) processed(mark, dropped bool) {
 
 // listBegun is called when a list begins. A mark that was reached while objects were missing no longer counts, because
 // another mark follows the list.
-func (s *syncing) listBegun() { s.owed = false }
+func (s *syncing) listBegun() { s.markDeferred = false }
 
 // synced is the HasSyncedChecker of an Informer. It is done once the Informer runs and its collection has synced.
 type synced struct {

@@ -62,7 +62,7 @@ func TestTransformOfTheIdentity(t *testing.T) {
 				if _, exists, err := r.i.GetIndexer().GetByKey("a/2"); err != nil || !exists {
 					t.Errorf("GetByKey: %t, %v", exists, err)
 				}
-				if report := r.audit(); report.Suspects > 0 || report.Listed {
+				if report := r.audit(); report.Differing > 0 || report.Listed {
 					t.Errorf("audit: %+v", report)
 				}
 				if s := r.i.Status(); !s.Synced || s.Reflector.Lists != 0 || s.Reflector.Relists[reflector.ReasonRewound] != 0 {

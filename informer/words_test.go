@@ -155,9 +155,9 @@ func TestWordsOfLists(t *testing.T) {
 	old := utilruntime.ErrorHandlers
 	defer func() { utilruntime.ErrorHandlers = old }()
 	bubble(t, func(t *testing.T) {
-		var told []string
+		var errs []string
 		utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{
-			func(_ context.Context, err error, _ string, _ ...any) { told = append(told, err.Error()) }}
+			func(_ context.Context, err error, _ string, _ ...any) { errs = append(errs, err.Error()) }}
 		srv := newServer()
 		srv.write("a/1", "x")
 		srv.setFail(func(verb string, _ metav1.ListOptions) error {
@@ -181,8 +181,8 @@ func TestWordsOfLists(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		for _, want := range []string{"failed to list *v1.Pod: not yet", "couldn't enqueue object: "} {
-			if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, want) }) {
-				t.Errorf("no error says %q: %q", want, told)
+			if !slices.ContainsFunc(errs, func(s string) bool { return strings.Contains(s, want) }) {
+				t.Errorf("no error says %q: %q", want, errs)
 			}
 		}
 	})

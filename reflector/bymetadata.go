@@ -16,9 +16,9 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// lackingShare is 4: if the sink lacks more than a quarter of the objects of a page by metadata, the page is requested
+// missingShare is 4: if the sink lacks more than a quarter of the objects of a page by metadata, the page is requested
 // again whole, because each fetched object costs a request.
-const lackingShare = 4
+const missingShare = 4
 
 // errOtherObject is the error if the answer to a fetch has another object.
 var errOtherObject = errors.New(
@@ -77,10 +77,10 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	if key := l.rewound(refs); key != "" {
 		return l.listForRewound(ctx, key)
 	}
-	lacking := refs
+	missing := refs
 	if !l.pages.named {
 		taken := l.s.conn.listing.releaseIfSlow()
-		lacking, err = l.s.sink.Known(ctx, refs)
+		missing, err = l.s.sink.Known(ctx, refs)
 		taken()
 		if err != nil {
 			return l.s.sinkClosed(err)
@@ -88,11 +88,11 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	}
 	// A fetched object may be newer than the list: then the watch has to reach that resourceVersion.
 	l.tail.ensure(ctx)
-	if !l.pages.named && len(lacking)*lackingShare > len(refs) {
+	if !l.pages.named && len(missing)*missingShare > len(refs) {
 		return l.wholeInstead(ctx, nil)
 	}
-	fetched := make(map[string]bool, len(lacking))
-	for _, ref := range lacking {
+	fetched := make(map[string]bool, len(missing))
+	for _, ref := range missing {
 		fetched[ref.Key] = true
 	}
 	for _, ref := range refs {
@@ -101,7 +101,7 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 			l.delivered = true
 		}
 	}
-	l.pages.lacking, l.pages.after = lacking, p.token
+	l.pages.missing, l.pages.after = missing, p.token
 	return l.fetchNext(ctx)
 }
 
@@ -122,7 +122,7 @@ func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.Obje
 	return refs, nil
 }
 
-// wholeInstead requests the same page again, and those after it, as whole objects: because too many objects are lacking
+// wholeInstead requests the same page again, and those after it, as whole objects: because too many objects are missing
 // (err is nil), or because metadata cannot be used (err).
 func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	if err != nil {
@@ -147,7 +147,7 @@ func (l *list) takeOne(ctx context.Context, p page) outcome {
 			l.s.conn.report(ctx, err)
 			return l.again(err)
 		}
-		asListed = ref == l.pages.lacking[0]
+		asListed = ref == l.pages.missing[0]
 	}
 	if !asListed || l.reason != ReasonListOnly {
 		l.target = history.Max(l.target, p.rv)
@@ -155,14 +155,14 @@ func (l *list) takeOne(ctx context.Context, p page) outcome {
 	if err := l.deliver(ctx, p.items); err != nil {
 		return l.s.sinkClosed(err)
 	}
-	l.pages.lacking = l.pages.lacking[1:]
+	l.pages.missing = l.pages.missing[1:]
 	return l.fetchNext(ctx)
 }
 
-// fetchNext requests the next lacking object, or otherwise the next page.
+// fetchNext requests the next missing object, or otherwise the next page.
 func (l *list) fetchNext(ctx context.Context) outcome {
-	if len(l.pages.lacking) > 0 {
-		l.pages.fetchOne(ctx, l.pages.lacking[0].Key)
+	if len(l.pages.missing) > 0 {
+		l.pages.fetchOne(ctx, l.pages.missing[0].Key)
 		return outcome{}
 	}
 	if l.pages.named {

@@ -103,7 +103,7 @@ func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 	case history.Below(c.ResourceVersion, g.s.cur.RV):
 		return false, g.ahead(ctx, c.ResourceVersion)
 	}
-	g.s.conn.heard()
+	g.s.conn.received()
 	g.awaited = awaited{}
 	for _, d := range c.Differences {
 		switch history.Check(d.Held, g.s.cur.RV, d.Listed, d.Listed.Key != "") {

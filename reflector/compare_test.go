@@ -269,15 +269,15 @@ func TestComparisonDoesNotPay(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		var told []bool
+		var calls []bool
 		o := g.compared(nil, nil)
-		o.ComparisonPays = func(_ context.Context, starts bool) bool { told = append(told, starts); return starts }
+		o.ComparisonPays = func(_ context.Context, starts bool) bool { calls = append(calls, starts); return starts }
 		g.restart(func() { g.s.other(5) }, o)
 		g.wantLog("SYNCED")
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.sleep(10 * time.Second)
-		if st := g.r.Status(); st.Comparisons != 1 || st.Lookups == 0 || len(told) < 2 || !told[0] || told[1] {
-			t.Errorf("told %v; status %+v", told, st)
+		if st := g.r.Status(); st.Comparisons != 1 || st.Lookups == 0 || len(calls) < 2 || !calls[0] || calls[1] {
+			t.Errorf("calls %v; status %+v", calls, st)
 		}
 		g.stop()
 	})
@@ -483,23 +483,23 @@ func TestVerifyBesideCompare(t *testing.T) {
 	}
 }
 
-// TestVerifyIsToldOfTheLoss checks that Verify receives the time at which the connection was lost. An earlier answer
+// TestVerifyReceivesTimeOfLoss checks that Verify receives the time at which the connection was lost. An earlier answer
 // may be from another server.
-func TestVerifyIsToldOfTheLoss(t *testing.T) {
+func TestVerifyReceivesTimeOfLoss(t *testing.T) {
 	bubble(t, func(g *rig) {
-		var told []time.Time
+		var calls []time.Time
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{Verify: func(_ context.Context, lost time.Time) (reflector.Reason, error) {
 			g.barrier()
-			told = append(told, lost)
+			calls = append(calls, lost)
 			return "", nil
 		}})
 		g.sleep(time.Hour / 60)
 		cut := time.Now()
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.sleep(10 * time.Second)
-		if len(told) != 2 || !told[0].IsZero() || !told[1].Equal(cut) {
-			t.Errorf("told %v, cut at %v", told, cut)
+		if len(calls) != 2 || !calls[0].IsZero() || !calls[1].Equal(cut) {
+			t.Errorf("calls with %v, cut at %v", calls, cut)
 		}
 		g.stop()
 	})

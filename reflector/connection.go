@@ -65,9 +65,9 @@ func (c *connection) report(ctx context.Context, err error) {
 	}
 }
 
-// heard tells Options.Limiter that the server has answered or sent something. That says nothing about the contents: see
-// contact.
-func (c *connection) heard() { c.o.Limiter.Heard() }
+// received reports to Options.Limiter that the server has answered or sent data. That says nothing about the contents:
+// see contact.
+func (c *connection) received() { c.o.Limiter.Received() }
 
 // contact records that the contents were the server's state at that time: the server has confirmed them, or has moved
 // them on. It is called before the sink receives the change, so that the time is stored with it.
@@ -125,7 +125,7 @@ func (c *connection) open(ctx context.Context, rv string, timeout time.Duration,
 		return nil, c.describe("watch", err)
 	}
 	st.w = w
-	st.heard = c.o.Clock.Now()
+	st.waitBegun = c.o.Clock.Now()
 	return st, nil
 }
 
@@ -179,7 +179,7 @@ func (c *connection) yield() {
 func (c *connection) reportToLimiter(err error) {
 	switch {
 	case limiter.Answered(err), errors.Is(err, ErrPutOff):
-		c.o.Limiter.Heard()
+		c.o.Limiter.Received()
 	case !isUnanswered(err):
 	default:
 		if connecting := c.connecting.current(); connecting != nil {

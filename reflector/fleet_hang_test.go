@@ -50,9 +50,9 @@ func TestNotLiveInTheQueue(t *testing.T) {
 	}
 }
 
-// TestSomeDoNotHeedTheirContext checks that other reflectors connect and list although as many as there are slots make
-// a request that never returns.
-func TestSomeDoNotHeedTheirContext(t *testing.T) {
+// TestRequestsThatIgnoreTheirContext checks that other reflectors connect and list although as many as there are slots
+// make a request that never returns.
+func TestRequestsThatIgnoreTheirContext(t *testing.T) {
 	for _, what := range []string{"probe", "first page", "second page"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -74,7 +74,7 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 		}
 	}
 	st, now := s.watching.stream, s.o.Clock.Now()
-	st.heard = now // no event was read during the look-ups
+	st.waitBegun = now // no event was read during the look-ups
 	st.slow = st.slow || !now.Before(st.begun.Add(st.timeout))
 	s.healthy() // clears the error of a look-up that was overdue
 	return outcome{}

@@ -157,7 +157,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	if p.err != nil {
 		return l.pageFailed(ctx, p.err)
 	}
-	l.s.conn.heard()
+	l.s.conn.received()
 	l.s.conn.connected()
 	l.pages.err = nil
 	l.showErr()

@@ -116,7 +116,7 @@ func (m *model) draw() {
 		}, nil).Compare
 	}
 	m.o.RelistSpread = rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Second}).Draw(m.t, "spread")
-	m.drawLink()
+	m.drawConnection()
 }
 
 // action is one random event.
@@ -144,8 +144,8 @@ func (m *model) actions() []action {
 		{"fast page", func() { m.slow(nil) }},
 		{"our restart", m.again},
 		{"rewind", m.rewind},
-		{"others lose the link", func() { m.l.Lost(errNoListener) }},
-		{"others hear", func() { m.l.Heard() }},
+		{"others lose the connection", func() { m.l.Lost(errNoListener) }},
+		{"others receive data", func() { m.l.Received() }},
 		{"stuck", m.stick},
 		{"the neighbour's watch ends", m.cutNeighbour},
 		{"relist", func() { m.r.Relist(reflector.ReasonOpenAPI) }},

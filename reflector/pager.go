@@ -66,11 +66,11 @@ type pager struct {
 	// token and limit are the parameters of the page that was requested last.
 	token string
 	limit int64
-	// metadata is true while pages are requested by metadata (see takeRefs). lacking lists the objects of the last page by
-	// metadata that are still to be fetched, and after is the token of the page after it. one is the key of the object
-	// that is being fetched; "" for a page.
+	// metadata is true while pages are requested by metadata (see takeRefs). missing lists the objects of the last page
+	// by metadata that are still to be fetched, and after is the token of the page after it. one is the key of the
+	// object that is being fetched; "" for a page.
 	metadata bool
-	lacking  []entry.ObjectRef
+	missing  []entry.ObjectRef
 	after    string
 	one      string
 	// named is true while a range as small as the smallest page comes by metadata, and each of its objects is fetched,

@@ -265,7 +265,7 @@ func (s *session) healthy() {
 // answered records that the server has answered with its resourceVersion rv. If that is the stream's resourceVersion,
 // the answer confirms the contents.
 func (s *session) answered(rv string) {
-	s.conn.heard()
+	s.conn.received()
 	if rv != "" && rv == s.cur.RV {
 		s.conn.contact(s.o.Clock.Now())
 	}

@@ -50,7 +50,7 @@ type Sink interface {
 	// resourceVersion) counts as listed, as if Page had delivered it. Known returns the other references. Page delivers
 	// their objects later, unless they have been deleted since or the list is aborted. It is called only with
 	// Options.ListMetadata.
-	Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error)
+	Known(ctx context.Context, refs []entry.ObjectRef) (missing []entry.ObjectRef, err error)
 	// EndReplace ends the list: the pages and events since BeginReplace are the state at resourceVersion. It is "" if the
 	// server's resourceVersion cannot be compared: then the state cannot be resumed.
 	EndReplace(ctx context.Context, resourceVersion string) error

@@ -160,20 +160,20 @@ func (m *memory) Page(_ context.Context, items []runtime.Object) error {
 	return nil
 }
 
-func (m *memory) Known(_ context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error) {
+func (m *memory) Known(_ context.Context, refs []entry.ObjectRef) (missing []entry.ObjectRef, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, ref := range refs {
 		held := m.objects[ref.Key]
 		switch {
 		case held == nil || string(held.UID) != ref.UID || held.ResourceVersion != ref.ResourceVersion:
-			lacking = append(lacking, ref)
+			missing = append(missing, ref)
 		case !m.touched[ref.Key]:
 			m.replace[ref.Key] = held
 		}
 	}
-	m.note("KNOWN %d of %d", len(refs)-len(lacking), len(refs))
-	return lacking, nil
+	m.note("KNOWN %d of %d", len(refs)-len(missing), len(refs))
+	return missing, nil
 }
 
 func (m *memory) EndReplace(_ context.Context, rv string) error {

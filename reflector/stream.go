@@ -25,8 +25,8 @@ type stream struct {
 	w       watch.Interface
 	cancel  context.CancelFunc
 	timeout time.Duration
-	// begun is when the watch was requested. heard is when the session began to wait for the next event.
-	begun, heard time.Time
+	// begun is when the watch was requested. waitBegun is when the session began to wait for the next event.
+	begun, waitBegun time.Time
 	// messages counts events and bookmarks; bookmarks counts only bookmarks.
 	messages, bookmarks int
 	// slow is true if the guards of the previous watch, or the look-ups of left-out objects during this one, took longer
@@ -48,7 +48,7 @@ func watchTimeout() time.Duration {
 
 // accepted is called when the server has accepted the watch.
 func (s *session) accepted(st *stream) {
-	s.conn.heard()
+	s.conn.received()
 	s.showListOnly(false)
 	if !s.guards.pending { // while the guards run, the slot and the status stay
 		s.conn.connected()
@@ -63,7 +63,7 @@ func (s *session) accepted(st *stream) {
 
 // message is called for each event and bookmark.
 func (s *session) message(st *stream) {
-	s.conn.heard()
+	s.conn.received()
 	st.messages++
 	s.holds(st)
 }
@@ -121,7 +121,7 @@ func (s *session) closeStream() {
 // livelyWatch.
 func (st *stream) end(now time.Time) (full, lively bool) {
 	due := st.begun.Add(st.timeout)
-	full = !now.Before(due) && (!st.heard.After(due) || st.slow)
+	full = !now.Before(due) && (!st.waitBegun.After(due) || st.slow)
 	return full, full || now.Sub(st.begun) >= livelyWatch
 }
 

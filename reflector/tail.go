@@ -93,7 +93,7 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 		if err := t.fold(ctx, ev); err != nil {
 			return t.l.s.sinkClosed(err)
 		}
-		t.st.heard = t.l.s.o.Clock.Now()
+		t.st.waitBegun = t.l.s.o.Clock.Now()
 	}
 	return outcome{}
 }
@@ -171,7 +171,7 @@ func (t *tail) alarm(ctx context.Context) {
 		t.start(ctx)
 		return
 	}
-	if rest := t.limit() - t.l.s.o.Clock.Since(t.st.heard); rest > 0 {
+	if rest := t.limit() - t.l.s.o.Clock.Since(t.st.waitBegun); rest > 0 {
 		t.setTimer(rest)
 		return
 	}

@@ -111,7 +111,7 @@ func (g *guards) guard(ctx context.Context) outcome {
 		g.pending = false
 		return outcome{}
 	}
-	n := g.lookUpsAfter(g.s.watching.end, g.s.watching.stream.heard)
+	n := g.lookUpsAfter(g.s.watching.end, g.s.watching.stream.waitBegun)
 	if g.comparing {
 		answer := g.verifying(ctx)
 		done, o := g.compare(ctx)
@@ -145,9 +145,9 @@ func (g *guards) guard(ctx context.Context) outcome {
 			return o
 		}
 	}
-	g.pending, g.s.watching.stream.heard = false, g.s.o.Clock.Now()
+	g.pending, g.s.watching.stream.waitBegun = false, g.s.o.Clock.Now()
 	g.s.watching.stream.slow = g.slow // otherwise every watch over a thin link would count as lost when it ends
-	g.slow = !g.s.watching.stream.heard.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
+	g.slow = !g.s.watching.stream.waitBegun.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
 	g.s.healthy() // clears the error of a request that was overdue
 	return outcome{}
 }

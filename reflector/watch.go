@@ -116,10 +116,10 @@ func (s *session) consume(ctx context.Context) outcome {
 				return o
 			}
 			// The watch was not read while the sink was full, so its silence begins now.
-			st.heard = s.o.Clock.Now()
+			st.waitBegun = s.o.Clock.Now()
 		case <-silence.C():
 			limit := s.silenceLimit()
-			rest := limit - s.o.Clock.Since(st.heard)
+			rest := limit - s.o.Clock.Since(st.waitBegun)
 			if rest <= 0 && s.guards.exact && s.pos.State == Drain {
 				return s.guards.recheck(ctx)
 			}
@@ -128,7 +128,7 @@ func (s *session) consume(ctx context.Context) outcome {
 					s.watching.silence.Closed(s.cur.RV)
 					return o
 				}
-				st.heard, rest = s.o.Clock.Now(), limit
+				st.waitBegun, rest = s.o.Clock.Now(), limit
 			}
 			silence.Reset(rest)
 		}

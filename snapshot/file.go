@@ -221,16 +221,16 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 }
 
 // Bounds of the memory for decoding one object (codec.Weight): decodeLeast plus decodeRatio times the size of the file.
-// Objects of up to weighFrom bytes are always within them, and are not checked.
+// Objects of up to decodeAlways bytes are always within them, and are not checked.
 const (
-	decodeLeast = 32 << 20
-	decodeRatio = 4
-	weighFrom   = 32 << 10
+	decodeLeast  = 32 << 20
+	decodeRatio  = 4
+	decodeAlways = 32 << 10
 )
 
 // decodable returns an error if decoding an object would take memory out of proportion to the file.
 func (f *File) decodable(r entry.Entry) error {
-	if len(r.Payload) <= weighFrom {
+	if len(r.Payload) <= decodeAlways {
 		return nil
 	}
 	w, atMost := codec.Weight(r.Encoding, r.Payload), decodeLeast+decodeRatio*f.size

@@ -32,13 +32,13 @@ func TestRestoreSealed(t *testing.T) {
 	}
 	plain, sealed := store.Options{Logger: &quiet}, store.Options{Logger: &quiet, Encryption: mustEncryption(t)}
 	for name, tc := range map[string]struct {
-		to      store.Options
-		asked   bool
-		want    int
-		legible bool
+		to    store.Options
+		asked bool
+		want  int
+		plain bool
 	}{
 		"no keys":        {to: plain},
-		"no keys, asked": {to: plain, asked: true, want: 1, legible: true},
+		"no keys, asked": {to: plain, asked: true, want: 1, plain: true},
 		"keys":           {to: sealed, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestRestoreSealed(t *testing.T) {
 				t.Fatalf("%+v, %v", restored, err)
 			}
 			data, err := os.ReadFile(to)
-			if err != nil || bytes.Contains(data, []byte(secretText)) != tc.legible {
-				t.Errorf("in plain text: %t, %v", !tc.legible, err)
+			if err != nil || bytes.Contains(data, []byte(secretText)) != tc.plain {
+				t.Errorf("in plain text: %t, %v", !tc.plain, err)
 			}
 		})
 	}

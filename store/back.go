@@ -80,7 +80,7 @@ func (c back) Put(last []*memtable.Write, info entry.Info, ended *state.EndedLis
 	if len(last) > 0 {
 		c.BuildIndexes()
 	}
-	c.memtableGrew(c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
+	c.reportDirty(c.read.Memtable.Put(last, func(before state.Covers, _ bool) state.Covers {
 		now := state.Covers{Info: info, EndedList: cmp.Or(ended, before.EndedList)}
 		if c.in.History != nil {
 			now.Timeline, now.Oldest = c.in.History.Timeline()

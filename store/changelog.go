@@ -47,7 +47,7 @@ func (c *Collection) resetCursors(ctx context.Context) error {
 		st, err := state.Get(b, c.read.Name)
 		if err == nil {
 			c.cursors.ResetAll(st.Log)
-			c.memtableGrew(0)
+			c.reportDirty(0)
 		}
 		return err
 	})

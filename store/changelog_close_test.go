@@ -62,13 +62,13 @@ func TestCloseWithDurableHandlers(t *testing.T) {
 		wg.Go(func() {
 			close(begun)
 			for n := uint64(1); ; n++ {
-				place, resets, err := f.Position()
+				position, resets, err := f.Position()
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				place.Seq = n
-				if err := f.Acknowledge(place, resets); err != nil {
+				position.Seq = n
+				if err := f.Acknowledge(position, resets); err != nil {
 					if !errors.Is(err, store.ErrClosed) {
 						t.Error(err)
 					}

@@ -25,13 +25,13 @@ func writeGoldenChangelog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, resets, err := f.Position()
+	position, resets, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
-	place.Replaying, place.Notified, place.Failing = false, true,
-		map[string]uint64{somePod(1).Namespace + "/" + somePod(1).Name: place.Seq}
-	if err := f.Acknowledge(place, resets); err != nil {
+	position.Replaying, position.Notified, position.Failing = false, true,
+		map[string]uint64{somePod(1).Namespace + "/" + somePod(1).Name: position.Seq}
+	if err := f.Acknowledge(position, resets); err != nil {
 		t.Fatal(err)
 	}
 	changed, anew := somePod(0), somePod(3)
@@ -74,12 +74,12 @@ func wantGoldenChangelog(t *testing.T, c *store.Collection) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, _, err := f.Position()
-	if err != nil || place.Replaying || !slices.Equal(slices.Collect(maps.Keys(place.Failing)),
+	position, _, err := f.Position()
+	if err != nil || position.Replaying || !slices.Equal(slices.Collect(maps.Keys(position.Failing)),
 		[]string{"namespace-1/pod-0001"}) {
-		t.Errorf("place %+v, %v", place, err)
+		t.Errorf("position %+v, %v", position, err)
 	}
-	page, _, err := f.Read(t.Context(), place)
+	page, _, err := f.Read(t.Context(), position)
 	if err != nil || page.More {
 		t.Fatalf("%+v, %v", page, err)
 	}

@@ -29,15 +29,15 @@ import (
 // repaired and set back to an earlier state. The server then sends the missing events again.
 type changelogModel struct {
 	*rapid.T
-	dir    string
-	opened int
-	o      store.Options
-	s      *store.Store
-	c      *store.Collection
-	feeds  map[string]*store.Cursor
-	views  map[string]*handlerModel
-	since  *sinceModel
-	losses int
+	dir     string
+	opened  int
+	o       store.Options
+	s       *store.Store
+	c       *store.Collection
+	cursors map[string]*store.Cursor
+	views   map[string]*handlerModel
+	since   *sinceModel
+	losses  int
 
 	rv   int
 	uids int
@@ -83,10 +83,10 @@ func (m *changelogModel) open() {
 	m.must("collection", err)
 	m.must("resident", m.c.WaitResident(context.Background()))
 	m.losses = m.c.Losses()
-	m.feeds = map[string]*store.Cursor{}
+	m.cursors = map[string]*store.Cursor{}
 	for name := range m.views {
-		m.feeds[name], err = m.c.OpenCursor(context.Background(), name)
-		m.must("feed", err)
+		m.cursors[name], err = m.c.OpenCursor(context.Background(), name)
+		m.must("open cursor", err)
 	}
 	m.must("keep changes", m.c.RetainChanges(context.Background(), time.Hour))
 	info, err := m.c.Info(context.Background())
@@ -164,7 +164,7 @@ func (m *changelogModel) send(op entry.Op) {
 // damage damages one entry of the file, checks that Scrub finds it, and repairs the store.
 func (m *changelogModel) damage() {
 	kind := rapid.SampledFrom([]string{"flip", "punch", "index", "seq", "seq entry", "tombstone", "lost tombstone",
-		"place"}).Draw(m.T, "damage")
+		"cursor"}).Draw(m.T, "damage")
 	n := rapid.IntRange(0, 4).Draw(m.T, "which")
 	spoilt := false
 	m.must("damageEntry", tamperWith(m.c, func(b *bolt.Bucket) (err error) {
@@ -174,11 +174,11 @@ func (m *changelogModel) damage() {
 	if !spoilt {
 		return
 	}
-	if m.o.CommitInterval < 0 && kind == "place" {
+	if m.o.CommitInterval < 0 && kind == "cursor" {
 		m.must("flush", m.s.Flush(context.Background())) // a commit may have replaced the damaged position
 	}
 	err := m.s.Scrub(context.Background())
-	if err == nil && kind == "place" {
+	if err == nil && kind == "cursor" {
 		return
 	}
 	if !errors.Is(err, entry.ErrDamaged) {
@@ -199,7 +199,7 @@ func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 		bucket = b.Bucket(disk.Seq)
 	case "tombstone", "lost tombstone":
 		bucket, flips = b.Bucket(disk.Tombstones), kind == "tombstone"
-	case "place":
+	case "cursor":
 		bucket, flips = b.Bucket(disk.Cursors), true
 	}
 	cur := bucket.Cursor()
@@ -245,22 +245,22 @@ func (m *changelogModel) crash() {
 
 // read sends a handler up to that many pages of changes and may acknowledge them.
 func (m *changelogModel) read(name string, pages int) {
-	ctx, f, v := context.Background(), m.feeds[name], m.views[name]
+	ctx, f, v := context.Background(), m.cursors[name], m.views[name]
 	for range pages {
-		place, resets, err := f.Position()
-		m.must("place", err)
-		if place.Replaying && !place.Notified {
-			v.seen, place.Notified = map[string]bool{}, true
+		position, resets, err := f.Position()
+		m.must("position", err)
+		if position.Replaying && !position.Notified {
+			v.seen, position.Notified = map[string]bool{}, true
 		}
-		p, next, err := f.Read(ctx, place)
+		p, next, err := f.Read(ctx, position)
 		m.must("read", err)
 		v.take(m.T, p)
-		if place.Replaying && !next.Replaying {
+		if position.Replaying && !next.Replaying {
 			maps.DeleteFunc(v.objects, func(key, _ string) bool { return v.seen != nil && !v.seen[key] })
 			v.seen = nil
 		}
-		place = next
-		if err := f.Acknowledge(place, resets); !errors.Is(err, consumer.ErrReset) {
+		position = next
+		if err := f.Acknowledge(position, resets); !errors.Is(err, consumer.ErrReset) {
 			m.must("acknowledge", err)
 		}
 	}

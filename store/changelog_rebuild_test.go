@@ -22,12 +22,12 @@ func mustOpenCursor(t *testing.T, c *store.Collection, name string) *store.Curso
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, resets, err := f.Position()
+	at, resets, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
-	place.Replaying = false
-	if err := f.Acknowledge(place, resets); err != nil {
+	at.Replaying = false
+	if err := f.Acknowledge(at, resets); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -44,11 +44,11 @@ func mustDelete(t *testing.T, c *store.Collection, i int) {
 // unreadKeys returns the changes that a handler has not acknowledged, as "+key" or "-key".
 func unreadKeys(t *testing.T, f *store.Cursor) (keys []string) {
 	t.Helper()
-	place, _, err := f.Position()
+	at, _, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := f.Read(t.Context(), consumer.Position{Seq: place.Seq})
+	p, _, err := f.Read(t.Context(), consumer.Position{Seq: at.Seq})
 	if err != nil || p.More {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -78,12 +78,12 @@ func TestRebuildAndTheChangelog(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if place, resets, err := lost.Position(); err != nil || !place.Replaying || place.Why != consumer.ResetDamage ||
+	if at, resets, err := lost.Position(); err != nil || !at.Replaying || at.Why != consumer.ResetDamage ||
 		resets != 1 {
-		t.Errorf("the handler of the collection that lost an object is at %+v, %d resets, %v", place, resets, err)
+		t.Errorf("the handler of the collection that lost an object is at %+v, %d resets, %v", at, resets, err)
 	}
-	if place, resets, err := kept.Position(); err != nil || place.Replaying || resets != 0 {
-		t.Errorf("the other one is at %+v, %d resets, %v", place, resets, err)
+	if at, resets, err := kept.Position(); err != nil || at.Replaying || resets != 0 {
+		t.Errorf("the other one is at %+v, %d resets, %v", at, resets, err)
 	}
 	want := []string{"-namespace-2/pod-0007"}
 	if got := unreadKeys(t, kept); !slices.Equal(got, want) {
@@ -119,8 +119,8 @@ func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if place, _, err := f.Position(); err != nil || place.Replaying != lost || lost && place.Why != consumer.ResetDamage {
-			t.Errorf("the handler of %s is at %+v, %v; lost: %t", id, place, err, lost)
+		if at, _, err := f.Position(); err != nil || at.Replaying != lost || lost && at.Why != consumer.ResetDamage {
+			t.Errorf("the handler of %s is at %+v, %v; lost: %t", id, at, err, lost)
 		}
 	}
 	wantSound(t, s)
@@ -156,7 +156,7 @@ func TestCheckOfTheChangelog(t *testing.T) {
 			_, v := b.Bucket(disk.Tombstones).Cursor().First()
 			return b.Bucket(disk.Tombstones).Put(disk.SeqKey(1), slices.Clone(v))
 		},
-		"a place of other bytes": func(b *bolt.Bucket) error {
+		"a cursor of other bytes": func(b *bolt.Bucket) error {
 			k, v := b.Bucket(disk.Cursors).Cursor().First()
 			v = slices.Clone(v)
 			v[len(v)-1] ^= 1

@@ -46,21 +46,21 @@ func changeText(c consumer.Change) string {
 // catchUp reads and acknowledges all changes that the handler has not acknowledged.
 func catchUp(t *testing.T, f *store.Cursor) (all []string) {
 	t.Helper()
-	place, resets, err := f.Position()
+	position, resets, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for more := true; more; {
-		p, next, err := f.Read(context.Background(), place)
+		p, next, err := f.Read(context.Background(), position)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range p.Changes {
 			all = append(all, changeText(c))
 		}
-		place, more = next, p.More
+		position, more = next, p.More
 	}
-	if err := f.Acknowledge(place, resets); err != nil {
+	if err := f.Acknowledge(position, resets); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -229,16 +229,16 @@ func TestCursorBehindTheTombstoneLimit(t *testing.T) {
 		catchUp(t, fast)
 	}
 	flush(t, s)
-	place, resets, err := slow.Position()
-	if err != nil || !place.Replaying || place.Why != consumer.ResetBehind || resets != 1 {
-		t.Fatalf("the slow handler is at %+v after %d resets, %v", place, resets, err)
+	position, resets, err := slow.Position()
+	if err != nil || !position.Replaying || position.Why != consumer.ResetBehind || resets != 1 {
+		t.Fatalf("the slow handler is at %+v after %d resets, %v", position, resets, err)
 	}
 	if err := slow.Acknowledge(consumer.Position{Seq: 1}, 0); !errors.Is(err, consumer.ErrReset) {
 		t.Errorf("acknowledged what was before the reset: %v", err)
 	}
 	wantStrings(t, "the slow handler receives", catchUp(t, slow), "+ a/5 uid=uid-a/5 rv=6", "- a/4 uid=uid-a/4 rv=14")
-	if place, resets, err := fast.Position(); err != nil || place.Why != consumer.ResetNew || resets != 0 {
-		t.Errorf("the fast handler was set back too: %+v, %d resets, %v", place, resets, err)
+	if position, resets, err := fast.Position(); err != nil || position.Why != consumer.ResetNew || resets != 0 {
+		t.Errorf("the fast handler was set back too: %+v, %d resets, %v", position, resets, err)
 	}
 	sound(t, s)
 }

@@ -112,7 +112,7 @@ func TestChangesMatchTheState(t *testing.T) {
 	flush(t, s)
 	retainChanges(t, c, time.Hour)
 	v, random := viewPods(t, s, c), rand.New(rand.NewPCG(1, 2))
-	now, told := map[string]string{"a/0": "1"}, map[string]string{"a/0": "1"}
+	now, seen := map[string]string{"a/0": "1"}, map[string]string{"a/0": "1"}
 	after, updates, changes := kept(t, s, c).Last, 0, 0
 	for rv := 2; rv < 3000; rv++ {
 		key, at := fmt.Sprintf("a/%d", random.IntN(5)), strconv.Itoa(rv)
@@ -134,22 +134,22 @@ func TestChangesMatchTheState(t *testing.T) {
 			}
 			for _, change := range p.Changes {
 				if changes++; change.Type == entry.Delete {
-					delete(told, change.Key)
+					delete(seen, change.Key)
 					continue
 				}
-				if _, there := told[change.Key]; there == (change.Created > after) {
+				if _, there := seen[change.Key]; there == (change.Created > after) {
 					t.Errorf("%s at %s: there %v, created at %d, read up to %d", change.Key, change.ResourceVersion, there,
 						change.Created, after)
 				}
-				told[change.Key] = change.ResourceVersion
+				seen[change.Key] = change.ResourceVersion
 			}
 			after, more = p.End, p.More
 		}
-		if !maps.Equal(told, now) {
-			t.Fatalf("at %d it tells %v, and there is %v", rv, told, now)
+		if !maps.Equal(seen, now) {
+			t.Fatalf("at %d the changes give %v, want %v", rv, seen, now)
 		}
 	}
 	if changes == 0 || changes > updates/20 {
-		t.Errorf("%d changes are told of %d updates in %d commits", changes, updates, updates/300)
+		t.Errorf("%d changes are read of %d updates in %d commits", changes, updates, updates/300)
 	}
 }

@@ -131,7 +131,7 @@ func TestChangesSinceOffset(t *testing.T) {
 func TestChangelogID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.AtOnce(store.Options{}))
-	feed := func(s *store.Store, namespace string) string {
+	changelogID := func(s *store.Store, namespace string) string {
 		t.Helper()
 		id := storetest.Pods
 		id.Namespace = namespace
@@ -141,15 +141,15 @@ func TestChangelogID(t *testing.T) {
 		}
 		return got
 	}
-	first := feed(s, "a")
+	first := changelogID(s, "a")
 	other := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), store.Options{})
-	if first == feed(s, "b") || first == feed(other, "a") {
+	if first == changelogID(s, "b") || first == changelogID(other, "a") {
 		t.Error("another collection or file has the same")
 	}
 	if _, err := s.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if feed(s, "a") != first {
+	if changelogID(s, "a") != first {
 		t.Error("a compaction has changed it")
 	}
 }
@@ -208,8 +208,8 @@ func TestChangesRetention(t *testing.T) {
 					return
 				}
 				// A handler does not begin anew while the tombstones after its position are kept.
-				if place, _, err := f.Position(); err != nil || place.Replaying != (tc.left == 0) {
-					t.Errorf("the handler is at %+v, %v", place, err)
+				if position, _, err := f.Position(); err != nil || position.Replaying != (tc.left == 0) {
+					t.Errorf("the handler is at %+v, %v", position, err)
 				}
 			})
 		})

@@ -92,7 +92,7 @@ func TestScrubDuringWrites(t *testing.T) {
 		"changes and loss": {lose: true},
 		"a compaction":     {also: compacts},
 		"a collection that is dropped and listed": {also: dropsAndLists},
-		"a change feed that ends and begins":      {also: restartsChangelog},
+		"a changelog that ends and begins":        {also: restartsChangelog},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { scrubDuringWrites(t, test.lose, test.also) })

@@ -92,8 +92,8 @@ func TestClockJumps(t *testing.T) {
 				time.Sleep(33 * day)
 				synctest.Wait()
 				j.write(t, upsert("used/z", "60"))
-				if place, _, err := f.Position(); err != nil || !place.Replaying {
-					t.Errorf("a handler that did not hear of a delete for 33 days is at %+v, %v", place, err)
+				if position, _, err := f.Position(); err != nil || !position.Replaying {
+					t.Errorf("a handler that did not hear of a delete for 33 days is at %+v, %v", position, err)
 				}
 				j.close(t)
 			})
@@ -119,13 +119,13 @@ func TestClockAfterAKill(t *testing.T) {
 		j.path = killed
 		j.open(t)
 		f = cursorOf(t, j.c, "h")
-		if place, _, err := f.Position(); err != nil || place.Replaying {
-			t.Errorf("after five days the handler is at %+v, %v", place, err)
+		if position, _, err := f.Position(); err != nil || position.Replaying {
+			t.Errorf("after five days the handler is at %+v, %v", position, err)
 		}
 		time.Sleep(4 * day)
 		j.write(t, upsert("used/y", "4"))
-		if place, _, err := f.Position(); err != nil || !place.Replaying {
-			t.Errorf("a handler that has not received a delete for nine days is at %+v, %v", place, err)
+		if position, _, err := f.Position(); err != nil || !position.Replaying {
+			t.Errorf("a handler that has not received a delete for nine days is at %+v, %v", position, err)
 		}
 		j.close(t)
 	})

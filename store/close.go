@@ -55,8 +55,8 @@ func (s *Store) end() error {
 	s.refuseWrites()
 	s.file.CloseBackground()
 	flushed := s.flushAtClose()
-	if turn, err := s.commits.LockFlush(context.Background()); err == nil {
-		turn() // a Flush whose caller did not wait has now ended and called Committed
+	if release, err := s.commits.LockFlush(context.Background()); err == nil {
+		release() // a Flush whose caller did not wait has now ended and called Committed
 	}
 	release, err := s.file.TakeWriter(context.Background(), boltfile.Closing)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Store) refuseWrites() {
 		c.endHistory()
 		c.in.Front.Unlock()
 		if c.cursors.Close(); c.cursors.Dirty() {
-			c.memtableGrew(0)
+			c.reportDirty(0)
 		}
 	}
 }

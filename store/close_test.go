@@ -94,7 +94,7 @@ func TestCloseWhileAWriteHangs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantStillWriting(t, "Close", "a test has had the writer's place for 10s", s.Close)
+		wantStillWriting(t, "Close", "a test has held the writer lock for 10s", s.Close)
 		release()
 		synctest.Wait()
 		s = storetest.OpenFile(t, path, byHand())
@@ -160,9 +160,9 @@ func TestCollectionCloseWhileTheDiskHangs(t *testing.T) {
 // CollectionOptions.Committed is called for it.
 func TestFlushEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []store.Commit
+		var commits []store.Commit
 		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))
-		c := openPodsWith(t, s, store.CollectionOptions{Committed: func(c store.Commit) { told = append(told, c) }})
+		c := openPodsWith(t, s, store.CollectionOptions{Committed: func(c store.Commit) { commits = append(commits, c) }})
 		apply(t, c, "1", upsert("a/x", "1"))
 		_, release := g.Hold()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -173,13 +173,13 @@ func TestFlushEndsWithItsContext(t *testing.T) {
 			time.Since(begun) != time.Second {
 			t.Errorf("Flush: %v after %v", err, time.Since(begun))
 		}
-		if s.Pending() == 0 || len(told) > 0 {
-			t.Errorf("%d bytes pending, told of %v, before the commit has returned", s.Pending(), told)
+		if s.Pending() == 0 || len(commits) > 0 {
+			t.Errorf("%d bytes pending, commits %v, before the commit has returned", s.Pending(), commits)
 		}
 		release()
 		synctest.Wait()
-		if s.Pending() != 0 || len(told) != 1 || told[0].Err != nil || told[0].Objects != 1 {
-			t.Errorf("%d bytes pending, told of %v, afterwards", s.Pending(), told)
+		if s.Pending() != 0 || len(commits) != 1 || commits[0].Err != nil || commits[0].Objects != 1 {
+			t.Errorf("%d bytes pending, commits %v, afterwards", s.Pending(), commits)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -73,8 +73,8 @@ func (c *Collection) backpressure(ctx context.Context, paced bool) error {
 	return c.store.commits.Backpressure(ctx, member{c}, c.store.live.count, paced)
 }
 
-// memtableGrew reports to the commit loop that the memtable is dirty and has grown by that many bytes.
-func (c *Collection) memtableGrew(bytes int) { c.store.commits.Add(member{c}, bytes) }
+// reportDirty reports to the commit loop that the memtable is dirty and has grown by that many bytes.
+func (c *Collection) reportDirty(bytes int) { c.store.commits.Add(member{c}, bytes) }
 
 // member is a Collection as a commit.Member.
 type member struct{ c *Collection }

@@ -42,8 +42,8 @@ func TestDictionaryDamage(t *testing.T) {
 		"another content": func([]byte) []byte {
 			content := []byte("something else")
 			sum := sha256.Sum256(content)
-			place := disk.DictionaryKey(binary.BigEndian.Uint64(sum[:]))
-			return disk.Record{Version: disk.Plain, Payload: content}.Append(nil, pods().ID(), place)
+			key := disk.DictionaryKey(binary.BigEndian.Uint64(sum[:]))
+			return disk.Record{Version: disk.Plain, Payload: content}.Append(nil, pods().ID(), key)
 		},
 		"gone": func([]byte) []byte { return nil },
 	} {

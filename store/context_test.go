@@ -47,7 +47,7 @@ func TestWritesEndWithTheirContext(t *testing.T) {
 	<-entered
 	for name, call := range map[string]func(ctx context.Context) error{
 		"SetMustRelist": func(ctx context.Context) error { return c.SetMustRelist(ctx, "another") },
-		"Feed":          func(ctx context.Context) error { _, err := c.OpenCursor(ctx, "handler"); return err },
+		"OpenCursor":    func(ctx context.Context) error { _, err := c.OpenCursor(ctx, "handler"); return err },
 		"ForgetCursor":  func(ctx context.Context) error { return c.ForgetCursor(ctx, "handler") },
 		"BeginReplace": func(ctx context.Context) error {
 			r, err := c.BeginReplace(ctx, store.ReplaceOptions{})

@@ -71,7 +71,7 @@ func (c *Cursor) Acknowledge(p consumer.Position, resets int) error {
 	if err := c.c.cursors.Move(c.name, resets, p); err != nil {
 		return fmt.Errorf("durable handler %q of %s: %w", c.name, c.c.id, err)
 	}
-	c.c.memtableGrew(0)
+	c.c.reportDirty(0)
 	return nil
 }
 

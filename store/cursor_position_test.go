@@ -27,12 +27,12 @@ func committedPosition(t *testing.T, s *store.Store) consumer.Position {
 // acknowledge sets a handler's position to seq, with these failing keys.
 func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]uint64) {
 	t.Helper()
-	place, resets, err := f.Position()
+	position, resets, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
-	place.Seq, place.Failing, place.Replaying = seq, failing, false
-	if err := f.Acknowledge(place, resets); err != nil {
+	position.Seq, position.Failing, position.Replaying = seq, failing, false
+	if err := f.Acknowledge(position, resets); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -98,7 +98,7 @@ func TestPositionIsInTheNextCommit(t *testing.T) {
 				s = storetest.OpenFile(t, path, byHand())
 			}
 			if got := committedPosition(t, s); got.Seq != want || !maps.Equal(got.Failing, map[string]uint64{"a/x": 1}) {
-				t.Errorf("the file has the place %+v, want %d", got, want)
+				t.Errorf("the file has the position %+v, want %d", got, want)
 			}
 		})
 	}

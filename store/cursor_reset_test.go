@@ -21,7 +21,7 @@ import (
 )
 
 // positionInFile returns the stored position of a handler.
-func positionInFile(t *testing.T, c *store.Collection, name string) (place consumer.Position, found bool) {
+func positionInFile(t *testing.T, c *store.Collection, name string) (position consumer.Position, found bool) {
 	t.Helper()
 	infos, err := c.Cursors(t.Context())
 	if err != nil {
@@ -35,9 +35,9 @@ func positionInFile(t *testing.T, c *store.Collection, name string) (place consu
 	return consumer.Position{}, false
 }
 
-// inTurn queues first and then second for the writer lock. Once release is called they run one after the other. A
+// inOrder queues first and then second for the writer lock. Once release is called they run one after the other. A
 // commit writes the changes that were in the memtable when it was queued.
-func inTurn(t *testing.T, s *store.Store, first, second func() error) (release func() (first, second error)) {
+func inOrder(t *testing.T, s *store.Store, first, second func() error) (release func() (first, second error)) {
 	t.Helper()
 	free, err := store.TakeWriter(s)
 	if err != nil {
@@ -65,11 +65,11 @@ func TestForgottenHandlerStaysForgotten(t *testing.T) {
 		f.Close()
 		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
 		flush := func() error { return s.Flush(context.Background()) }
-		if err := errors.Join(inTurn(t, s, forget, flush)()); err != nil {
+		if err := errors.Join(inOrder(t, s, forget, flush)()); err != nil {
 			t.Fatal(err)
 		}
-		if place, found := positionInFile(t, few, "h"); found {
-			t.Errorf("it is in the file again, at %+v", place)
+		if position, found := positionInFile(t, few, "h"); found {
+			t.Errorf("it is in the file again, at %+v", position)
 		}
 		wantSound(t, s)
 		mustClose(t, s)
@@ -88,11 +88,11 @@ func TestCommitKeepsAReset(t *testing.T) {
 		damageRecord(t, few, "namespace-1/pod-0001")
 		rebuild := func() error { return s.Rebuild(context.Background()) } // resets the handler while a commit waits
 		flush := func() error { return s.Flush(context.Background()) }
-		if err := errors.Join(inTurn(t, s, rebuild, flush)()); err != nil {
+		if err := errors.Join(inOrder(t, s, rebuild, flush)()); err != nil {
 			t.Fatal(err)
 		}
-		if place, _ := positionInFile(t, few, "h"); !place.Replaying || place.Why != consumer.ResetDamage {
-			t.Errorf("a crash now would have it go on at %+v", place)
+		if position, _ := positionInFile(t, few, "h"); !position.Replaying || position.Why != consumer.ResetDamage {
+			t.Errorf("a crash now would have it go on at %+v", position)
 		}
 		wantSound(t, s)
 		mustClose(t, s)
@@ -115,12 +115,12 @@ func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 			resets := 0
 			store.OnRelease(s, func() {
 				stored, found := positionInFile(t, few, "h")
-				place, _, err := f.Position()
+				position, _, err := f.Position()
 				if !found || !stored.Replaying {
 					return
 				}
-				if resets++; err != nil || !place.Replaying {
-					t.Errorf("the file has %+v, and the next write would make it %+v, %v", stored, place, err)
+				if resets++; err != nil || !position.Replaying {
+					t.Errorf("the file has %+v, and the next write would make it %+v, %v", stored, position, err)
 				}
 			})
 			b := entry.Batch{ResourceVersion: "7000"}
@@ -169,7 +169,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
 		// queued while ForgetCursor runs, which fails
 		flush := func() error { return s.Flush(context.Background()) }
-		forgotten, flushed := inTurn(t, s, forget, flush)()
+		forgotten, flushed := inOrder(t, s, forget, flush)()
 		if !errors.Is(forgotten, store.ErrNoSpace) || flushed != nil {
 			t.Fatal(forgotten, flushed)
 		}
@@ -177,8 +177,8 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if place, _, _ := f.Position(); place.Replaying {
-			t.Fatalf("it begins anew: %+v", place)
+		if position, _, _ := f.Position(); position.Replaying {
+			t.Fatalf("it begins anew: %+v", position)
 		}
 		if got, want := unreadKeys(t, f), []string{"-namespace-2/pod-0007"}; !slices.Equal(got, want) {
 			t.Errorf("it has not acknowledged %q, want %q", got, want)
@@ -208,8 +208,8 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if place, _, err := f.Position(); err != nil || !place.Replaying || place.Why != consumer.ResetBehind {
-		t.Errorf("the tombstones are gone, and it goes on at %+v, %v", place, err)
+	if position, _, err := f.Position(); err != nil || !position.Replaying || position.Why != consumer.ResetBehind {
+		t.Errorf("the tombstones are gone, and it goes on at %+v, %v", position, err)
 	}
 	wantSound(t, s)
 }
@@ -269,8 +269,8 @@ func TestResetOfALostCollection(t *testing.T) {
 	if now, err := few.Info(t.Context()); err != nil || now.NextSeq != 1 || few.Identity() != before {
 		t.Fatalf("%+v, %v", now, err)
 	}
-	if place, _, err := f.Position(); err != nil || place.Seq != 0 || !place.Replaying {
-		t.Errorf("it would miss everything up to its place, %+v, %v", place, err)
+	if position, _, err := f.Position(); err != nil || position.Seq != 0 || !position.Replaying {
+		t.Errorf("it would miss everything up to its place, %+v, %v", position, err)
 	}
 }
 
@@ -310,8 +310,9 @@ func TestOneDamagedPosition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if place, _, err := f.Position(); err != nil || place.Replaying != want || want && place.Why != consumer.ResetDamage {
-				t.Errorf("open %t: %s is at %+v, %v", open, name, place, err)
+			position, _, err := f.Position()
+			if err != nil || position.Replaying != want || want && position.Why != consumer.ResetDamage {
+				t.Errorf("open %t: %s is at %+v, %v", open, name, position, err)
 			}
 		}
 		wantSound(t, s)
@@ -358,8 +359,8 @@ func TestOpenRepairsTheChangelog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if place, _, err := f.Position(); err != nil || !place.Replaying || place.Why != consumer.ResetDamage {
-			t.Errorf("what that has changed would be missed: %+v, %v", place, err)
+		if position, _, err := f.Position(); err != nil || !position.Replaying || position.Why != consumer.ResetDamage {
+			t.Errorf("what that has changed would be missed: %+v, %v", position, err)
 		}
 		wantSound(t, s)
 	})
@@ -409,7 +410,7 @@ func TestChangelogWithoutABucket(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		place, _, err := f.Position()
+		position, _, err := f.Position()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,11 +418,11 @@ func TestChangelogWithoutABucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(bucket) != string(disk.Cursors) {
-			if p, _, err := f.Read(t.Context(), consumer.Position{Seq: place.Seq}); !errors.Is(err, entry.ErrDamaged) {
+			if p, _, err := f.Read(t.Context(), consumer.Position{Seq: position.Seq}); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: read %+v, %v", bucket, p, err)
 			}
-			if p, err := f.Next(t.Context(), "namespace-2/pod-0007", place.Seq+1,
-				place.Seq+1); !errors.Is(err, entry.ErrDamaged) {
+			if p, err := f.Next(t.Context(), "namespace-2/pod-0007", position.Seq+1,
+				position.Seq+1); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: what fails is %+v, %v", bucket, p, err)
 			}
 		}
@@ -434,9 +435,9 @@ func TestChangelogWithoutABucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustDelete(t, few, 8)
-		place, _, err = f.Position()
-		if err != nil || place.Replaying != (string(bucket) == string(disk.Tombstones)) {
-			t.Errorf("without %s: after the rebuild it is at %+v, %v", bucket, place, err)
+		position, _, err = f.Position()
+		if err != nil || position.Replaying != (string(bucket) == string(disk.Tombstones)) {
+			t.Errorf("without %s: after the rebuild it is at %+v, %v", bucket, position, err)
 		}
 		wantSound(t, s)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCommitsTakeTurns checks that a collection that writes without pause, building one index after another, does not
-// starve commits: a commit runs after the write in progress and the one already waiting.
-func TestCommitsTakeTurns(t *testing.T) {
+// TestCommitsAreNotStarved checks that a collection that writes without pause, building one index after another, does
+// not starve commits: a commit runs after the write in progress and the one already waiting.
+func TestCommitsAreNotStarved(t *testing.T) {
 	for name, work := range map[string]func(t *testing.T, c *store.Collection, ended func() bool){
 		"indexes": func(t *testing.T, c *store.Collection, ended func() bool) {
 			for n := 0; !ended(); n++ {

@@ -106,7 +106,7 @@ type Replacement interface {
 	// Known adds items of the list by reference: an object counts as listed if the collection has a record with that UID
 	// and resourceVersion. Known returns the other references, whose objects Page has to add. If ReplaceOptions.Rewrite is
 	// set it returns all references.
-	Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, res entry.Result, err error)
+	Known(ctx context.Context, refs []entry.ObjectRef) (missing []entry.ObjectRef, res entry.Result, err error)
 	// Event adds an event that the watch received while the list was paged. It ignores an event that is older than the
 	// listed state of its object, and Page ignores an item that is older than an added event. The result is as for Page.
 	Event(ctx context.Context, op entry.Op) (entry.Result, error)

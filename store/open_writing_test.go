@@ -43,7 +43,7 @@ func TestOpenWhileWriting(t *testing.T) {
 			what string
 			hold func() error
 		}{{"a write of " + known.Identity().String(), write}, {rebuilding, rebuild}} { // the rebuild removes the gate
-			want := by.what + " has had the writer's place for 1m0s"
+			want := by.what + " has held the writer lock for 1m0s"
 			done := make(chan error)
 			go func() { done <- by.hold() }()
 			synctest.Wait()

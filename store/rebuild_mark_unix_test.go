@@ -32,9 +32,9 @@ func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	wantNames(t, filepath.Dir(s.Path()), "store", "store-away", "store.opening")
 }
 
-// TestRebuildWhileSomebodyOpens checks that a rebuild fails with ErrLocked before it begins a copy when another process
+// TestRebuildWhileMarkIsLocked checks that a rebuild fails with ErrLocked before it begins a copy when another process
 // has the mark locked: it could not rename the copy into place.
-func TestRebuildWhileSomebodyOpens(t *testing.T) {
+func TestRebuildWhileMarkIsLocked(t *testing.T) {
 	s, _, _ := filled(t, store.Options{LockTimeout: -1})
 	failNow(t, s)
 	mark, err := os.OpenFile(s.Path()+disk.SuffixOpening, os.O_RDWR, 0)

@@ -28,7 +28,7 @@ func rekeyEncryption() (*seal.Encryption, *rotating, error) {
 	keys := &rotating{}
 	for i, text := range []string{rekeyKeys, second + "\n" + first} {
 		var err error
-		if keys.turns[i], err = seal.ParseKeys([]byte(text)); err != nil {
+		if keys.rotation[i], err = seal.ParseKeys([]byte(text)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -37,13 +37,13 @@ func rekeyEncryption() (*seal.Encryption, *rotating, error) {
 
 // rotating alternates between two sets of keys with different current keys.
 type rotating struct {
-	turns [2]*seal.Keys
-	now   atomic.Int32
+	rotation [2]*seal.Keys
+	now      atomic.Int32
 }
 
 func (r *rotating) rotate() { r.now.Add(1) }
 
-func (r *rotating) keys() *seal.Keys { return r.turns[r.now.Load()%2] }
+func (r *rotating) keys() *seal.Keys { return r.rotation[r.now.Load()%2] }
 
 func (r *rotating) CurrentKey(ctx context.Context) (string, error) { return r.keys().CurrentKey(ctx) }
 

@@ -325,7 +325,7 @@ func TestRekeyOfAChangelog(t *testing.T) {
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 10)
 	f := mustOpenCursor(t, c, "h")
-	place, _, err := f.Position()
+	position, _, err := f.Position()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func TestRekeyOfAChangelog(t *testing.T) {
 		if n, err := plainRecords(s); err != nil || n > 0 {
 			t.Errorf("%d records in plain text, %v", n, err)
 		}
-		p, _, err := f.Read(t.Context(), consumer.Position{Seq: place.Seq})
+		p, _, err := f.Read(t.Context(), consumer.Position{Seq: position.Seq})
 		if err != nil || len(p.Changes) != 2 {
 			t.Fatal(p, err)
 		}

@@ -38,7 +38,7 @@ func TestRebuildWithinACommit(t *testing.T) {
 			_, err := r.Commit(context.Background(), entry.Batch{ResourceVersion: "9000"})
 			return err
 		}
-		rebuilt, committed := inTurn(t, s, func() error { return s.Rebuild(context.Background()) }, commit)()
+		rebuilt, committed := inOrder(t, s, func() error { return s.Rebuild(context.Background()) }, commit)()
 		if rebuilt != nil {
 			t.Fatal(rebuilt)
 		}
@@ -74,7 +74,7 @@ func TestRebuildWithAnUncommittedList(t *testing.T) {
 			leaves := objectPages(t, data)
 			clear(data[leaves[0] : leaves[0]+filePageSize])
 		})
-		rebuilt, committed := inTurn(t, s, func() error { return s.Rebuild(context.Background()) },
+		rebuilt, committed := inOrder(t, s, func() error { return s.Rebuild(context.Background()) },
 			func() error { return s.Flush(context.Background()) })()
 		if rebuilt != nil || committed != nil {
 			t.Fatal(rebuilt, committed)
@@ -112,7 +112,7 @@ func TestRebuildWithinAPage(t *testing.T) {
 				}
 				failNow(t, s)
 				rebuild := func() error { return s.Rebuild(context.Background()) }
-				rebuilt, written := inTurn(t, s, rebuild, func() error { return write(r) })()
+				rebuilt, written := inOrder(t, s, rebuild, func() error { return write(r) })()
 				if rebuilt != nil || written != nil {
 					t.Errorf("rebuild: %v, %v", rebuilt, written)
 				}

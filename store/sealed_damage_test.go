@@ -249,7 +249,7 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 			k1, v1 := cur.First()
 			k2, v2 := cur.Next()
 			swap := func(own, other []byte) ([]byte, error) {
-				place, to, err := disk.ParseTombstone(own)
+				key, to, err := disk.ParseTombstone(own)
 				if err != nil {
 					return nil, err
 				}
@@ -258,7 +258,7 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 					return nil, err
 				}
 				to.UID, to.RV, to.Payload = from.UID, from.RV, from.Payload
-				return to.Append([]byte(place), pods().ID(), place), nil
+				return to.Append([]byte(key), pods().ID(), key), nil
 			}
 			k1, v1, k2, v2 = bytes.Clone(k1), bytes.Clone(v1), bytes.Clone(k2), bytes.Clone(v2)
 			new1, err := swap(v1, v2)

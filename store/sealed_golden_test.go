@@ -84,11 +84,11 @@ func TestGoldenSealed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		place, _, err := f.Position()
+		position, _, err := f.Position()
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, _, err := f.Read(t.Context(), consumer.Position{Seq: place.Seq})
+		p, _, err := f.Read(t.Context(), consumer.Position{Seq: position.Seq})
 		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != entry.Delete ||
 			p.Changes[0].Object == nil {
 			t.Errorf("%d changes, %v", len(p.Changes), err)

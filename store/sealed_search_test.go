@@ -44,21 +44,21 @@ func newHiddenWords(dir string) *hiddenWords {
 }
 
 // word returns a new word for that place.
-func (p *hiddenWords) word(place string) string {
-	word := "larder-planted-" + strings.ReplaceAll(place, " ", "-") + "-0123456789"
-	p.add(place, []byte(word))
+func (p *hiddenWords) word(what string) string {
+	word := "larder-planted-" + strings.ReplaceAll(what, " ", "-") + "-0123456789"
+	p.add(what, []byte(word))
 	return word
 }
 
 // add registers the encodings of a word: plain, hexadecimal, and base64 at each of the three alignments. Strings in
 // msgpack are plain.
-func (p *hiddenWords) add(place string, word []byte) {
+func (p *hiddenWords) add(what string, word []byte) {
 	forms := [][]byte{word, []byte(hex.EncodeToString(word))}
 	for skip := range 3 {
 		part := word[skip:]
 		forms = append(forms, []byte(base64.StdEncoding.EncodeToString(part[:len(part)/3*3])))
 	}
-	p.forms[place] = forms
+	p.forms[what] = forms
 }
 
 // search searches all files of the directory.
@@ -78,9 +78,9 @@ func (p *hiddenWords) search(when string) {
 func (p *hiddenWords) look(where string, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for place, forms := range p.forms {
+	for what, forms := range p.forms {
 		if slices.ContainsFunc(forms, func(form []byte) bool { return bytes.Contains(data, form) }) {
-			p.found[place] = where
+			p.found[what] = where
 		}
 	}
 }
@@ -355,8 +355,8 @@ func TestNoPlainText(t *testing.T) {
 				}
 				x.run()
 				if sealed {
-					for place, where := range x.p.found {
-						t.Errorf("%s is legible: %s", place, where)
+					for what, where := range x.p.found {
+						t.Errorf("%s is legible: %s", what, where)
 					}
 					return
 				}
@@ -364,9 +364,9 @@ func TestNoPlainText(t *testing.T) {
 				if test.compression != store.NoCompression { // compression may hide the others
 					want = []string{"a list", "a sample", "a tombstone", "an abandoned list", "an index value"}
 				}
-				for _, place := range want {
-					if x.p.found[place] == "" {
-						t.Errorf("the search does not find %s, which is there", place)
+				for _, what := range want {
+					if x.p.found[what] == "" {
+						t.Errorf("the search does not find %s, which is there", what)
 					}
 				}
 				if len(x.p.forms) != 10 {

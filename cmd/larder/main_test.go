@@ -24,7 +24,7 @@ const unknownFlag = 99
 func larder() {
 	var stderr bytes.Buffer
 	cmd, code := cli.MainForTests(io.MultiWriter(os.Stderr, &stderr))
-	if unknown := clitest.Lacking(cmd, stderr.String()); len(unknown) > 0 {
+	if unknown := clitest.UnknownFlags(cmd, stderr.String()); len(unknown) > 0 {
 		fmt.Fprintf(os.Stderr, "test: %s has no %q\n", cmd.CommandPath(), unknown)
 		code = unknownFlag
 	}

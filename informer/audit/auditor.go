@@ -83,10 +83,10 @@ const maxKeys = 10
 
 // Report is the result of an audit.
 type Report struct {
-	// Objects is the number of objects on the server. Suspects is the number of objects, listed or stored, that still
+	// Objects is the number of objects on the server. Differing is the number of objects, listed or stored, that still
 	// differed when the stream had reached the server's state. Keys has the keys of the first ten of them.
-	Objects, Suspects int
-	Keys              []string
+	Objects, Differing int
+	Keys               []string
 	// Listed is true if the audit requested a list, because objects differed, and that list was stored.
 	Listed bool
 	Took   time.Duration
@@ -142,7 +142,7 @@ func (a *Auditor) Run(ctx context.Context) {
 		case err != nil:
 			logger.Error(err, "An audit was not completed", "objects", report.Objects)
 		default:
-			logger.V(2).Info("Audited", "objects", report.Objects, "suspects", report.Suspects, "took", report.Took)
+			logger.V(2).Info("Audited", "objects", report.Objects, "differing", report.Differing, "took", report.Took)
 		}
 	}
 }

@@ -10,13 +10,13 @@
 // [Auditor.Audit] lists the server's objects page by page, as metadata if the server supports it, and pauses between
 // pages. Each page is compared with the stored objects in its range of keys. Most differences are events that have not
 // arrived yet, so they are checked again once the stream has reached the resourceVersion of the page. An object that
-// still differs is a suspect. If there is a suspect, the audit requests a list that compares bodies and waits until the
+// still differs is counted. If there is one, the audit requests a list that compares bodies and waits until the
 // list is stored.
 //
 // # Reports from the informer
 //
 // The goroutine that writes the store reports two things to the Auditor. Changed and Skipped name objects that it has
-// deleted or could not store; these are not suspects. ListBegun, ListGivenUp and ListEnded report the progress of a
+// deleted or could not store; these do not count. ListBegun, ListGivenUp and ListEnded report the progress of a
 // list.
 //
 // # Ownership

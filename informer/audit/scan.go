@@ -26,8 +26,8 @@ const (
 	// wait: bookmarks arrive once a minute, but not every server sends them.
 	step   = time.Second / 4
 	behind = 3 * time.Minute
-	// maxSuspects is the number of suspects after which the audit reads no further pages.
-	maxSuspects = 200
+	// maxDiffering is the number of differing objects after which the audit reads no further pages.
+	maxDiffering = 200
 	// verifyEvery is the minimum time between two verifications of the file by audits.
 	verifyEvery = time.Hour
 )
@@ -70,7 +70,7 @@ func (s *scan) run(ctx context.Context) error {
 	if due == equal {
 		return err
 	}
-	if s.report.Suspects > 0 {
+	if s.report.Differing > 0 {
 		s.found(ctx)
 	}
 	listed := s.awaitList()
@@ -146,10 +146,10 @@ func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 			}
 			after = last
 		}
-		if s.report.Suspects > 0 {
+		if s.report.Differing > 0 {
 			due = differs
 		}
-		if p.next == "" || s.report.Suspects > maxSuspects {
+		if p.next == "" || s.report.Differing > maxDiffering {
 			return due, nil
 		}
 		token = p.next
@@ -173,17 +173,17 @@ func inOrder(after string, refs []entry.ObjectRef) bool {
 // comparePage compares a page with the stored objects whose keys are greater than after and at most last. An empty last
 // means no limit. If objects differ, it compares again once the stream has reached the page's resourceVersion.
 func (s *scan) comparePage(ctx context.Context, p page, after, last string) error {
-	suspects, err := s.suspects(ctx, p, after, last)
-	if err == nil && len(suspects) > 0 {
+	differing, err := s.differing(ctx, p, after, last)
+	if err == nil && len(differing) > 0 {
 		if err = s.catchUp(ctx, p.resourceVersion); err == nil {
-			suspects, err = s.suspects(ctx, p, after, last)
+			differing, err = s.differing(ctx, p, after, last)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	s.report.Suspects += len(suspects)
-	s.report.Keys = append(s.report.Keys, suspects[:min(len(suspects), maxKeys-len(s.report.Keys))]...)
+	s.report.Differing += len(differing)
+	s.report.Keys = append(s.report.Keys, differing[:min(len(differing), maxKeys-len(s.report.Keys))]...)
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (s *scan) found(ctx context.Context) {
 	s.incidentLocked(CauseAudit)
 	s.mu.Unlock()
 	klog.FromContext(ctx).Info("Stored objects are not what the server has; listing again", "type", s.o.Description,
-		"objects", s.report.Suspects, "keys", s.report.Keys)
+		"objects", s.report.Differing, "keys", s.report.Keys)
 }
 
 // catchUp waits until the stored state has reached the page's resourceVersion. It returns without an error if a live
@@ -217,9 +217,9 @@ func (s *scan) catchUp(ctx context.Context, to string) error {
 	return nil
 }
 
-// suspects returns the keys whose object in the page differs from the stored one, unless the reason is known: the
+// differing returns the keys whose object in the page differs from the stored one, unless the reason is known: the
 // stored object is newer than the page, or the informer has skipped or deleted the object.
-func (s *scan) suspects(ctx context.Context, p page, after, last string) (keys []string, err error) {
+func (s *scan) differing(ctx context.Context, p page, after, last string) (keys []string, err error) {
 	stored, err := s.stored(ctx, after, last)
 	if err != nil {
 		return nil, err

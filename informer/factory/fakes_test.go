@@ -146,9 +146,9 @@ func followFake(t *testing.T, f subject, w podWriter) []string {
 	return append(all, f.listed(t, pods)...)
 }
 
-// TestFakeIsAskedNothingElse checks that a fake receives requests for pods only, since tests compare its recorded
+// TestFakeReceivesNoOtherRequests checks that a fake receives requests for pods only, since tests compare its recorded
 // requests.
-func TestFakeIsAskedNothingElse(t *testing.T) {
+func TestFakeReceivesNoOtherRequests(t *testing.T) {
 	for _, fl := range flavors {
 		synctest.Test(t, func(t *testing.T) {
 			c := fakeClients(t, pod("a", "1", "x"))

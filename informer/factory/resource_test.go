@@ -98,8 +98,9 @@ func clientFor(t *testing.T, clientset kubernetes.Interface, example runtime.Obj
 	return reflect.Value{}, false
 }
 
-// TestResourcesAsk checks that typedListWatch makes the same requests to a fake as the fake's own client of the type.
-func TestResourcesAsk(t *testing.T) {
+// TestTypedListWatchRequests checks that typedListWatch makes the same requests to a fake as the fake's own client of
+// the type.
+func TestTypedListWatchRequests(t *testing.T) {
 	all, err := resourcesOf(examples(t))
 	must(t, err)
 	for _, r := range all {

@@ -29,7 +29,7 @@ func TestRunWaitsForLimiter(t *testing.T) {
 		l.run()
 		time.Sleep(time.Minute)
 		if n := a.asked(); n != 0 {
-			t.Errorf("%d requests while there was no turn", n)
+			t.Errorf("%d requests without a slot", n)
 		}
 		slots[0].Done()
 		synctest.Wait()
@@ -98,10 +98,10 @@ func TestRunSharesRetries(t *testing.T) {
 			t.Errorf("%d tries, and %d of others", ours, others)
 		}
 		a.change(func(a *api) { a.err, a.requests = nil, 0 })
-		l.st.Limiter().Heard()
+		l.st.Limiter().Received()
 		synctest.Wait()
 		if n := a.asked(); n != 2 {
-			t.Errorf("%d requests when the server was heard, want 2", n)
+			t.Errorf("%d requests after data was received, want 2", n)
 		}
 		l.end()
 	})
@@ -148,7 +148,7 @@ func TestAnswerEndsBackoff(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if failures, _, _ := l.st.Limiter().Down(); failures == 0 {
-			t.Error("nobody else knows that the link is down")
+			t.Error("the limiter is not down")
 		}
 		a.change(func(a *api) { a.err = nil })
 		time.Sleep(time.Minute)

@@ -82,7 +82,7 @@ func (m *Mapper) backedOff() error {
 
 // fetched stores the server's answer in known and ends the back-off.
 func (m *Mapper) fetched(k *known) {
-	m.limiter.Heard()
+	m.limiter.Received()
 	m.setKnown(k)
 	m.mu.Lock()
 	m.failures, m.until, m.askErr = 0, time.Time{}, nil
@@ -97,7 +97,7 @@ func (m *Mapper) fetched(k *known) {
 // count as one failure. A caller whose context was canceled does not count, so the next caller sends a request.
 func (m *Mapper) failed(ctx context.Context, cause error) error {
 	if limiter.Answered(cause) {
-		m.limiter.Heard()
+		m.limiter.Received()
 	}
 	what := ", and nothing is known of them"
 	if asOf := m.known.Load().Fetched; !asOf.IsZero() {

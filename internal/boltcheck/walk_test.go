@@ -324,7 +324,7 @@ func TestUnsafeBehindManyProblems(t *testing.T) {
 		}
 	}
 	if len(w.problems) != maxProblems {
-		t.Errorf("%d problems are told", len(w.problems))
+		t.Errorf("%d problems are reported", len(w.problems))
 	}
 	w.o.Unsafe = nil
 	if err := w.note(tree{}, damaged("something")); !errors.Is(err, errEnough) {
@@ -407,7 +407,7 @@ func TestRange(t *testing.T) {
 	if found := look(data, nil, nil); len(found) > 0 {
 		t.Errorf("all of a sound bucket: %q", found)
 	}
-	told := 0
+	reported := 0
 	for _, offset := range kinds(t, data)["leaf"] {
 		p, err := f.readPage(uint64(offset/f.PageSize), nil)
 		if err != nil {
@@ -426,10 +426,10 @@ func TestRange(t *testing.T) {
 			t.Errorf("the leaf at %d: alone %q, and with all others %q", offset, found, whole)
 		}
 		if len(found) > 0 {
-			told++
+			reported++
 		}
 	}
-	if told < 50 {
-		t.Errorf("only %d leaves are found", told)
+	if reported < 50 {
+		t.Errorf("only %d leaves are found", reported)
 	}
 }

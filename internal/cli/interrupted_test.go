@@ -90,9 +90,9 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileAskingForTheCluster checks that a live save that is interrupted during the request for the
+// TestInterruptedDuringClusterIDRequest checks that a live save that is interrupted during the request for the
 // cluster's identity does not report that the server refused it.
-func TestInterruptedWhileAskingForTheCluster(t *testing.T) {
+func TestInterruptedDuringClusterIDRequest(t *testing.T) {
 	host, file := aPod(t)
 	to, err := url.Parse(strings.TrimPrefix(host, "--server="))
 	if err != nil {

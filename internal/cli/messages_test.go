@@ -59,7 +59,7 @@ func TestMessagesNameFlags(t *testing.T) {
 			text, ok := literal(e)
 			for line := range strings.Lines(text) {
 				texts++
-				for _, flag := range clitest.LackingIn(line, has, root) {
+				for _, flag := range clitest.UnknownFlagsIn(line, has, root) {
 					t.Errorf("%s: there is no %s: %s", path, flag, line)
 				}
 			}

@@ -80,7 +80,7 @@ func objectOf(r fakeapi.Resource) string {
 
 // whileSyncing runs larder sync for resources, and calls fn once their source is live (or disk, for some resources). It
 // returns the output of the sync.
-func whileSyncing(t *testing.T, store, host string, resources []string, source string, fn func()) (told string) {
+func whileSyncing(t *testing.T, store, host string, resources []string, source string, fn func()) (stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	type end struct {
@@ -95,7 +95,7 @@ func whileSyncing(t *testing.T, store, host string, resources []string, source s
 	defer func() {
 		cancel()
 		e := <-ended
-		if told = e.errs; e.code != command.OK {
+		if stderr = e.errs; e.code != command.OK {
 			t.Errorf("sync %v: exit code %d: %s", resources, e.code, e.errs)
 		}
 	}()
@@ -103,12 +103,12 @@ func whileSyncing(t *testing.T, store, host string, resources []string, source s
 		if _, out, _ := runs(t.Context(), "status", store, "-o", "json"); strings.Contains(out, `"source": "`+source+`"`) &&
 			!strings.Contains(out, `"source": "none"`) && (source == "disk" || !strings.Contains(out, `"source": "disk"`)) {
 			fn()
-			return told
+			return stderr
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("sync %v does not come to be served from %s", resources, source)
-	return told
+	return stderr
 }
 
 // TestNamesakes checks that a name means the resource that kubectl would choose, in sync, get, watch, log, diff, export

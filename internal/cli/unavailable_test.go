@@ -25,7 +25,7 @@ func TestUnavailableAPI(t *testing.T) {
 	if n := strings.Count(errs, "metrics.k8s.io/v1beta1"); code != command.OK || n != 1 {
 		t.Errorf("snapshot save: exit code %d: %s", code, errs)
 	}
-	told := whileSyncing(t, store, host, []string{"--all"}, "live", func() {
+	stderr := whileSyncing(t, store, host, []string{"--all"}, "live", func() {
 		if code, _, errs := runs(t.Context(), "get", "pods,backups", "-A", "--from", store); code != command.OK {
 			t.Errorf("get: exit code %d: %s", code, errs)
 		}
@@ -36,8 +36,9 @@ func TestUnavailableAPI(t *testing.T) {
 			}
 		}
 	})
-	if n := strings.Count(told, "metrics.k8s.io/v1beta1"); n != 1 || !strings.Contains(told, "all of its resources again") {
-		t.Errorf("sync says %d times that it is away:\n%s", n, told)
+	if n := strings.Count(stderr, "metrics.k8s.io/v1beta1"); n != 1 ||
+		!strings.Contains(stderr, "all of its resources again") {
+		t.Errorf("sync says %d times that it is away:\n%s", n, stderr)
 	}
 	server.SetAvailable(metrics.GroupVersion(), false)
 	whileSyncing(t, store, host, []string{"--all"}, "disk", func() {

@@ -312,10 +312,10 @@ func startWith(t *testing.T, also ...fakeapi.Resource) *fakeapi.Server {
 	return server
 }
 
-// TestSyncDropsLacking checks that sync --all drops a resource that the server has lacked for 24 hours of
+// TestSyncDropsMissingResources checks that sync --all drops a resource that the server has lacked for 24 hours of
 // running syncs. It does not drop resources of a group that the server does not describe, forbidden resources or
 // replaced versions (issue 39).
-func TestSyncDropsLacking(t *testing.T) {
+func TestSyncDropsMissingResources(t *testing.T) {
 	all := []string{"--all", "--exclude", "secrets"}
 	t.Run("beside failures", func(t *testing.T) {
 		t.Parallel()

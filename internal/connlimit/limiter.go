@@ -15,10 +15,11 @@ import (
 type Options struct {
 	// Total is the number of open connections. It has no default.
 	Total int
-	// Strangers is the number of connections that are not authenticated. Default Total.
-	Strangers int
-	// StrangersPerAddress is the number of strangers from one IPv4 address or one IPv6 /64. Default Strangers.
-	StrangersPerAddress int
+	// Unauthenticated is the maximum number of connections that are not authenticated. Default Total.
+	Unauthenticated int
+	// UnauthenticatedPerAddress is the maximum for one IPv4 address or one IPv6 /64. Default
+	// Unauthenticated.
+	UnauthenticatedPerAddress int
 	// Idle is the number of idle authenticated connections. Default Total.
 	Idle int
 }
@@ -27,21 +28,22 @@ type Options struct {
 type Limiter struct {
 	o Options
 
-	mu        sync.Mutex
-	closed    bool                     // guarded by mu, like all fields below
-	open      map[net.Conn]*connection // all open connections
-	strangers int                      // number of strangers
-	addresses map[netip.Addr]*address  // the addresses with strangers
-	// of *address; byCount[n] has the addresses with n strangers, in the order in which they reached n
+	mu              sync.Mutex
+	closed          bool                     // guarded by mu, like all fields below
+	open            map[net.Conn]*connection // all open connections
+	unauthenticated int                      // number of unauthenticated connections
+	addresses       map[netip.Addr]*address  // the addresses with unauthenticated connections
+	// of *address; byCount[n] has the addresses with n unauthenticated connections, in the order in which they reached
+	// n
 	byCount []*list.List
-	most    int       // the highest number of strangers of one address
+	most    int       // the highest number of unauthenticated connections of one address
 	idle    list.List // idle authenticated *connection, longest idle first
 }
 
-// address is a remote address with strangers. Limiter.mu guards it.
+// address is a remote address with unauthenticated connections. Limiter.mu guards it.
 type address struct {
-	strangers list.List     // of *connection, oldest first
-	at        *list.Element // in byCount
+	unauthenticated list.List     // of *connection, oldest first
+	at              *list.Element // in byCount
 }
 
 // connection is one open connection. Limiter.mu guards it.
@@ -51,14 +53,14 @@ type connection struct {
 	address       netip.Addr
 	authenticated bool
 	hijacked      bool
-	idle          *list.Element // in Limiter.idle; nil for a stranger, and for a connection in use
-	stranger      *list.Element // in address.strangers; nil for an authenticated connection
+	idle          *list.Element // in Limiter.idle; nil for an unauthenticated connection, and for a connection in use
+	inAddress     *list.Element // in address.unauthenticated; nil for an authenticated connection
 }
 
 // New returns a Limiter. It starts nothing.
 func New(o Options) *Limiter {
-	o.Strangers = cmp.Or(o.Strangers, o.Total)
-	o.StrangersPerAddress = cmp.Or(o.StrangersPerAddress, o.Strangers)
+	o.Unauthenticated = cmp.Or(o.Unauthenticated, o.Total)
+	o.UnauthenticatedPerAddress = cmp.Or(o.UnauthenticatedPerAddress, o.Unauthenticated)
 	o.Idle = cmp.Or(o.Idle, o.Total)
 	return &Limiter{o: o, open: map[net.Conn]*connection{}, addresses: map[netip.Addr]*address{}}
 }
@@ -120,11 +122,11 @@ func (l *Limiter) Close() {
 	}
 }
 
-// Strangers returns the number of open connections that are not authenticated.
-func (l *Limiter) Strangers() int {
+// Unauthenticated returns the number of open connections that are not authenticated.
+func (l *Limiter) Unauthenticated() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.strangers
+	return l.unauthenticated
 }
 
 // add records a new connection and returns a connection to close, which may be the new one, or nil.
@@ -137,7 +139,7 @@ func (l *Limiter) add(conn net.Conn) (c *connection, surplus net.Conn) {
 	}
 	if surplus = l.admit(c); surplus != conn {
 		l.open[conn] = c
-		l.addStranger(c)
+		l.addUnauthenticated(c)
 	}
 	return c, surplus
 }
@@ -165,8 +167,8 @@ func (l *Limiter) note(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	return surplus
 }
 
-// authenticate removes a connection from the strangers if yes is true, and otherwise adds it to them. It returns a
-// connection to close, or nil.
+// authenticate removes a connection from the unauthenticated ones if yes is true, and otherwise adds it to them. It
+// returns a connection to close, or nil.
 func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,45 +177,45 @@ func (l *Limiter) authenticate(c *connection, yes bool) (surplus net.Conn) {
 	}
 	l.unlist(c)
 	if c.authenticated = yes; !yes {
-		surplus = l.admitStranger(c)
-		l.addStranger(c)
+		surplus = l.admitUnauthenticated(c)
+		l.addUnauthenticated(c)
 	}
 	return surplus
 }
 
 // admit returns the connection to close for a new one: an older one, the new one itself, or nil.
 func (l *Limiter) admit(c *connection) (surplus net.Conn) {
-	if surplus = l.admitStranger(c); surplus != nil || len(l.open) < l.o.Total {
+	if surplus = l.admitUnauthenticated(c); surplus != nil || len(l.open) < l.o.Total {
 		return surplus
 	}
 	switch {
-	case l.strangers > 0:
-		return l.evictStranger(c)
+	case l.unauthenticated > 0:
+		return l.evictUnauthenticated(c)
 	case l.idle.Len() > 0:
 		return l.evict(&l.idle)
 	}
 	return c.conn
 }
 
-// admitStranger returns the stranger to close for another one, or nil.
-func (l *Limiter) admitStranger(c *connection) (surplus net.Conn) {
-	if own := l.addresses[c.address]; own != nil && own.strangers.Len() >= l.o.StrangersPerAddress {
-		return l.evict(&own.strangers)
+// admitUnauthenticated returns the unauthenticated connection to close for another one, or nil.
+func (l *Limiter) admitUnauthenticated(c *connection) (surplus net.Conn) {
+	if own := l.addresses[c.address]; own != nil && own.unauthenticated.Len() >= l.o.UnauthenticatedPerAddress {
+		return l.evict(&own.unauthenticated)
 	}
-	if l.strangers >= l.o.Strangers {
-		return l.evictStranger(c)
+	if l.unauthenticated >= l.o.Unauthenticated {
+		return l.evictUnauthenticated(c)
 	}
 	return nil
 }
 
-// evictStranger removes a stranger for c and returns it: the oldest stranger of the address that has the most
-// strangers, with c included.
-func (l *Limiter) evictStranger(c *connection) net.Conn {
+// evictUnauthenticated removes an unauthenticated connection for c and returns it: the oldest one of the address that
+// has the most of them, with c included.
+func (l *Limiter) evictUnauthenticated(c *connection) net.Conn {
 	from := l.byCount[l.most].Front().Value.(*address)
-	if own := l.addresses[c.address]; own != nil && own.strangers.Len() == l.most {
+	if own := l.addresses[c.address]; own != nil && own.unauthenticated.Len() == l.most {
 		from = own
 	}
-	return l.evict(&from.strangers)
+	return l.evict(&from.unauthenticated)
 }
 
 // evict removes the first connection of a list and returns it.
@@ -223,24 +225,24 @@ func (l *Limiter) evict(from *list.List) net.Conn {
 	return c.conn
 }
 
-func (l *Limiter) addStranger(c *connection) {
+func (l *Limiter) addUnauthenticated(c *connection) {
 	own := l.addresses[c.address]
 	if own == nil {
 		own = &address{}
 		l.addresses[c.address] = own
 	}
-	c.stranger = own.strangers.PushBack(c)
-	l.strangers++
-	l.recount(own, own.strangers.Len()-1)
+	c.inAddress = own.unauthenticated.PushBack(c)
+	l.unauthenticated++
+	l.recount(own, own.unauthenticated.Len()-1)
 }
 
-// recount moves an address that had n strangers to its current list in byCount.
+// recount moves an address that had n unauthenticated connections to its current list in byCount.
 func (l *Limiter) recount(a *address, n int) {
 	if a.at != nil {
 		l.byCount[n].Remove(a.at)
 		a.at = nil
 	}
-	now := a.strangers.Len()
+	now := a.unauthenticated.Len()
 	if l.most = max(l.most, now); n == l.most && l.byCount[n].Len() == 0 {
 		l.most = now
 	}
@@ -264,18 +266,18 @@ func (l *Limiter) unlist(c *connection) {
 	if c.idle != nil {
 		l.idle.Remove(c.idle)
 	}
-	if own := l.addresses[c.address]; c.stranger != nil {
-		own.strangers.Remove(c.stranger)
-		l.strangers--
-		if l.recount(own, own.strangers.Len()+1); own.strangers.Len() == 0 {
+	if own := l.addresses[c.address]; c.inAddress != nil {
+		own.unauthenticated.Remove(c.inAddress)
+		l.unauthenticated--
+		if l.recount(own, own.unauthenticated.Len()+1); own.unauthenticated.Len() == 0 {
 			delete(l.addresses, c.address)
 		}
 	}
-	c.idle, c.stranger = nil, nil
+	c.idle, c.inAddress = nil, nil
 }
 
-// addressOf returns the address by which a connection's strangers are counted; the zero Addr if the remote address is
-// no IP address.
+// addressOf returns the address by which an unauthenticated connection is counted; the zero Addr if the remote address
+// is no IP address.
 func addressOf(conn net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {

@@ -26,9 +26,9 @@ const (
 	// requestWait bounds a request, and schemaWait the request for a schema. Schemas have up to 1.6 MB, so schemaWait
 	// allows 1 KB a second.
 	requestWait, schemaWait = 2 * time.Minute, 30 * time.Minute
-	// discoveryFor is the age at which discovery is requested again although the version is the same. lackingFor is
+	// discoveryFor is the age at which discovery is requested again although the version is the same. missingFor is
 	// that age if it lacks one of Ask.Of, which the server may have removed.
-	discoveryFor, lackingFor = 7 * 24 * time.Hour, 24 * time.Hour
+	discoveryFor, missingFor = 7 * 24 * time.Hour, 24 * time.Hour
 )
 
 // Store keeps documents: a *store.Store, or Memory.
@@ -129,7 +129,7 @@ func (r *refresh) discovery(ctx context.Context) error {
 	stored, err := ReadDiscovery(ctx, r.st)
 	atMost := discoveryFor
 	if slices.ContainsFunc(r.Of, func(gv schema.GroupVersion) bool { return !stored.Has(gv) }) {
-		atMost = lackingFor
+		atMost = missingFor
 	}
 	if err == nil && stored != nil && !r.upgraded && time.Since(stored.Fetched).Abs() < atMost {
 		return nil

@@ -58,7 +58,7 @@ func TestTypedClientListsAndWatches(t *testing.T) {
 	}
 }
 
-func TestStopRefusesAndStartComesBack(t *testing.T) {
+func TestStopAndStart(t *testing.T) {
 	s := start(t, Options{})
 	load(t, s, 2)
 	ctx := testContext(t)

@@ -229,9 +229,9 @@ func TestBookmarkBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestBookmarksMustBeNews checks the resourceVersion that the first bookmark of a watch must exceed: the last one
+// TestFirstBookmarkVersion checks the resourceVersion that the first bookmark of a watch must exceed: the last one
 // covered by the initial events.
-func TestBookmarksMustBeNews(t *testing.T) {
+func TestFirstBookmarkVersion(t *testing.T) {
 	s := New(Options{})
 	load(t, s, 3) // 1002 … 1004
 	for query, want := range map[string]uint64{

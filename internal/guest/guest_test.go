@@ -94,9 +94,9 @@ func TestOverdueIsWaitedFor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				s := newStuck()
-				var told []error
+				var received []error
 				g := &Guest[int]{What: "test", Wait: 5 * time.Second, Drop: s.drop,
-					Overdue: func(err error) { told = append(told, err) }}
+					Overdue: func(err error) { received = append(received, err) }}
 				early := end == "the context ends before it is overdue"
 				at := time.Hour
 				if early {
@@ -118,9 +118,9 @@ func TestOverdueIsWaitedFor(t *testing.T) {
 				case took != at+g.Wait || !errors.Is(err, context.Canceled):
 					t.Error(took, err)
 				}
-				if want := map[bool]int{true: 0, false: 1}[early]; len(told) != want || want == 1 &&
-					!errors.Is(told[0], ErrOverdue) {
-					t.Errorf("told %v", told)
+				if want := map[bool]int{true: 0, false: 1}[early]; len(received) != want || want == 1 &&
+					!errors.Is(received[0], ErrOverdue) {
+					t.Errorf("received %v", received)
 				}
 				if end != "released" {
 					s.release(t, 1)

@@ -4,8 +4,8 @@
 // The clients share a [Limiter], made by New. Connect waits for a slot before a connection is made, and List waits
 // before a list. Done releases the slot. Clients whose last attempt failed wait behind the others. A slot does not
 // count while its request has had no byte of a response for 250 ms ([Slot.Await]); that applies to at most 64 slots of
-// each kind. Lost reports a broken connection, Failed an attempt without a response, and Heard that the server has sent
-// data. A nil *Limiter never waits.
+// each kind. Lost reports a broken connection, Failed an attempt without a response, and Received that the server has
+// sent data. A nil *Limiter never waits.
 //
 // Over HTTP/2, all clients can share a network connection if it exists when they begin. So after New, Lost and Ended,
 // one client connects alone, until it has a connection ([Slot.Connected]). After ten seconds another client may try,
@@ -13,7 +13,7 @@
 //
 //	up      ──Lost, Failed──► down    the first failure; the next attempt waits as for a single client
 //	down    ──Failed────────► down    one backoff for all clients: they try one at a time, in the order of their calls
-//	down    ──Heard─────────► up      waiting clients continue, eight connecting and two listing at a time
+//	down    ──Received──────► up      waiting clients continue, eight connecting and two listing at a time
 //
 // After a 502, 503 or 504, perhaps only an aggregated API is unavailable. So after such a failure, if it is the first
 // of an outage or its client had failed before, one client whose last attempt did not fail may try at once.

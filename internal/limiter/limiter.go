@@ -26,10 +26,10 @@ const (
 
 // Limiter is the state of the link to one server. All methods are safe for concurrent use, and may be called on nil.
 type Limiter struct {
-	// down is true while failures > 0. heard counts calls of Heard. Both are atomic because Heard is called for every
-	// event.
-	down  atomic.Bool
-	heard atomic.Int64
+	// down is true while failures > 0. received counts calls of Received. Both are atomic because Received is called
+	// for every event.
+	down     atomic.Bool
+	received atomic.Int64
 
 	mu sync.Mutex
 	// failures is the number of consecutive failures of the link, not of each client; guarded by mu.
@@ -47,15 +47,15 @@ type Limiter struct {
 	connected bool
 	// recovered is closed when the link is up again, and then replaced; guarded by mu.
 	recovered chan struct{}
-	connects  places // guarded by mu
-	lists     places // guarded by mu
+	connects  slots // guarded by mu
+	lists     slots // guarded by mu
 	// timer fires at the time of the next attempt while the link is down; guarded by mu.
 	timer *time.Timer
 }
 
-// places is a limited number of slots, and the queue of waiters. The queue is in the order of the calls, but waiters
+// slots is a limited number of slots, and the queue of waiters. The queue is in the order of the calls, but waiters
 // whose last attempt did not fail come first.
-type places struct {
+type slots struct {
 	taken  int // slots in use that count
 	silent int // slots in use that do not count, since they wait for a response
 	queue  []*waiter
@@ -65,7 +65,7 @@ type places struct {
 type waiter struct {
 	failed  bool // whether the client's last attempt failed
 	granted chan struct{}
-	told    chan error // receives the error when the link goes down, for the down callback
+	failure chan error // receives the error when the link goes down, for the down callback
 }
 
 // New returns a Limiter whose link is up.
@@ -74,16 +74,16 @@ func New() *Limiter { return &Limiter{recovered: make(chan struct{})} }
 // Connect waits for a slot to connect. It fails only with the cause of ctx. While it waits, it calls down with the
 // error each time that the link fails. If failed is true, the client's last attempt failed, and it waits behind others.
 func (l *Limiter) Connect(ctx context.Context, failed bool, down func(error)) (*Slot, error) {
-	return l.wait(ctx, failed, down, func(l *Limiter) *places { return &l.connects })
+	return l.wait(ctx, failed, down, func(l *Limiter) *slots { return &l.connects })
 }
 
 // List waits for a slot to list. It behaves like Connect.
 func (l *Limiter) List(ctx context.Context, failed bool, down func(error)) (*Slot, error) {
-	return l.wait(ctx, failed, down, func(l *Limiter) *places { return &l.lists })
+	return l.wait(ctx, failed, down, func(l *Limiter) *slots { return &l.lists })
 }
 
 func (l *Limiter) wait(
-	ctx context.Context, failed bool, down func(error), of func(*Limiter) *places,
+	ctx context.Context, failed bool, down func(error), of func(*Limiter) *slots,
 ) (*Slot, error) {
 	if l == nil {
 		return nil, nil
@@ -92,10 +92,10 @@ func (l *Limiter) wait(
 	for waits := true; waits; {
 		select {
 		case <-w.granted:
-			t := &Slot{l: l, of: of, begun: time.Now(), heard: l.heard.Load(), failed: failed}
+			t := &Slot{l: l, of: of, begun: time.Now(), received: l.received.Load(), failed: failed}
 			t.watchAlone()
 			return t, nil
-		case err := <-w.told:
+		case err := <-w.failure:
 			down(err)
 		case <-ctx.Done():
 			waits = false
@@ -114,8 +114,8 @@ func (l *Limiter) wait(
 }
 
 // enter adds the caller to the queue and grants slots.
-func (l *Limiter) enter(failed bool, of func(*Limiter) *places) *waiter {
-	w := &waiter{failed: failed, granted: make(chan struct{}), told: make(chan error, 1)}
+func (l *Limiter) enter(failed bool, of func(*Limiter) *slots) *waiter {
+	w := &waiter{failed: failed, granted: make(chan struct{}), failure: make(chan error, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := of(l)
@@ -126,7 +126,7 @@ func (l *Limiter) enter(failed bool, of func(*Limiter) *places) *waiter {
 	p.queue = slices.Insert(p.queue, at, w)
 	l.grantLocked()
 	if l.failures > 0 && slices.Contains(p.queue, w) {
-		w.told <- l.err
+		w.failure <- l.err
 	}
 	return w
 }
@@ -157,12 +157,12 @@ func (l *Limiter) Ended() {
 	}
 }
 
-// Heard reports that the server has sent data: the link is up.
-func (l *Limiter) Heard() {
+// Received reports that the server has sent data: the link is up.
+func (l *Limiter) Received() {
 	if l == nil {
 		return
 	}
-	l.heard.Add(1)
+	l.received.Add(1)
 	if !l.down.Load() {
 		return
 	}
@@ -201,7 +201,7 @@ func (l *Limiter) failLocked(err error) {
 	l.grantLocked()
 	for _, w := range slices.Concat(l.connects.queue, l.lists.queue) {
 		select {
-		case w.told <- err:
+		case w.failure <- err:
 		default: // the waiter has not received the last error yet
 		}
 	}
@@ -256,7 +256,7 @@ func (l *Limiter) tick() {
 }
 
 // grant gives a slot to the first waiter in the queue.
-func (p *places) grant() {
+func (p *slots) grant() {
 	close(p.queue[0].granted)
 	p.queue = p.queue[1:]
 	p.taken++

@@ -39,7 +39,7 @@ func (p *peers) run(ctx context.Context, answers func() bool, takes time.Duratio
 		wait(ctx, takes)
 		p.now.Add(-1)
 		if answers() {
-			p.l.Heard()
+			p.l.Received()
 			slot.Done()
 			p.live.Add(1)
 			return
@@ -88,8 +88,8 @@ func TestOneBackOff(t *testing.T) {
 	})
 }
 
-// TestTheTurnGoesRound checks that two clients that hang for ever do not keep the others from connecting.
-func TestTheTurnGoesRound(t *testing.T) {
+// TestHangingClients checks that two clients that hang for ever do not keep the others from connecting.
+func TestHangingClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peers{l: New()}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -122,7 +122,7 @@ func TestOneFailure(t *testing.T) {
 		if n, _, _ := l.Down(); n != 1 {
 			t.Errorf("%d failures, of 300 that broke together", n)
 		}
-		l.Heard()
+		l.Received()
 		var slots []*Slot
 		for range maxConnects {
 			slot, err := l.Connect(t.Context(), false, nil)
@@ -142,15 +142,16 @@ func TestOneFailure(t *testing.T) {
 	})
 }
 
-// TestNotTheLink checks that a failure does not take the link down if the server has sent data meanwhile.
-func TestNotTheLink(t *testing.T) {
+// TestFailureWhileDataIsReceived checks that a failure does not take the link down if the server has sent
+// data meanwhile.
+func TestFailureWhileDataIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
 		slot, err := l.Connect(t.Context(), false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Heard()
+		l.Received()
 		slot.Failed(errAway)
 		if n, _, _ := l.Down(); n != 0 {
 			t.Errorf("%d failures", n)
@@ -158,7 +159,7 @@ func TestNotTheLink(t *testing.T) {
 		slot.Done()
 		slot.Done() // once more does nothing
 		if l.connects.taken != 0 {
-			t.Errorf("%d places are taken", l.connects.taken)
+			t.Errorf("%d slots are taken", l.connects.taken)
 		}
 	})
 }
@@ -240,7 +241,7 @@ func TestLists(t *testing.T) {
 		slots[0].Done()
 		synctest.Wait()
 		if !got.Load() {
-			t.Error("the place of who gave up was not given out")
+			t.Error("the slot of a caller that gave up was not granted again")
 		}
 		slots[1].Done()
 		wg.Wait()
@@ -260,9 +261,9 @@ func TestNil(t *testing.T) {
 	slot.Failed(errAway)
 	slot.Done()
 	l.Lost(errAway)
-	l.Heard()
+	l.Received()
 	if n, _, recovered := l.Down(); n != 0 || recovered != nil {
-		t.Error("a nil link is down")
+		t.Error("a nil Limiter is down")
 	}
 }
 
@@ -319,8 +320,8 @@ func TestInOrder(t *testing.T) {
 	})
 }
 
-// TestTold checks that waiters receive the error of a failure that happens while they wait.
-func TestTold(t *testing.T) {
+// TestWaitersReceiveFailures checks that waiters receive the error of a failure that happens while they wait.
+func TestWaitersReceiveFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
 		var slots []*Slot
@@ -333,15 +334,15 @@ func TestTold(t *testing.T) {
 			slots = append(slots, slot)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		var told atomic.Int32
+		var received atomic.Int32
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
 				_, err := l.Connect(ctx, false, func(err error) {
 					if !errors.Is(err, errAway) {
-						t.Errorf("told %v", err)
+						t.Errorf("received %v", err)
 					}
-					told.Add(1)
+					received.Add(1)
 				})
 				if err == nil {
 					t.Error("no error of the context")
@@ -351,8 +352,8 @@ func TestTold(t *testing.T) {
 		synctest.Wait()
 		slots[0].Failed(errAway)
 		synctest.Wait()
-		if told.Load() != 2 {
-			t.Errorf("%d of 2 were told", told.Load())
+		if received.Load() != 2 {
+			t.Errorf("%d of 2 received the failure", received.Load())
 		}
 		cancel()
 		wg.Wait()

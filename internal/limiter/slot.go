@@ -7,10 +7,10 @@ import (
 
 // Slot is a granted slot of Connect or List. Done releases it.
 type Slot struct {
-	l     *Limiter
-	of    func(*Limiter) *places
-	begun time.Time
-	heard int64 // value of Limiter.heard when the slot was granted
+	l        *Limiter
+	of       func(*Limiter) *slots
+	begun    time.Time
+	received int64 // value of Limiter.received when the slot was granted
 	// failed is true if the client's last attempt failed.
 	failed bool
 
@@ -163,7 +163,7 @@ func (t *Slot) Failed(err error) {
 	l := t.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t.heard == l.heard.Load() && (l.failures == 0 || !t.begun.Before(l.failed)) {
+	if t.received == l.received.Load() && (l.failures == 0 || !t.begun.Before(l.failed)) {
 		_, answer := statusOf(err)
 		l.others = answer && (l.failures == 0 || t.failed)
 		l.failLocked(err)

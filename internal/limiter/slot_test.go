@@ -182,7 +182,7 @@ func TestOneConnectsFirst(t *testing.T) {
 		connect(3)
 		time.Sleep(BackoffBase)
 		first = among("while the link is down", 1)
-		l.Heard()
+		l.Received()
 		done(append(among("once it is up", 2), first...)...)
 	})
 }

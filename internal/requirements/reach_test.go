@@ -20,7 +20,7 @@ func TestLibrariesReachNoStorage(t *testing.T) {
 	if len(all) < 50 {
 		t.Fatalf("the module has the packages %v", all)
 	}
-	may := []string{"cmd/larder", "internal/cli", "internal/cli/places", "internal/cli/mirror", "internal/cli/snapshots",
+	may := []string{"cmd/larder", "internal/cli", "internal/cli/schemes", "internal/cli/mirror", "internal/cli/snapshots",
 		"snapshot/remote/s3", "snapshot/remote/oci"}
 	for _, line := range all {
 		deps := strings.Fields(line)

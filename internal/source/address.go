@@ -46,7 +46,7 @@ func Listen(storePath string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s is in the way: it is not a socket; move it elsewhere", path)
 	}
 	if runtime.GOOS == "windows" {
-		return listenInPlace(path)
+		return listenAt(path)
 	}
 	return listenAside(path)
 }
@@ -83,8 +83,8 @@ func listenAside(path string) (net.Listener, error) {
 	return &listener{UnixListener: l, path: path}, nil
 }
 
-// listenInPlace is for Windows, where the directory's access list protects the socket.
-func listenInPlace(path string) (net.Listener, error) {
+// listenAt is for Windows, where the directory's access list protects the socket.
+func listenAt(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

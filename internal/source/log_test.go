@@ -45,13 +45,13 @@ func TestLogWhileObjectsChange(t *testing.T) {
 			}
 		}}, status.Collections, LogQuery{After: &after}, func(Collection, time.Time) {})
 		must(t, err)
-		told := map[string]int{}
+		received := map[string]int{}
 		for _, c := range all {
-			told[c.Key]++
+			received[c.Key]++
 		}
 		for n := range objects {
-			if key := fmt.Sprintf("a/%04d", n); told[key] != 1 {
-				t.Fatalf("%s: %s is told %d times", name, key, told[key])
+			if key := fmt.Sprintf("a/%04d", n); received[key] != 1 {
+				t.Fatalf("%s: %s was received %d times", name, key, received[key])
 			}
 		}
 	}

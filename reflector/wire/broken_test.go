@@ -453,9 +453,9 @@ func TestStopBeforeTheError(t *testing.T) {
 	})
 }
 
-// TestMendedByAnEvent checks that an object that a list reported as undecodable is forgotten once an event has it
+// TestRepairedByAnEvent checks that an object that a list reported as undecodable is forgotten once an event has it
 // decodable: its next undecodable event ends the watch.
-func TestMendedByAnEvent(t *testing.T) {
+func TestRepairedByAnEvent(t *testing.T) {
 	a := &answer{contentType: runtime.ContentTypeJSON, body: podList(pod("b", `"high"`))}
 	lw := a.listWatch(t, &corev1.Pod{})
 	if _, err := lw.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {

@@ -314,6 +314,6 @@ func TestManyUndecodable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if events := all(w); len(events) != 2 || !strings.Contains(message(events[1]), "n/p10000") {
-		t.Errorf("after one was mended: events %+v", events)
+		t.Errorf("after one was repaired: events %+v", events)
 	}
 }

@@ -108,7 +108,7 @@ func TestUndecodableEvent(t *testing.T) {
 	}
 	list(pod("a", "1"), pod("b", "2"))
 	if got := events(metav1.ListOptions{}); !slices.Equal(got, refused) {
-		t.Errorf("mended, and broken again: %q", got)
+		t.Errorf("repaired, and broken again: %q", got)
 	}
 }
 

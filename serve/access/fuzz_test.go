@@ -58,9 +58,9 @@ func FuzzOfflineAccess(f *testing.F) {
 			d, err := o.Authorize(t.Context(), read(u, "get", resource, "web"))
 			return err == nil && d.Allowed
 		}
-		if stranger := user("a-stranger-who-is-not-in-it", "of-no-group"); may(stranger, "pods") &&
+		if nobody := user("unknown-user", "of-no-group"); may(nobody, "pods") &&
 			!bytes.Contains(data, []byte("authenticated")) {
-			t.Error("a stranger may get pods")
+			t.Error("an unknown user may get pods")
 		}
 		for _, u := range []access.User{user("jane"), user("joe", "ops"), {}} {
 			// A double-quoted YAML string has escapes.

@@ -63,12 +63,12 @@ func TestHandlerPassesAuthenticated(t *testing.T) {
 func TestHandlerRejectsUnauthenticated(t *testing.T) {
 	no := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("let in") })
 	for name, a := range map[string]access.Authenticator{
-		"none":      nil,
-		"unknown":   &fake{},
-		"refused":   &fake{err: errors.New("expired")},
-		"both":      &fake{user: user("jane"), err: errors.New("expired")},
-		"anonymous": &fake{user: access.User{Username: "system:anonymous"}},
-		"stranger":  &fake{user: access.User{Username: "jane", Groups: []string{"system:unauthenticated"}}},
+		"none":            nil,
+		"unknown":         &fake{},
+		"refused":         &fake{err: errors.New("expired")},
+		"both":            &fake{user: user("jane"), err: errors.New("expired")},
+		"anonymous":       &fake{user: access.User{Username: "system:anonymous"}},
+		"unauthenticated": &fake{user: access.User{Username: "jane", Groups: []string{"system:unauthenticated"}}},
 	} {
 		w := answer(handler(no, a, access.Limits{}), withToken("jane"))
 		// The body and the headers of kube-apiserver 1.36.
@@ -256,7 +256,7 @@ func TestRequestsPerUser(t *testing.T) {
 		slow := &slowToken{wait: make(chan struct{})}
 		h := handler(g, access.Union(byToken{}, slow), access.Limits{Requests: 10})
 		wait := send(h, 50, "/", "jane")
-		strangers := send(h, 50, "/", "")
+		anonymous := send(h, 50, "/", "")
 		synctest.Wait()
 		owner := send(h, 1, "/", "joe")
 		synctest.Wait()
@@ -268,8 +268,8 @@ func TestRequestsPerUser(t *testing.T) {
 		if codes := owner(); codes[http.StatusOK] != 1 {
 			t.Errorf("the other user got %v", codes)
 		}
-		if codes := strangers(); codes[http.StatusUnauthorized] != 50 {
-			t.Errorf("strangers got %v", codes)
+		if codes := anonymous(); codes[http.StatusUnauthorized] != 50 {
+			t.Errorf("unauthenticated requests got %v", codes)
 		}
 	})
 }

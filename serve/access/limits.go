@@ -36,29 +36,29 @@ type Limits struct {
 	// Requests. Up to 1,000 authenticated connections may be idle. Package internal/connlimit documents which
 	// connection is closed for a new one; it never closes an authenticated connection in use.
 	Connections int
-	// Strangers is the part of Connections without an authenticated request. Beyond that limit a new connection closes
-	// the oldest unauthenticated one of the address with the most. Default 1,000, about 60 MB.
-	Strangers int
-	// StrangersPerAddress is the part of Strangers for one IPv4 address or one IPv6 /64. Default 500.
-	StrangersPerAddress int
+	// Unauthenticated is the part of Connections without an authenticated request. Beyond that limit a new connection
+	// closes the oldest unauthenticated one of the address with the most. Default 1,000, about 60 MB.
+	Unauthenticated int
+	// UnauthenticatedPerAddress is the part of Unauthenticated for one IPv4 address or one IPv6 /64. Default 500.
+	UnauthenticatedPerAddress int
 }
 
 // WithDefaults returns the limits with defaults instead of zeros.
 func (l Limits) WithDefaults() Limits {
 	requests := cmp.Or(l.Requests, 400)
 	return Limits{
-		Requests:            requests,
-		RequestsPerUser:     cmp.Or(l.RequestsPerUser, max(requests/2, 1)),
-		Watches:             cmp.Or(l.Watches, 10_000),
-		WatchesPerUser:      cmp.Or(l.WatchesPerUser, 5_000),
-		RequestTime:         cmp.Or(l.RequestTime, time.Minute),
-		Body:                cmp.Or(l.Body, 3<<20),
-		Header:              cmp.Or(l.Header, 64<<10),
-		HeaderTime:          cmp.Or(l.HeaderTime, 10*time.Second),
-		IdleTime:            cmp.Or(l.IdleTime, 90*time.Second),
-		Connections:         cmp.Or(l.Connections, 10_400),
-		Strangers:           cmp.Or(l.Strangers, 1000),
-		StrangersPerAddress: cmp.Or(l.StrangersPerAddress, 500),
+		Requests:                  requests,
+		RequestsPerUser:           cmp.Or(l.RequestsPerUser, max(requests/2, 1)),
+		Watches:                   cmp.Or(l.Watches, 10_000),
+		WatchesPerUser:            cmp.Or(l.WatchesPerUser, 5_000),
+		RequestTime:               cmp.Or(l.RequestTime, time.Minute),
+		Body:                      cmp.Or(l.Body, 3<<20),
+		Header:                    cmp.Or(l.Header, 64<<10),
+		HeaderTime:                cmp.Or(l.HeaderTime, 10*time.Second),
+		IdleTime:                  cmp.Or(l.IdleTime, 90*time.Second),
+		Connections:               cmp.Or(l.Connections, 10_400),
+		Unauthenticated:           cmp.Or(l.Unauthenticated, 1000),
+		UnauthenticatedPerAddress: cmp.Or(l.UnauthenticatedPerAddress, 500),
 	}
 }
 

@@ -32,7 +32,7 @@ func TestNoCredentials(t *testing.T) {
 	klog.SetOutput(&klogged)
 
 	k := clusterKeys()
-	static, fileToken, stranger := access.NewToken(), access.NewToken(), access.NewToken()
+	static, fileToken, unknown := access.NewToken(), access.NewToken(), access.NewToken()
 	account := sign(t, agentClaims(), jose.RS256, k.rsa, "rsa")
 	forged := sign(t, agentClaims(), jose.RS256, k.other, "rsa")
 	expired := sign(t, with(claims{"exp": 1}), jose.RS256, k.rsa, "rsa")
@@ -40,7 +40,7 @@ func TestNoCredentials(t *testing.T) {
 	v := newReviewer()
 	v.tokens[account] = jane
 	secrets := map[string]string{
-		"static": static, "file": fileToken, "stranger": stranger, "account": account, "forged": forged, "expired": expired,
+		"static": static, "file": fileToken, "unknown": unknown, "account": account, "forged": forged, "expired": expired,
 		"long": long[:200], "own": v.config().BearerToken, "spelled out": "spelled-out-token",
 	}
 

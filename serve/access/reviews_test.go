@@ -62,9 +62,9 @@ func TestSelfSubjectAccessReview(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 
-	told := accessReview("delete", "pods") // the status in the request is ignored
-	told.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "x"}
-	got, err = v.SelfSubjectAccessReview(t.Context(), jane, told)
+	review := accessReview("delete", "pods") // the status in the request is ignored
+	review.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "x"}
+	got, err = v.SelfSubjectAccessReview(t.Context(), jane, review)
 	if err != nil || got.Status.Allowed || got.Status.EvaluationError != "" {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -76,8 +76,9 @@ func TestSelfSubjectAccessReview(t *testing.T) {
 	}
 }
 
-// TestSelfSubjectAccessReviewAsks checks that a review passes all its attributes, and the user, to the authorizer.
-func TestSelfSubjectAccessReviewAsks(t *testing.T) {
+// TestSelfSubjectAccessReviewAttributes checks that a review passes all its attributes, and the user, to the
+// authorizer.
+func TestSelfSubjectAccessReviewAttributes(t *testing.T) {
 	v := newReviewer()
 	v.allows = func(authorizationv1.SubjectAccessReviewSpec) bool { return true }
 	reviews := access.Reviews{Authorizer: upstream(t, v, access.UpstreamOptions{}), Forwards: true}

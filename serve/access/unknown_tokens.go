@@ -34,8 +34,8 @@ type unknownTokens struct {
 
 func newUnknownTokens(o UpstreamOptions) *unknownTokens {
 	return &unknownTokens{
-		slots: make(chan struct{}, cmp.Or(o.Strangers, 16)), answers: newReviewCache[userReview](),
-		perMinute: cmp.Or(o.StrangersPerMinute, 120), failures: newPerAddress(),
+		slots: make(chan struct{}, cmp.Or(o.UnknownTokenReviews, 16)), answers: newReviewCache[userReview](),
+		perMinute: cmp.Or(o.UnknownTokensPerMinute, 120), failures: newPerAddress(),
 		known: utilcache.NewLRUExpireCache(cacheEntries),
 	}
 }
@@ -76,7 +76,7 @@ func (p perAddress) of(address netip.Addr) *atomic.Int64 {
 }
 
 // delay returns at once for the first refusedAtOnce rejections of an address within failuresLast. Otherwise it waits
-// for refusalDelay, or until the client disconnects. Limits.Strangers bounds the number of waiting requests.
+// for refusalDelay, or until the client disconnects. Limits.Unauthenticated bounds the number of waiting requests.
 func (p perAddress) delay(r *http.Request) {
 	if p.of(clientOf(r)).Add(1) <= refusedAtOnce {
 		return

@@ -101,7 +101,8 @@ func TestRandomTokens(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))) // the fake clock begins in 2000
 		k := clusterKeys()
 		v := newReviewer()
-		u := upstream(t, v, access.UpstreamOptions{Accounts: accounts(t, clusterIssuer(t)), Strangers: 2, StrangersPerMinute: 5})
+		u := upstream(t, v, access.UpstreamOptions{Accounts: accounts(t, clusterIssuer(t)),
+			UnknownTokenReviews: 2, UnknownTokensPerMinute: 5})
 		owner := access.NewToken()
 		static, err := access.NewStaticToken(owner, "larder")
 		if err != nil {
@@ -177,7 +178,7 @@ func TestRandomTokens(t *testing.T) {
 
 // TestTokensOfANetwork checks that the unknown tokens of one IPv6 network (/64) are counted together.
 func TestTokensOfANetwork(t *testing.T) {
-	h := handler(reached, upstream(t, newReviewer(), access.UpstreamOptions{StrangersPerMinute: 2}), access.Limits{})
+	h := handler(reached, upstream(t, newReviewer(), access.UpstreamOptions{UnknownTokensPerMinute: 2}), access.Limits{})
 	for i, c := range []struct {
 		address string
 		code    int
@@ -194,7 +195,7 @@ func TestTokensOfANetwork(t *testing.T) {
 func TestManyUnknownTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // an answer is cached for ten seconds
 		v := newReviewer()
-		u := upstream(t, v, access.UpstreamOptions{StrangersPerMinute: 1 << 20})
+		u := upstream(t, v, access.UpstreamOptions{UnknownTokensPerMinute: 1 << 20})
 		v.set(func() { v.tokens["good"] = user("jane") })
 		known(t, u, withToken("good"), "jane")
 		for i := range 9000 {
@@ -217,7 +218,7 @@ func TestConcurrentWrongToken(t *testing.T) {
 		v := newReviewer()
 		wait := make(chan struct{})
 		v.set(func() { v.wait = wait })
-		h := handler(reached, upstream(t, v, access.UpstreamOptions{StrangersPerMinute: 5}), access.Limits{})
+		h := handler(reached, upstream(t, v, access.UpstreamOptions{UnknownTokensPerMinute: 5}), access.Limits{})
 		var all sync.WaitGroup
 		for range 40 {
 			all.Go(func() {

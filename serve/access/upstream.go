@@ -39,11 +39,11 @@ type UpstreamOptions struct {
 	// Accounts authenticates tokens without the API server, as ServiceAccounts does. If it finds a token forged or
 	// expired, that is final. It also decides while the API server is unreachable. Default: it knows no tokens.
 	Accounts Authenticator
-	// Strangers is the maximum number of concurrent TokenReviews of unknown tokens. Default 16.
-	Strangers int
-	// StrangersPerMinute is the maximum number of rejected unknown tokens per address and minute; 429 beyond. Default
-	// 120.
-	StrangersPerMinute int
+	// UnknownTokenReviews is the maximum number of concurrent TokenReviews of unknown tokens. Default 16.
+	UnknownTokenReviews int
+	// UnknownTokensPerMinute is the maximum number of rejected unknown tokens per address and minute; 429 beyond.
+	// Default 120.
+	UnknownTokensPerMinute int
 	// Timeout of each review. Default 5 s.
 	Timeout time.Duration
 	// Logger receives the beginning and the end of each outage of the API server. Default: klog.Background().

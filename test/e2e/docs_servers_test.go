@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/larder-dev/larder/test/e2e/places"
+	"github.com/larder-dev/larder/test/e2e/fileservers"
 )
 
 // withServers gives the shell a web server on its directory, an S3 bucket, and a registry with a password.
@@ -16,8 +16,8 @@ func (s *shell) withServers() {
 	s.t.Helper()
 	web := httptest.NewServer(http.FileServer(http.Dir(s.dir)))
 	s.t.Cleanup(web.Close)
-	bucket := places.S3(s.t, s.t.TempDir())
-	registry := places.RegistryAs(s.t, s.t.TempDir(), "larder", "larder")
+	bucket := fileservers.S3(s.t, s.t.TempDir())
+	registry := fileservers.RegistryAs(s.t, s.t.TempDir(), "larder", "larder")
 	docker := filepath.Join(s.dir, ".docker")
 	must(s.t, os.Mkdir(docker, 0o700))
 	auth := base64.StdEncoding.EncodeToString([]byte("larder:larder"))

@@ -53,8 +53,8 @@ type member struct {
 	transform func(any) (any, error)
 }
 
-// crowd is a busy collection and many quiet ones in one file.
-type crowd struct {
+// population is a busy collection and many quiet ones in one file.
+type population struct {
 	*cluster
 	file   *file
 	id     func(context.Context) (string, error)
@@ -63,10 +63,10 @@ type crowd struct {
 	writes atomic.Int64 // number of writes to busy objects
 }
 
-// newCrowd creates the objects: three per quiet collection, and busy pods. It starts no informer.
-func newCrowd(t *testing.T, c *cluster, r manyRun) *crowd {
+// newPopulation creates the objects: three per quiet collection, and busy pods. It starts no informer.
+func newPopulation(t *testing.T, c *cluster, r manyRun) *population {
 	t.Helper()
-	w := &crowd{cluster: c, file: newFile(t), id: requests.KubeSystemUID(c.client.CoreV1().RESTClient())}
+	w := &population{cluster: c, file: newFile(t), id: requests.KubeSystemUID(c.client.CoreV1().RESTClient())}
 	inParallel(t, names("busy", 0, r.pods), func(ctx context.Context, name string) error {
 		p := pod(c.ns, name)
 		// padding makes the file larger than an empty one
@@ -106,7 +106,7 @@ func newCrowd(t *testing.T, c *cluster, r manyRun) *crowd {
 	return w
 }
 
-func (w *crowd) create(ctx context.Context, resource, ns, name string, obj runtime.Object) error {
+func (w *population) create(ctx context.Context, resource, ns, name string, obj runtime.Object) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (w *crowd) create(ctx context.Context, resource, ns, name string, obj runti
 }
 
 // touch changes the first object of each quiet collection, waits for its handler, and returns the delays.
-func (w *crowd) touch(t *testing.T, quiet []*member, value string) delays {
+func (w *population) touch(t *testing.T, quiet []*member, value string) delays {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)
 	var mu sync.Mutex
@@ -150,7 +150,7 @@ func (w *crowd) touch(t *testing.T, quiet []*member, value string) delays {
 }
 
 // keepBusy changes busy pods from four clients, as fast as they can, until stop.
-func (w *crowd) keepBusy(t *testing.T, pods int) (stop func()) {
+func (w *population) keepBusy(t *testing.T, pods int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -169,7 +169,7 @@ func (w *crowd) keepBusy(t *testing.T, pods int) (stop func()) {
 	return stop
 }
 
-func (w *crowd) changeBusy(ctx context.Context, pod int) error {
+func (w *population) changeBusy(ctx context.Context, pod int) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, w.writes.Add(1))
 	_, err := w.client.CoreV1().Pods(w.ns).Patch(ctx, fmt.Sprintf("busy-%05d", pod), types.MergePatchType, patch,
 		metav1.PatchOptions{})
@@ -177,10 +177,10 @@ func (w *crowd) changeBusy(ctx context.Context, pod int) error {
 }
 
 // all returns the members, the busy one first.
-func (w *crowd) all() []*member { return append([]*member{w.busy}, w.quiet...) }
+func (w *population) all() []*member { return append([]*member{w.busy}, w.quiet...) }
 
 // start starts the missing informers of members, and returns once they have synced.
-func (w *crowd) start(t *testing.T, members []*member) {
+func (w *population) start(t *testing.T, members []*member) {
 	t.Helper()
 	if w.file.Store == nil {
 		w.file.open(t)
@@ -220,7 +220,7 @@ func (w *crowd) start(t *testing.T, members []*member) {
 }
 
 // end stops the informers of members.
-func (w *crowd) end(members []*member) {
+func (w *population) end(members []*member) {
 	var wg sync.WaitGroup
 	for _, m := range members {
 		wg.Go(m.stop)
@@ -232,7 +232,7 @@ func (w *crowd) end(members []*member) {
 }
 
 // versions returns the server's resourceVersions, by collection and key.
-func (w *crowd) versions(t *testing.T) map[string]map[string]string {
+func (w *population) versions(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	out := map[string]map[string]string{}
 	add := func(kind string, list runtime.Object) {
@@ -263,7 +263,7 @@ func (w *crowd) versions(t *testing.T) map[string]map[string]string {
 }
 
 // converge waits until every informer and every handler has the server's state.
-func (w *crowd) converge(t *testing.T) {
+func (w *population) converge(t *testing.T) {
 	t.Helper()
 	want := w.versions(t)
 	for _, m := range w.all() {
@@ -293,7 +293,7 @@ func (d delays) String() string {
 }
 
 // reach makes informers started from now on use cfg.
-func (w *crowd) reach(t *testing.T, cfg *rest.Config) {
+func (w *population) reach(t *testing.T, cfg *rest.Config) {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)
 	cfg.ContentType = runtime.ContentTypeProtobuf
@@ -307,7 +307,7 @@ func (w *crowd) reach(t *testing.T, cfg *rest.Config) {
 }
 
 // annotate changes one busy pod.
-func (w *crowd) annotate(t *testing.T, pod, key string) {
+func (w *population) annotate(t *testing.T, pod, key string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"x"}}}`, key)
 	if _, err := w.client.CoreV1().Pods(w.ns).Patch(t.Context(), pod, types.MergePatchType, patch,

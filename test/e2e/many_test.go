@@ -45,7 +45,7 @@ func TestManyInformers(t *testing.T) {
 		run, cp = longMany, ownControlPlane(t)
 	}
 	c, n := newCluster(t, cp), &traffic{}
-	w := newCrowd(t, c, run)
+	w := newPopulation(t, c, run)
 	w.reach(t, n.of(c.Config(t.Name())))
 	goroutines := runtime.NumGoroutine()
 	begun := time.Now()
@@ -90,7 +90,7 @@ func TestManyInformers(t *testing.T) {
 }
 
 // churn stops and restarts informers, some with stored state, while busy pods change as fast as the server permits.
-func (w *crowd) churn(t *testing.T, run manyRun) {
+func (w *population) churn(t *testing.T, run manyRun) {
 	t.Helper()
 	stop := w.keepBusy(t, run.pods)
 	var took delays
@@ -120,7 +120,7 @@ func (w *crowd) churn(t *testing.T, run manyRun) {
 }
 
 // blockBusy blocks the busy informer, with a backlog of changes, until every quiet change has been delivered.
-func (w *crowd) blockBusy(t *testing.T, run manyRun) {
+func (w *population) blockBusy(t *testing.T, run manyRun) {
 	t.Helper()
 	standing, goOn := make(chan struct{}), make(chan struct{})
 	stand := sync.OnceFunc(func() { close(standing); <-goOn })
@@ -151,7 +151,7 @@ func (w *crowd) blockBusy(t *testing.T, run manyRun) {
 }
 
 // listedNothing checks that a client that resumed all collections sent no lists and few other requests.
-func (w *crowd) listedNothing(t *testing.T, agent string) {
+func (w *population) listedNothing(t *testing.T, agent string) {
 	t.Helper()
 	all, err := w.Requests(agent, w.since)
 	if err != nil {
@@ -173,7 +173,7 @@ func (w *crowd) listedNothing(t *testing.T, agent string) {
 
 // checkReuse checks that the file does not grow if all collections are dropped and listed again. After another drop it
 // can be compacted.
-func (w *crowd) checkReuse(t *testing.T) {
+func (w *population) checkReuse(t *testing.T) {
 	t.Helper()
 	size := func(what string) (total, free int64) {
 		t.Helper()
@@ -217,7 +217,7 @@ func (w *crowd) checkReuse(t *testing.T) {
 
 // checkLeftovers checks that stopped informers leave no goroutines, and no more heap than before, if before is known.
 // It returns the heap.
-func (w *crowd) checkLeftovers(t *testing.T, goroutines int, before int64) (heap int64) {
+func (w *population) checkLeftovers(t *testing.T, goroutines int, before int64) (heap int64) {
 	t.Helper()
 	if err := leftBehind(); err != nil {
 		t.Error(err)

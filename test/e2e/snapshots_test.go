@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-dev/larder/test/e2e/places"
+	"github.com/larder-dev/larder/test/e2e/fileservers"
 )
 
 // command runs larder on a cluster, with its own directory and environment.
@@ -201,19 +201,19 @@ func TestSnapshotsMade(t *testing.T) {
 	}
 }
 
-// TestSnapshotPlaces checks that an S3 server and a registry with a password store, return and list snapshots. The
+// TestSnapshotServers checks that an S3 server and a registry with a password store, return and list snapshots. The
 // output of a sync contains no credentials.
-func TestSnapshotPlaces(t *testing.T) {
+func TestSnapshotServers(t *testing.T) {
 	t.Parallel()
 	const password = "not-for-the-log"
-	for name, place := range map[string]func(t *testing.T) (at string, env, hidden []string){
+	for name, start := range map[string]func(t *testing.T) (at string, env, hidden []string){
 		"s3": func(t *testing.T) (string, []string, []string) {
-			s := places.S3(t, t.TempDir())
+			s := fileservers.S3(t, t.TempDir())
 			return "s3://" + s.Bucket + "/production/", []string{"AWS_ENDPOINT_URL=" + s.Endpoint, "AWS_REGION=" + s.Region,
 				"AWS_ACCESS_KEY_ID=" + s.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s.SecretKey}, []string{s.SecretKey, "X-Amz-"}
 		},
 		"oci": func(t *testing.T) (string, []string, []string) {
-			host := places.RegistryAs(t, t.TempDir(), "larder", password)
+			host := fileservers.RegistryAs(t, t.TempDir(), "larder", password)
 			dir := t.TempDir()
 			auth := base64.StdEncoding.EncodeToString([]byte("larder:" + password))
 			must(t, os.WriteFile(filepath.Join(dir, "config.json"),
@@ -223,7 +223,7 @@ func TestSnapshotPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at, env, hidden := place(t)
+			at, env, hidden := start(t)
 			c := newCommand(t, newCluster(t, shared), env...)
 			c.createConfigMaps(t, names("cm", 0, 300), "old")
 			if all := c.catalogue(at); len(all) > 0 {

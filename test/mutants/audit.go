@@ -6,7 +6,7 @@ var auditMutants = []mutant{
 		breaks: "Changes in flight are not reported: they are compared again once the stream has reached the page.",
 		file:   "informer/audit/scan.go",
 		old: `		if err = s.catchUp(ctx, p.resourceVersion); err == nil {
-			suspects, err = s.suspects(ctx, p, after, last)
+			differing, err = s.differing(ctx, p, after, last)
 		}
 `,
 		new: `		err = s.catchUp(ctx, p.resourceVersion)

@@ -100,10 +100,10 @@ var informerMutants = []mutant{
 		breaks: "A dropped mark, whose predecessors were lost, does not complete the first sync.",
 		file:   "informer/syncing.go",
 		old: `	case dropped:
-		s.owed = false
+		s.markDeferred = false
 `,
 		new: `	case dropped && !mark:
-		s.owed = false
+		s.markDeferred = false
 `,
 		test: "TestSyncing",
 	},
@@ -111,8 +111,8 @@ var informerMutants = []mutant{
 		name:   "informer/synced-while-missing",
 		breaks: "The informer has not synced while objects that the server has may be missing.",
 		file:   "informer/syncing.go",
-		old: `	case s.lacking.Load():
-		s.owed = s.owed || mark
+		old: `	case s.missing.Load():
+		s.markDeferred = s.markDeferred || mark
 `,
 		new:  ``,
 		test: "TestSyncing",

@@ -348,7 +348,7 @@ var reflectorResumeMutants = []mutant{
 		name:   "reflector/page-is-contact",
 		breaks: "A page of a list that does not end does not make the data fresh.",
 		file:   "reflector/list.go",
-		old: `	l.s.conn.heard()
+		old: `	l.s.conn.received()
 	l.s.conn.connected()
 `,
 		new: `	l.s.conn.contact(l.s.o.Clock.Now())

@@ -287,7 +287,7 @@ var serveMutants = []mutant{
 		test:   "TestDeprecated",
 	},
 	{
-		name:   "serve/deprecation-to-strangers",
+		name:   "serve/deprecation-to-other-users",
 		breaks: "A request that is refused has no warning of a version.",
 		file:   "serve/handler.go",
 		old:    `		q.w.Header().Del("Warning") // kube-apiserver warns only if a request reaches the kind's handler` + "\n",

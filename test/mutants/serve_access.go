@@ -119,8 +119,8 @@ var serveAccessMutants = []mutant{
 		name:   "access/half-open",
 		breaks: "Idle connections do not keep out clients with requests.",
 		file:   "internal/connlimit/limiter.go",
-		old: `	case l.strangers > 0:
-		return l.evictStranger(c)
+		old: `	case l.unauthenticated > 0:
+		return l.evictUnauthenticated(c)
 	case l.idle`,
 		new:  `	case l.idle`,
 		test: "TestHalfOpenConnections",

@@ -145,13 +145,13 @@ var wireAnswerMutants = []mutant{
 		test: "TestStopBeforeTheError",
 	},
 	{
-		name:   "wire/mended-is-known",
+		name:   "wire/repaired-is-known",
 		breaks: "An object that an event delivers decodable does not count as undecodable any more.",
 		file:   "reflector/wire/known.go",
 		old: `		k.noteLocked(u)
 		return true`,
 		new:  `		return true`,
-		test: "TestMendedByAnEvent",
+		test: "TestRepairedByAnEvent",
 	},
 	{
 		name:   "wire/known-without-bound",

@@ -76,8 +76,8 @@ type backlog struct {
 	kept map[string]runtime.Object
 	// page is the last page, kept for other handlers that need the same page.
 	page *Page
-	// mends is true if unreadable objects cause a list.
-	mends bool
+	// relists is true if unreadable objects cause a list.
+	relists bool
 }
 
 // keep keeps the state before n, if no page has covered its key yet.
@@ -124,13 +124,13 @@ func (b *backlog) move(p *Page) {
 
 // StartReplay starts the backlog of l: the stored objects are delivered first. If given is true, the caller must add
 // the first page; otherwise run reads it. No change may have been distributed to l before.
-func (l *Listener) StartReplay(mends, given bool) {
+func (l *Listener) StartReplay(relists, given bool) {
 	defer l.poke()
 	l.tracker.Start() // Finished is called when the last page has been queued
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasStopped {
-		l.backlog = backlog{paging: paging{active: true, reading: given}, mends: mends}
+		l.backlog = backlog{paging: paging{active: true, reading: given}, relists: relists}
 	}
 }
 
@@ -165,9 +165,9 @@ func (l *Listener) AddPage(p *Page) {
 	}
 }
 
-// Mends reports whether a list must be requested for stored objects that cannot be read.
-func (l *Listener) Mends() bool {
+// NeedsList reports whether a list must be requested for stored objects that cannot be read.
+func (l *Listener) NeedsList() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.backlog.mends
+	return l.backlog.relists
 }

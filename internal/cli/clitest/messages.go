@@ -19,13 +19,13 @@ var (
 	clauseEnd = regexp.MustCompile(`;|\. |, or `)
 )
 
-// Lacking returns the flags that messages on standard error mention but their command does not have. A flag belongs to
-// the command line that contains it, and otherwise to cmd.
-func Lacking(cmd *cobra.Command, said string) (flags []string) {
+// UnknownFlags returns the flags that messages on standard error mention but their command does not have. A flag
+// belongs to the command line that contains it, and otherwise to cmd.
+func UnknownFlags(cmd *cobra.Command, said string) (flags []string) {
 	for line := range strings.Lines(said) {
 		if message.MatchString(line) && !strings.Contains(line, "unknown flag") &&
 			!strings.Contains(line, "unknown shorthand") {
-			flags = append(flags, LackingIn(line, func(of *cobra.Command, flag string) bool {
+			flags = append(flags, UnknownFlagsIn(line, func(of *cobra.Command, flag string) bool {
 				if of == nil {
 					of = cmd
 				}
@@ -36,9 +36,9 @@ func Lacking(cmd *cobra.Command, said string) (flags []string) {
 	return flags
 }
 
-// LackingIn returns the flags in text for which has returns false. has is called with the command of the command line
-// that contains the flag, or nil for a flag outside a command line. Flags of other programs are skipped.
-func LackingIn(text string, has func(of *cobra.Command, flag string) bool, root *cobra.Command) (flags []string) {
+// UnknownFlagsIn returns the flags in text for which has returns false. has is called with the command of the command
+// line that contains the flag, or nil for a flag outside a command line. Flags of other programs are skipped.
+func UnknownFlagsIn(text string, has func(of *cobra.Command, flag string) bool, root *cobra.Command) (flags []string) {
 	for _, clause := range clauseEnd.Split(text, -1) {
 		for _, at := range flagOf.FindAllStringSubmatchIndex(clause, -1) {
 			of, ours := commandOf(root, clause[:at[2]])

@@ -117,7 +117,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestLacks checks that a resource is lacking if the server has no version of it, unless the server cannot describe a
+// TestLacks checks that a resource is missing if the server has no version of it, unless the server cannot describe a
 // version of its group.
 func TestLacks(t *testing.T) {
 	failed := map[schema.GroupVersion]error{{Group: "away.example", Version: "v1"}: errors.New("it is away")}
@@ -125,7 +125,7 @@ func TestLacks(t *testing.T) {
 	for name, want := range map[string]bool{"pods": false, "readings.away.example": false, "ghosts.gone.example": true,
 		"ghosts": true} {
 		if got := o.Lacks(schema.ParseGroupResource(name)); got != want {
-			t.Errorf("%s: lacking is %t, want %t", name, got, want)
+			t.Errorf("%s: Lacks is %t, want %t", name, got, want)
 		}
 	}
 }

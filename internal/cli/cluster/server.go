@@ -37,7 +37,7 @@ func NewServer(config *rest.Config) (*Server, error) {
 		return nil, err
 	}
 	next := s.http.Transport
-	s.http.Transport = &lanes{make: func() (rt http.RoundTripper, err error) {
+	s.http.Transport = &sharedTransports{make: func() (rt http.RoundTripper, err error) {
 		if rt, next = next, nil; rt == nil {
 			// a new transport has connections of its own, because the configuration has a dialer
 			rt, err = rest.TransportFor(s.config)

@@ -181,7 +181,7 @@ func fileAt(path string) (string, error) {
 // compactError adds a hint to an error of compact.
 func compactError(path string, err error) error {
 	switch {
-	case input.WrongPlace(path) != nil: // input.PathError reports it
+	case input.CheckPath(path) != nil: // input.PathError reports it
 	case errors.Is(err, fs.ErrNotExist) && !input.Exists(path):
 		return command.WithHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
 	case input.Missing(path):

@@ -39,8 +39,8 @@ func StoreError(path string, err error) error {
 			"a program other than larder sync holds the file: stop it, since only a larder sync answers while it runs")
 	case IsDirectory(path):
 		return DirectoryError(path)
-	case WrongPlace(path) != nil:
-		return WrongPlace(path)
+	case CheckPath(path) != nil:
+		return CheckPath(path)
 	case errors.Is(err, fs.ErrNotExist):
 		return absentError(path)
 	case Missing(path):
@@ -115,8 +115,8 @@ func PathError(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case WrongPlace(path) != nil:
-		return WrongPlace(path)
+	case CheckPath(path) != nil:
+		return CheckPath(path)
 	case errors.Is(err, seal.ErrWrongKey), errors.Is(err, seal.ErrSealed):
 		return KeyError(path, err, ByFlag)
 	case errors.Is(err, store.ErrForeign) && IsSnapshot(path):
@@ -146,8 +146,8 @@ func PathError(path string, err error) error {
 	return err
 }
 
-// WrongPlace returns the error for a path that cannot be a store's, and nil otherwise.
-func WrongPlace(path string) error {
+// CheckPath returns an error for a path that cannot be that of a store.
+func CheckPath(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():

@@ -37,10 +37,10 @@ type Error struct {
 // errors of forbidden collections, which differ in their text only, are left to ForbiddenNote.
 func Errors(all []source.Collection) (errs []Error) {
 	for _, c := range all {
-		if c.Live == nil || Trouble(*c.Live) == "" || Forbidden(c) {
+		if c.Live == nil || LiveError(*c.Live) == "" || Forbidden(c) {
 			continue
 		}
-		errs = addError(errs, Trouble(*c.Live), Label(c))
+		errs = addError(errs, LiveError(*c.Live), Label(c))
 	}
 	return errs
 }

@@ -76,8 +76,8 @@ func Label(c source.Collection) string {
 	return r.String()
 }
 
-// Trouble returns the error of a mirrored collection on one line; "" without one.
-func Trouble(l source.Live) string {
+// LiveError returns the error of a mirrored collection on one line; "" without one.
+func LiveError(l source.Live) string {
 	return strings.Join(strings.Fields(cmp.Or(l.Trouble, l.Error)), " ")
 }
 
@@ -90,7 +90,7 @@ func SourceWord(l source.Live) string {
 		return "behind"
 	case l.Source == string(informer.FromDisk) && l.ListOnly:
 		return "listed" // a note gives the details
-	case l.Source == string(informer.FromDisk) && Trouble(l) == "":
+	case l.Source == string(informer.FromDisk) && LiveError(l) == "":
 		return "connecting"
 	case l.Source == string(informer.FromDisk):
 		return "offline"

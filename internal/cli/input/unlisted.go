@@ -15,7 +15,7 @@ func Unlisted(c source.Collection) bool {
 	if c.Complete || c.MustRelist != "" || len(c.Filtered) > 0 {
 		return false
 	}
-	return c.Objects == 0 || c.Live != nil && Trouble(*c.Live) != ""
+	return c.Objects == 0 || c.Live != nil && LiveError(*c.Live) != ""
 }
 
 // UnlistedError returns the error for a command that reads unlisted collections of the file at path; nil if none is
@@ -29,9 +29,9 @@ func UnlistedError(path string, all []source.Collection) error {
 			errs = append(errs, command.WithHint(
 				fmt.Errorf("%s has no list of %s: the API server forbids it to the running sync", path, Label(c)),
 				"%s", strings.ReplaceAll(c.Live.Forbidden, "; ", " and ")))
-		case c.Live != nil && Trouble(*c.Live) != "":
+		case c.Live != nil && LiveError(*c.Live) != "":
 			errs = append(errs, command.WithHint(
-				fmt.Errorf("%s has no list of %s: it fails: %s", path, Label(c), Trouble(*c.Live)),
+				fmt.Errorf("%s has no list of %s: it fails: %s", path, Label(c), LiveError(*c.Live)),
 				"the running sync goes on trying; larder wait %s returns once it has succeeded", path))
 		case c.Live != nil:
 			errs = append(errs, command.WithHint(fmt.Errorf("%s has no list of %s yet", path, Label(c)),

@@ -31,7 +31,7 @@ func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		a.Objects, a.Listed, a.Differ = report.Objects, report.Listed, report.Suspects
+		a.Objects, a.Listed, a.Differ = report.Objects, report.Listed, report.Differing
 		a.Keys = append(a.Keys, report.Keys...)
 		if err != nil {
 			a.Error = err.Error()

@@ -94,7 +94,7 @@ func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) 
 	r := cluster.NewResolver(f.storePath, infos, offers.Discovery,
 		func(context.Context) (cluster.Offers, error) { return offers, nil })
 	for _, w := range f.wanted {
-		for _, p := range m.lacking(ctx, f, r, w) {
+		for _, p := range m.unmirrored(ctx, f, r, w) {
 			mb, err := newMember(ctx, m.store, p, f.options)
 			if err != nil {
 				return err
@@ -111,8 +111,8 @@ func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) 
 	return nil
 }
 
-// lacking returns the collections that w requests, the server lists and no member mirrors.
-func (m *mirror) lacking(ctx context.Context, f *follower, r *cluster.Resolver, w cluster.Wanted) (all []planned) {
+// unmirrored returns the collections that w requests, the server lists and no member mirrors.
+func (m *mirror) unmirrored(ctx context.Context, f *follower, r *cluster.Resolver, w cluster.Wanted) (all []planned) {
 	served := func(p *member) bool {
 		return slices.ContainsFunc(f.offers.All, func(r input.Resource) bool {
 			return r.GroupVersionResource == p.identity.GroupVersionResource
@@ -132,7 +132,7 @@ func (m *mirror) lacking(ctx context.Context, f *follower, r *cluster.Resolver, 
 				mb.identity.GroupResource() == p.identity.GroupResource() && mb.wanted.Everything == w.Everything && served(mb)
 		})
 	}
-	for i, err := range askAll(ctx, plan, mirrored) {
+	for i, err := range probeAll(ctx, plan, mirrored) {
 		switch p := plan[i]; {
 		case mirrored(p):
 		case err != nil:

@@ -109,8 +109,9 @@ func TestPlainLine(t *testing.T) {
 	}
 }
 
-// TestTroubleIsStable checks that no lines are written while resources without a server take turns at retrying it.
-func TestTroubleIsStable(t *testing.T) {
+// TestUnansweredTextIsStable checks that no lines are written while resources without a server take turns at retrying
+// it.
+func TestUnansweredTextIsStable(t *testing.T) {
 	refused := func(port int) error {
 		return &url.Error{Op: "Get", URL: "https://127.0.0.1:6443/api/v1/namespaces/kube-system", Err: &net.OpError{
 			Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port},
@@ -126,14 +127,14 @@ func TestTroubleIsStable(t *testing.T) {
 		fmt.Errorf("verify the server of /v1, Kind=Pod: %w", refused(3)),
 	} {
 		p.update(clitest.Now.Add(time.Duration(i)*time.Second), mirrored(func(c *source.Collection) {
-			c.Live.Error, c.Live.Trouble = err.Error(), troubleOf(err)
+			c.Live.Error, c.Live.Trouble = err.Error(), unansweredText(err)
 		}))
 	}
 	want := "error of pods: the API server does not answer: read tcp 127.0.0.1:6443: connection reset by peer\n"
 	if strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), want) {
 		t.Errorf("got %s", out.String())
 	}
-	if got := troubleOf(errors.New("forbidden")); got != "" {
+	if got := unansweredText(errors.New("forbidden")); got != "" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -316,7 +316,7 @@ func (mb *member) collection() source.Collection {
 		live.Relists[string(reason)] = n
 	}
 	if st.Err != nil {
-		live.Error, live.Trouble = mb.explained(st.Err).Error(), troubleOf(st.Err)
+		live.Error, live.Trouble = mb.explained(st.Err).Error(), unansweredText(st.Err)
 		if apierrors.IsForbidden(st.Err) && st.Source != informer.Live && !live.ListOnly {
 			live.Forbidden = canI(mb.identity)
 		}

@@ -54,7 +54,7 @@ func (pl planner) plan(
 	if plan, err = resolve(ctx, server, r, all); err != nil || r.Unreached() {
 		return plan, r.Offers(), err
 	}
-	answers := askAll(ctx, plan, func(p planned) bool { // accepted by an earlier sync
+	answers := probeAll(ctx, plan, func(p planned) bool { // accepted by an earlier sync
 		return slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == p.identity && i.Complete })
 	})
 	var agreed []planned

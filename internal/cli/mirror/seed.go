@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/agekeys"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
-	"github.com/larder-dev/larder/internal/cli/places"
+	"github.com/larder-dev/larder/internal/cli/schemes"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/remote"
 )
@@ -77,7 +77,7 @@ func (s *seedFlags) open() (snapshot.Seed, error) {
 	if s.from == "" {
 		return nil, nil
 	}
-	o := places.Options()
+	o := schemes.Options()
 	o.MaxAge = time.Duration(s.maxAge)
 	var err error
 	if o.SignedBy, err = input.PublicKeys("seed-key", s.keys); err != nil {

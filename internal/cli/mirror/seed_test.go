@@ -11,9 +11,9 @@ import (
 
 // TestSeedCredentials checks that the credentials of a kubeconfig are sent to its own server only.
 func TestSeedCredentials(t *testing.T) {
-	var told []string
+	var received []string
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		told = append(told, r.Header.Get("Authorization"))
+		received = append(received, r.Header.Get("Authorization"))
 	}))
 	defer other.Close()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,7 @@ current-context: a
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusFound || len(told) > 0 {
-		t.Errorf("%s, and the other server was told %q", answer.Status, told)
+	if answer.StatusCode != http.StatusFound || len(received) > 0 {
+		t.Errorf("%s, and the other server received %q", answer.Status, received)
 	}
 }

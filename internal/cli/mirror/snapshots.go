@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/internal/agekeys"
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
-	"github.com/larder-dev/larder/internal/cli/places"
+	"github.com/larder-dev/larder/internal/cli/schemes"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/remote"
@@ -50,7 +50,7 @@ const (
 func (s *snapshotFlags) add(f *pflag.FlagSet) {
 	s.every = command.AgeValue(snapshotEvery)
 	f.StringVar(&s.to, "snapshot-to", "",
-		"put snapshots of the store into a `REPOSITORY` ("+places.URLs+"), with which others begin (--seed). They contain "+
+		"put snapshots of the store into a `REPOSITORY` ("+schemes.URLs+"), with which others begin (--seed). They contain "+
 			"Secrets only if they are encrypted")
 	f.Var(&s.every, "snapshot-every",
 		"with --snapshot-to, the `DURATION` between snapshots; a seed is useful while kube-apiserver has the history since: "+
@@ -113,11 +113,11 @@ func (s *snapshotFlags) open(config *rest.Config) (*maker, error) {
 	}
 	mk := &maker{flags: *s, metrics: newMakerMetrics()}
 	var err error
-	if mk.repository, err = remote.NewRepository(s.to, places.Options()); err != nil {
-		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+places.URLs))
+	if mk.repository, err = remote.NewRepository(s.to, schemes.Options()); err != nil {
+		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+schemes.URLs))
 	}
 	if err = mk.repository.Prepare(); err != nil {
-		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+places.URLs))
+		return nil, command.Usage(command.WithHint(fmt.Errorf("--snapshot-to: %w", err), "a repository is "+schemes.URLs))
 	}
 	if mk.key, err = input.SigningKey("snapshot-sign-key", s.signKey); err != nil {
 		return nil, err

@@ -26,14 +26,14 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 		return status, err
 	}
 	enough := time.After(firstListWithin)
-	for told := false; err == nil; status, err = src.Status(ctx) {
+	for printed := false; err == nil; status, err = src.Status(ctx) {
 		waiting := firstLists(status.Collections, targets)
 		if len(waiting) == 0 {
 			return status, nil
 		}
-		if !told {
+		if !printed {
 			fmt.Fprintf(s.Err, "note: waiting for the first list of %s\n", input.Names(waiting, input.Resource.String))
-			told = true
+			printed = true
 		}
 		select {
 		case <-ctx.Done():
@@ -50,7 +50,7 @@ func afterFirstList(ctx context.Context, s command.IO, src source.Source, target
 func firstLists(stored []source.Collection, targets []target) []input.Resource {
 	var waiting []source.Collection
 	for _, c := range stored {
-		if c.Complete || c.Live == nil || input.Trouble(*c.Live) != "" || !asked(c, stored, targets) {
+		if c.Complete || c.Live == nil || input.LiveError(*c.Live) != "" || !asked(c, stored, targets) {
 			continue
 		}
 		waiting = append(waiting, c)

@@ -14,7 +14,7 @@ import (
 type listing struct {
 	source.Holder
 	calls, until int
-	trouble      string
+	err          string
 }
 
 func (l *listing) Status(context.Context) (source.Status, error) {
@@ -22,7 +22,7 @@ func (l *listing) Status(context.Context) (source.Status, error) {
 	return source.Status{Collections: []source.Collection{
 		clitest.Stored(clitest.Pods, func(c *source.Collection) {
 			c.Complete = l.calls > l.until
-			c.Live = &source.Live{Source: "none", Error: l.trouble}
+			c.Live = &source.Live{Source: "none", Error: l.err}
 		}),
 		clitest.Stored(clitest.Deployments, func(c *source.Collection) {
 			c.Complete, c.Live = false,
@@ -42,7 +42,7 @@ func TestWaitsForTheFirstList(t *testing.T) {
 		"it comes": {&listing{until: 2}, []target{{resource: "po"}}, 3,
 			"note: waiting for the first list of pods\n"},
 		"it has come":             {&listing{}, []target{{resource: "pods"}}, 1, ""},
-		"something is in its way": {&listing{until: 9, trouble: "refused"}, []target{{resource: "pods"}}, 1, ""},
+		"something is in its way": {&listing{until: 9, err: "refused"}, []target{{resource: "pods"}}, 1, ""},
 		"nobody asks for it":      {&listing{until: 9}, []target{{resource: "nodes"}}, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -262,7 +262,7 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 // nothing prints that there are no objects, and a hint about other namespaces.
 func (g *getting) nothing(ctx context.Context, answers []answer) {
 	if g.o.inOneNamespace(answers) {
-		fmt.Fprint(g.s.Err, g.o.nothingIn(), g.o.hintElsewhere(ctx, g.src, answers))
+		fmt.Fprint(g.s.Err, g.o.nothingIn(), g.o.otherNamespacesHint(ctx, g.src, answers))
 		return
 	}
 	fmt.Fprintln(g.s.Err, "No resources found")

@@ -148,7 +148,7 @@ func runWatch(ctx context.Context, s command.IO, o *watchOptions, args []string)
 			all = append(all, watched{q, a.Choice})
 		}
 	}
-	o.noteElsewhere(ctx, s, src, answers)
+	o.noteOtherNamespaces(ctx, s, src, answers)
 	return w.run(ctx, s, all)
 }
 

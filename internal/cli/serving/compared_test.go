@@ -84,7 +84,8 @@ func TestComparedSecrets(t *testing.T) {
 				t.Errorf("a ConfigMap is not shown: %s", text)
 			}
 		}
-		if told := strings.Contains(fmt.Sprint(got.Notes), "secrets of a.db are compared with --serve-secrets only"); told == secrets {
+		const note = "secrets of a.db are compared with --serve-secrets only"
+		if noted := strings.Contains(fmt.Sprint(got.Notes), note); noted == secrets {
 			t.Errorf("secrets %t: the notes are %q", secrets, got.Notes)
 		}
 		ref := page.Ref{Version: "v1", Resource: "secrets", Namespace: "n", Name: "x0000"}

@@ -98,7 +98,7 @@ func pageCollection(now time.Time, c source.Collection) page.Collection {
 	l := c.Live
 	one.Well = one.Well && l.Source == string(informer.Live) && l.Error == ""
 	one.Live = &page.Live{Resumes: l.Resumes, Watches: l.Watches, Lists: l.Lists, Relists: l.Relists,
-		Received: l.BytesReceived, Error: input.Trouble(*l), Unguarded: l.Unguarded, IncidentTotals: l.IncidentTotals}
+		Received: l.BytesReceived, Error: input.LiveError(*l), Unguarded: l.Unguarded, IncidentTotals: l.IncidentTotals}
 	if input.Forbidden(c) {
 		one.Live.Error = "" // Status.Forbidden reports it
 	}

@@ -13,14 +13,14 @@ import (
 
 	"github.com/larder-dev/larder/internal/cli/command"
 	"github.com/larder-dev/larder/internal/cli/input"
-	"github.com/larder-dev/larder/internal/cli/places"
+	"github.com/larder-dev/larder/internal/cli/schemes"
 	"github.com/larder-dev/larder/internal/cli/terminal"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
 // repositoryHelp ends the help of the repository commands.
-const repositoryHelp = `A repository is ` + places.URLs + `. Credentials of S3 come from the
+const repositoryHelp = `A repository is ` + schemes.URLs + `. Credentials of S3 come from the
 environment, as for the tools of AWS (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws, the role of the pod or machine),
 and those of a registry from docker login. https:// is read-only: it is for a web server or CDN on the directory or
 bucket.`
@@ -290,7 +290,7 @@ that push has not made. A registry frees the space in its own garbage collection
 				return command.Usagef(
 					"prune needs to know what to keep: --keep-last, --keep-hourly, --keep-daily or --keep-weekly")
 			}
-			r, err := repositoryAt(args[0], places.Options())
+			r, err := repositoryAt(args[0], schemes.Options())
 			if err != nil {
 				return err
 			}
@@ -320,7 +320,7 @@ that push has not made. A registry frees the space in its own garbage collection
 
 // optionsOf returns the options for URLs of snapshots: the keys that verify signatures and the identities that decrypt.
 func optionsOf(s command.IO, identity *input.IdentityFlag, keys []string) (o remote.Options, err error) {
-	o = places.Options()
+	o = schemes.Options()
 	if o.SignedBy, err = input.PublicKeys("signed-by", keys); err == nil && identity.Given() {
 		o.Identities, err = identity.Identities(s)
 	}
@@ -330,7 +330,7 @@ func optionsOf(s command.IO, identity *input.IdentityFlag, keys []string) (o rem
 func repositoryAt(at string, o remote.Options) (*remote.Repository, error) {
 	r, err := remote.NewRepository(at, o)
 	if err != nil {
-		return nil, command.Usage(command.WithHint(err, "a repository is "+places.URLs))
+		return nil, command.Usage(command.WithHint(err, "a repository is "+schemes.URLs))
 	}
 	return r, nil
 }

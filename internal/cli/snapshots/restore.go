@@ -134,8 +134,8 @@ func (o *restoreOptions) restoreError(path string, err error) error {
 		return command.WithHint(err, "nothing was made: %s", input.DamagedHint(path))
 	case errors.Is(err, snapshot.ErrUndecodable):
 		return input.DecodeError(path, err)
-	case input.WrongPlace(to) != nil:
-		return input.WrongPlace(to)
+	case input.CheckPath(to) != nil:
+		return input.CheckPath(to)
 	case errors.Is(err, fs.ErrPermission) && input.IsOf(path, err):
 		return unreadableError(path, err)
 	case errors.Is(err, fs.ErrPermission):

@@ -147,7 +147,7 @@ func Flip(b *bolt.Bucket, key []byte) error {
 const TombstoneFixed = 8
 
 // ParseTombstone decodes a tombstone: the part before its record, which the record's checksum covers, and the record.
-func ParseTombstone(data []byte) (place string, r Record, err error) {
+func ParseTombstone(data []byte) (key string, r Record, err error) {
 	if len(data) < TombstoneFixed {
 		return "", r, fmt.Errorf("a tombstone of %d bytes", len(data))
 	}

@@ -42,7 +42,7 @@ func (s *served) protocolOf(t *testing.T, addr string, protocols ...string) (pro
 // TestMultiplex checks that clients that offer Multiplex get HTTP/2 while few unauthenticated connections are open, and
 // HTTP/1.1 otherwise.
 func TestMultiplex(t *testing.T) {
-	s := newServer(t, ok, access.Limits{Strangers: 96})
+	s := newServer(t, ok, access.Limits{Unauthenticated: 96})
 	addr := s.loopback(t)
 	for _, tt := range []struct {
 		protocols []string
@@ -62,7 +62,7 @@ func TestMultiplex(t *testing.T) {
 	got := "h2"
 	for n := 0; got == "h2"; n++ {
 		if n > 4 {
-			t.Fatal("a crowd of strangers gets HTTP/2")
+			t.Fatal("with many unauthenticated connections, clients get HTTP/2")
 		}
 		got, _ = s.protocolOf(t, addr, "h2", "http/1.1", listener.Multiplex)
 	}

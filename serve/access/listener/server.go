@@ -29,8 +29,8 @@ const maxIdle = 1000
 // logged at verbosity 2.
 func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.Logger) *Server {
 	l = l.WithDefaults()
-	s := &Server{connections: connlimit.New(connlimit.Options{Total: l.Connections, Strangers: l.Strangers,
-		StrangersPerAddress: l.StrangersPerAddress, Idle: maxIdle})}
+	s := &Server{connections: connlimit.New(connlimit.Options{Total: l.Connections, Unauthenticated: l.Unauthenticated,
+		UnauthenticatedPerAddress: l.UnauthenticatedPerAddress, Idle: maxIdle})}
 	s.Server = &http.Server{
 		Handler: noBodies(h), MaxHeaderBytes: l.Header, IdleTimeout: l.IdleTime,
 		// The access handler extends the deadline of authenticated requests, and removes it for watches.
@@ -43,7 +43,9 @@ func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.
 	s.connections.Attach(s.Server)
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(true)
-	s.TLSConfig = withMultiplex(config, func() bool { return s.connections.Strangers() <= l.Strangers/multiplexUpTo })
+	s.TLSConfig = withMultiplex(config, func() bool {
+		return s.connections.Unauthenticated() <= l.Unauthenticated/multiplexUpTo
+	})
 	return s
 }
 
@@ -55,8 +57,9 @@ const (
 	// pingAfter is after how long a silent HTTP/2 client gets a ping, and writeWithin how long a write may make no
 	// progress.
 	pingAfter, writeWithin = 30 * time.Second, 2 * time.Minute
-	// multiplexUpTo is the part of Limits.Strangers (one in 32) up to which clients get HTTP/2. An unauthenticated
-	// client can send as many concurrent requests as its connection has streams, so many of them must use HTTP/1.1.
+	// multiplexUpTo is the part of Limits.Unauthenticated (one in 32) up to which clients get HTTP/2. An
+	// unauthenticated client can send as many concurrent requests as its connection has streams, so many of them must
+	// use HTTP/1.1.
 	multiplexUpTo = 32
 )
 

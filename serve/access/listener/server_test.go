@@ -418,9 +418,9 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 }
 
-// TestStrangers checks that by default at most a thousand connections without a request stay open, although
-// Limits.Connections is higher.
-func TestStrangers(t *testing.T) {
+// TestUnauthenticatedConnections checks that by default at most a thousand connections without a request stay open,
+// although Limits.Connections is higher.
+func TestUnauthenticatedConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, ok, access.Limits{})
 		l := newPipes()

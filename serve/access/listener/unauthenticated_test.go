@@ -85,11 +85,11 @@ func TestNoBodyOnGET(t *testing.T) {
 	})
 }
 
-// TestStrangersPerAddress checks that unauthenticated connections are limited per remote address, but authenticated
-// connections are not, since many clients may share an address behind NAT.
-func TestStrangersPerAddress(t *testing.T) {
+// TestUnauthenticatedPerAddress checks that unauthenticated connections are limited per remote address, but
+// authenticated connections are not, since many clients may share an address behind NAT.
+func TestUnauthenticatedPerAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
+		s := newServer(t, ok, access.Limits{UnauthenticatedPerAddress: 3})
 		l := newPipes()
 		defer s.start(t, l)()
 		var owners []*tls.Conn
@@ -102,13 +102,13 @@ func TestStrangersPerAddress(t *testing.T) {
 			}
 			owners, underlying = append(owners, c), append(underlying, c.NetConn())
 		}
-		var strangers []net.Conn
+		var unauthenticated []net.Conn
 		for range 5 {
-			strangers = append(strangers, l.dial())
+			unauthenticated = append(unauthenticated, l.dial())
 		}
 		synctest.Wait()
-		if open := countOpen(strangers); open != 3 {
-			t.Errorf("%d strangers are connected, want 3", open)
+		if open := countOpen(unauthenticated); open != 3 {
+			t.Errorf("%d unauthenticated connections are open, want 3", open)
 		}
 		for i, c := range owners {
 			if code := request(t, c, plain); code != http.StatusOK {
@@ -125,7 +125,7 @@ func TestStrangersPerAddress(t *testing.T) {
 		if open := countOpen(underlying); open != 3 {
 			t.Errorf("%d connections without credentials are left, want 3", open)
 		}
-		for _, c := range strangers {
+		for _, c := range unauthenticated {
 			c.Close()
 		}
 	})
@@ -156,11 +156,11 @@ func countOpen(conns []net.Conn) (open int) {
 	return open
 }
 
-// TestStrangersOfOtherAddresses checks that unauthenticated connections from one address do not close connections from
-// another address. An IPv6 /64 is one address.
-func TestStrangersOfOtherAddresses(t *testing.T) {
+// TestUnauthenticatedOfOtherAddresses checks that unauthenticated connections from one address do not close connections
+// from another address. An IPv6 /64 is one address.
+func TestUnauthenticatedOfOtherAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, ok, access.Limits{StrangersPerAddress: 3})
+		s := newServer(t, ok, access.Limits{UnauthenticatedPerAddress: 3})
 		l := newPipes()
 		defer s.start(t, l)()
 		other := l.dialFrom("192.0.2.1")
@@ -171,7 +171,7 @@ func TestStrangersOfOtherAddresses(t *testing.T) {
 		}
 		synctest.Wait()
 		if !isOpen(other) {
-			t.Error("a stranger was closed for strangers of another address")
+			t.Error("a connection was closed for unauthenticated ones of another address")
 		}
 		first := l.dialFrom("2001:db8:0:1::1")
 		defer first.Close()
@@ -184,13 +184,13 @@ func TestStrangersOfOtherAddresses(t *testing.T) {
 	})
 }
 
-// TestStrangersOfFewAddresses checks that new connections from a few addresses close connections of these addresses,
-// not an earlier connection of another client: at the limit of unauthenticated connections, and at the limit of all
-// connections (issue 37).
-func TestStrangersOfFewAddresses(t *testing.T) {
+// TestUnauthenticatedOfFewAddresses checks that new connections from a few addresses close connections of these
+// addresses, not an earlier connection of another client: at the limit of unauthenticated connections, and at the limit
+// of all connections (issue 37).
+func TestUnauthenticatedOfFewAddresses(t *testing.T) {
 	for name, limits := range map[string]access.Limits{
-		"strangers":   {Strangers: 10, StrangersPerAddress: 5},
-		"connections": {Connections: 10, Strangers: 20, StrangersPerAddress: 5},
+		"unauthenticated": {Unauthenticated: 10, UnauthenticatedPerAddress: 5},
+		"connections":     {Connections: 10, Unauthenticated: 20, UnauthenticatedPerAddress: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestStrangersOfFewAddresses(t *testing.T) {
 					}
 					synctest.Wait()
 					if !isOpen(other) {
-						t.Errorf("strangers of %d addresses closed one of another address", addresses)
+						t.Errorf("unauthenticated connections of %d addresses closed one of another address", addresses)
 					}
 					return all
 				}
@@ -215,7 +215,7 @@ func TestStrangersOfFewAddresses(t *testing.T) {
 				for _, addresses := range []int{3, 9, 2, 8} {
 					all := flood(addresses)
 					if open := countOpen(all); open != 9 {
-						t.Errorf("of %d addresses %d strangers are connected, want 9", addresses, open)
+						t.Errorf("of %d addresses %d unauthenticated connections are open, want 9", addresses, open)
 					}
 					for _, c := range all {
 						c.Close()

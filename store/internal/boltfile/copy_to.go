@@ -24,7 +24,7 @@ func (f *File) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 		}
 		switch {
 		case out.err != nil:
-			return nil //nolint:nilerr // the writer failed, not the file: Settle must not see the error
+			return nil //nolint:nilerr // the writer failed, not the file: Classify must not see the error
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return &FaultError{What: "the file is shorter than its pages need"}
 		}

@@ -25,7 +25,7 @@ type Exchange struct {
 	removed bool
 }
 
-// BeginExchange takes the writer's place for w, and blocks PauseExchanges until end is called.
+// BeginExchange takes the writer lock for w, and blocks PauseExchanges until end is called.
 func (f *File) BeginExchange(ctx context.Context, w Work) (end func(), err error) {
 	release, err := f.TakeWriter(ctx, w)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Settle turns an error of a transaction of h into the error for the caller. If the file is damaged or overwritten, or
-// the outcome of a commit is unknown, Settle makes the file fail.
-func (f *File) Settle(h *Handle, err error) error {
+// Classify turns an error of a transaction of h into the error for the caller. If the file is damaged or overwritten,
+// or the outcome of a commit is unknown, Classify makes the file fail.
+func (f *File) Classify(h *Handle, err error) error {
 	var fault *FaultError
 	var failed *commitError
 	switch {

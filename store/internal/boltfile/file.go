@@ -18,10 +18,10 @@ import (
 // The open file is a Handle, which Exchange can replace while the File is in use: callers reach it through View and
 // Update only. A write
 //
-//  1. takes the writer's place (one at a time),
+//  1. takes the writer lock (one at a time),
 //  2. runs the caller's function in a bbolt transaction, with faults contained,
 //  3. commits, and
-//  4. classifies the error, if any: see Settle.
+//  4. classifies the error, if any: see Classify.
 type File struct {
 	// Path is the name that was given to New. Messages and errors use it.
 	Path string
@@ -30,21 +30,21 @@ type File struct {
 	// Commit is called instead of tx.Commit if it is set. It is for tests; set it while nothing is written.
 	Commit func(tx *bolt.Tx) error
 
-	background  // Go, CloseBackground, WaitBackground
-	clocks      // Wall, Steady, Times, PutTimes
-	current     // Err, Failed, IsCurrent, Written
-	writerPlace // TakeWriter, SlowErr, StillWriting, Await
+	background // Go, CloseBackground, WaitBackground
+	clocks     // Wall, Steady, Times, PutTimes
+	current    // Err, Failed, IsCurrent, Written
+	writerLock // TakeWriter, SlowErr, StillWriting, Await
 
 	o    Options
 	real string // absolute path with symbolic links resolved, for all file operations; set by resolve
-	anew anew   // used by the holder of the writer's place
-	// hidden is true if the name could not be checked for lack of permissions. Used by the holder of the writer's
-	// place.
+	anew anew   // used by the holder of the writer lock
+	// hidden is true if the name could not be checked for lack of permissions. Used by the holder of the writer
+	// lock.
 	hidden bool
 	// markedClean is true while the file may have the mark of a clean close, which the first commit removes. Used by
-	// the holder of the writer's place.
+	// the holder of the writer lock.
 	markedClean bool
-	// exchanging is held while another file replaces this one. Take the writer's place first.
+	// exchanging is held while another file replaces this one. Take the writer lock first.
 	exchanging patient.Mutex
 	retiring   atomic.Int32 // number of files that were replaced and are still read; see retire
 
@@ -77,9 +77,9 @@ type Options struct {
 	// If Unlock fails with ErrDamaged, the file is moved aside.
 	Unlock func(ctx context.Context, h *Handle) error
 	// Copy copies old unchanged to a file made by Fresh. If the file was removed while it was open, the holder of the
-	// writer's place calls Copy. Required unless ReadOnly is set.
+	// writer lock calls Copy. Required unless ReadOnly is set.
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
-	// WriteFailed is called after a failed write, by the holder of the writer's place.
+	// WriteFailed is called after a failed write, by the holder of the writer lock.
 	WriteFailed func(w Work, err error)
 	// Slow is called when SlowErr starts or stops returning an error.
 	Slow func()
@@ -106,7 +106,7 @@ func New(path string, o Options) *File {
 	f.background.init(f.Logger)
 	f.clocks = clocks{wall: o.Wall}
 	f.current = current{path: path, failed: make(chan struct{})}
-	f.writerPlace = writerPlace{path: path, log: f.Logger, onSlow: o.Slow, token: make(chan struct{}, 1)}
+	f.writerLock = writerLock{path: path, log: f.Logger, onSlow: o.Slow, token: make(chan struct{}, 1)}
 	return f
 }
 

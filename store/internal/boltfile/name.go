@@ -11,7 +11,7 @@ import (
 )
 
 // KeepName verifies, before each write, that the open file still has its name, by device and inode. The caller has the
-// writer's place.
+// writer lock.
 //
 // If no file has the name, the open file was removed or moved away, and KeepName writes a copy of it under the name.
 // After a failed copy, writes fail without another attempt for a while; see anew. If another file has the name,
@@ -101,7 +101,7 @@ const (
 )
 
 // anew limits how often a removed file is copied, since copying a large file keeps the disk busy. Only the holder of
-// the writer's place may use it.
+// the writer lock may use it.
 type anew struct {
 	err  error         // error of the last attempt to copy the removed file; nil if it succeeded
 	wait time.Duration // delay before the next copy, after err

@@ -27,7 +27,7 @@ func (f *File) ViewHandle(ctx context.Context, fn func(h *Handle, tx *bolt.Tx) e
 		return err
 	}
 	defer h.Release()
-	return f.Settle(h, h.View(func(tx *bolt.Tx) error { return fn(h, tx) }))
+	return f.Classify(h, h.View(func(tx *bolt.Tx) error { return fn(h, tx) }))
 }
 
 // ViewFile calls fn in a read transaction, with the file's size and the transaction's id, so that fn can read pages of
@@ -41,7 +41,7 @@ func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid
 			if err != nil {
 				return err
 			}
-			return OwnErrors(fn(h, info.Size(), uint64(tx.ID()))) // Settle fails the file if it is damaged
+			return OwnErrors(fn(h, info.Size(), uint64(tx.ID()))) // Classify fails the file if it is damaged
 		})
 	}
 	return err
@@ -70,7 +70,7 @@ func (f *File) Update(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) e
 }
 
 // UpdateThen is Update, but calls then with the result before the next writer starts. It does not call then if it fails
-// before it has taken the writer's place.
+// before it has taken the writer lock.
 func (f *File) UpdateThen(ctx context.Context, w Work, fn func(tx *bolt.Tx) error, then func(err error)) error {
 	if f.o.ReadOnly {
 		return fmt.Errorf("%s: %w", f.Path, ErrReadOnly)
@@ -88,7 +88,7 @@ func (f *File) UpdateThen(ctx context.Context, w Work, fn func(tx *bolt.Tx) erro
 	return err
 }
 
-// UpdateHeld is Update for a caller that has the writer's place.
+// UpdateHeld is Update for a caller that has the writer lock.
 func (f *File) UpdateHeld(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) error {
 	if err := f.Err(); err != nil {
 		return fmt.Errorf("nothing is written any more: %w", err)
@@ -115,7 +115,7 @@ func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 	if commit == nil {
 		commit = (*bolt.Tx).Commit
 	}
-	err = f.Settle(h, h.Update(f.unmarking(fn), commit))
+	err = f.Classify(h, h.Update(f.unmarking(fn), commit))
 	if err != nil {
 		f.o.WriteFailed(w, err)
 		return err
@@ -133,7 +133,7 @@ func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
 }
 
 // Close marks the file as cleanly closed, unless it has failed or is open for reading, and closes it. The caller has
-// called CloseBackground and taken the writer's place. stuck is true if bbolt could not end a transaction.
+// called CloseBackground and taken the writer lock. stuck is true if bbolt could not end a transaction.
 func (f *File) Close() (stuck bool, err error) {
 	f.WaitBackground(0)
 	h, failure := f.remove()

@@ -9,9 +9,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Work describes the reason for which a caller takes the writer's place.
+// Work describes the reason for which a caller takes the writer lock.
 type Work struct {
-	// What names the work in the errors of callers whose wait for the writer's place fails.
+	// What names the work in the errors of callers whose wait for the writer lock fails.
 	What string
 	// Frees is true if the work frees pages. It may grow the file past MaxSize, because bbolt allocates pages before it
 	// can reuse the pages that the same transaction frees.
@@ -35,7 +35,7 @@ const (
 	CloseWait = 10 * time.Second
 )
 
-// writing describes the holder of the writer's place.
+// writing describes the holder of the writer lock.
 type writing struct {
 	Work
 	since time.Time
@@ -43,11 +43,11 @@ type writing struct {
 }
 
 func (w *writing) String() string {
-	return fmt.Sprintf("%s has had the writer's place for %v", w.What, time.Since(w.since).Round(time.Millisecond))
+	return fmt.Sprintf("%s has held the writer lock for %v", w.What, time.Since(w.since).Round(time.Millisecond))
 }
 
-// writerPlace is the right to write. One caller holds it at a time.
-type writerPlace struct {
+// writerLock is the right to write. One caller holds it at a time.
+type writerLock struct {
 	// OnRelease is called before the place is released, if it is set. It is for tests; set it while nothing is written.
 	OnRelease func()
 
@@ -59,8 +59,8 @@ type writerPlace struct {
 	now   atomic.Pointer[writing] // the current write; nil if there is none
 }
 
-// TakeWriter takes the writer's place for w. If ctx ends first, the error names the current holder.
-func (p *writerPlace) TakeWriter(ctx context.Context, w Work) (release func(), err error) {
+// TakeWriter takes the writer lock for w. If ctx ends first, the error names the current holder.
+func (p *writerLock) TakeWriter(ctx context.Context, w Work) (release func(), err error) {
 	select {
 	case p.token <- struct{}{}:
 	case <-ctx.Done():
@@ -79,8 +79,8 @@ func (p *writerPlace) TakeWriter(ctx context.Context, w Work) (release func(), e
 	}, nil
 }
 
-// waited adds the holder of the writer's place to err, the error of a failed wait for the place.
-func (p *writerPlace) waited(err error) error {
+// waited adds the holder of the writer lock to err, the error of a failed wait for the place.
+func (p *writerLock) waited(err error) error {
 	if w := p.now.Load(); w != nil {
 		return fmt.Errorf("%s: %v: %w", p.path, w, err)
 	}
@@ -88,7 +88,7 @@ func (p *writerPlace) waited(err error) error {
 }
 
 // watch makes SlowErr return ErrSlowDisk once w takes longer than SlowAfter. The returned function ends the watch.
-func (p *writerPlace) watch(w *writing) (end func()) {
+func (p *writerLock) watch(w *writing) (end func()) {
 	if w.Long {
 		return func() {}
 	}
@@ -107,7 +107,7 @@ func (p *writerPlace) watch(w *writing) (end func()) {
 
 // SlowErr returns ErrSlowDisk, with the current write, if the write has taken longer than ten seconds. Otherwise it
 // returns nil.
-func (p *writerPlace) SlowErr() error {
+func (p *writerLock) SlowErr() error {
 	if w := p.now.Load(); w != nil && w.slow.Load() {
 		return fmt.Errorf("%v: %w", w, ErrSlowDisk)
 	}
@@ -115,7 +115,7 @@ func (p *writerPlace) SlowErr() error {
 }
 
 // StillWriting returns an error that wraps ErrStillWriting and names the current write.
-func (p *writerPlace) StillWriting() error {
+func (p *writerLock) StillWriting() error {
 	if w := p.now.Load(); w != nil {
 		return fmt.Errorf("%v: %w", w, ErrStillWriting)
 	}
@@ -123,7 +123,7 @@ func (p *writerPlace) StillWriting() error {
 }
 
 // Await waits until done is closed, when the disk has finished. After CloseWait it fails with ErrStillWriting.
-func (p *writerPlace) Await(done <-chan struct{}) error {
+func (p *writerLock) Await(done <-chan struct{}) error {
 	timer := time.NewTimer(CloseWait)
 	defer timer.Stop()
 	select {

@@ -85,7 +85,7 @@ func (c *Cursors) snapshot() *Snapshot {
 
 // Written records the outcome of the transaction of s, which may be nil. If it has committed, s.all is in the file. The
 // cursors in s.reset are reset, even if the outcome is unknown, since tombstones that they need may have been dropped.
-// Written wakes the waiters of Changed. The caller has the writer's place: otherwise the next writer could write the
+// Written wakes the waiters of Changed. The caller has the writer lock: otherwise the next writer could write the
 // cursors from before this reset.
 func (c *Cursors) Written(s *Snapshot, err error) {
 	c.mu.Lock()

@@ -33,13 +33,13 @@ type Log struct {
 	marked, next                       uint64       // State.Marked and NextSeq
 }
 
-// Change is a live object or a tombstone. Header, Payload and Place are memory of the transaction.
+// Change is a live object or a tombstone. Header, Payload and RecordKey are memory of the transaction.
 type Change struct {
 	format.Header
-	Key     string
-	Gone    bool   // whether it is a tombstone
-	Place   string // key that the checksum and the sealing of the record cover
-	Payload []byte // as stored: maybe compressed or sealed
+	Key       string
+	Gone      bool   // whether it is a tombstone
+	RecordKey string // key that the checksum and the sealing of the record cover
+	Payload   []byte // as stored: maybe compressed or sealed
 }
 
 // Open returns the changelog in the bucket b of a collection. It fails with consumer.ErrNone if the collection keeps
@@ -117,7 +117,7 @@ func (l *Log) Live(key string) (c Change, found bool, err error) {
 
 // Live returns the Change of a record in the bucket of objects.
 func Live(collection, key string, data []byte) (c Change, err error) {
-	c.Key, c.Place = key, key
+	c.Key, c.RecordKey = key, key
 	c.Header, c.Payload, err = format.ParseRecord(collection, key, data)
 	return c, err
 }
@@ -128,7 +128,7 @@ func (l *Log) tombstone(seqKey, data []byte) (Change, error) {
 		return Change{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", l.collection, seqKey, entry.ErrDamaged)
 	}
 	t, err := format.ParseTombstone(l.collection, seq, data)
-	return Change{Header: t.Header, Key: t.Key, Gone: true, Place: t.Place(), Payload: t.Payload}, err
+	return Change{Header: t.Header, Key: t.Key, Gone: true, RecordKey: t.RecordKey(), Payload: t.Payload}, err
 }
 
 // Oldest returns the oldest change of a key among those numbered from to upTo, and whether there is one.

@@ -83,7 +83,7 @@ func (c *collection) checkTombstone(_ state, k, v []byte) int {
 	}
 	t, err := format.ParseTombstone(c.name, seq, v)
 	if err == nil {
-		err = c.sealer.Verify(format.BucketTombstones, t.Place(), t.Header, t.Payload)
+		err = c.sealer.Verify(format.BucketTombstones, t.RecordKey(), t.Header, t.Payload)
 	}
 	if err != nil {
 		c.problem("%v", err)

@@ -71,7 +71,7 @@ func NewLoop(o Options) *Loop {
 	}
 }
 
-// committing is the Work for which a commit takes the writer's place.
+// committing is the Work for which a commit takes the writer lock.
 var committing = boltfile.Work{What: "a commit of what is pending"}
 
 // A failed commit is retried after commitRetry. The delay doubles with each failure, up to commitRetryMax.
@@ -196,16 +196,16 @@ func (l *Loop) Flush(ctx context.Context) error {
 	for _, snap := range snaps {
 		snap.Prepare()
 	}
-	place, err := l.File.TakeWriter(ctx, committing)
+	release, err := l.File.TakeWriter(ctx, committing)
 	if err != nil {
 		unlock()
 		return fmt.Errorf("commit what is pending: %w", err)
 	}
 	done := make(chan error, 1)
-	go func() { // this goroutine holds flushing and place, so Close waits for it
+	go func() { // this goroutine holds flushing and the writer lock, so Close waits for it
 		err := l.write(snaps)
 		before := l.note(snaps, err)
-		place() // after note has updated the cursors: the next writer writes them
+		release() // after note has updated the cursors: the next writer writes them
 		l.log(before, err)
 		for _, snap := range snaps {
 			snap.Notify(time.Since(begun), err)
@@ -251,7 +251,7 @@ func (l *Loop) snapshots() map[Member]Snapshot {
 	return snaps
 }
 
-// write writes the snapshots and the times of the clocks in one transaction. The caller has the writer's place.
+// write writes the snapshots and the times of the clocks in one transaction. The caller has the writer lock.
 func (l *Loop) write(snaps map[Member]Snapshot) error {
 	return l.File.UpdateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for _, snap := range snaps {
@@ -274,7 +274,7 @@ func (l *Loop) log(before, err error) {
 }
 
 // note records the result of a commit. After a success, it removes the committed changes from the memtables. It wakes
-// all waiters, and returns the error of the previous commit. The caller has the writer's place.
+// all waiters, and returns the error of the previous commit. The caller has the writer lock.
 func (l *Loop) note(snaps map[Member]Snapshot, err error) (before error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

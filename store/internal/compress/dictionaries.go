@@ -67,7 +67,7 @@ func (d *Dictionaries) Put(b *bolt.Bucket, dict *Dictionary) error {
 		return err
 	}
 	return dicts.Put(format.DictionaryKey(dict.ID),
-		d.records.Append(nil, format.BucketDictionaries, format.DictionaryPlace(dict.ID), format.DictionaryHeader,
+		d.records.Append(nil, format.BucketDictionaries, format.DictionaryRecordKey(dict.ID), format.DictionaryHeader,
 			dict.Content))
 }
 
@@ -128,8 +128,8 @@ func Stored(b *bolt.Bucket, collection string, id uint64, o Opener) (*Dictionary
 // Parse returns the dictionary in the record data, with which it shares no memory. It fails with entry.ErrDamaged if
 // the record is not of this dictionary, and with entry.ErrIncompatible if a newer program has written it.
 func Parse(collection string, id uint64, data []byte, o Opener) (*Dictionary, error) {
-	place := format.DictionaryPlace(id)
-	h, content, err := format.ParseRecord(collection, place, data)
+	key := format.DictionaryRecordKey(id)
+	h, content, err := format.ParseRecord(collection, key, data)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func Parse(collection string, id uint64, data []byte, o Opener) (*Dictionary, er
 			collection, h.Encoding, entry.ErrIncompatible)
 	}
 	if h.SealedBy != 0 && h.Dictionary == 0 {
-		if content, err = o.Payload(format.BucketDictionaries, place, h, content); err != nil {
+		if content, err = o.Payload(format.BucketDictionaries, key, h, content); err != nil {
 			return nil, err
 		}
 		return WithID(id, content), nil

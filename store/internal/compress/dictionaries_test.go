@@ -35,7 +35,8 @@ func resum(collection, key string, data []byte) []byte {
 
 func TestDictionaryIsChecked(t *testing.T) {
 	d := compress.New([]byte(strings.Repeat(sample.PodJSON, 2)))
-	record := format.AppendRecord(nil, "c", format.DictionaryPlace(d.ID), format.Header{Encoding: "dictionary"}, d.Content)
+	record := format.AppendRecord(nil, "c", format.DictionaryRecordKey(d.ID), format.Header{Encoding: "dictionary"},
+		d.Content)
 	got, err := parse("c", d.ID, record)
 	if err != nil || got.ID != d.ID || !bytes.Equal(got.Content, d.Content) {
 		t.Fatalf("%x, %v", got.ID, err)
@@ -49,12 +50,12 @@ func TestDictionaryIsChecked(t *testing.T) {
 	}
 	newer := bytes.Clone(record)
 	newer[0] = 9
-	newer = resum("c", format.DictionaryPlace(d.ID), newer)
+	newer = resum("c", format.DictionaryRecordKey(d.ID), newer)
 	if _, err := parse("c", d.ID, newer); !errors.Is(err, entry.ErrIncompatible) || errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("of a newer program: %v", err)
 	}
 	of := format.Header{Encoding: "lz4 dictionary"}
-	other := format.AppendRecord(nil, "c", format.DictionaryPlace(d.ID), of, []byte("content"))
+	other := format.AppendRecord(nil, "c", format.DictionaryRecordKey(d.ID), of, []byte("content"))
 	if _, err := parse("c", d.ID, other); !errors.Is(err, entry.ErrIncompatible) || errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("of another compressor: %v", err)
 	}
@@ -65,12 +66,12 @@ func TestDictionaryIsChecked(t *testing.T) {
 
 func FuzzParseDictionary(f *testing.F) {
 	d := compress.New([]byte(strings.Repeat(sample.PodJSON, 2)))
-	f.Add(format.AppendRecord(nil, "c", format.DictionaryPlace(d.ID), format.Header{}, d.Content), d.ID)
+	f.Add(format.AppendRecord(nil, "c", format.DictionaryRecordKey(d.ID), format.Header{}, d.Content), d.ID)
 	f.Add(format.AppendRecord(nil, "collection", "ns/name",
 		format.Header{UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", Dictionary: 1 << 60, Size: 70000},
 		[]byte("a payload")), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
-		for _, data := range [][]byte{data, resum("c", format.DictionaryPlace(id), data)} {
+		for _, data := range [][]byte{data, resum("c", format.DictionaryRecordKey(id), data)} {
 			got, err := parse("c", id, data)
 			refused := errors.Is(err, entry.ErrDamaged) || errors.Is(err, entry.ErrIncompatible) || errors.Is(err, errSealed)
 			if err != nil && !refused || err == nil && format.DictionaryID(got.Content) != id {

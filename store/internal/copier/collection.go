@@ -205,7 +205,7 @@ func (c *collection) dictionary(tx *bolt.Tx, e pair) error {
 			c.dicts[id] = format.RandomID()
 		}
 		e.key = format.DictionaryKey(c.dicts[id])
-		e.value = c.fresh.Append(nil, format.BucketDictionaries, format.DictionaryPlace(c.dicts[id]),
+		e.value = c.fresh.Append(nil, format.BucketDictionaries, format.DictionaryRecordKey(c.dicts[id]),
 			format.DictionaryHeader, dict.Content)
 	}
 	return put(tx, c.path.to(format.BucketDictionaries), e)
@@ -248,7 +248,7 @@ func (c *collection) tombstone(tx *bolt.Tx, e pair) error {
 	seq, _ := format.ParseSeqKey(e.key) // 0 for a bad key; no tombstone has this number
 	t, err := format.ParseTombstone(c.name, seq, e.value)
 	if err == nil {
-		_, e.value, err = c.record(e.value, t.Place(), format.BucketTombstones, t.Place(), t.Header, t.Payload)
+		_, e.value, err = c.record(e.value, t.RecordKey(), format.BucketTombstones, t.RecordKey(), t.Header, t.Payload)
 	}
 	if err != nil {
 		return err

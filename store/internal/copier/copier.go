@@ -197,7 +197,7 @@ func (c *Copier) each(
 				case c.Salvage && isDamaged(err):
 					bad++
 				default:
-					return c.File.Settle(c.old, err)
+					return c.File.Classify(c.old, err)
 				}
 			}
 			return nil

@@ -13,7 +13,7 @@
 //
 // A page of entries is read in one transaction of the old file and written in one transaction of the fresh file, so no
 // transaction is long. All pages are of the same state, because the caller prevents writes meanwhile. Damage of the old
-// file makes the store fail (boltfile.File.Settle); an error of the fresh file does not.
+// file makes the store fail (boltfile.File.Classify); an error of the fresh file does not.
 //
 // Set the fields of a Copier and call Copy; then give the fresh file the name of the old file, or discard it.
 package copier

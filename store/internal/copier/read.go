@@ -46,7 +46,7 @@ func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) e
 		err := c.old.View(r.read)
 		fault := c.Salvage && isDamaged(err)
 		if err != nil && !fault {
-			return false, c.File.Settle(c.old, err)
+			return false, c.File.Classify(c.old, err)
 		}
 		end := len(r.page) == 0
 		if first || !end {

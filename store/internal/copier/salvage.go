@@ -21,7 +21,7 @@ func (c *Copier) tolerate(why error) error {
 	if c.Salvage {
 		return nil
 	}
-	return c.File.Settle(c.old, why)
+	return c.File.Classify(c.old, why)
 }
 
 // findUnsafe sets unsafe. It reads the branch pages of the old file without the mapping.

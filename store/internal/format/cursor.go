@@ -20,8 +20,8 @@ type cursor struct {
 	Types     string               `msgpack:"types,omitempty"`
 }
 
-// cursorPlace returns the key that the checksum of a cursor covers.
-func cursorPlace(name string) string { return string(BucketCursors) + "/" + name }
+// cursorKey returns the key that the checksum of a cursor covers.
+func cursorKey(name string) string { return string(BucketCursors) + "/" + name }
 
 // AppendCursor appends the record of a cursor to dst.
 func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]byte, error) {
@@ -30,12 +30,12 @@ func AppendCursor(dst []byte, collection, name string, at consumer.Position) ([]
 	if err != nil {
 		return dst, fmt.Errorf("cursor of handler %q: %w", name, err)
 	}
-	return AppendRecord(dst, collection, cursorPlace(name), Header{Encoding: "place"}, payload), nil
+	return AppendRecord(dst, collection, cursorKey(name), Header{Encoding: "place"}, payload), nil
 }
 
 // ParseCursor is the reverse of AppendCursor. Its errors wrap entry.ErrDamaged.
 func ParseCursor(collection, name string, data []byte) (at consumer.Position, err error) {
-	_, payload, err := ParseRecord(collection, cursorPlace(name), data)
+	_, payload, err := ParseRecord(collection, cursorKey(name), data)
 	if err != nil {
 		return at, err
 	}

@@ -23,8 +23,8 @@ func ParseDictionaryKey(k []byte) (id uint64, ok bool) {
 	return binary.BigEndian.Uint64(k), true
 }
 
-// DictionaryPlace returns the key that the checksum of a dictionary covers.
-func DictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", BucketDictionaries, id) }
+// DictionaryRecordKey returns the key that the checksum of a dictionary covers.
+func DictionaryRecordKey(id uint64) string { return fmt.Sprintf("%s/%016x", BucketDictionaries, id) }
 
 // DictionaryHeader is the header of a dictionary's record. Its encoding names the compressor, which is zstd.
 var DictionaryHeader = Header{Encoding: "dictionary"}

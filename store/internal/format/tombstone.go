@@ -29,12 +29,12 @@ const tombstoneFixed = 8
 
 // Append encodes the tombstone. record must append a record of the given bucket to dst.
 func (t Tombstone) Append(record func(dst, bucket []byte, key string, h Header, payload []byte) []byte) []byte {
-	place := t.Place()
-	return record([]byte(place), BucketTombstones, place, t.Header, t.Payload)
+	key := t.RecordKey()
+	return record([]byte(key), BucketTombstones, key, t.Header, t.Payload)
 }
 
-// Place returns the bytes before the record, which are also the key that the record's checksum covers.
-func (t Tombstone) Place() string {
+// RecordKey returns the bytes before the record, which are also the key that the record's checksum covers.
+func (t Tombstone) RecordKey() string {
 	return string(AppendSized(binary.BigEndian.AppendUint64(nil, uint64(max(t.At.Unix(), 0))), t.Key))
 }
 

@@ -80,18 +80,18 @@ func (r *Replacement) identify(ops []entry.Op) (map[string]*item, []entry.Skippe
 }
 
 // known treats the objects that the collection holds in the referenced state as listed, and returns the other
-// references as lacking. It reads the identities from the records. A list that rewrites needs every body, so then all
-// are lacking.
+// references as missing. It reads the identities from the records. A list that rewrites needs every body, so then all
+// are missing.
 func (r *Replacement) known(
 	ctx context.Context, refs []entry.ObjectRef,
-) (lacking []entry.ObjectRef, res entry.Result, err error) {
+) (missing []entry.ObjectRef, res entry.Result, err error) {
 	if r.o.Rewrite {
 		return refs, entry.Result{}, nil
 	}
 	items := make(map[string]*item, len(refs))
 	err = r.in.Back.Look(ctx, func(h Held) error {
 		clear(items)
-		lacking = nil
+		missing = nil
 		for _, ref := range refs {
 			now, err := h.Get(ref.Key)
 			if err != nil {
@@ -100,7 +100,7 @@ func (r *Replacement) known(
 			x := &memtable.Write{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion}
 			_, unreported := r.in.unreported[ref.Key]
 			if unreported || now == nil || x.UID == "" || x.RV == "" || !sameVersion(x, now) {
-				lacking = append(lacking, ref)
+				missing = append(missing, ref)
 				continue
 			}
 			items[ref.Key] = &item{Write: x, held: true}
@@ -110,7 +110,7 @@ func (r *Replacement) known(
 	if err == nil {
 		res, err = r.page(ctx, func() (map[string]*item, []entry.Skipped) { return items, nil })
 	}
-	return lacking, res, err
+	return missing, res, err
 }
 
 // encode computes the payloads and the terms of the needed items.

@@ -169,14 +169,14 @@ func (r *Replacement) Page(
 // Known adds items of the list by reference; see store.Replacement.
 func (r *Replacement) Known(
 	ctx context.Context, refs []entry.ObjectRef,
-) (lacking []entry.ObjectRef, res entry.Result, err error) {
+) (missing []entry.ObjectRef, res entry.Result, err error) {
 	if err = r.usable(); err == nil {
-		lacking, res, err = r.known(ctx, refs)
+		missing, res, err = r.known(ctx, refs)
 	}
 	if err != nil {
 		return nil, res, fmt.Errorf("take in %d references of a list of %s: %w", len(refs), r.in.ID, err)
 	}
-	return lacking, res, nil
+	return missing, res, nil
 }
 
 // Entries is Page for encoded objects with distinct keys. They are neither decoded nor indexed. So until all are

@@ -35,29 +35,29 @@ func TestNewDataKeyOverwritesRawKey(t *testing.T) {
 func TestToken(t *testing.T) {
 	k := mustDataKey(t, 5)
 	seen := map[string]string{}
-	for _, place := range [][3]string{
+	for _, parts := range [][3]string{
 		{"c", "i", ""}, {"c", "i", "v"}, {"c", "i", "v2"}, {"c", "iv", ""}, {"c", "j", "v"}, {"d", "i", "v"}, {"ci", "", "v"},
 		{"", "ci", "v"},
 		{"c", "i", strings.Repeat("long", 10_000)},
 	} {
-		token := k.token(place[0], place[1], place[2])
-		if token != k.token(place[0], place[1], place[2]) {
-			t.Errorf("%.20q has two tokens", place)
+		token := k.token(parts[0], parts[1], parts[2])
+		if token != k.token(parts[0], parts[1], parts[2]) {
+			t.Errorf("%.20q has two tokens", parts)
 		}
 		if other, taken := seen[token[8:40]]; taken {
-			t.Errorf("%.20q has the hash of %s", place, other)
+			t.Errorf("%.20q has the hash of %s", parts, other)
 		}
-		seen[token[8:40]] = strings.Join(place[:2], "/")
-		if value, err := k.value(place[0], place[1], token); value != place[2] || err != nil {
-			t.Errorf("%.20q: %.20q, %v", place, value, err)
+		seen[token[8:40]] = strings.Join(parts[:2], "/")
+		if value, err := k.value(parts[0], parts[1], token); value != parts[2] || err != nil {
+			t.Errorf("%.20q: %.20q, %v", parts, value, err)
 		}
 		if id, ok := tokenKey(token); id != 5 || !ok {
 			t.Errorf("key %d, %v", id, ok)
 		}
-		if _, err := k.value(place[0]+"x", place[1], token); !errors.Is(err, format.ErrNotSealed) {
+		if _, err := k.value(parts[0]+"x", parts[1], token); !errors.Is(err, format.ErrNotSealed) {
 			t.Errorf("in another collection: %v", err)
 		}
-		if _, err := k.value(place[0], place[1]+"x", token); !errors.Is(err, format.ErrNotSealed) {
+		if _, err := k.value(parts[0], parts[1]+"x", token); !errors.Is(err, format.ErrNotSealed) {
 			t.Errorf("in another index: %v", err)
 		}
 	}

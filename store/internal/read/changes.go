@@ -242,7 +242,7 @@ func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err e
 // changeBody returns a copy of the body of a change. Its Encoding is "" if a newer program has written the record.
 func changeBody(r *Reader, b *bolt.Bucket, c changelog.Change) (body.Body, error) {
 	if c.Gone {
-		payload, err := r.Coder.Payload(format.BucketTombstones, c.Place, c.Header, c.Payload)
+		payload, err := r.Coder.Payload(format.BucketTombstones, c.RecordKey, c.Header, c.Payload)
 		return body.Body{Encoding: c.Encoding, Payload: slices.Clone(payload), Size: len(payload)}, err
 	}
 	if c.SealedBy == 0 {

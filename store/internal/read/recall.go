@@ -48,7 +48,7 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 		_, err = log.Read(from, func(c changelog.Change) (bool, error) {
 			opened, err := changeBody(r, b, c)
 			if err == nil && opened.Encoding != "" {
-				opened, err = r.Coder.Plain(c.Place, opened, nil)
+				opened, err = r.Coder.Plain(c.RecordKey, opened, nil)
 			}
 			if err != nil {
 				return false, err

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// elsewhere returns the other namespaces that contain objects of the answer; with a name, objects of that name.
-func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer, name string) []string {
+// otherNamespaces returns the other namespaces that contain objects of the answer; with a name, objects of that name.
+func (o *getOptions) otherNamespaces(ctx context.Context, src source.Source, a answer, name string) []string {
 	if !a.Resource.Namespaced || o.all {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (o *getOptions) elsewhere(ctx context.Context, src source.Source, a answer,
 // missing returns the not-found error for a named object. Its hint names other namespaces with an object of that name.
 func (o *getOptions) missing(ctx context.Context, src source.Source, a answer, name string) error {
 	err := fmt.Errorf("%s %q not found", a.Resource, name)
-	if found := o.elsewhere(ctx, src, a, name); len(found) > 0 {
+	if found := o.otherNamespaces(ctx, src, a, name); len(found) > 0 {
 		return command.WithHint(err, "%s", namedIn(found))
 	}
 	return err
@@ -48,8 +48,8 @@ func (o *getOptions) inOneNamespace(answers []answer) bool {
 	return !o.all && !slices.ContainsFunc(answers, func(a answer) bool { return !a.Resource.Namespaced })
 }
 
-// hintElsewhere returns a hint that names other namespaces with objects of the answers, or "" without any.
-func (o *getOptions) hintElsewhere(ctx context.Context, src source.Source, answers []answer) string {
+// otherNamespacesHint returns a hint that names other namespaces with objects of the answers, or "" without any.
+func (o *getOptions) otherNamespacesHint(ctx context.Context, src source.Source, answers []answer) string {
 	var found []string
 	hint := inNamespaces
 	for _, a := range answers {
@@ -57,7 +57,7 @@ func (o *getOptions) hintElsewhere(ctx context.Context, src source.Source, answe
 		if len(a.names) > 0 {
 			name, hint = a.names[0], namedIn
 		}
-		found = append(found, o.elsewhere(ctx, src, a, name)...)
+		found = append(found, o.otherNamespaces(ctx, src, a, name)...)
 	}
 	slices.Sort(found)
 	if found = slices.Compact(found); len(found) > 0 {
@@ -71,14 +71,14 @@ func (o *getOptions) nothingIn() string {
 	return fmt.Sprintf("No resources found in %s namespace.\n", o.namespace)
 }
 
-// noteElsewhere prints a hint if the watched namespace has no objects and others have: the watch might stay silent for
-// ever.
-func (o *watchOptions) noteElsewhere(ctx context.Context, s command.IO, src source.Source, answers []answer) {
+// noteOtherNamespaces prints a hint if the watched namespace has no objects and others have: the watch might stay
+// silent for ever.
+func (o *watchOptions) noteOtherNamespaces(ctx context.Context, s command.IO, src source.Source, answers []answer) {
 	there := func(a answer) bool { return o.there(ctx, src, a) }
 	if !o.print.table() || o.ignoreNotFound || !o.inOneNamespace(answers) || slices.ContainsFunc(answers, there) {
 		return
 	}
-	if hint := o.hintElsewhere(ctx, src, answers); hint != "" {
+	if hint := o.otherNamespacesHint(ctx, src, answers); hint != "" {
 		fmt.Fprint(s.Err, o.nothingIn(), hint)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// drawLink draws whether the reflector shares a Limiter with a neighbour.
-func (m *model) drawLink() {
+// drawConnection draws whether the reflector shares a Limiter with a neighbour.
+func (m *model) drawConnection() {
 	m.dialErr = errRefused
 	if !rapid.Bool().Draw(m.t, "link") {
 		return
@@ -61,7 +61,7 @@ func (m *model) slotsAreFree() {
 	if m.l == nil {
 		return
 	}
-	m.l.Heard()
+	m.l.Received()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for what, slots := range map[string]struct {

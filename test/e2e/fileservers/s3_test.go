@@ -1,4 +1,4 @@
-package places_test
+package fileservers_test
 
 import (
 	"io"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"github.com/larder-dev/larder/test/e2e/places"
+	"github.com/larder-dev/larder/test/e2e/fileservers"
 )
 
 const key = "seeds/pods"
@@ -21,7 +21,7 @@ const key = "seeds/pods"
 func TestS3(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("put", func(t *testing.T) {
-		s := places.S3(t, dir)
+		s := fileservers.S3(t, dir)
 		c := s.Client(t)
 		put(t, c, s.Bucket)
 		if got := get(t, c, s.Bucket, 0, 0); got != text {
@@ -36,7 +36,7 @@ func TestS3(t *testing.T) {
 		presigned(t, c, s.Bucket)
 	})
 	t.Run("another server", func(t *testing.T) {
-		s := places.S3(t, dir)
+		s := fileservers.S3(t, dir)
 		c := s.Client(t)
 		var listed []string
 		for object := range c.ListObjectsIter(t.Context(), s.Bucket, minio.ListObjectsOptions{

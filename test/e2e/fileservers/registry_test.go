@@ -1,4 +1,4 @@
-package places_test
+package fileservers_test
 
 import (
 	"crypto/sha256"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/test/e2e/places"
+	"github.com/larder-dev/larder/test/e2e/fileservers"
 )
 
 // digest is the registry's name for text.
@@ -19,7 +19,7 @@ var digest = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))
 func TestRegistry(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("push", func(t *testing.T) {
-		host := places.Registry(t, dir)
+		host := fileservers.Registry(t, dir)
 		push(t, account{}, host)
 		found, _ := send(t, account{}, http.MethodHead, blob(host), nil, nil)
 		if found.StatusCode != http.StatusOK || found.ContentLength != int64(len(text)) {
@@ -31,7 +31,7 @@ func TestRegistry(t *testing.T) {
 		}
 	})
 	t.Run("another server", func(t *testing.T) {
-		host := places.Registry(t, dir)
+		host := fileservers.Registry(t, dir)
 		part, body := send(t, account{}, http.MethodGet, blob(host), nil, map[string]string{"Range": "bytes=5-13"})
 		if part.StatusCode != http.StatusPartialContent || body != text[5:14] {
 			t.Errorf("GET of a range: %s, %q", part.Status, body)
@@ -53,7 +53,7 @@ func TestRegistry(t *testing.T) {
 // TestRegistryAs checks that reads and writes need the password.
 func TestRegistryAs(t *testing.T) {
 	owner := account{"larder", "a password"}
-	host := places.RegistryAs(t, t.TempDir(), owner.user, owner.password)
+	host := fileservers.RegistryAs(t, t.TempDir(), owner.user, owner.password)
 	for _, stranger := range []account{{}, {owner.user, "another password"}, {"somebody", owner.password}} {
 		answer, _ := send(t, stranger, http.MethodPost, uploads(host), nil, nil)
 		challenge := answer.Header.Get("WWW-Authenticate")

@@ -1,5 +1,5 @@
-// Package places has the URL schemes at which commands read and write snapshots.
-package places
+// Package schemes has the URL schemes with which commands read and write snapshots.
+package schemes
 
 import (
 	"github.com/larder-dev/larder/snapshot/remote"

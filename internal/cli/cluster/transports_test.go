@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// wire is the transport of a lane. Its connection takes a second, and its responses do not end.
+// wire is the transport of a transport. Its connection takes a second, and its responses do not end.
 type wire struct {
 	requests atomic.Int64
 	hangs    time.Duration // extra delay of the first request's connection
@@ -31,10 +31,10 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{Body: io.NopCloser(strings.NewReader("watched"))}, nil
 }
 
-// lanesOf returns lanes over wires, and the wires created so far.
-func lanesOf(prepare func(*wire)) (*lanes, *[]*wire) {
+// transportsOf returns sharedTransports over wires, and the wires created so far.
+func transportsOf(prepare func(*wire)) (*sharedTransports, *[]*wire) {
 	var wires []*wire
-	return &lanes{make: func() (http.RoundTripper, error) {
+	return &sharedTransports{make: func() (http.RoundTripper, error) {
 		w := &wire{}
 		prepare(w)
 		wires = append(wires, w)
@@ -42,7 +42,7 @@ func lanesOf(prepare func(*wire)) (*lanes, *[]*wire) {
 	}}, &wires
 }
 
-func watchOver(t *testing.T, l *lanes) (*http.Response, error) {
+func watchOver(t *testing.T, l *sharedTransports) (*http.Response, error) {
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {}})
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1", http.NoBody)
 	if err != nil {
@@ -51,12 +51,12 @@ func watchOver(t *testing.T, l *lanes) (*http.Response, error) {
 	return l.RoundTrip(r)
 }
 
-// TestLanes checks that requests share lanes, that the first request of a lane is alone until it has a connection, and
-// that a request leaves its lane when its response has been read or closed (issue 38, A.2).
-func TestLanes(t *testing.T) {
+// TestSharedTransports checks that requests share transports, that the first request of a transport is alone until it
+// has a connection, and that a request leaves its transport when its response has been read or closed (issue 38, A.2).
+func TestSharedTransports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, wires := lanesOf(func(*wire) {})
-		answers := make(chan *http.Response, 3*laneWidth)
+		l, wires := transportsOf(func(*wire) {})
+		answers := make(chan *http.Response, 3*maxShared)
 		watch := func(n int) {
 			for range n {
 				go func() {
@@ -75,16 +75,16 @@ func TestLanes(t *testing.T) {
 			}
 			return all
 		}
-		watch(laneWidth + 10)
+		watch(maxShared + 10)
 		if n := counts(); len(n) != 2 || n[0] != 1 || n[1] != 1 {
 			t.Errorf("before there is a connection: requests %v, want 1 and 1", n)
 		}
 		time.Sleep(time.Second)
-		if n := counts(); n[0] != laneWidth || n[1] != 10 {
-			t.Errorf("requests %v, want %d and 10", n, laneWidth)
+		if n := counts(); n[0] != maxShared || n[1] != 10 {
+			t.Errorf("requests %v, want %d and 10", n, maxShared)
 		}
 		// Finished requests free their slots.
-		for n := range laneWidth + 10 {
+		for n := range maxShared + 10 {
 			resp := <-answers
 			if n%2 == 0 {
 				_, _ = io.ReadAll(resp.Body)
@@ -95,12 +95,12 @@ func TestLanes(t *testing.T) {
 		}
 		for _, one := range l.all {
 			if one.requests != 0 {
-				t.Errorf("%d requests are left in a lane", one.requests)
+				t.Errorf("%d requests are left in a transport", one.requests)
 			}
 		}
 		watch(5)
-		if n := counts(); len(n) != 2 || n[0] != laneWidth+5 {
-			t.Errorf("requests %v: the first lane is free", n)
+		if n := counts(); len(n) != 2 || n[0] != maxShared+5 {
+			t.Errorf("requests %v: the first transport is free", n)
 		}
 		for range 5 {
 			_ = (<-answers).Body.Close()
@@ -108,24 +108,25 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// TestLaneThatFails checks that a first request without a connection releases the waiting requests and leaves the lane.
-func TestLaneThatFails(t *testing.T) {
+// TestFirstDialThatFails checks that a first request without a connection releases the waiting requests and leaves the
+// transport.
+func TestFirstDialThatFails(t *testing.T) {
 	errAway := errors.New("connection refused")
-	l, wires := lanesOf(func(w *wire) { w.err = errAway })
+	l, wires := transportsOf(func(w *wire) { w.err = errAway })
 	for range 3 {
 		if _, err := watchOver(t, l); !errors.Is(err, errAway) {
 			t.Error(err)
 		}
 	}
 	if len(*wires) != 1 || l.all[0].requests != 0 {
-		t.Errorf("%d lanes, %d requests left", len(*wires), l.all[0].requests)
+		t.Errorf("%d transports, %d requests left", len(*wires), l.all[0].requests)
 	}
 }
 
-// TestLaneThatHangs checks that a first request whose connection hangs delays the others by ten seconds.
-func TestLaneThatHangs(t *testing.T) {
+// TestFirstDialThatHangs checks that a first request whose connection hangs delays the others by ten seconds.
+func TestFirstDialThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, _ := lanesOf(func(w *wire) { w.hangs = time.Hour })
+		l, _ := transportsOf(func(w *wire) { w.hangs = time.Hour })
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
@@ -138,8 +139,8 @@ func TestLaneThatHangs(t *testing.T) {
 		if resp, err := watchOver(t, l); err != nil || resp.Body.Close() != nil {
 			t.Error(resp, err)
 		}
-		if took := time.Since(begun); took != laneWait {
-			t.Errorf("the second request waited for %v, want %v", took, laneWait)
+		if took := time.Since(begun); took != dialWait {
+			t.Errorf("the second request waited for %v, want %v", took, dialWait)
 		}
 		<-first
 	})

@@ -17,9 +17,9 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// askedOthers limits the wait for the next response after one has arrived. A resource whose list hangs must not delay
+// othersTimeout limits the wait for the next response after one has arrived. A resource whose list hangs must not delay
 // the others.
-const askedOthers = time.Second
+const othersTimeout = time.Second
 
 // answered is the server's answer about one resource of a plan, by its index.
 type answered struct {
@@ -27,10 +27,10 @@ type answered struct {
 	err error
 }
 
-// askAll checks the resources of a plan that are not accepted yet, several at a time, and returns an error for each
-// that the server refuses to list. It waits cluster.DiscoveryTimeout for the first response, and askedOthers after each
-// response.
-func askAll(ctx context.Context, plan []planned, accepted func(planned) bool) []error {
+// probeAll checks the resources of a plan that are not accepted yet, several at a time, and returns an error for each
+// that the server refuses to list. It waits cluster.DiscoveryTimeout for the first response, and othersTimeout after
+// each response.
+func probeAll(ctx context.Context, plan []planned, accepted func(planned) bool) []error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithTimeout(ctx, cluster.DiscoveryTimeout)
@@ -60,7 +60,7 @@ func askAll(ctx context.Context, plan []planned, accepted func(planned) bool) []
 	for ; waits > 0; waits-- {
 		select {
 		case a := <-answers:
-			errs[a.n], last = a.err, time.After(askedOthers)
+			errs[a.n], last = a.err, time.After(othersTimeout)
 		case <-last:
 			return errs
 		case <-ctx.Done():

@@ -1,4 +1,4 @@
-package places_test
+package fileservers_test
 
 import (
 	"io"

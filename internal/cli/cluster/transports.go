@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	// laneWidth is the number of requests that share a network connection. kube-apiserver allows 100 streams, and a
-	// stream may close slightly after its request has left the lane.
-	laneWidth = 98
-	// laneWait limits how long requests wait for the connection of the lane's first request, which may hang.
-	laneWait = 10 * time.Second
+	// maxShared is the number of requests that share a network connection. kube-apiserver allows 100 streams, and a
+	// stream may close slightly after its request has left the transport.
+	maxShared = 98
+	// dialWait limits how long requests wait for the connection of the transport's first request, which may hang.
+	dialWait = 10 * time.Second
 )
 
-// lanes is a transport that needs few network connections for many watches over HTTP/2. An http.Transport dials for
-// each request that finds no free stream, so many simultaneous requests each dial. A lane is a transport limited to
-// laneWidth requests: its first request dials while the others wait.
-type lanes struct {
+// sharedTransports is a transport that needs few network connections for many watches over HTTP/2. An http.Transport
+// dials for each request that finds no free stream, so many simultaneous requests each dial. A sharedTransport is a
+// transport limited to maxShared requests: its first request dials while the others wait.
+type sharedTransports struct {
 	make func() (http.RoundTripper, error)
 
 	mu  sync.Mutex
-	all []*lane // guarded by mu
+	all []*sharedTransport // guarded by mu
 }
 
-type lane struct {
+type sharedTransport struct {
 	http.RoundTripper
-	requests int           // guarded by lanes.mu
-	ready    chan struct{} // closed when the first request has a connection or has failed; guarded by lanes.mu
+	requests int           // guarded by sharedTransports.mu
+	ready    chan struct{} // closed when the first request has a connection or has failed; guarded by sharedTransports.mu
 }
 
 // RoundTrip implements http.RoundTripper.
-func (s *lanes) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *sharedTransports) RoundTrip(r *http.Request) (*http.Response, error) {
 	l, ready, first, err := s.enter()
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (s *lanes) RoundTrip(r *http.Request) (*http.Response, error) {
 		}))
 	}
 	if !first {
-		late := time.NewTimer(laneWait)
+		late := time.NewTimer(dialWait)
 		defer late.Stop()
 		select {
 		case <-ready:
@@ -65,16 +65,16 @@ func (s *lanes) RoundTrip(r *http.Request) (*http.Response, error) {
 		leave()
 		return resp, err
 	}
-	resp.Body = &laneBody{resp.Body, leave}
+	resp.Body = &sharedBody{resp.Body, leave}
 	return resp, nil
 }
 
-// enter returns a lane with a free slot. first is true for the request that dials.
-func (s *lanes) enter() (l *lane, ready chan struct{}, first bool, err error) {
+// enter returns a transport with a free slot. first is true for the request that dials.
+func (s *sharedTransports) enter() (l *sharedTransport, ready chan struct{}, first bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l = range s.all {
-		if l.requests < laneWidth {
+		if l.requests < maxShared {
 			break
 		}
 		l = nil
@@ -84,7 +84,7 @@ func (s *lanes) enter() (l *lane, ready chan struct{}, first bool, err error) {
 		if err != nil {
 			return nil, nil, false, err
 		}
-		l = &lane{RoundTripper: rt}
+		l = &sharedTransport{RoundTripper: rt}
 		s.all = append(s.all, l)
 	}
 	if l.requests++; l.requests == 1 {
@@ -93,14 +93,14 @@ func (s *lanes) enter() (l *lane, ready chan struct{}, first bool, err error) {
 	return l, l.ready, first, nil
 }
 
-func (s *lanes) leave(l *lane) {
+func (s *sharedTransports) leave(l *sharedTransport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.requests--
 }
 
 // CloseIdleConnections implements the method that http.Client looks for.
-func (s *lanes) CloseIdleConnections() {
+func (s *sharedTransports) CloseIdleConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.all {
@@ -108,14 +108,14 @@ func (s *lanes) CloseIdleConnections() {
 	}
 }
 
-// laneBody is a response body. Its request leaves the lane when the body has been read or closed.
-type laneBody struct {
+// sharedBody is a response body. Its request leaves the transport when the body has been read or closed.
+type sharedBody struct {
 	io.ReadCloser
 	leave func()
 }
 
 // Read implements io.Reader.
-func (b *laneBody) Read(p []byte) (int, error) {
+func (b *sharedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		b.leave()
@@ -124,7 +124,7 @@ func (b *laneBody) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (b *laneBody) Close() error {
+func (b *sharedBody) Close() error {
 	defer b.leave()
 	return b.ReadCloser.Close()
 }

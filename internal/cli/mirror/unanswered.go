@@ -7,9 +7,9 @@ import (
 	"net/url"
 )
 
-// troubleOf returns one stable text for all errors of a server that does not respond; "" for other errors. While the
-// server is away, resources take turns at retrying it, so their own errors would keep changing.
-func troubleOf(err error) string {
+// unansweredText returns one stable text for all errors of a server that does not respond; "" for other errors. While
+// the server is away, resources take turns at retrying it, so their own errors would keep changing.
+func unansweredText(err error) string {
 	var request *url.Error
 	if !errors.As(err, &request) {
 		return ""

@@ -1,4 +1,4 @@
-package places
+package fileservers
 
 import (
 	"net/url"
