@@ -16,23 +16,26 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// missingShare is 4: if the sink lacks more than a quarter of the objects of a page by metadata, the page is requested
-// again whole, because each fetched object costs a request.
+// missingShare is the divisor of a page's objects: a list by metadata (PartialObjectMetadata) fetches single objects
+// only if the sink lacks at most a quarter of the page. Otherwise it requests the page again as whole objects, because
+// each fetched object costs a request.
 const missingShare = 4
 
-// errOtherObject is the error if the answer to a fetch has another object.
+// errOtherObject is the error of a request for one object, by a field selector on its name, whose answer contains a
+// different object.
 var errOtherObject = errors.New(
 	"the field selector of the requests is overwritten on the way, or the server ignores it, so single objects cannot " +
 		"be fetched")
 
-// byMetadata reports whether the list is made by metadata (Options.ListMetadata). It returns false if the stored bodies
-// may be wrong or of another history: then all bodies are needed.
+// byMetadata reports whether the list requests metadata (Options.ListMetadata) and fetches only changed objects. It
+// returns false if the stored objects may be wrong or from before a restore of the server: then every whole object is
+// needed.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
 	case s.o.ListMetadata == nil || s.lists.noMetadata || s.guards.noLookups || !s.cur.Comparable():
 		return false
 	case s.gate.Strays > 0:
-		return false // only a list of whole objects shows whether the strays are gone
+		return false // only a list of whole objects shows whether Options.Admit still refuses some
 	case s.lists.busy:
 		return false
 	case reason != ReasonExpired && reason != ReasonStore && reason != ReasonListOnly:
@@ -41,8 +44,8 @@ func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	return s.o.MetadataPays == nil || s.o.MetadataPays(ctx)
 }
 
-// metadataLister returns the requests for lists by metadata. If these are not possible, it returns the ordinary
-// requests and false.
+// metadataLister returns the requests for lists by metadata, and true. If these lists are not possible, it returns the
+// requests for whole objects, and false.
 func (s *session) metadataLister() (lw request.Requests, possible bool) {
 	if s.o.ListMetadata == nil || s.lists.noMetadata {
 		return s.conn.lw, false
@@ -50,7 +53,7 @@ func (s *session) metadataLister() (lw request.Requests, possible bool) {
 	return request.Of(metadataList{s.o.ListMetadata, s.r.lw}, s.conn), true
 }
 
-// metadataList is a ListerWatcher that lists metadata.
+// metadataList is a ListerWatcher that lists metadata (PartialObjectMetadata) in place of whole objects.
 type metadataList struct {
 	list func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	cache.ListerWatcherWithContext
@@ -64,8 +67,8 @@ func (l metadataList) ListWithContext(ctx context.Context, o metav1.ListOptions)
 	return list, nil
 }
 
-// takeRefs handles a page by metadata. Objects that the sink holds in the listed state count as listed; the others are
-// fetched.
+// takeRefs handles a page of metadata. Objects that the sink holds with the same UID and resourceVersion count as
+// listed; the others are fetched one by one.
 func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	refs, err := l.refsOf(ctx, p.items)
 	if err == nil && !entry.ComparableRV(p.rv) {
@@ -86,7 +89,8 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 			return l.s.sinkClosed(err)
 		}
 	}
-	// A fetched object may be newer than the list: then the watch has to reach that resourceVersion.
+	// A fetched object may be newer than the list. The list then ends only when a watch beside it has reached that
+	// object's resourceVersion, so the watch is started.
 	l.tail.ensure(ctx)
 	if !l.pages.named && len(missing)*missingShare > len(refs) {
 		return l.wholeInstead(ctx, nil)
@@ -105,8 +109,8 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	return l.fetchNext(ctx)
 }
 
-// refsOf returns references to the items of a page by metadata, without objects of other shards. It fails if an object
-// has no UID or no comparable resourceVersion.
+// refsOf returns references (key, UID, resourceVersion) to the items of a page of metadata. It omits objects of other
+// shards. It fails if an object lacks a UID or a comparable resourceVersion.
 func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.ObjectRef, error) {
 	refs := make([]entry.ObjectRef, 0, len(items))
 	for _, obj := range items {
@@ -122,12 +126,13 @@ func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.Obje
 	return refs, nil
 }
 
-// wholeInstead requests the same page again, and those after it, as whole objects: because too many objects are missing
-// (err is nil), or because metadata cannot be used (err).
+// wholeInstead requests the current page of metadata again as whole objects, and the following pages too. The reason is
+// err if metadata cannot be used; err is nil if too many objects would have to be fetched.
 func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	if err != nil {
 		l.s.lists.byName = false
-		l.s.lists.noMetadata = l.s.lists.noMetadata || !isDenied(err) // a denial may be temporary
+		// A 403 or 404 may be temporary, so the next list tries metadata again.
+		l.s.lists.noMetadata = l.s.lists.noMetadata || !isDenied(err)
 	}
 	klog.FromContext(ctx).V(2).Info("The list goes on with whole objects", "err", err)
 	l.pages.whole()
@@ -135,8 +140,8 @@ func (l *list) wholeInstead(ctx context.Context, err error) outcome {
 	return outcome{}
 }
 
-// takeOne delivers a fetched object. If it was changed or deleted after the page, the folded watch delivers the event.
-// Without a watch, only the listed state is part of the list.
+// takeOne delivers one fetched object of a list by metadata. If the object was changed or deleted after the page, the
+// watch beside the list delivers that event. Without a watch, only the state in the page may be delivered.
 func (l *list) takeOne(ctx context.Context, p page) outcome {
 	asListed := false
 	for _, obj := range p.items {
@@ -159,7 +164,8 @@ func (l *list) takeOne(ctx context.Context, p page) outcome {
 	return l.fetchNext(ctx)
 }
 
-// fetchNext requests the next missing object, or otherwise the next page.
+// fetchNext requests the next object of the page that the sink does not hold. When all are fetched it requests the next
+// page.
 func (l *list) fetchNext(ctx context.Context) outcome {
 	if len(l.pages.missing) > 0 {
 		l.pages.fetchOne(ctx, l.pages.missing[0].Key)

@@ -20,11 +20,13 @@ import (
 type Comparison struct {
 	// ResourceVersion is the list's resourceVersion.
 	ResourceVersion string
-	// Differences lists the objects that only one side has, or that have another UID or resourceVersion.
+	// Differences lists the objects that exist only in the sink or only on the server, or whose UID or resourceVersion
+	// differs.
 	Differences []Difference
 }
 
-// Difference is an object that differs: its states in the sink and on the server. The side that lacks it is zero.
+// Difference is an object that differs between sink and server, with both states. The reference of the side without the
+// object is zero.
 type Difference struct {
 	Held, Listed entry.ObjectRef
 }
@@ -37,7 +39,7 @@ func (d Difference) key() string {
 	return d.Listed.Key
 }
 
-// explainedBy reports whether an event about the object has the server's state of it, or a later one.
+// explainedBy reports whether an event for the object delivers the server's state of it, or a later one.
 func (d Difference) explainedBy(t watch.EventType, ref entry.ObjectRef) bool {
 	if d.Listed.Key == "" {
 		return t == watch.Deleted
@@ -49,8 +51,8 @@ func (d Difference) explainedBy(t watch.EventType, ref entry.ObjectRef) bool {
 // for each.
 type awaited map[string]Difference
 
-// explain removes the object of an event, if the event explains its change. A deletion empties Held even if another
-// object is awaited under its key.
+// explain removes the object of an event from the awaited objects if the event delivers its awaited change. A DELETED
+// event clears the stored state (Held) of that key, even if a new object is still awaited under the key.
 func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
 	d, ok := a[ref.Key]
 	switch {
@@ -66,12 +68,14 @@ func (a awaited) explain(t watch.EventType, ref entry.ObjectRef) {
 // ErrIncomparable is returned by Options.Compare if the objects cannot be compared in this run.
 var ErrIncomparable = errors.New("what is held cannot be compared with what the server has")
 
-// explainTime is how long a watch may be silent while it owes an event that the comparison has announced. Then a watch
-// with the short time-out of a drain replaces it; its bookmark shows whether the event arrives at all.
+// explainTime is how long a watch may be silent while it still owes an event that Options.Compare has announced. Then
+// the reflector opens a watch with a three-second time-out instead. The bookmark at its end shows whether the event
+// will arrive.
 const explainTime = 10 * time.Second
 
-// compares reports whether Options.Compare is called after the next watch is accepted. After a watch that ended at its
-// time-out one look-up suffices. A seed is not compared: it replaces a list, and the comparison would be a list.
+// compares reports whether the reflector calls Options.Compare after the server accepts the next watch. After a watch
+// that ended at its own time-out, looking up one object suffices. A seed is not compared: it saves a full list, and the
+// comparison would be a list itself.
 func (g *guards) compares(ctx context.Context) bool {
 	if !g.s.served && !g.s.seeding.taken.IsZero() {
 		return false
@@ -82,10 +86,11 @@ func (g *guards) compares(ctx context.Context) bool {
 	return g.s.o.ComparisonPays == nil || g.s.o.ComparisonPays(ctx, g.s.resumes != "" && g.s.lists.ended.IsZero())
 }
 
-// compare calls Options.Compare in place of the probe and the look-ups, once the watch has been accepted. As with the
-// look-ups, the answer comes from the server that accepted the watch, or from a successor, which breaks the watch. A
-// difference must be a change since the stored state, so the watch has to deliver an event for it: once all have
-// arrived, nothing was missed. done is false if the objects cannot be compared; the look-ups follow then.
+// compare calls Options.Compare once the watch has been accepted, in place of the probe (a list with limit=1) and the
+// look-ups of single objects. The answer comes from the server that accepted the watch, or from a successor, which
+// breaks the watch. A difference must be a change since the stored state, so the watch has to deliver an event for it.
+// Once all these events have arrived, nothing was missed. done is false if the objects cannot be compared; the caller
+// then makes the look-ups.
 func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 	g.comparing = false
 	c, err := g.askCompare(ctx)
@@ -126,11 +131,12 @@ func (g *guards) compare(ctx context.Context) (done bool, o outcome) {
 	return true, outcome{}
 }
 
-// compareTime bounds a comparison, from when its request has been sent. Metadata may take minutes over a thin link,
-// while the bookmark of a drain takes a second.
+// compareTime bounds a call of Options.Compare, counted from when its request was sent. Listing the metadata may take
+// minutes over a slow link, but waiting for the bookmark of a short watch takes only a second.
 const compareTime = 10 * time.Second
 
-// askCompare calls Options.Compare. While the client's rate limiter holds the request, its time does not count.
+// askCompare calls Options.Compare with a time limit. The limit starts only when the client's rate limiter has admitted
+// the request.
 func (g *guards) askCompare(ctx context.Context) (Comparison, error) {
 	g.s.r.board.update(func(st *Status) { st.Comparisons++ })
 	limited, cancel := context.WithTimeout(ctx, pace.RequestTimeout)
@@ -149,8 +155,8 @@ func (g *guards) askCompare(ctx context.Context) (Comparison, error) {
 	return c, err
 }
 
-// probeInstead makes the probe after the comparison, for which the watch was opened, has failed. If the server is
-// ahead, a watch with the short time-out of a drain replaces that watch.
+// probeInstead requests the server's resourceVersion (a list with limit=1) because Options.Compare has failed on the
+// watch that was opened for it. If the server is ahead, a watch with a three-second time-out replaces that watch.
 func (g *guards) probeInstead(ctx context.Context) outcome {
 	rv, err := g.probe(ctx)
 	if err != nil {
@@ -171,8 +177,8 @@ func (g *guards) probeInstead(ctx context.Context) outcome {
 	}
 }
 
-// recheck gives up the wait for the events that the comparison has announced. A watch with the short time-out of a
-// drain follows, and its look-ups and its bookmark.
+// recheck stops waiting for the events that Options.Compare has announced. It opens a watch with a three-second
+// time-out, and looks up the newest stored objects again. The bookmark of that watch shows whether events were missed.
 func (g *guards) recheck(ctx context.Context) outcome {
 	klog.FromContext(ctx).V(2).Info("An object that has changed at the server has not come; looking it up", "objects",
 		len(g.awaited))
@@ -181,8 +187,8 @@ func (g *guards) recheck(ctx context.Context) outcome {
 	return outcome{Kind: behind}
 }
 
-// caughtUp reports whether the drain is over: the awaited events have arrived, and the target is reached. If the
-// comparison has named every difference, the events suffice.
+// caughtUp reports whether the stream has caught up with the server: the awaited events have arrived, and the probed
+// resourceVersion is reached. If Options.Compare has listed every difference, the events alone suffice.
 func (g *guards) caughtUp() bool {
 	return len(g.awaited) == 0 && (g.exact || g.s.cur.Reached(g.target))
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// connection is a session's connection with the server: its part of the Status, its callbacks (OnError, OnLive,
-// OnContact), its slots of Options.Limiter, and its back-off. Only the session's goroutine uses it, except describe and
-// open.
+// connection is a session's connection with the server: the connection's fields of the Status, the callbacks OnError,
+// OnLive and OnContact, the session's slots of Options.Limiter, and its back-off. Only the session's goroutine uses it;
+// describe and open may be called by any goroutine.
 type connection struct {
 	o     Options
 	board *board
@@ -25,10 +25,10 @@ type connection struct {
 
 	// live is Status.Live.
 	live bool
-	// connecting is the slot to connect, listing the slot to list.
+	// connecting and listing are the session's slots of Options.Limiter: permissions to connect and to list.
 	connecting, listing slot
 	backoff             pace.Backoff
-	// lastErr is the error that ended the last connection. The back-off in the states Backoff and Degraded follows it.
+	// lastErr is the error that ended the last connection. It determines how long the back-off waits.
 	lastErr error
 }
 
@@ -51,8 +51,8 @@ func (c *connection) setLive(live bool) {
 	}
 }
 
-// report sets Status.Err, clears Status.Live and calls Options.OnError. An overdue request is reported too, since it
-// may be the request that checks the connection.
+// report sets Status.Err, clears Status.Live and calls Options.OnError. A request that does not return in time is
+// reported too, since it may be the request that checks the connection.
 func (c *connection) report(ctx context.Context, err error) {
 	rv := ""
 	c.board.update(func(st *Status) { st.Err, rv = err, st.ResourceVersion })
@@ -65,12 +65,12 @@ func (c *connection) report(ctx context.Context, err error) {
 	}
 }
 
-// received reports to Options.Limiter that the server has answered or sent data. That says nothing about the contents:
-// see contact.
+// received reports to Options.Limiter that the server has answered or sent data, so the link is up. It does not confirm
+// the stored objects: contact does.
 func (c *connection) received() { c.o.Limiter.Received() }
 
-// contact records that the contents were the server's state at that time: the server has confirmed them, or has moved
-// them on. It is called before the sink receives the change, so that the time is stored with it.
+// contact records that at this time the stored objects were the server's state, because the server confirmed them or
+// sent a change. It is called before the sink receives the change, so that the time is stored with the change.
 func (c *connection) contact(at time.Time) {
 	c.board.update(func(st *Status) {
 		if at.After(st.LastContact) {
@@ -82,8 +82,9 @@ func (c *connection) contact(at time.Time) {
 	}
 }
 
-// overdueReporter returns the callback for an overdue call that the session's goroutine waits for. It reports the error
-// and releases both slots, so that the call does not block other reflectors.
+// overdueReporter returns the callback for a call that does not return although its time-out has passed. The callback
+// reports the error and releases the session's slots of Options.Limiter, so that the call does not block other
+// reflectors.
 func (c *connection) overdueReporter(ctx context.Context, what string) func(error) {
 	return func(err error) {
 		c.report(ctx, c.describe(what, err))
@@ -91,8 +92,8 @@ func (c *connection) overdueReporter(ctx context.Context, what string) func(erro
 	}
 }
 
-// describe wraps err with the operation and the type. For a server's error without a message it adds the code and
-// reason.
+// describe wraps err with the failed operation and the type. If the server's error has no message, describe adds its
+// code and reason.
 func (c *connection) describe(what string, err error) error {
 	var answer apierrors.APIStatus
 	if err.Error() == "" && errors.As(err, &answer) {
@@ -103,8 +104,8 @@ func (c *connection) describe(what string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, c.o.TypeDescription, err)
 }
 
-// open requests a watch from rv and waits until it is accepted. Any goroutine may call it. While the request is
-// overdue, overdue is called on the same goroutine.
+// open requests a watch from rv and waits until it is accepted. Any goroutine may call it. If the request does not
+// return after its time-out, open calls overdue on the same goroutine and keeps waiting.
 func (c *connection) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
 	seconds := int64(timeout / time.Second)
 	o := metav1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &seconds, AllowWatchBookmarks: true}
@@ -129,7 +130,8 @@ func (c *connection) open(ctx context.Context, rv string, timeout time.Duration,
 	return st, nil
 }
 
-// startOpening requests a watch on a new goroutine. The caller must call wait, took or giveUp of the result.
+// startOpening requests a watch on a new goroutine. The caller must wait for the result (wait, took) or cancel it
+// (giveUp).
 func (c *connection) startOpening(ctx context.Context, rv string, timeout time.Duration) *opening {
 	o := &opening{clock: c.o.Clock, answers: make(chan opened, 2)}
 	ctx, o.cancel = context.WithCancel(ctx)
@@ -140,7 +142,7 @@ func (c *connection) startOpening(ctx context.Context, rv string, timeout time.D
 	return o
 }
 
-// showDown sets Status.Err to the error of the link, while this session waits for another session to connect.
+// showDown sets Status.Err to the error of the failed link, while this session waits in the queue of Options.Limiter.
 func (c *connection) showDown(err error) {
 	c.board.update(func(st *Status) { st.Err = c.describe("wait to connect for", err) })
 }
@@ -150,7 +152,8 @@ func (c *connection) connected() {
 	c.connecting.release()
 }
 
-// Await implements request.Awaiter. The slots do not count while a server does not answer.
+// Await implements request.Awaiter. While a request waits for the first byte of its answer, the session's slots do not
+// count against the maximum of Options.Limiter.
 func (c *connection) Await() (answered func()) {
 	c.connecting.current().Connecting()
 	connecting, listing := c.connecting.current().Await(), c.listing.current().Await()
@@ -160,22 +163,24 @@ func (c *connection) Await() (answered func()) {
 	}
 }
 
-// GotConn implements request.Awaiter.
+// GotConn implements request.Awaiter: a request has a network connection.
 func (c *connection) GotConn() { c.connecting.current().Connected() }
 
-// works is called when everything has been delivered: the next acquire does not wait behind other sessions.
+// works is called when the server's state has been delivered. The session's next wait for a slot of Options.Limiter is
+// then not behind other sessions.
 func (c *connection) works() {
 	c.connecting.fails(false)
 	c.listing.fails(false)
 }
 
-// yield releases both slots while a call is overdue, since that call may never return.
+// yield releases the slots to connect and to list while a call is overdue, since that call may never return.
 func (c *connection) yield() {
 	c.connected()
 	c.listing.release()
 }
 
-// reportToLimiter reports err to Options.Limiter: the server has answered, or the connection has failed.
+// reportToLimiter reports the result of a request to Options.Limiter: either the server has answered, or the connection
+// has failed.
 func (c *connection) reportToLimiter(err error) {
 	switch {
 	case limiter.Answered(err), errors.Is(err, ErrPutOff):
@@ -190,15 +195,16 @@ func (c *connection) reportToLimiter(err error) {
 	}
 }
 
-// isUnanswered reports whether err says that no API server has answered. A silent watch is no such error: if the link
-// is down, the next request shows that.
+// isUnanswered reports whether err says that no API server has answered. The error of a silent watch does not say that:
+// if the link is down, the next request shows it.
 func isUnanswered(err error) bool {
 	return !errors.Is(err, ErrPutOff) && limiter.Unanswered(err)
 }
 
 // backOff returns how long to wait after lastErr, and a channel that ends the wait early (nil for none). While the link
-// is down, the limiter's back-off applies to all sessions. After a first failure, and if only this resource fails, the
-// session's own applies. Then a fleet does not return at once, and another resource's answers do not end the wait.
+// is down, the back-off of Options.Limiter applies to all sessions. After a first failure, or if only this resource
+// fails, the session's own back-off applies. So a fleet does not reconnect all at once, and answers for other resources
+// do not shorten this wait.
 func (c *connection) backOff() (time.Duration, <-chan struct{}) {
 	asked := request.RetryAfter(c.lastErr)
 	wait := c.backoff.Next(asked)

@@ -12,14 +12,15 @@ import (
 var (
 	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Compare panicked, and utilruntime.ReallyCrash is off.
 	ErrPanicked = guest.ErrPanicked
-	// ErrOverdue: a call has not returned although its context has ended. The reflector waits for a call of the
-	// ListerWatcher; it abandons a call of Options.Verify or Options.Compare.
+	// ErrOverdue: a call has not returned although its context has ended. The reflector waits for an overdue call of
+	// the ListerWatcher; it abandons an overdue call of Options.Verify or Options.Compare.
 	ErrOverdue = guest.ErrOverdue
 	// ErrPutOff: until the request timed out, the server's only answer was to retry later (Retry-After).
 	ErrPutOff = request.ErrPutOff
 	// ErrShortWatch: the server ended a watch in order, but right after it began.
 	ErrShortWatch = errors.New("the watch ended right after it began")
-	// ErrSilent: neither events nor bookmarks arrived for minutes, although the server's resourceVersion has changed.
+	// ErrSilent: neither events nor bookmarks arrived on the watch for minutes, although the server's resourceVersion
+	// has changed.
 	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
 )
 
@@ -27,5 +28,6 @@ var (
 // had nothing but strays, or only objects of other shards.
 var ErrStrays = gate.ErrStrays
 
-// isDenied reports whether err persists until the server's configuration or the requests are changed.
+// isDenied reports whether err persists until the server's configuration or the ListerWatcher's requests are changed,
+// for example after a 403 or 404.
 func isDenied(err error) bool { return errors.Is(err, ErrStrays) || request.Denied(err) }

@@ -14,7 +14,8 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	}
 	s.forgetLeftOut(ev.Object)
 	if s.gate.LeaveOut(ctx, ev.Object) {
-		// A stored object of this key has another UID, so newest and awaited keep that object.
+		// An object of another UID is stored under this key, so the lists of newest and of awaited objects keep that
+		// object.
 		s.conn.contact(s.o.Clock.Now())
 		cur := s.cur
 		s.unreported = cur.Advance(eventRV(ev)) != "" || s.unreported
@@ -44,8 +45,8 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// deliverBookmark moves the stream to the bookmark's resourceVersion. The sink receives no bookmark that is behind the
-// stream, or whose resourceVersion cannot be compared.
+// deliverBookmark moves the stream to the bookmark's resourceVersion and passes it to the sink. It drops a bookmark
+// below the stream's resourceVersion, or with a resourceVersion that cannot be compared.
 func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	s.watching.bookmarks = true
 	s.watching.stream.bookmarks++
@@ -63,7 +64,7 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	return s.reportPosition(ctx)
 }
 
-// reportPosition delivers a bookmark at the stream's resourceVersion, unless that is not resumable.
+// reportPosition sends the sink a bookmark at the stream's resourceVersion, unless a watch could not resume from it.
 func (s *session) reportPosition(ctx context.Context) error {
 	s.unreported = false
 	if !s.cur.Comparable() || s.gate.Resumable(s.cur.RV) == "" {

@@ -15,14 +15,15 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// maxCutLookups is how often the look-up of a left-out object is repeated after its answer was cut off.
+// maxCutLookups is how often the reflector retries the look-up of one object that the sink could not store, if the
+// answer breaks off.
 const maxCutLookups = 2
 
-// fetchLeftOut delivers the objects of Checkpoint.LeftOut again. It runs while a watch is open that has reached the
-// server's state at its start. Readers of the sink's contents, also of an earlier process, have seen no later state, so
-// they receive these objects after everything that they know. It skips objects that have changed or were deleted since:
-// the watch delivers their events. It requests a list if look-ups are refused or impossible, if the watch cannot show
-// how far it has advanced, or if the server was rewound. The outcome is empty if nothing is left to deliver.
+// fetchLeftOut delivers the objects of Checkpoint.LeftOut, which the sink could not store, a second time. It runs while
+// a watch is open that has caught up with the server. Readers of the sink have seen no later state of these objects, so
+// the delivery follows everything that they know. fetchLeftOut skips objects that were changed or deleted since: the
+// watch delivers their events. It requests a list if single objects cannot be requested, if the watch cannot show how
+// far it has advanced, or if the server was restored from a backup. The outcome is empty if nothing is left to deliver.
 func (s *session) fetchLeftOut(ctx context.Context) outcome {
 	if !s.lists.ended.IsZero() {
 		s.leftOut = nil // a list has delivered them
@@ -49,7 +50,8 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
 		case errors.Is(err, errTooLong), s.cuts == maxCutLookups && request.Cut(err):
-			// The sink's Checkpoint still has it at the next start; the run continues with the others.
+			// Give up this object, whose answer always breaks off. The sink's Checkpoint contains it at the next start
+			// too.
 			s.cuts = 0
 			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key",
 				held.Key, "err", err)
@@ -74,13 +76,14 @@ func (s *session) fetchLeftOut(ctx context.Context) outcome {
 		}
 	}
 	st, now := s.watching.stream, s.o.Clock.Now()
-	st.waitBegun = now // no event was read during the look-ups
+	st.waitBegun = now // no event was read during the look-ups, so the watch's silence is measured from now
 	st.slow = st.slow || !now.Before(st.begun.Add(st.timeout))
 	s.healthy() // clears the error of a look-up that was overdue
 	return outcome{}
 }
 
-// forgetLeftOut removes the object of an event from leftOut: the watch has its later state.
+// forgetLeftOut removes the object of an event from the objects to deliver again: the watch has delivered a later state
+// of it.
 func (s *session) forgetLeftOut(obj runtime.Object) {
 	if len(s.leftOut) == 0 {
 		return
@@ -90,7 +93,8 @@ func (s *session) forgetLeftOut(obj runtime.Object) {
 	}
 }
 
-// deliverAgain delivers an object without advancing the stream, which has passed the object's resourceVersion.
+// deliverAgain delivers an object of an older resourceVersion than the stream's, and leaves the stream's
+// resourceVersion unchanged.
 func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
 	if s.gate.LeaveOut(ctx, obj) {
 		return nil

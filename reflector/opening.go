@@ -6,23 +6,23 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// opened is the answer to a watch request.
+// opened is the result of a watch request: an open watch or an error.
 type opened struct {
 	st  *stream
 	err error
-	// overdue is not nil if this is not the answer but a note that the request is overdue. Its goroutine still waits
-	// for the answer.
+	// overdue is not nil if this value only says that the request is overdue, that is, has outlived its time-out. The
+	// goroutine still waits for the result, and sends it later.
 	overdue error
 }
 
-// opening is a watch request on a goroutine of its own, beside the pages of a list.
+// opening is a watch request on a goroutine of its own, so that pages of a list can be fetched at the same time.
 type opening struct {
 	clock   clock.Clock
 	answers chan opened
 	cancel  context.CancelFunc
 }
 
-// answer returns the channel of the answer; a nil channel if o is nil.
+// answer returns the channel that receives the result of the watch request; a nil channel if o is nil.
 func (o *opening) answer() <-chan opened {
 	if o == nil {
 		return nil
@@ -30,7 +30,8 @@ func (o *opening) answer() <-chan opened {
 	return o.answers
 }
 
-// wait waits for the answer, and returns the result of took. It calls overdue while the request is overdue.
+// wait waits for the result of the watch request and returns it as took does. It calls overdue if the request outlives
+// its time-out.
 func (o *opening) wait(overdue func(error)) (*stream, error) {
 	for {
 		a := <-o.answers
@@ -41,7 +42,8 @@ func (o *opening) wait(overdue func(error)) (*stream, error) {
 	}
 }
 
-// took returns the stream of an answer, or the error. The stream owns the request's context from then on.
+// took returns the open watch of a result as a stream, or the result's error. The stream then owns the request's
+// context.
 func (o *opening) took(a opened) (*stream, error) {
 	if a.err != nil {
 		o.cancel()
@@ -52,7 +54,7 @@ func (o *opening) took(a opened) (*stream, error) {
 	return a.st, nil
 }
 
-// giveUp cancels the request, waits for its goroutine, and closes the stream if it has opened one.
+// giveUp cancels the watch request and waits for its goroutine. If a watch was opened meanwhile, giveUp closes it.
 func (o *opening) giveUp(ctx context.Context) {
 	if o == nil {
 		return

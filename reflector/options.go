@@ -57,8 +57,9 @@ type Options struct {
 	// as its answer, ListMetadata is not called again in this run, except after 403, 404 and 405, which may be
 	// temporary. The time-outs of its calls are those of the ListerWatcher's calls. Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
-	// MetadataPays, if set, is called before each list by metadata. It returns whether bodies are so much larger than
-	// metadata that one more request per fetched object is worth it. Default: true.
+	// MetadataPays, if set, is called before each list that would request metadata instead of whole objects. It returns
+	// whether whole objects are so much larger than metadata that one more request per changed object is worth it.
+	// Default: true.
 	MetadataPays func(ctx context.Context) bool
 	// Verify, if set, is called at every (re)connect before any event of the watch is delivered, and before a list.
 	// With Compare it runs beside Compare; otherwise it runs before the watch is opened. It compares the attributes of
@@ -76,30 +77,31 @@ type Options struct {
 	// Compare, if set, lists the objects of the server by metadata, in one consistent answer. It returns the objects
 	// that the sink holds in another state (UID and resourceVersion), that it does not hold, and that only it holds.
 	// Objects that Admit or Shard would drop are no differences; nor are objects that the sink has refused in that
-	// state. Compare replaces the probe and the look-ups: it is called once a watch has been accepted, at the start of
-	// a run that resumes and after a lost connection. It fails with ErrIncomparable if it cannot compare. It has 90 s,
-	// but ten seconds from when its request was sent; otherwise its calls are bounded like those of Verify. Default:
-	// probe and look-ups.
+	// state. Compare replaces the probe (a list with limit=1) and the look-ups of single objects: it is called once a
+	// watch has been accepted, at the start of a run that resumes and after a lost connection. It fails with
+	// ErrIncomparable if it cannot compare. It has 90 s, but ten seconds from when its request was sent; otherwise its
+	// calls are bounded like those of Verify. Default: probe and look-ups.
 	Compare func(ctx context.Context) (Comparison, error)
-	// ComparisonPays, if set, is called before each Compare. starts is true for the first connect of a run that
-	// resumes. It returns whether the sink holds so few objects that Compare costs less than a probe, five look-ups,
-	// and, if starts, the wait for a bookmark. Default: true.
+	// ComparisonPays, if set, is called before each call of Compare. starts is true at the first connect of a run whose
+	// sink can resume. It returns whether the sink holds so few objects that Compare costs less than looking up single
+	// objects and, if starts, waiting for a bookmark. Default: true.
 	ComparisonPays func(ctx context.Context, starts bool) bool
 	// Seed, if set, opens contents from elsewhere, such as a snapshot, for a sink that has nothing to resume. They
-	// replace the first list, and the watch resumes from them, under the same checks as after a restart. Seed is called
-	// when Run starts, and again once the server has been verified if the first call returned ErrSeedLater. If the
-	// server has lost the history since the seed, Seed is called once more, for a seed that was taken later than after.
-	// If it fails, or its result cannot be read, everything is listed. It must return when ctx ends.
+	// replace the first list, and the watch resumes from them, with the same checks of the server's history as after a
+	// restart. Seed is called when Run starts, and again once the server has been verified if the first call returned
+	// ErrSeedLater. If the server has lost the history since the seed, Seed is called once more, for a seed that was
+	// taken later than the time after. If it fails, or its result cannot be read, everything is listed. It must return
+	// when ctx ends.
 	Seed func(ctx context.Context, after time.Time) (*seed.Seed, error)
 	// OnError, if set, is called by one goroutine with each error that ended a connection, before the reflector backs
 	// off. That includes 410s and errors of a watch that is folded into a list. While a request is overdue, it is
 	// called once with ErrOverdue.
 	OnError func(ctx context.Context, err error)
-	// OnLive, if set, is called when Status.Live has changed, by the goroutine that calls the sink, after Sink.Synced.
-	// It must not block.
+	// OnLive, if set, is called with the new value when Status.Live has changed: by the goroutine that calls the sink,
+	// after Sink.Synced has returned. It must not block.
 	OnLive func(live bool)
-	// OnContact, if set, is called with each time at which the server confirmed or moved the contents;
-	// Status.LastContact is the latest of them. It must not block.
+	// OnContact, if set, is called with each time at which the server confirmed the sink's objects or sent a change of
+	// them. Status.LastContact is the latest of these times. It must not block.
 	OnContact func(at time.Time)
 	// RelistSpread is the maximum of the random wait before a list after a 410, if Synced has been called in this run.
 	// The sink can serve its contents meanwhile. It is for fleets: an API server that restarts loses its history, and
@@ -124,7 +126,7 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-// withDefaults returns o with the defaults of the fields that are not set.
+// withDefaults returns a copy of o in which unset fields have their defaults.
 func (o Options) withDefaults() Options {
 	if o.TypeDescription == "" {
 		o.TypeDescription = "objects"

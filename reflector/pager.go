@@ -17,24 +17,24 @@ import (
 
 // lists is a run's knowledge of the list requests that its ListerWatcher and server support.
 type lists struct {
-	// limit is the limit of the next page of whole objects, metadataLimit the limit of the next page by metadata.
+	// limit is the limit of the next page of whole objects. metadataLimit is the limit of the next page of metadata.
 	limit, metadataLimit pace.Limit
-	// noMetadata is true once the server has refused lists by metadata. busy is true once a list by metadata could not
-	// end, because objects changed during it and there was no watch.
+	// noMetadata is true once the server has refused lists of metadata. busy is true once a list of metadata could not
+	// end, because objects changed while they were fetched and there was no watch to deliver the changes.
 	noMetadata, busy bool
-	// unpaged requests the next list as one answer without a limit, because the server has refused a continue token and
-	// offered no other.
+	// unpaged is true if the next list must be a single request without a limit, because the server has refused a
+	// continue token and offered no other one.
 	unpaged bool
-	// byName is true while the smallest pages are cut off before they are complete: then whole objects are fetched one
-	// by one, by the names in pages of metadata, until each object of a range has arrived in less than pace.PromptPage.
-	// cutPages counts the smallest pages in a row that were cut off.
+	// byName is true while even the smallest pages of whole objects break off before they are complete. Then objects
+	// are fetched one by one, by the names in pages of metadata, until each object of a page has arrived in less than
+	// pace.PromptPage. cutPages counts the smallest pages in a row that broke off.
 	byName   bool
 	cutPages int
-	// patience adapts the time-out of the smallest request to a thin link.
+	// patience adapts the time-out of requests for a single object to a slow link.
 	patience pace.Patience
-	// ended is when the last list ended; zero before.
+	// ended is when the last list of this run ended; zero before the first end.
 	ended time.Time
-	// backoff counts the lists in a row that each followed the previous one within pace.Health.
+	// backoff determines the wait before a list that follows another list within two minutes (pace.Health).
 	backoff pace.Backoff
 }
 
@@ -46,47 +46,48 @@ func newLists(r *Reflector) lists {
 type page struct {
 	items []runtime.Object
 	rv    string
-	token string // continue token of the next page; empty for the last page
+	token string // continue token of the next page; "" on the last page
 	err   error
-	// begun is when the request began, by Options.Clock. The first page of a list is at least as new as the server's
-	// state at that time.
+	// begun is when the page request began, by Options.Clock. The first page of a list is at least as new as the
+	// server's state at that time.
 	begun time.Time
-	// meanSize is the mean size of the items. took is the duration of the request, also if it failed. Both set the limit
-	// of the next page.
+	// meanSize is the mean size of the page's objects in bytes. took is the duration of the request, even of a failed
+	// one. Both determine the limit of the next page.
 	meanSize int64
 	took     time.Duration
-	// overdue is not nil if this is not the answer but a note that the request is overdue. The pager still waits for
-	// the answer.
+	// overdue is not nil if this value only says that the request has outlived its time-out. The pager still waits for
+	// the answer, and sends it later.
 	overdue error
 }
 
 // pager fetches one page at a time, on a goroutine that it owns.
 type pager struct {
 	s *session
-	// token and limit are the parameters of the page that was requested last.
+	// token and limit are the continue token and the limit of the latest page request.
 	token string
 	limit int64
-	// metadata is true while pages are requested by metadata (see takeRefs). missing lists the objects of the last page
-	// by metadata that are still to be fetched, and after is the token of the page after it. one is the key of the
-	// object that is being fetched; "" for a page.
+	// metadata is true while the list requests metadata instead of whole objects (see takeRefs). missing lists the
+	// objects of the last page of metadata that are still to be fetched, and after is the continue token of the next
+	// page. one is the key of the object that is being fetched; "" while a page is requested.
 	metadata bool
 	missing  []entry.ObjectRef
 	after    string
 	one      string
-	// named is true while a range as small as the smallest page comes by metadata, and each of its objects is fetched,
-	// held or not (see lists.byName). slow is true if one of them took so long that two would be cut off.
+	// named is true while a page of metadata has the size of the smallest page and each of its objects is fetched,
+	// whether or not the sink has it (see lists.byName). slow is true if one of these fetches took so long that a page
+	// of two objects would break off.
 	named, slow bool
-	// answers receives the page. If the request is overdue, it receives a page with overdue set before that. fetching
-	// is true until the answer has been taken.
+	// answers receives the answer to each request. If a request outlives its time-out, answers first receives a page
+	// with overdue set. fetching is true until the answer has been received.
 	answers  chan page
 	fetching bool
-	// done is true once the last page has been taken.
+	// done is true once the last page of the list has been received.
 	done bool
-	// retry is the timer for the retry of a failed page; nil if none is due.
+	// retry is the timer after which a failed page request is repeated; nil if no repetition is due.
 	retry clock.Timer
-	// refusals counts the refusals of the continue token.
+	// refusals counts how often the server refused the list's continue token.
 	refusals refusals
-	// err is the error of the last page; nil if it succeeded.
+	// err is the error of the latest page request; nil if it succeeded.
 	err     error
 	backoff pace.Backoff
 	cancel  context.CancelFunc
@@ -96,19 +97,19 @@ func newPager(s *session) *pager {
 	return &pager{s: s, answers: make(chan page, 2), cancel: func() {}}
 }
 
-// fetch requests a page. The answer to the previous request must have been taken from answers.
+// fetch requests the page at a continue token. The caller must have received the answer to the previous request.
 func (p *pager) fetch(ctx context.Context, token string) {
 	p.token, p.one = token, ""
 	p.ask(ctx)
 }
 
-// fetchOne requests one object. The answer to the previous request must have been taken from answers.
+// fetchOne requests one object by its key. The caller must have received the answer to the previous request.
 func (p *pager) fetchOne(ctx context.Context, key string) {
 	p.one = key
 	p.ask(ctx)
 }
 
-// ask starts the request for the page or object on a goroutine.
+// ask starts the list request for the current page or object on a goroutine.
 func (p *pager) ask(ctx context.Context) {
 	p.cancel()
 	ctx, p.cancel = context.WithCancel(ctx)
@@ -142,7 +143,7 @@ func (p *pager) ask(ctx context.Context) {
 	}()
 }
 
-// count counts the request in the Status.
+// count counts the list request in the Status, as a page or as a probe (limit=1).
 func (p *pager) count(o metav1.ListOptions) {
 	p.s.r.board.update(func(st *Status) {
 		if p.one == "" {
@@ -157,7 +158,7 @@ func (p *pager) count(o metav1.ListOptions) {
 	})
 }
 
-// limits returns the limit of pages by metadata, or of pages of whole objects, whichever are requested.
+// limits returns the learned limit for the kind of page that is requested now: of metadata, or of whole objects.
 func (p *pager) limits() *pace.Limit {
 	if p.metadata {
 		return &p.s.lists.metadataLimit
@@ -165,25 +166,26 @@ func (p *pager) limits() *pace.Limit {
 	return &p.s.lists.limit
 }
 
-// smallest reports whether the request cannot be made for fewer objects.
+// smallest reports whether the current request cannot be split: it is for one object, or for a page of the least limit.
 func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().Least }
 
-// whole makes the next pages consist of whole objects. If the smallest pages are cut off (lists.byName), the next pages
-// list names instead.
+// whole makes the next pages consist of whole objects. If even the smallest pages of whole objects break off, the next
+// pages contain only names, and each object is fetched by its name.
 func (p *pager) whole() {
 	_, possible := p.s.metadataLister()
 	p.named = p.s.lists.byName && possible
 	p.metadata, p.slow = p.named, false
 }
 
-// tooLarge reports whether the page of whole objects that has failed is to be fetched object by object.
+// tooLarge reports whether the objects of the failed page are to be fetched one by one instead, because even the
+// smallest pages break off.
 func (p *pager) tooLarge() bool {
 	_, possible := p.s.metadataLister()
 	return p.s.lists.byName && !p.metadata && p.one == "" && possible
 }
 
-// request sends the list request and waits for the answer. While the request is overdue, it also sends a page with
-// overdue set.
+// request sends the list request and returns the answer. If the request outlives its time-out, request also sends a
+// page with overdue set to answers.
 func (p *pager) request(ctx context.Context, lw request.Requests, within time.Duration, o metav1.ListOptions) page {
 	begun, at := time.Now(), p.s.o.Clock.Now()
 	list, m, err := lw.List(ctx, within, o, func(err error) {
@@ -204,7 +206,8 @@ func (p *pager) request(ctx context.Context, lw request.Requests, within time.Du
 	}
 }
 
-// learn sets the limit of the next page from the result of this one. A refused request does not change it.
+// learn sets the limit of the next page from the size and duration of this page. A refused request leaves the limit
+// unchanged.
 func (p *pager) learn(ctx context.Context, got page) {
 	if p.smallest() {
 		p.learnSmallest(got)
@@ -213,7 +216,8 @@ func (p *pager) learn(ctx context.Context, got page) {
 	case p.one != "" || p.named:
 		p.slow = p.slow || got.took >= pace.PromptPage
 	case p.limit == 0:
-		p.s.lists.unpaged = got.err == nil || !request.Cut(got.err) // after a cut answer the next list has pages
+		// If an answer without a limit breaks off, the next list has pages again.
+		p.s.lists.unpaged = got.err == nil || !request.Cut(got.err)
 	case got.err == nil:
 		p.limits().Arrived(p.limit, len(got.items), got.meanSize, got.took)
 	case request.Cut(got.err):
@@ -223,22 +227,23 @@ func (p *pager) learn(ctx context.Context, got page) {
 	}
 }
 
-// learnSmallest sets byName if the smallest page was cut off twice in a row. Once is not enough, since a broken
-// connection looks the same.
+// learnSmallest sets byName if the smallest page broke off twice in a row. Once is not enough, since a lost connection
+// looks the same as an answer that is too large.
 func (p *pager) learnSmallest(got page) {
 	if !p.s.lists.patience.Learn(got.took, got.err) {
 		p.s.lists.cutPages = 0
 		return
 	}
 	if p.metadata || p.one != "" {
-		return // only pages of whole objects count
+		return // requests for single objects or metadata do not count
 	}
 	if p.s.lists.cutPages++; p.s.lists.cutPages == 2 {
 		p.s.lists.cutPages, p.s.lists.byName = 0, true
 	}
 }
 
-// retryLater starts the back-off before the same page is requested again, and releases the slot to list.
+// retryLater starts the back-off before the failed page request is repeated. It releases the slot to list, so that
+// other reflectors can list meanwhile.
 func (p *pager) retryLater(err error) {
 	p.err = err
 	p.retry = p.s.o.Clock.NewTimer(p.backoff.Next(request.RetryAfter(err)))
@@ -253,7 +258,7 @@ func (p *pager) retryC() <-chan time.Time {
 	return p.retry.C()
 }
 
-// again repeats the last request.
+// again repeats the last request for a page or an object.
 func (p *pager) again(ctx context.Context) {
 	p.retry = nil
 	p.ask(ctx)

@@ -94,7 +94,8 @@ func (r *Reflector) AcceptsContradiction() bool {
 	return !r.contradicted || r.rewound
 }
 
-// firstContradiction returns true for the first contradiction since lost was called. Only that one may cause a list.
+// firstContradiction reports whether this is the first event since the last loss of the connection that contradicts the
+// stored objects. Only the first one may cause a list.
 func (r *Reflector) firstContradiction() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,23 +106,24 @@ func (r *Reflector) firstContradiction() bool {
 	return true
 }
 
-// lost is called when the connection is lost: the next contradiction may lead to a list again.
+// lost is called when the connection is lost. After that the next event that contradicts the stored objects may cause a
+// list again.
 func (r *Reflector) lost() {
 	r.mu.Lock()
 	r.contradicted = false
 	r.mu.Unlock()
 }
 
-// rewritten is called after a list that rewrites the bodies. It drops the list that Contradicted requested: the events
-// before the list no longer contradict the contents.
+// rewritten is called after a list that replaces every stored object. It cancels a list that Contradicted has
+// requested, because the contradicting event was about the objects before this list.
 func (r *Reflector) rewritten() {
 	r.mu.Lock()
 	r.rewound = false
 	r.mu.Unlock()
 }
 
-// takeAsked returns the reason of the list that Relist or Contradicted requested, and clears the request. It returns
-// "" if there is none.
+// takeAsked returns the reason of the list that the methods Relist or Contradicted have requested, and clears the
+// request. It returns "" if no list was requested.
 func (r *Reflector) takeAsked() Reason {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,31 +16,34 @@ import (
 // long, without Options.RelistSpread. client-go lists as often.
 const listOnlyWait = 30 * time.Second
 
-// errListOnly is the error of a list that needs a watch to complete the state at one resourceVersion, of a resource
-// that cannot be watched.
+// errListOnly: the server lists the resource but refuses to watch it, and objects have changed during the list. Only a
+// watch could have delivered these changes.
 var errListOnly = errors.New("the objects changed during the list, and the resource cannot be watched")
 
-// refusals counts refusals of one kind of request: of watches, since the last list or since a watch has held, or of a
-// list's continue token (pager.refusals).
+// refusals counts how often the server has refused one kind of request: the watch, since the last list or the last
+// working watch; or the continue token of a list.
 type refusals struct {
-	// listAt is when a list is due because watches are denied; zero if no list is due.
+	// listAt is when the next list is due of a resource whose watches the server denies (403, 404, 405); zero if no
+	// list is due.
 	listAt time.Time
-	// from is the resourceVersion of the watches, or the continue token, that was refused for other reasons
-	// (request.Rejected). n counts these refusals, and first is the time of the first one.
+	// from is the resourceVersion or the continue token that the server has refused with an error without a known
+	// remedy (request.Rejected). n counts these refusals, and first is the time of the first refusal.
 	from  string
 	n     int
 	first time.Time
 }
 
 const (
-	// enoughRefusals and refusedTime are how many watches from one resourceVersion must be refused, over what time, before
-	// a list may follow. A server that is starting or being repaired gives odd answers too, but not for long.
+	// enoughRefusals is how many watches from one resourceVersion the server must refuse before a list may follow;
+	// refusedTime is how long that must last. A server that is starting or being repaired gives odd answers too, but
+	// not for long.
 	enoughRefusals = 3
 	refusedTime    = 10 * time.Second
 )
 
-// again counts a refusal of rv, a resourceVersion or a continue token. It returns true from the third one on, ten
-// seconds or more after the first. A lost connection in between is not counted, and does not reset the count.
+// again counts a refusal of rv, which is a resourceVersion or a continue token. It returns true from the third refusal
+// of the same rv on, if the first was at least ten seconds ago. Lost connections between two refusals neither count nor
+// reset the count.
 func (r *refusals) again(rv string, now time.Time) bool {
 	if r.n == 0 || r.from != rv {
 		r.from, r.n, r.first = rv, 0, now
@@ -49,7 +52,8 @@ func (r *refusals) again(rv string, now time.Time) bool {
 	return r.n >= enoughRefusals && now.Sub(r.first) >= refusedTime
 }
 
-// watchLost returns the outcome of a watch that failed with err and may be retried from the same resourceVersion.
+// watchLost returns the outcome of a watch that failed with err and may be opened again from the same resourceVersion:
+// a back-off, or the state Refused after several refusals.
 func (s *session) watchLost(ctx context.Context, err error) outcome {
 	if o := s.lose(ctx, err); o.Kind != failed {
 		return o
@@ -60,9 +64,9 @@ func (s *session) watchLost(ctx context.Context, err error) outcome {
 	return outcome{Kind: failed}
 }
 
-// ifMovedOn is the state Refused. Servers without a watch cache (kine, dqlite) answer a compacted resourceVersion with
-// 500 and other codes. So it lists if the probe shows a change, or if nothing was confirmed in this run yet: that watch
-// will never be served.
+// ifMovedOn is the state Refused of the state machine. Servers without a watch cache (kine, dqlite) answer a compacted
+// resourceVersion with 500 and other codes. The reflector lists if a probe shows that the server's resourceVersion has
+// changed, or if this run has not called Sink.Synced yet. Otherwise it retries the watch.
 func (s *session) ifMovedOn(ctx context.Context) outcome {
 	if !s.connect(ctx) {
 		return outcome{Kind: stop}
@@ -80,16 +84,19 @@ func (s *session) ifMovedOn(ctx context.Context) outcome {
 	klog.FromContext(ctx).Info("The server refuses again and again to watch from the resourceVersion that we hold: "+
 		"its history is taken for lost", "resourceVersion", s.cur.RV, "server", rv, "err", why)
 	o := s.listFor(ReasonExpired)
-	o.Wait = s.spread > 0 // without RelistSpread the list need not wait: the refusals have taken ten seconds
+	// With RelistSpread the list waits a random time; without, it starts now: the refusals have taken ten seconds.
+	o.Wait = s.spread > 0
 	return o
 }
 
-// watchDenied handles a watch that is answered with 403, 404 or 405. Permissions and CRDs are often applied a moment
-// later, so the watch is retried after the back-off. The contents must not grow stale meanwhile, so after some time the
-// outcome is a list, and then another retry. The list is due at once if nothing has confirmed the contents in this run.
-// If lists are denied too, as for a deleted custom resource, the connection counts as lost.
+// watchDenied handles a watch request that is answered with 403, 404 or 405. Permissions and CRDs are often applied a
+// moment later, so the watch is retried after the back-off. The stored objects must not grow stale meanwhile. So after
+// 30 to 60 seconds the resource is listed, and then the watch is retried again. The list is due at once if the server
+// has not confirmed the stored objects in this run. If lists are denied too, as for a deleted custom resource, the
+// connection counts as lost.
 func (s *session) watchDenied(ctx context.Context, err error) outcome {
-	if s.guards.comparing && !s.r.Status().ListOnly { // without a comparison, a probe or a list has been answered
+	// Without a comparison, a probe or a list has been answered before the watch, so the server works.
+	if s.guards.comparing && !s.r.Status().ListOnly {
 		if _, err := s.guards.probe(ctx); err != nil {
 			return s.lose(ctx, err)
 		}
@@ -111,27 +118,27 @@ func (s *session) watchDenied(ctx context.Context, err error) outcome {
 	return outcome{Kind: denied}
 }
 
-// unwatched reports whether the list has no folded watch because the server does not serve it.
+// unwatched reports whether this list has no watch beside it because the server refuses to watch the resource.
 func (l *list) unwatched() bool {
 	return l.reason == ReasonListOnly || request.Denied(l.tail.dead) || request.Rejected(l.tail.dead)
 }
 
-// unfinished aborts a list that cannot end without a watch. If it was by metadata and the resource cannot be watched, a
-// list of whole objects follows at once.
+// unfinished aborts a list that cannot end without a watch beside it. If the list was of metadata, and the server
+// refuses to watch the resource, a list of whole objects follows at once.
 func (l *list) unfinished(ctx context.Context) outcome {
 	if l.unwatched() && l.byMetadata && !l.s.lists.busy {
 		l.s.lists.busy = true
 		return outcome{Kind: mustList, Reason: l.reason}
 	}
 	if l.reason != ReasonListOnly {
-		return l.again(l.tail.dead) // the error of the watch, which tail.lost has reported
+		return l.again(l.tail.dead) // Status.Err stays the error of the watch, which tail.lost has reported
 	}
 	err := l.s.conn.describe("failed to list", l.tail.dead)
 	l.s.conn.report(ctx, err)
 	return l.again(err)
 }
 
-// holds records that the watch has sent something, or that the server is at its resourceVersion.
+// holds records that the watch works: it has delivered a message, or the server is at the watch's resourceVersion.
 func (s *session) holds(st *stream) {
 	st.holds(&s.r.board)
 	s.watching.refusals = refusals{}
@@ -140,8 +147,8 @@ func (s *session) holds(st *stream) {
 // showListOnly sets Status.ListOnly.
 func (s *session) showListOnly(is bool) { s.r.board.update(func(st *Status) { st.ListOnly = is }) }
 
-// untilList returns the wait d in the state Degraded, but not beyond the list that is due because watches are denied.
-// Without a resourceVersion to retry from, it returns the time until that list.
+// untilList shortens the wait d before a retry of a denied watch, so that it does not exceed the time until the next
+// list. Without a resourceVersion to watch from, it returns the time until that list.
 func (s *session) untilList(d time.Duration) time.Duration {
 	rest := s.watching.refusals.listAt.Sub(s.o.Clock.Now())
 	switch {

@@ -17,20 +17,20 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/history"
 )
 
-// rewound is the end of log messages about a server with another history.
+// rewound ends the log messages about a server that has another history than the stored objects.
 const rewound = "it was rewound, or what is listed is of another namespace or selector than what is held"
 
-// verdict is the result of all look-ups of a connect.
+// verdict is the combined result of all look-ups of single objects at one connect.
 type verdict struct {
 	rewound bool
-	// awaited has the objects whose change an event must explain.
+	// awaited has the objects that the server has changed since the stored state: an event must deliver each change.
 	awaited awaited
-	// at is the highest resourceVersion of the answers; "" if none could be compared.
+	// at is the highest resourceVersion in the answers to the look-ups; "" if none of them could be compared.
 	at string
 }
 
-// lookUp is the rewind check: it looks up n of the newest stored objects, to detect a server that was rewound and has
-// overtaken the stream.
+// lookUp requests n of the newest stored objects from the server and compares UID and resourceVersion. That detects a
+// server that was restored from a backup and has since passed the stored resourceVersion.
 func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	v := verdict{awaited: awaited{}}
 	for _, held := range g.toLookUp(n) {
@@ -48,7 +48,7 @@ func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 			v.at = history.Max(v.at, got.at)
 		}
 		if got.obj != nil && !g.ours(got.obj) {
-			got = answer{at: got.at} // the object of this shard was deleted
+			got = answer{at: got.at} // the object now has a UID of another shard, so this shard's object was deleted
 		}
 		switch history.Check(held, g.s.cur.RV, got.ref, got.obj != nil) {
 		case history.Contradicts:
@@ -66,14 +66,15 @@ func (g *guards) lookUp(ctx context.Context, n int) (verdict, error) {
 	return v, nil
 }
 
-// ours reports whether an object is of the requested shard.
+// ours reports whether an object belongs to the shard in Options.Shard.
 func (g *guards) ours(obj runtime.Object) bool {
 	ours, err := g.s.o.Shard.Matches(obj)
 	return ours || err != nil
 }
 
-// toLookUp returns up to n objects to look up. The objects that are still awaited since the last connection come first:
-// events of another history may have displaced them from the newest. The newest follow.
+// toLookUp returns up to n stored objects to compare with the server's. First come the objects whose event was still
+// awaited when the last connection was lost: events of a restored server may have displaced them from the newest
+// objects. The newest objects follow.
 func (g *guards) toLookUp(n int) []entry.ObjectRef {
 	var refs []entry.ObjectRef
 	for _, d := range g.awaited {
@@ -89,19 +90,20 @@ func (g *guards) toLookUp(n int) []entry.ObjectRef {
 	return refs[:min(n, len(refs))]
 }
 
-// errNoLookups is the error of a look-up if this ListerWatcher, or the server, does not support look-ups.
+// errNoLookups is the error of a request for a single object if the ListerWatcher, or the server, refuses or ignores
+// the field selector on its name.
 var errNoLookups = errors.New("objects cannot be looked up one by one")
 
-// answer is the answer to the look-up of one object: obj is nil if the server does not have it. at is the server's
-// resourceVersion.
+// answer is the answer to a request for one object: obj is nil if the server does not have the object. at is the
+// server's resourceVersion.
 type answer struct {
 	obj runtime.Object
 	ref entry.ObjectRef
 	at  string
 }
 
-// lookUpOne reads one object: the whole object, or, if its identity suffices, its metadata where possible. The error
-// wraps errTooLong if the object is too large for the link.
+// lookUpOne requests one object: whole if whole is true, otherwise only its metadata, where the server supports that.
+// The error wraps errTooLong if the object is too large for the link.
 func (g *guards) lookUpOne(ctx context.Context, key string, whole bool) (answer, error) {
 	if g.noLookups {
 		return answer{}, errNoLookups
@@ -126,7 +128,8 @@ func (g *guards) lookUpOne(ctx context.Context, key string, whole bool) (answer,
 		}
 		return nil
 	})
-	// An empty answer means not found, even if the selector was overwritten: then there are no objects at all.
+	// The answer has only other objects, so the field selector had no effect. An empty answer means that the object
+	// does not exist.
 	if others && got.obj == nil {
 		g.giveUpLookups(ctx, "the field selector of the requests is overwritten on the way, or the server ignores it")
 		return answer{}, errNoLookups
@@ -134,7 +137,8 @@ func (g *guards) lookUpOne(ctx context.Context, key string, whole bool) (answer,
 	return got, err
 }
 
-// giveUpLookups turns the rewind check off for this run.
+// giveUpLookups turns off the rewind check for this run: single objects cannot be requested, so a server that was
+// restored from a backup may go unnoticed.
 func (g *guards) giveUpLookups(ctx context.Context, why string) {
 	g.noLookups = true
 	g.s.r.board.update(func(st *Status) { st.NoLookups = why })

@@ -16,23 +16,25 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
-// ErrSeedLater is returned by Options.Seed if it needs a verified server: it is called again after that.
+// ErrSeedLater is returned by Options.Seed if it can choose a seed only after the server was verified. It is called
+// again then.
 var ErrSeedLater = errors.New("what the seed has to be is not known yet")
 
-// seedSpread is the maximum of the random wait before a newer seed is requested. A fleet that has begun with one seed
-// finds out at one time that it is too old.
+// seedSpread is the maximum of the random wait before a newer seed is requested. All members of a fleet that has
+// started from one seed find out at the same time that it is too old.
 const seedSpread = 10 * time.Second
 
-// maxSeeds is how many seeds a run requests: one, and a newer one if that was too old.
+// maxSeeds is how many seeds a run requests: one, and a second one if the first was too old.
 const maxSeeds = 2
 
-// seeding is the use of Options.Seed in a run.
+// seeding is the state of a run's calls of Options.Seed.
 type seeding struct {
 	asked int       // number of seeds that Options.Seed has returned; maxSeeds after an error
-	taken time.Time // when the sink's seed was taken; zero if it has none
+	taken time.Time // when the seed that the sink holds was taken; zero without a seed
 }
 
-// seed replaces the list that is due for a reason by a seed. The outcome is empty if there is none.
+// seed applies a seed (stored contents from elsewhere) in place of the list that is due for a reason. The outcome is
+// empty if there is no seed; the caller then lists.
 func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	again := reason == ReasonExpired && !s.seeding.taken.IsZero() && !s.served
 	if s.o.Seed == nil || s.seeding.asked == maxSeeds || reason != ReasonCold && !again {
@@ -47,7 +49,7 @@ func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	switch {
 	case ctx.Err() != nil:
 		if err == nil {
-			_ = sd.Close() // ctx has ended
+			_ = sd.Close() // ctx has ended, so the seed is not applied
 		}
 		return outcome{Kind: stop}
 	case errors.Is(err, ErrSeedLater):
@@ -64,14 +66,15 @@ func (s *session) seed(ctx context.Context, reason Reason) outcome {
 	return o
 }
 
-// noSeed logs and shows why everything is listed.
+// noSeed logs why no seed was applied, and sets Status.SeedErr. The caller lists everything instead.
 func (s *session) noSeed(ctx context.Context, err error) {
 	klog.FromContext(ctx).Error(err, "There is no seed to begin with; listing")
 	s.seeding.asked = maxSeeds
 	s.r.board.update(func(st *Status) { st.SeedErr = err })
 }
 
-// replaceFromSeed delivers the objects of a seed to the sink. The outcome is empty if they cannot be read.
+// replaceFromSeed delivers the objects of a seed to the sink as a list. The outcome is empty if the seed cannot be
+// read; the caller then lists.
 func (s *session) replaceFromSeed(ctx context.Context, sd *seed.Seed, reason Reason) outcome {
 	klog.FromContext(ctx).V(2).Info("Beginning with a seed", "seed", sd.Source, "taken", sd.Taken, "resourceVersion",
 		sd.ResourceVersion)

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/pace"
 )
 
-// session is the state of one Run. Only Run's goroutine uses it, and only that goroutine calls the sink.
+// session is the state of one call of Reflector.Run. Only Run's goroutine uses it, and only that goroutine calls the
+// sink.
 type session struct {
 	r    *Reflector
 	sink Sink
@@ -25,33 +26,34 @@ type session struct {
 
 	// conn is the connection with the server.
 	conn *connection
-	// watching is the state of the watch, and how the last one ended.
+	// watching is the state of the open watch, and how the previous watch ended.
 	watching watching
-	// lists is the run's knowledge of the list requests that work.
+	// lists records which kinds of list requests the server has supported in this run.
 	lists lists
 	// leftOut lists the objects of Checkpoint.LeftOut that have not been looked up yet. cuts counts how often in a row the
 	// answer for the first of them was cut off.
 	leftOut []entry.ObjectRef
 	cuts    int
-	// seeding counts the calls of Options.Seed, and keeps the age of the seed that was applied.
+	// seeding counts the calls of Options.Seed, and records when the seed was taken that the sink holds.
 	seeding seeding
 	// guards compare the server with the sink's contents at every connect.
 	guards *guards
 	// gate decides which objects are delivered.
 	gate *gate.Gate
 
-	// resumes is the resourceVersion at which this run resumed; "" after the first Synced, which logs it.
+	// resumes is the resourceVersion at which this run resumed its first watch, for a log message at the first Synced;
+	// "" after it.
 	resumes string
-	// announced is true if Synced has been called since the last list and since the connection was lost.
+	// announced is true if Sink.Synced has been called since the last list and since the last loss of the connection.
 	announced bool
-	// served is true if Synced has been called in this run.
+	// served is true once Sink.Synced has been called in this run.
 	served bool
 	// spread is the upper bound of the next wait, which is random; 0 if the next wait is a back-off.
 	spread time.Duration
-	// unreported is true if the stream has passed an object of another shard and the sink has not received that
-	// resourceVersion yet. The next bookmark or event delivers it.
+	// unreported is true if the stream has passed an event of another shard, so that its resourceVersion is newer than
+	// the one that the sink has received. The next bookmark or event delivers the newer resourceVersion.
 	unreported bool
-	// sinkErr is the error with which the sink ended the run.
+	// sinkErr is the error of a sink's method that ended the run; nil before.
 	sinkErr error
 }
 
@@ -105,7 +107,7 @@ func (s *session) run(ctx context.Context) error {
 	return s.sinkErr
 }
 
-// enter runs the current state and returns its outcome.
+// enter runs the current state of the state machine and returns its outcome.
 func (s *session) enter(ctx context.Context) outcome {
 	if s.pos.State != Restore {
 		if o := s.asked(); o.Kind != "" {
@@ -139,8 +141,9 @@ func (s *session) enter(ctx context.Context) outcome {
 	return outcome{Kind: stop}
 }
 
-// asked returns the outcome for a list that Relist or Contradicted requested; it is empty if neither did. A server may
-// send contradicting events repeatedly, so a list for them may have to wait, unless a list or a back-off is due anyway.
+// asked returns the outcome for a list that Reflector.Relist or Reflector.Contradicted has requested; it is empty
+// without a request. A server may send contradicting events repeatedly, so a list for Contradicted may have to wait,
+// unless a list or a back-off is due anyway.
 func (s *session) asked() outcome {
 	reason := s.r.takeAsked()
 	waits := s.pos.Reason != "" || s.pos.State == Backoff || s.pos.State == Degraded
@@ -154,8 +157,8 @@ func (s *session) asked() outcome {
 	return outcome{Kind: mustList, Reason: reason}
 }
 
-// outOfTouch reports whether events may have been missed in this state. It is false in Verify, which also follows a
-// watch that ended in order.
+// outOfTouch reports whether the connection is lost in this state, so that events may have been missed. It is false in
+// the state Verify, which also follows a watch that ended in order.
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {
 	case Backoff:
@@ -186,7 +189,7 @@ func (s *session) restore(ctx context.Context) outcome {
 		s.moveTo(history.At(cp.ResourceVersion))
 	}
 	for _, ref := range cp.Newest {
-		s.newest.Put(ref) // a list is compared with them, too
+		s.newest.Put(ref) // the next list is compared with the newest stored objects, even if no watch is resumed
 	}
 	if reason != "" {
 		return outcome{Kind: mustList, Reason: reason}
@@ -195,7 +198,8 @@ func (s *session) restore(ctx context.Context) outcome {
 	return outcome{Kind: resumable}
 }
 
-// wait waits for a random part of spread, for the back-off of lists, or for the back-off of lastErr.
+// wait waits in the states Backoff and Degraded: for a random part of spread, or for the back-off of repeated lists, or
+// for the back-off after the last error.
 func (s *session) wait(ctx context.Context) outcome {
 	var d time.Duration
 	var recovered, asked <-chan struct{}
@@ -205,7 +209,7 @@ func (s *session) wait(ctx context.Context) outcome {
 			d += s.lists.backoff.Next(0)
 		}
 	} else if s.pos.Reason != "" && s.conn.lastErr == nil {
-		d = s.lists.backoff.Next(0) // the back-off of lists, since there is no error
+		d = s.lists.backoff.Next(0) // without an error, the wait is the back-off of repeated lists
 	} else {
 		d, recovered = s.conn.backOff()
 		d = s.untilList(d)
@@ -229,13 +233,14 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 	case !s.disconnect(ctx, err):
 		return outcome{Kind: stop}
 	case isDenied(err):
-		s.showListOnly(false) // lists are denied too
+		s.showListOnly(false) // the server denies lists too, not only watches
 		return outcome{Kind: denied}
 	}
 	return outcome{Kind: failed}
 }
 
-// disconnect records and reports an error that ended a connection. It returns false if ctx has ended.
+// disconnect records an error that ended a connection, and reports it to Options.OnError. It returns false if ctx has
+// ended.
 func (s *session) disconnect(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -254,7 +259,7 @@ func (s *session) sinkClosed(err error) outcome {
 	return outcome{Kind: stop}
 }
 
-// healthy clears Status.Err, because the connection works.
+// healthy clears Status.Err: the connection works again.
 func (s *session) healthy() {
 	s.r.board.update(func(st *Status) { st.Err = nil })
 	if s.announced && s.pos.State == Watch {
@@ -262,8 +267,8 @@ func (s *session) healthy() {
 	}
 }
 
-// answered records that the server has answered with its resourceVersion rv. If that is the stream's resourceVersion,
-// the answer confirms the contents.
+// answered records that the server has answered and is at resourceVersion rv. If the stream is at the same
+// resourceVersion, the answer confirms the sink's objects.
 func (s *session) answered(rv string) {
 	s.conn.received()
 	if rv != "" && rv == s.cur.RV {
@@ -271,7 +276,7 @@ func (s *session) answered(rv string) {
 	}
 }
 
-// moveTo sets how far the stream has been delivered, and publishes it in the Status.
+// moveTo records how far the stream has been delivered, and publishes the resourceVersion in the Status.
 func (s *session) moveTo(c history.Progress) {
 	s.cur = c
 	s.r.board.update(func(st *Status) { st.ResourceVersion = c.RV })
@@ -283,7 +288,7 @@ func (s *session) synced(ctx context.Context) error {
 	s.guards.target, s.watching.quiet = "", 0
 	s.conn.works()
 	if s.announced {
-		s.conn.setLive(true) // an overdue request has cleared Live, or the list's watch was not open yet
+		s.conn.setLive(true) // Live is false if a request was overdue, or if the list's watch was not open yet
 		return nil
 	}
 	if s.resumes != "" && s.lists.ended.IsZero() {
@@ -300,8 +305,8 @@ func (s *session) synced(ctx context.Context) error {
 	return nil
 }
 
-// listFor returns mustList for reason. The list has to wait if the last one was recent, so that a server whose history
-// is always too short is not listed endlessly.
+// listFor returns the outcome that a list is due for a reason. If the last list ended less than two minutes ago, a
+// back-off precedes the list, so that a server with a very short history is not listed endlessly.
 func (s *session) listFor(reason Reason) outcome {
 	s.conn.lastErr, s.watching.brokeAt = nil, time.Now()
 	if !s.listedRecently() {
@@ -313,24 +318,25 @@ func (s *session) listFor(reason Reason) outcome {
 	return outcome{Kind: mustList, Reason: reason, Wait: s.spread > 0 || s.listedRecently()}
 }
 
-// listedRecently reports whether the last list ended less than pace.Health ago.
+// listedRecently reports whether the last list ended less than two minutes (pace.Health) ago.
 func (s *session) listedRecently() bool {
 	return !s.lists.ended.IsZero() && s.o.Clock.Since(s.lists.ended) < pace.Health
 }
 
-// connect waits for a slot to connect, unless the session has one. It returns false if ctx has ended.
+// connect waits until Options.Limiter permits the session to connect. It returns false if ctx has ended.
 func (s *session) connect(ctx context.Context) bool {
 	s.conn.connecting.down = func(err error) {
 		s.conn.showDown(err)
-		// Even if our own watch ended in order: the next one may be accepted much later, by another server.
+		// The link is down. Even if the session's own watch ended in order, the next one may be accepted much later, by
+		// another server.
 		s.watching.end = lost
 		s.conn.setLive(false)
 	}
 	return s.conn.connecting.acquire(ctx) == nil
 }
 
-// relistInSlot is the state Relist, with a slot to list and one to connect. It acquires the slot to list first, so that
-// a session that waits for it does not hold a slot to connect.
+// relistInSlot is the state Relist, with permission of Options.Limiter to list and to connect. It waits for the
+// permission to list first, so that a waiting session does not hold a permission to connect.
 func (s *session) relistInSlot(ctx context.Context) outcome {
 	s.conn.connected()
 	defer s.conn.listing.release()

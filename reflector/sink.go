@@ -11,15 +11,16 @@ import (
 
 // Checkpoint describes the contents of the sink when the reflector starts.
 type Checkpoint struct {
-	// ResourceVersion is where the watch resumes; "" if it cannot resume.
+	// ResourceVersion is where the watch of the new run resumes; "" if the run must list first.
 	ResourceVersion string
-	// Relist is the reason why the contents must be listed before HasSynced, although they can be served; "" if the watch
-	// can resume.
+	// Relist is the reason why the sink's objects must be listed before HasSynced, although they can be served
+	// meanwhile; "" if the watch can resume.
 	Relist Reason
-	// Newest lists a few stored objects with the highest resourceVersions, for the rewind check. May be empty.
+	// Newest lists a few stored objects with the highest resourceVersions. The reflector compares them with the
+	// server's, to detect a server that was restored from a backup. May be empty.
 	Newest []entry.ObjectRef
-	// LeftOut lists objects that were delivered to the sink in this state, and that it could not store. The reflector
-	// looks them up once the watch has caught up, and delivers them again before Synced.
+	// LeftOut lists objects that were delivered to the sink in this state but could not be stored. The reflector
+	// requests them again once the watch has caught up with the server, and delivers them before Synced.
 	LeftOut []entry.ObjectRef
 }
 
@@ -27,7 +28,8 @@ type Checkpoint struct {
 // block while the sink is full. It returns an error only if ctx has ended or the sink is closed for good; the reflector
 // then stops.
 type Sink interface {
-	// Checkpoint describes the contents. It is called once, when Run starts.
+	// Checkpoint returns the state of the stored contents: where a watch can resume, or why a list is due. It is called
+	// once, when Run starts.
 	Checkpoint(ctx context.Context) (Checkpoint, error)
 
 	// Event delivers Added, Modified or Deleted, and the resourceVersion of the stream after it: the highest so far. It is

@@ -8,26 +8,28 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// slowSinkAfter is how long a call of the sink may take before the session releases its slot to list. A full sink may
-// stay full for long, and other reflectors need the slot.
+// slowSinkAfter is how long a call of the sink may block before the session releases its permission to list (a slot of
+// Options.Limiter). A full sink may block for long, and other reflectors wait for the permission.
 const slowSinkAfter = 10 * time.Second
 
-// slot is a session's slot of Options.Limiter. The slot to connect is released when the server has accepted the watch
-// or answered the first page. The slot to list is released at the end of the list, while a page waits for its retry,
-// and while the sink has not accepted a page for slowSinkAfter. Both are released while a call is overdue.
+// slot is a session's permission of Options.Limiter, either to connect or to list. The permission to connect is
+// released when the server has accepted the watch or answered the first page. The permission to list is released at the
+// end of the list, while a page waits for its retry, and while the sink blocks for longer than slowSinkAfter. Both are
+// released while a call is overdue.
 type slot struct {
-	// wait is the method Connect or List of Options.Limiter.
+	// wait is the Limiter's method that grants the permission: Connect or List.
 	wait func(ctx context.Context, failed bool, down func(error)) (*limiter.Slot, error)
-	// down is called with the error of the link if the link is down while acquire waits.
+	// down is called with the error of the failed link if the link fails while acquire waits.
 	down func(error)
 
 	mu   sync.Mutex
-	held *limiter.Slot // guarded by mu; nil while the session has no slot
-	// failed is true if the last request has failed, so that acquire waits behind other sessions; guarded by mu.
+	held *limiter.Slot // guarded by mu; nil while the session has no permission
+	// failed is true if the session's last request has failed; then acquire waits behind other sessions. Guarded by mu.
 	failed bool
 }
 
-// acquire waits for the slot, unless it is held. The error is ctx's. One goroutine at a time may call it.
+// acquire waits for the Limiter's permission, unless the session has it already. It fails with ctx's error. One
+// goroutine at a time may call it.
 func (p *slot) acquire(ctx context.Context) error {
 	p.mu.Lock()
 	has, failed := p.held != nil, p.failed
@@ -42,7 +44,7 @@ func (p *slot) acquire(ctx context.Context) error {
 	return err
 }
 
-// release releases the slot, if it is held.
+// release returns the permission to the Limiter, if the session has it.
 func (p *slot) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,21 +52,22 @@ func (p *slot) release() {
 	p.held = nil
 }
 
-// current returns the slot; nil while it is not held.
+// current returns the Limiter's slot that the session holds; nil if it holds none.
 func (p *slot) current() *limiter.Slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held
 }
 
-// fails sets whether the last request has failed.
+// fails records whether the session's last request has failed. After a failure the session waits behind others.
 func (p *slot) fails(is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failed = is
 }
 
-// releaseIfSlow releases the slot after slowSinkAfter, unless the function that it returns is called before.
+// releaseIfSlow releases the permission after slowSinkAfter. The caller calls the returned function when the sink has
+// returned, to prevent that.
 func (p *slot) releaseIfSlow() (returned func() bool) {
 	return time.AfterFunc(slowSinkAfter, p.release).Stop
 }

@@ -11,7 +11,8 @@ const (
 	// Verify contacts the server before a watch: Options.Verify, and the probe of the server's resourceVersion. The
 	// look-ups of the newest objects follow once a watch has been accepted; see guards.guard.
 	Verify State = "Verify"
-	// Drain watches with a short time-out until the stream has reached the probe's resourceVersion.
+	// Drain watches with a three-second time-out until the stream has reached the server's resourceVersion at the
+	// connect.
 	Drain State = "Drain"
 	// Watch is the healthy state: a watch is being opened or is open, and the stream has caught up with the server.
 	Watch State = "Watch"
@@ -36,35 +37,39 @@ type position struct {
 	Reason Reason
 }
 
-// outcomeKind is the result of a state. It is empty while the machine stays in the state.
+// outcomeKind is the result of a state of the state machine, and determines the next state. It is empty while the
+// machine stays in the state.
 type outcomeKind string
 
 const (
 	resumable outcomeKind = "resumable" // Restore, Relist: the sink has a resourceVersion to watch from
-	level     outcomeKind = "level"     // Verify: nothing to drain
-	behind    outcomeKind = "behind"    // Verify, Watch: the server's resourceVersion is, or may be, newer: drain
-	drained   outcomeKind = "drained"   // Drain: the stream has reached the probe's resourceVersion
-	ended     outcomeKind = "ended"     // Drain, Watch: the watch ended without an error
-	listed    outcomeKind = "listed"    // Relist: the list is delivered
-	failed    outcomeKind = "failed"    // transport or server error
-	denied    outcomeKind = "denied"    // 403, 404, 405
-	refused   outcomeKind = "refused"   // Drain, Watch: the last of several refusals of the watch: probe
-	waited    outcomeKind = "waited"    // Backoff, Degraded: the back-off is over
-	mustList  outcomeKind = "mustList"  // a list is due, for outcome.Reason
-	stop      outcomeKind = "stop"      // the context ended or the sink is closed
+	// Verify: the stream is at the server's resourceVersion, so no events are missing.
+	level   outcomeKind = "level"
+	behind  outcomeKind = "behind"  // Verify, Watch: the server may be newer than the stream, so Drain follows
+	drained outcomeKind = "drained" // Drain: the stream has reached the server's resourceVersion at the connect
+	ended   outcomeKind = "ended"   // Drain, Watch: the watch ended without an error
+	listed  outcomeKind = "listed"  // Relist: the list is delivered
+	failed  outcomeKind = "failed"  // transport or server error
+	denied  outcomeKind = "denied"  // 403, 404, 405
+	// Drain, Watch: the server has refused several watches from one resourceVersion: probe it.
+	refused  outcomeKind = "refused"
+	waited   outcomeKind = "waited"   // Backoff, Degraded: the back-off is over
+	mustList outcomeKind = "mustList" // a list is due, for outcome.Reason
+	stop     outcomeKind = "stop"     // any state: the context has ended or the sink is closed
 )
 
-// outcome is an outcomeKind with its arguments.
+// outcome is the result of a state, with the arguments for the next state.
 type outcome struct {
 	Kind outcomeKind
-	// Reason is the reason of the list. It is set if Kind is mustList, or denied and a list must follow the back-off.
+	// Reason is why the next list is due. It is set if Kind is mustList, and if Kind is denied and a list must follow
+	// the back-off.
 	Reason Reason
-	// Wait is true if a back-off precedes the list, because the last list was recent.
+	// Wait is true if a back-off must precede the list, because the last list was recent.
 	Wait bool
 }
 
-// next is the transition function. It is total: an outcome that does not belong to a state leaves the position
-// unchanged.
+// next is the transition function of the state machine: it returns the position after an outcome. An outcome that does
+// not belong to the current state leaves the position unchanged.
 func next(p position, o outcome) position {
 	switch o.Kind {
 	case stop:
@@ -99,7 +104,8 @@ func next(p position, o outcome) position {
 	return p
 }
 
-// listDue returns the position after mustList: Relist, unless the machine is backing off or has to.
+// listDue returns the machine's position after the outcome mustList: Relist, or Backoff if the machine is waiting or
+// has to wait first.
 func listDue(p position, o outcome) position {
 	reason := stronger(p.Reason, o.Reason)
 	switch {
@@ -111,8 +117,8 @@ func listDue(p position, o outcome) position {
 	return position{Relist, reason}
 }
 
-// stronger returns the reason for one list that serves two: due, unless only the reason also rewrites the stored
-// bodies. ReasonCold stays, since nothing is stored before the first list.
+// stronger returns the reason for one list that serves two reasons: due, unless only the other reason (also) requires
+// that every stored object is replaced. ReasonCold stays, since nothing is stored before the first list.
 func stronger(due, also Reason) Reason {
 	switch {
 	case due == "":

@@ -33,11 +33,11 @@ type Status struct {
 	Pages   int
 	Watches int
 	Probes  int
-	// Comparisons counts the calls of Options.Compare.
+	// Comparisons counts the calls of Options.Compare in this run.
 	Comparisons int
 	// Fetches counts the objects that lists by metadata have fetched one by one; Probes counts them too.
 	Fetches int
-	// Lookups counts the look-ups of single objects.
+	// Lookups counts the requests for single objects that compare a stored object with the server's.
 	Lookups int
 	// Resumes counts watches that the server resumed at the stored resourceVersion; the first watch after a list does
 	// not count. An accepted watch may still receive a 410 as its first event. So it counts only once its first event
@@ -70,7 +70,7 @@ type board struct {
 	s  Status // guarded by mu
 }
 
-// update changes the status under the lock.
+// update calls f to change the Status, while it holds the lock.
 func (b *board) update(f func(s *Status)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// livelyWatch is the minimum age of a watch that ends before its time-out without counting as an error.
+	// livelyWatch is the age from which a watch may end before its time-out without counting as an error.
 	livelyWatch = 10 * time.Second
-	// closeWait bounds the wait for a ListerWatcher's watch to end, its Stop included.
+	// closeWait is how long the reflector waits for a ListerWatcher's watch to end, its method Stop included.
 	closeWait = 5 * time.Second
 )
 
@@ -27,30 +27,29 @@ type stream struct {
 	timeout time.Duration
 	// begun is when the watch was requested. waitBegun is when the session began to wait for the next event.
 	begun, waitBegun time.Time
-	// messages counts events and bookmarks; bookmarks counts only bookmarks.
+	// messages counts the events and bookmarks of the watch; bookmarks counts only its bookmarks.
 	messages, bookmarks int
-	// slow is true if the guards of the previous watch, or the look-ups of left-out objects during this one, took longer
-	// than the time-out. Then an end of this watch after its time-out counts as in order, even if the session notices it
-	// late.
+	// slow is true if checks of single objects delayed the reading of this watch beyond its time-out. Then an end of
+	// the watch after its time-out counts as in order, even though the session notices it late.
 	slow bool
-	// resume is true if the watch resumes and has not been counted in Status.Resumes yet.
+	// resume is true if the watch resumes from a stored resourceVersion and has not been counted in Status.Resumes yet.
 	resume bool
 }
 
-// draining reports whether the watch has the short time-out of a drain.
+// draining reports whether the watch was opened with the three-second time-out of the state Drain.
 func (st *stream) draining() bool { return st.timeout == pace.DrainTimeout }
 
-// watchTimeout returns the time-out of a watch that does not drain. It is random, so that a fleet's watches do not end
-// together.
+// watchTimeout returns a random time-out for a watch, so that a fleet's watches do not end together. The short watches
+// of the state Drain do not use it.
 func watchTimeout() time.Duration {
 	return 5*time.Minute + rand.N(5*time.Minute)
 }
 
-// accepted is called when the server has accepted the watch.
+// accepted updates the session when the server has accepted the watch: the connection works.
 func (s *session) accepted(st *stream) {
 	s.conn.received()
 	s.showListOnly(false)
-	if !s.guards.pending { // while the guards run, the slot and the status stay
+	if !s.guards.pending { // until the guards have checked the server, the connection does not count as working
 		s.conn.connected()
 		s.healthy()
 	}
@@ -61,7 +60,7 @@ func (s *session) accepted(st *stream) {
 	}
 }
 
-// message is called for each event and bookmark.
+// message records that an event or bookmark has arrived on the watch: the watch works.
 func (s *session) message(st *stream) {
 	s.conn.received()
 	st.messages++
@@ -98,8 +97,8 @@ func (st *stream) close(ctx context.Context, clk clock.Clock) {
 	}
 }
 
-// closeStream closes the session's stream, and the watch that is being opened. It resets the back-offs if the stream
-// lived for pace.Health.
+// closeStream closes the session's watch, and cancels the watch request in progress. It resets the back-offs if the
+// watch lived for two minutes (pace.Health).
 func (s *session) closeStream() {
 	s.watching.opening.giveUp(context.Background())
 	s.watching.opening = nil
@@ -125,8 +124,8 @@ func (st *stream) end(now time.Time) (full, lively bool) {
 	return full, full || now.Sub(st.begun) >= livelyWatch
 }
 
-// holds counts st in Status.Resumes, once, if it resumes. An accepted watch proves nothing: API servers answer 200 and
-// send a 410 as the first event.
+// holds counts the watch in Status.Resumes, once, if it resumes from a stored resourceVersion. It is called when the
+// watch has proved to work. Acceptance alone is no proof: API servers answer 200 and send a 410 as the first event.
 func (st *stream) holds(b *board) {
 	if st.resume {
 		st.resume = false

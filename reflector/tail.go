@@ -11,29 +11,30 @@ import (
 	"github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// tail is the watch that is folded into a list of several pages. Whenever it ends it is opened again from the fold's
-// resourceVersion, until it is released or the server has lost the history.
+// tail is the watch that runs beside a list of several pages; its events become part of the list. Whenever the watch
+// ends, it is opened again from the resourceVersion that it has reached, until the list takes it over or the server has
+// lost the history.
 type tail struct {
 	l *list
 	// st is the open watch; nil if there is none.
 	st *stream
 	// opening is the watch request in progress; nil if there is none.
 	opening *opening
-	// timer bounds the silence of an open watch, or delays the next watch.
+	// timer fires when an open watch has been silent for too long, or when the next watch may be opened.
 	timer   clock.Timer
 	backoff pace.Backoff
-	// draining is true once all pages have been taken and the fold only has to reach the target. quiet counts silent
-	// drains.
+	// draining is true once all pages have been received and the watch only has to reach the list's target
+	// resourceVersion. quiet counts the short watches in a row that ended without a message.
 	draining bool
 	quiet    int
-	// err is why there is no watch at the moment; nil if there is one.
+	// err is why no watch is open at the moment; nil while one is open.
 	err error
-	// dead is the error after which no watch is opened any more, because the history is lost or watches are refused; nil
-	// before.
+	// dead is the error after which the list opens no more watches, because the server has lost the history or refuses
+	// the watch; nil before.
 	dead error
 }
 
-// start requests a watch from the fold's resourceVersion, on a goroutine of its own.
+// start requests a watch from the resourceVersion that the list's watch has reached, on a goroutine of its own.
 func (t *tail) start(ctx context.Context) {
 	timeout := watchTimeout()
 	if t.draining {
@@ -42,14 +43,14 @@ func (t *tail) start(ctx context.Context) {
 	t.opening = t.l.s.conn.startOpening(ctx, t.l.fold.RV, timeout)
 }
 
-// ensure starts the watch unless that has been done.
+// ensure starts the watch beside the list, unless it was started before.
 func (t *tail) ensure(ctx context.Context) {
 	if t.opening == nil && t.st == nil && t.timer == nil && t.dead == nil {
 		t.start(ctx)
 	}
 }
 
-// accept handles the answer of an opening.
+// accept handles the result of a watch request: an open watch or an error.
 func (t *tail) accept(ctx context.Context, a opened) {
 	if a.overdue != nil {
 		t.l.s.conn.report(ctx, a.overdue)
@@ -79,7 +80,7 @@ func (t *tail) events() <-chan watch.Event {
 	return t.st.w.ResultChan()
 }
 
-// handle handles an event of the watch, or its end (ok is false).
+// handle delivers one event of the watch to the list. If ok is false, the watch has ended.
 func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	switch {
 	case !ok:
@@ -98,7 +99,8 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 	return outcome{}
 }
 
-// fold delivers an event to the sink as part of the Replace. A bookmark only advances the fold.
+// fold delivers an event to the sink as part of the list. A bookmark only advances the resourceVersion that the watch
+// has reached.
 func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	s, l := t.l.s, t.l
 	l.at = s.o.Clock.Now()
@@ -111,7 +113,8 @@ func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	return l.foldIn(ctx, ev)
 }
 
-// ended handles the end of the watch without an error. Another watch follows, at once if this one lived long enough.
+// ended handles an end of the watch without an error. The next watch is opened at once if this one lived long enough,
+// otherwise after a back-off.
 func (t *tail) ended(ctx context.Context) {
 	s := t.l.s
 	full, lively := t.st.end(s.o.Clock.Now())
@@ -129,7 +132,8 @@ func (t *tail) ended(ctx context.Context) {
 		t.quiet = 0
 	}
 	if t.quiet >= quietDrains {
-		t.l.target = t.l.fold.RV // without bookmarks no proof is possible: see drainedQuietly
+		// Without bookmarks nothing can prove that the watch has reached the target: see drainedQuietly.
+		t.l.target = t.l.fold.RV
 		return
 	}
 	t.start(ctx)
@@ -154,17 +158,19 @@ func (t *tail) lost(ctx context.Context, err error) {
 	t.setTimer(t.backoff.Next(request.RetryAfter(err)))
 }
 
-// drain is called once all pages have been taken. It opens a watch with a short time-out, whose bookmark arrives soon.
+// drain is called once all pages have been received. It replaces the watch by one with a three-second time-out, because
+// the server sends a bookmark before that time-out.
 func (t *tail) drain(ctx context.Context) {
 	t.draining = true
 	if t.dead != nil || (t.st == nil && t.opening == nil && t.timer != nil) {
-		return // dead, or waiting for the next attempt
+		return // no more watches are opened, or the next one is due later
 	}
 	t.close(ctx)
 	t.start(ctx)
 }
 
-// alarm is called when the timer has fired: it opens the next watch, and replaces the current one if that is silent.
+// alarm is called when the timer has fired. It opens the next watch; a current watch that has been silent for too long
+// is closed first.
 func (t *tail) alarm(ctx context.Context) {
 	t.timer = nil
 	if t.st == nil {
@@ -206,7 +212,7 @@ func (t *tail) timerC() <-chan time.Time {
 	return t.timer.C()
 }
 
-// drop closes the open watch.
+// drop closes the open watch of the list.
 func (t *tail) drop(ctx context.Context) {
 	t.stopTimer()
 	if t.st == nil {
@@ -219,14 +225,14 @@ func (t *tail) drop(ctx context.Context) {
 	t.st = nil
 }
 
-// close closes the watch, or cancels its request, and waits for it.
+// close closes the open watch, cancels a watch request in progress, and waits until both have ended.
 func (t *tail) close(ctx context.Context) {
 	t.drop(ctx)
 	t.opening.giveUp(ctx)
 	t.opening = nil
 }
 
-// release returns the open watch and the watch request in progress, and stops the timer. The caller owns them.
+// release hands the open watch and the watch request in progress over to the caller, and stops the timer.
 func (t *tail) release() (*stream, *opening) {
 	st, o := t.st, t.opening
 	t.st, t.opening = nil, nil

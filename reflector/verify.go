@@ -21,26 +21,28 @@ import (
 // See doc.go, "Verify and the guards".
 type guards struct {
 	s *session
-	// target is the resourceVersion at which the drain ends; empty if drained.
+	// target is the resourceVersion that the stream must reach in the state Drain; empty once it is reached.
 	target string
 	// awaited has the objects that the server has changed since the stored state: each needs an event before target is
 	// reached. The remaining ones are looked up again at the next connect if the connection is lost.
 	awaited awaited
-	// pending is true if the guards have to run once the next watch is accepted.
+	// pending is true if the stored objects must be compared with the server's once the next watch is accepted.
 	pending bool
 	// comparing is true if Options.Compare will be called once the next watch is accepted. incomparable is true once it
 	// has failed with ErrIncomparable or a similar error.
 	comparing, incomparable bool
-	// exact is true if awaited has every difference: the drain ends when its events have arrived.
+	// exact is true if awaited contains every difference between sink and server: then Drain ends when the events for
+	// all of them have arrived.
 	exact bool
-	// even is true if the last probe found the server at the stream's resourceVersion: a watch from there needs no
-	// history.
+	// even is true if the last probe found the server at the stream's resourceVersion. A watch from there needs no
+	// older history, so its acceptance counts as a resume.
 	even bool
-	// noLookups is true once look-ups by list have turned out not to work.
+	// noLookups is true once requests for single objects, by a field selector on the name, have turned out not to work.
 	noLookups bool
-	// slow is true if the last guards took longer than their watch's time-out.
+	// slow is true if the last checks of the server took longer than the time-out of the watch that was open meanwhile.
 	slow bool
-	// probed is the field selector of a probe; "" lists the first object.
+	// probed is the field selector of the request for the server's resourceVersion (a list with limit=1); "" requests
+	// the first object.
 	probed string
 
 	// verifier and comparer call Options.Verify and Options.Compare.
@@ -56,8 +58,8 @@ func newGuards(s *session) *guards {
 	}
 }
 
-// verify is the state Verify: it calls Options.Verify and compares the server's resourceVersion with the stream's. The
-// look-ups follow once the watch has been accepted (see guard).
+// verify is the state Verify of the state machine. It calls Options.Verify and compares the server's resourceVersion
+// with the stream's. Single objects are compared later, once the watch has been accepted (see guard).
 func (g *guards) verify(ctx context.Context) outcome {
 	g.even, g.exact = false, false
 	if g.comparing = g.compares(ctx); !g.comparing {
@@ -76,7 +78,8 @@ func (g *guards) verify(ctx context.Context) outcome {
 		g.target = ""
 	}
 	if g.comparing {
-		return outcome{Kind: behind} // assumed; guard compares once the watch is accepted
+		// The server is assumed to be newer; guard compares the objects once the watch is accepted.
+		return outcome{Kind: behind}
 	}
 	rv, err := g.probe(ctx)
 	if err != nil {
@@ -85,9 +88,10 @@ func (g *guards) verify(ctx context.Context) outcome {
 	return g.judge(ctx, rv)
 }
 
-// lookUpsAfter returns how many objects to look up at a connect: one after a watch that ended at its time-out, none
-// after a drain, whose look-ups are recent. If the next watch was not accepted at once, the server may have been
-// replaced meanwhile. Then, and after a lost connection, it is history.MaxLookups.
+// lookUpsAfter returns how many stored objects to compare with the server's at a connect. It is one after a watch that
+// ended at its time-out, and none after a short watch of the state Drain, whose comparison is recent. It is
+// history.MaxLookups after a lost connection, and if the next watch was not accepted at once: the server may have been
+// replaced meanwhile.
 func (g *guards) lookUpsAfter(e ending, accepted time.Time) int {
 	switch {
 	case e == lost || accepted.Sub(g.s.watching.endedAt) > swiftly:
@@ -146,15 +150,15 @@ func (g *guards) guard(ctx context.Context) outcome {
 		}
 	}
 	g.pending, g.s.watching.stream.waitBegun = false, g.s.o.Clock.Now()
-	g.s.watching.stream.slow = g.slow // otherwise every watch over a thin link would count as lost when it ends
+	// The checks delayed the watch: an end after its time-out must not count as a lost connection.
+	g.s.watching.stream.slow = g.slow
 	g.slow = !g.s.watching.stream.waitBegun.Before(g.s.watching.stream.begun.Add(g.s.watching.stream.timeout))
 	g.s.healthy() // clears the error of a request that was overdue
 	return outcome{}
 }
 
-// serverPosition sets the target: the events that explain the look-ups must arrive before the watch has passed the
-// server's resourceVersion at the look-ups. at is the highest resourceVersion of their answers; if it is "", the server
-// is probed.
+// serverPosition sets the resourceVersion before which the watch must deliver the events that explain the differences
+// found. at is the highest resourceVersion in the answers to the look-ups; if it is "", the server is probed.
 func (g *guards) serverPosition(ctx context.Context, at string) outcome {
 	if at == "" {
 		rv, err := g.probe(ctx)
@@ -173,13 +177,14 @@ func (g *guards) serverPosition(ctx context.Context, at string) outcome {
 	}
 	g.target = history.Max(g.target, at)
 	if g.s.pos.State == Watch {
-		g.s.closeStream() // a watch with a short time-out receives the bookmark sooner
+		g.s.closeStream() // a watch with a three-second time-out receives a bookmark sooner than a long one
 		return outcome{Kind: behind}
 	}
 	return outcome{}
 }
 
-// ahead requests a list because the server's resourceVersion is below the stream's.
+// ahead requests a list because the server's resourceVersion is below the stream's: the server was restored or
+// replaced.
 func (g *guards) ahead(ctx context.Context, server string) outcome {
 	klog.FromContext(ctx).Info(
 		"Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
@@ -187,7 +192,7 @@ func (g *guards) ahead(ctx context.Context, server string) outcome {
 	return g.s.listFor(ReasonAhead)
 }
 
-// judge compares the server's resourceVersion with the stream's and sets the target of the drain.
+// judge compares the server's resourceVersion with the stream's, and sets the target that the state Drain must reach.
 func (g *guards) judge(ctx context.Context, server string) outcome {
 	g.even = entry.ComparableRV(server) && server == g.s.cur.RV
 	switch {
@@ -199,7 +204,7 @@ func (g *guards) judge(ctx context.Context, server string) outcome {
 	case g.s.watching.end == drainedOut && g.target == "", g.s.watching.end == timedOut && len(g.awaited) == 0:
 		return outcome{Kind: level}
 	case g.s.watching.end == drainedOut:
-		// The drain keeps its target: the newest resourceVersion of a busy server would never be reached.
+		// The state Drain keeps its first target: the newest resourceVersion of a busy server would never be reached.
 		if history.Below(server, g.target) {
 			g.target = server
 		}
@@ -223,8 +228,8 @@ func (g *guards) unexplainedAt(ctx context.Context, server string) outcome {
 	return g.s.listFor(ReasonRewound)
 }
 
-// verifyOpaque is for servers whose resourceVersions cannot be compared: nothing can be checked. If the list had none
-// at all, it requests a list, because a watch would miss deletions.
+// verifyOpaque replaces the checks for servers whose resourceVersions cannot be compared: nothing can be checked. If
+// the last list had no resourceVersion at all, it requests a list, because a watch would miss deletions.
 func (g *guards) verifyOpaque() outcome {
 	if g.s.cur.RV == "" || g.s.cur.RV == "0" {
 		return g.s.listFor(ReasonNotResumable)
@@ -247,7 +252,8 @@ func (g *guards) verifying(ctx context.Context) (answer func() (Reason, error)) 
 	}
 }
 
-// refused returns the outcome of a reason or an error of Options.Verify.
+// refused returns the outcome for a result of Options.Verify: a list if it returned a reason, a lost connection if it
+// returned an error.
 func (g *guards) refused(ctx context.Context, reason Reason, err error) outcome {
 	if err != nil {
 		return g.s.lose(ctx, err)
@@ -273,13 +279,14 @@ func (g *guards) verifyHook(ctx context.Context, lost time.Time) (Reason, error)
 	return reason, nil
 }
 
-// noSuchObject is the name of an object that does not exist. A list of it returns the server's resourceVersion too.
+// noSuchObject is the name of an object that does not exist. A list with a field selector on this name is empty, and
+// returns the server's resourceVersion too.
 const noSuchObject = "larder-probe-of-the-resourceversion"
 
 // errTooLong is the error of a request for one object whose retry would time out again.
 var errTooLong = errors.New("one object takes longer to come than its request may last")
 
-// probe returns the server's resourceVersion, by a list with limit=1.
+// probe requests and returns the server's resourceVersion, by a list with limit=1.
 func (g *guards) probe(ctx context.Context) (string, error) {
 	g.s.r.board.update(func(st *Status) { st.Probes++ })
 	_, m, err := g.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: g.probed}, "probe", false)
@@ -297,8 +304,8 @@ func (g *guards) probe(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// listOne makes a list request for one object: for its identity, by metadata if possible, or for the whole object. Its
-// time-out is patience.Time. The error is errTooLong if a retry would time out again.
+// listOne makes a list request for one object. It requests metadata if that suffices and the server supports it,
+// otherwise the whole object. The time-out is patience.Time. The error is errTooLong if a retry would time out again.
 func (g *guards) listOne(
 	ctx context.Context, o metav1.ListOptions, what string, whole bool,
 ) (runtime.Object, metav1.ListInterface, error) {
@@ -309,7 +316,8 @@ func (g *guards) listOne(
 	begun := time.Now()
 	list, m, err := lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.overdueReporter(ctx, what))
 	if byMetadata && request.RefusesMetadata(err) {
-		lw, g.s.lists.noMetadata = g.s.conn.lw, !isDenied(err) // a denial may be temporary
+		// A 403 or 404 may be temporary, so the next request tries metadata again.
+		lw, g.s.lists.noMetadata = g.s.conn.lw, !isDenied(err)
 		g.s.r.board.update(func(st *Status) { st.Probes++ })
 		list, m, err = lw.List(ctx, g.s.lists.patience.Time(), o, g.s.conn.overdueReporter(ctx, what))
 	}

@@ -19,21 +19,25 @@ import (
 type watching struct {
 	// stream is the open watch; nil if there is none.
 	stream *stream
-	// opening is a watch that a list has begun to open; it becomes the stream. nil if there is none.
+	// opening is a watch request in progress that a list has started; its watch becomes the stream. nil if there is
+	// none.
 	opening *opening
-	// fresh is true between a list and the next watch, which does not count as a resume.
+	// fresh is true between a list and the next watch. That watch starts from the list, so it does not count as a
+	// resume.
 	fresh bool
 	// bookmarks is true if the server has sent a bookmark in this run.
 	bookmarks bool
-	// quiet counts drains in a row that ended in order and without a message; see drainedQuietly.
+	// quiet counts the short watches of the state Drain in a row that ended in order and without a message; see
+	// drainedQuietly.
 	quiet int
-	// silence bounds the time without a message on a watch.
+	// silence determines how long a watch may deliver neither an event nor a bookmark.
 	silence pace.Silence
 	// refusals counts the watches that the server has refused.
 	refusals refusals
-	// badAt is the resourceVersion at which the last watch met an event that cannot be decoded; "" if it met none.
+	// badAt is the resourceVersion of the last watch that delivered an event that cannot be decoded; "" if there was
+	// none.
 	badAt string
-	// end is how the last watch ended, and endedAt when.
+	// end is how the last watch ended, endedAt is when it ended.
 	end     ending
 	endedAt time.Time
 	// brokeAt is when the connection was last lost, a watch ended, or a list became due, by the machine's clock.
@@ -49,7 +53,7 @@ const (
 	lost ending = ""
 	// timedOut: without an error, at its own time-out.
 	timedOut ending = "timedOut"
-	// drainedOut: as timedOut, for a watch with the short time-out of a drain.
+	// drainedOut: without an error, at the three-second time-out of a watch of the state Drain.
 	drainedOut ending = "drainedOut"
 )
 
@@ -67,7 +71,8 @@ func (s *session) watch(ctx context.Context) outcome {
 			return o
 		}
 		s.conn.connected()
-		if s.pos.State == Drain && s.guards.target == "" { // Options.Compare has found no difference
+		// Options.Compare has found no difference, so there is nothing to wait for.
+		if s.pos.State == Drain && s.guards.target == "" {
 			return s.drained(ctx)
 		}
 	}
@@ -82,7 +87,7 @@ func (s *session) watch(ctx context.Context) outcome {
 	return s.consume(ctx)
 }
 
-// openStream opens a watch, or waits for the watch that the list began to open.
+// openStream opens a watch, or waits for the watch request that the list has started.
 func (s *session) openStream(ctx context.Context) (*stream, error) {
 	if o := s.watching.opening; o != nil {
 		s.watching.opening = nil
@@ -95,7 +100,7 @@ func (s *session) openStream(ctx context.Context) (*stream, error) {
 	return s.conn.open(ctx, s.cur.RV, timeout, s.conn.overdueReporter(ctx, "watch"))
 }
 
-// consume reads the stream until the machine leaves the state.
+// consume delivers the events of the watch until the state machine leaves its state.
 func (s *session) consume(ctx context.Context) outcome {
 	st := s.watching.stream
 	silence := s.o.Clock.NewTimer(s.silenceLimit())
@@ -115,7 +120,7 @@ func (s *session) consume(ctx context.Context) outcome {
 			if o := s.handle(ctx, ev); o.Kind != "" {
 				return o
 			}
-			// The watch was not read while the sink was full, so its silence begins now.
+			// The watch was not read while the sink was blocked, so its silence counts from now.
 			st.waitBegun = s.o.Clock.Now()
 		case <-silence.C():
 			limit := s.silenceLimit()
@@ -143,7 +148,7 @@ func (s *session) silenceLimit() time.Duration {
 	return s.watching.silence.Limit(s.watching.stream.draining(), s.cur.RV)
 }
 
-// handle delivers one event; the outcome is empty if the machine stays in the state.
+// handle delivers one event or handles an ERROR event. The outcome is empty if the state machine stays in its state.
 func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if ev.Type == watch.Error {
 		return s.watchFailed(ctx, s.conn.describe("watch", request.EventError(ev)))
@@ -166,9 +171,10 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	return s.drained(ctx)
 }
 
-// unexplained reports whether ev shows that the watch has passed the target although events are still awaited. That
-// event is not delivered, so that no resourceVersion of another history is stored. An event at the target itself proves
-// nothing, since another event may have the same resourceVersion.
+// unexplained reports whether the watch has passed the target resourceVersion at ev although announced events are
+// missing: the server was restored from a backup. The session does not deliver ev, so that no resourceVersion of
+// another history is stored. An event at the target itself proves nothing, since another event may have the same
+// resourceVersion.
 func (s *session) unexplained(ev watch.Event) bool {
 	rv := eventRV(ev)
 	if len(s.guards.awaited) == 0 || !entry.ComparableRV(rv) {
@@ -203,7 +209,8 @@ func identityOf(ev watch.Event) entry.ObjectRef {
 	return ref
 }
 
-// drained ends the drain. If events are still awaited, the server was rewound.
+// drained ends the state Drain: the stream has reached its target. If announced events are still missing, the server
+// was restored from a backup, and a list follows.
 func (s *session) drained(ctx context.Context) outcome {
 	if len(s.guards.awaited) > 0 {
 		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects",
@@ -212,7 +219,7 @@ func (s *session) drained(ctx context.Context) outcome {
 		return s.listFor(ReasonRewound)
 	}
 	if s.guards.exact {
-		s.guards.target = "" // all awaited events have arrived, so the watch need not reach the target
+		s.guards.target = "" // all awaited events have arrived, so the watch need not reach the target resourceVersion
 	}
 	if o := s.fetchLeftOut(ctx); o.Kind != "" {
 		return o
@@ -247,8 +254,8 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	return s.listFor(reason)
 }
 
-// isBadEventAt reports whether err says that the next event after rv cannot be decoded, for the second time. The first
-// time the answer may have been garbled on its way.
+// isBadEventAt reports whether the watch from rv has met an event that cannot be decoded, for the second time. After
+// the first time the watch is repeated, since the answer may have been garbled in transit.
 func (s *session) isBadEventAt(err error, rv string) bool {
 	if !request.Undecodable(err) {
 		return false
@@ -283,19 +290,21 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 		}
 	}
 	if !full {
-		// The server may have ended a whole fleet's watches, so the reconnect is spread. The back-off does not count it.
+		// The server may have ended the watches of a whole fleet, so the next watch request waits a random time. The
+		// end does not count as a failure for the back-off.
 		s.spread, s.conn.lastErr = limiter.BackoffBase, nil
 		return outcome{Kind: failed}
 	}
 	return outcome{Kind: ended}
 }
 
-// quietDrains is how many drains in a row must end in order and without a message.
+// quietDrains is how many watches of the state Drain in a row must end in order and without a message, before the state
+// ends without a proof.
 const quietDrains = 4
 
-// drainedQuietly is for servers that send no bookmarks and whose resourceVersion changes with other resources: nothing
-// can prove that the target is reached. It returns true after quietDrains watches that lived to their time-out and sent
-// nothing.
+// drainedQuietly ends the state Drain for servers that send no bookmarks and whose resourceVersion changes with other
+// resources: nothing can prove that the target resourceVersion is reached. It returns true after quietDrains watches
+// that lived to their time-out and sent nothing.
 func (s *session) drainedQuietly() bool {
 	if s.watching.bookmarks || s.watching.stream.messages > 0 {
 		s.watching.quiet = 0
