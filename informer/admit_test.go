@@ -46,7 +46,7 @@ func TestListerWatcherOutOfScope(t *testing.T) {
 				if all := len(tt.stored) > 0; s.Synced != all {
 					t.Errorf("synced: %v", s.Synced)
 				}
-				// Nor are events about objects outside the scope stored.
+				// Events about objects outside the scope are not stored either.
 				r.srv.write("d/1", "v")
 				r.srv.delete("d/1")
 				synctest.Wait()
@@ -68,7 +68,7 @@ func TestScopeErrorIsCleared(t *testing.T) {
 		r.o.Identity.LabelSelector = "value=x"
 		r.srv.write("a/1", "x")
 		r.start()
-		r.srv.write("a/2", "y") // the server ignores the selector
+		r.srv.write("a/2", "y") // the server ignores the selector, and sends an object outside the scope
 		time.Sleep(20 * time.Minute)
 		before := r.i.Status()
 		if before.Err == nil || before.ResourceVersion != "101" {

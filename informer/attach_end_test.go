@@ -17,8 +17,8 @@ import (
 // clusters provides a cluster id that a test changes while informers read it.
 type clusters struct {
 	mu  sync.Mutex
-	now string // guarded by mu
-	err error  // guarded by mu
+	now string // the cluster id to return; guarded by mu
+	err error  // the error to return instead of an id; guarded by mu
 }
 
 func (c *clusters) set(id string, err error) {
@@ -33,7 +33,8 @@ func (c *clusters) id(context.Context) (string, error) {
 	return c.now, c.err
 }
 
-// withClient returns a second informer on the collection of r.i, with a client for another cluster.
+// withClient returns a second informer on the collection of r's informer. Its client may be connected to another
+// cluster.
 func (r *rig) withClient(of *clusters) *informer.Informer {
 	r.t.Helper()
 	o := informer.OptionsOf(r.i)
@@ -45,8 +46,9 @@ func (r *rig) withClient(of *clusters) *informer.Informer {
 	return i
 }
 
-// TestAttachDurableOfAnotherCluster checks that a durable handler gets no change before its informer's client has read
-// its cluster id, and none at all if the id differs from the run's.
+// TestAttachDurableOfAnotherCluster checks two informers that share a collection. A durable handler of the second
+// informer gets no change before that informer's client has read its cluster id. It gets none at all if the id differs
+// from the cluster id of the informer that fills the collection.
 func TestAttachDurableOfAnotherCluster(t *testing.T) {
 	for name, refused := range map[string]bool{"the same": false, "another": true} {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +85,9 @@ func TestAttachDurableOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestAttachClusterChanges checks that an informer gets nothing further once the run is connected to another cluster
-// than the informer's own client: no changes, no stored objects for new handlers, and no calls of durable handlers.
+// TestAttachClusterChanges checks that an informer that shares a collection gets nothing further once the collection is
+// filled from another cluster than the informer's own client reaches: no changes, no stored objects for new handlers,
+// and no calls of durable handlers.
 func TestAttachClusterChanges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -108,7 +111,7 @@ func TestAttachClusterChanges(t *testing.T) {
 		r.srv.disconnect()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		second.h.take() // the run may have delivered something before the ids were compared
+		second.h.take() // ignore the calls that may have been made before the informer compared the cluster ids
 		h.take()
 		r.srv.write("a/2", "y")
 		late := &recorder{}
@@ -129,8 +132,8 @@ func TestAttachClusterChanges(t *testing.T) {
 	})
 }
 
-// TestAttachStoreCloses checks that closing the store ends the runs of all informers, including a run that waits for
-// its cluster id and a run that starts afterwards.
+// TestAttachStoreCloses checks that closing the store ends the runs of all its informers, including an informer that
+// still waits for its cluster id and an informer that starts afterwards.
 func TestAttachStoreCloses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -160,7 +163,8 @@ func TestAttachStoreCloses(t *testing.T) {
 	})
 }
 
-// TestAttachAudit checks that an audit by one informer does not depend on the state of the other attached informers.
+// TestAttachAudit checks that an audit by one informer of a shared collection does not depend on the state of the other
+// informers.
 func TestAttachAudit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -191,8 +195,8 @@ func (slowObserver) InformerEnded(*informer.Informer)                        { t
 func (slowObserver) Committed(*informer.Informer, informer.Commit)           {}
 func (slowObserver) HandlerCalled(*informer.Informer, string, time.Duration) {}
 
-// TestAttachEndsBeforeItsCluster checks that an informer gets nothing if it ends before its client has read its cluster
-// id.
+// TestAttachEndsBeforeItsCluster checks that an informer of a shared collection gets nothing if it ends before its
+// client has read its cluster id.
 func TestAttachEndsBeforeItsCluster(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestAttachRefused checks that shared options of informers on one collection must be equal, and that the error names
-// the differing option.
+// TestAttachRefused checks that informers on one collection must have equal values of the options that they share, and
+// that the error names the differing option.
 func TestAttachRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -56,7 +56,7 @@ func TestAttachRefused(t *testing.T) {
 	})
 }
 
-// TestAttachTransform checks that informers on one collection have the same transform or none.
+// TestAttachTransform checks that informers on one collection must all have the same transform, or all have none.
 func TestAttachTransform(t *testing.T) {
 	strip := func(obj any) (any, error) { return obj, nil }
 	for _, tt := range []struct {
@@ -150,7 +150,7 @@ func TestAttachIndexers(t *testing.T) {
 	})
 }
 
-// unversioned returns New's error if the index functions have no versions.
+// unversioned returns New's error for index functions without versions.
 func unversioned(r *rig, o informer.Options) error {
 	o.IndexVersions = nil
 	_, err := informer.New(r.srv, &corev1.Pod{}, o)

@@ -17,12 +17,13 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// ledger checks that a handler's calls follow a consistent stream: it maintains the state that the calls report.
+// ledger is a handler that maintains the state that its calls report, and so notices calls that contradict earlier
+// calls.
 type ledger struct {
 	t     *testing.T
 	mu    sync.Mutex
-	state map[string]string // guarded by mu
-	over  bool              // guarded by mu; the run has returned
+	state map[string]string // value of each object by key, as the calls have reported it; guarded by mu
+	over  bool              // true once the informer's run has returned; guarded by mu
 }
 
 func (f *ledger) call(obj any, check func(key string) bool, after func(key, now string)) {

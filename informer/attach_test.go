@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// sharer is one of several informers that share a collection, with a handler.
+// sharer is one of several informers that share a collection, together with its handler.
 type sharer struct {
 	t    *testing.T
 	i    *informer.Informer
@@ -29,7 +29,7 @@ type sharer struct {
 	done chan struct{}
 }
 
-// another returns a second informer on the collection of r.i.
+// another returns a further informer on the collection of r's informer.
 func (r *rig) another() *sharer {
 	r.t.Helper()
 	o := informer.OptionsOf(r.i)
@@ -96,7 +96,7 @@ func TestTwoInformersOneStore(t *testing.T) {
 		synctest.Wait()
 		equal(t, "first, after its end", h.take(), nil)
 		equal(t, "second, alone", second.h.take(), []string{"add a/2@104=z"})
-		third := r.another() // attaches after the first informer has ended
+		third := r.another() // this informer attaches to the second one, after the first has ended
 		third.run()
 		synctest.Wait()
 		equal(t, "third", third.h.take(), []string{"add a/2@104=z initial"})
@@ -114,7 +114,7 @@ func TestTwoInformersOneStore(t *testing.T) {
 	})
 }
 
-// open2 makes a new informer on the open store.
+// open2 makes a new informer on the rig's store, which is open.
 func (r *rig) open2() {
 	r.t.Helper()
 	i, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(r.i))
@@ -247,7 +247,8 @@ func TestAttachWhileEnding(t *testing.T) {
 	})
 }
 
-// TestAttachErrors checks that errors of the shared run reach the watch error handler and the status of every informer.
+// TestAttachErrors checks that errors of the shared list and watch reach the watch error handler and the status of
+// every informer on the collection.
 func TestAttachErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -293,7 +294,7 @@ func TestAttachErrors(t *testing.T) {
 	})
 }
 
-// TestAttachResync checks that each informer has its own resync period.
+// TestAttachResync checks that each informer on a shared collection keeps its own resync period.
 func TestAttachResync(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -375,8 +376,8 @@ func TestAttachDurable(t *testing.T) {
 	})
 }
 
-// TestAttachOtherCluster checks that an informer whose own client is for another cluster than the run's gets nothing
-// and reports it, and that an informer waits while its cluster id cannot be read.
+// TestAttachOtherCluster checks that an informer gets nothing, and reports why, if its own client reaches another
+// cluster than the client that fills the shared collection. It waits while its cluster id cannot be read.
 func TestAttachOtherCluster(t *testing.T) {
 	for name, tt := range map[string]struct {
 		id      string

@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestTransformVersion checks that after a change of the transform's version the stored objects are served until a list
-// has rewritten them. Handlers then get the differences, although no resourceVersion has changed.
+// TestTransformVersion checks that after a change of Options.TransformVersion the stored objects are served until a
+// list has rewritten them. Handlers then get the differences, although no resourceVersion has changed.
 func TestTransformVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		mark := func(value string) func(obj any) (any, error) {
@@ -114,8 +114,8 @@ func TestAnotherCluster(t *testing.T) {
 	})
 }
 
-// TestClusterIDErrors checks that an unreachable server counts as a failed connection, and that a server that refuses
-// to return its id counts as the stored cluster.
+// TestClusterIDErrors checks Options.ClusterID. An unreachable server counts as a failed connection. A server that
+// refuses to return its id is taken for the cluster that the file was filled from.
 func TestClusterIDErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var fail atomic.Pointer[error]
@@ -155,8 +155,8 @@ func TestClusterIDErrors(t *testing.T) {
 	})
 }
 
-// stoppedWithAnotherSchema returns a stopped rig that has stored pod a/1. The server has applied a new default to it
-// since.
+// stoppedWithAnotherSchema returns a stopped rig whose file holds pod a/1. Since then the server has applied a new
+// default to the pod, as after a change of its schema.
 func stoppedWithAnotherSchema(t *testing.T) *rig {
 	t.Helper()
 	hash := "one"
@@ -167,12 +167,13 @@ func stoppedWithAnotherSchema(t *testing.T) *rig {
 	r.close()
 	hash = "two"
 	r.srv.mu.Lock()
-	r.srv.pods["a/1"].Labels["value"] = "defaulted" // the body changes, and the resourceVersion does not
+	// the server's object changes, and its resourceVersion stays the same
+	r.srv.pods["a/1"].Labels["value"] = "defaulted"
 	r.srv.mu.Unlock()
 	return r
 }
 
-// TestOpenAPIHash checks that a changed schema causes a list in the background.
+// TestOpenAPIHash checks that the informer lists in the background after a change of the schema's hash.
 func TestOpenAPIHash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := stoppedWithAnotherSchema(t)
@@ -200,7 +201,8 @@ func TestOpenAPIHash(t *testing.T) {
 	})
 }
 
-// TestRewriteWithAnotherReason checks that a list for lost history also rewrites bodies after a change of the schema.
+// TestRewriteWithAnotherReason checks that a list for an expired watch (410 Gone) also replaces unchanged-looking
+// objects if the schema has changed: their contents may differ under equal resourceVersions.
 func TestRewriteWithAnotherReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := stoppedWithAnotherSchema(t)
@@ -225,8 +227,8 @@ func TestRewriteWithAnotherReason(t *testing.T) {
 	})
 }
 
-// TestOpenAPIHashIsReadHourly checks that the hash is read once an hour, not at every connect, and that a change during
-// a long run is noticed.
+// TestOpenAPIHashIsReadHourly checks that the schema's hash is read once an hour, not at every connect, and that a
+// change during a long run is noticed.
 func TestOpenAPIHashIsReadHourly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var reads, version atomic.Int64
@@ -275,8 +277,8 @@ func withUnknownSchema(t *testing.T) *rig {
 	return r
 }
 
-// TestSchemaUnknownAtTheList cites issue 37: the contents were listed while the schema's hash was unknown. The next
-// list, for lost history or because the hash is known now, compares bodies.
+// TestSchemaUnknownAtTheList cites issue 37: the stored objects were listed while the schema's hash could not be read.
+// The next list compares whole objects, whether its reason is an expired watch or that the hash is known now.
 func TestSchemaUnknownAtTheList(t *testing.T) {
 	for _, expired := range []bool{true, false} {
 		t.Run(fmt.Sprintf("expired %v", expired), func(t *testing.T) {
@@ -312,8 +314,9 @@ func TestSchemaUnknownAtTheList(t *testing.T) {
 	}
 }
 
-// TestMetadataWithoutTheSchema cites issue 37: lost history is listed as whole objects if the schema's hash cannot be
-// read, was not read on this connection, or has changed: bodies may differ under equal resourceVersions.
+// TestMetadataWithoutTheSchema cites issue 37: after an expired watch (410 Gone) the informer lists whole objects
+// instead of metadata if the schema's hash cannot be read, was not read on this connection, or has changed. In these
+// cases contents may differ under equal resourceVersions.
 func TestMetadataWithoutTheSchema(t *testing.T) {
 	for name, later := range map[string]func() (string, error){
 		"not set": nil,
@@ -331,7 +334,7 @@ func TestMetadataWithoutTheSchema(t *testing.T) {
 				}
 				r.o.ListMetadata = r.srv.listMetadata
 				r.srv.fatten()
-				for n := range 8 { // enough pods that a new one is fetched by name
+				for n := range 8 { // with so many pods, a list of metadata would fetch a new pod by name
 					r.srv.write(fmt.Sprintf("a/p%d", n), "1")
 				}
 				r.srv.write("a/x", "before")
@@ -359,8 +362,8 @@ func TestMetadataWithoutTheSchema(t *testing.T) {
 	}
 }
 
-// TestMetadataByACachedHash cites issue 37: after a change of the schema lost history is listed as whole objects, even
-// if another informer of the program read the hash just before the change.
+// TestMetadataByACachedHash cites issue 37: after a change of the schema an expired watch leads to a list of whole
+// objects instead of metadata, even if another informer of the program read the hash just before the change.
 func TestMetadataByACachedHash(t *testing.T) {
 	for name, due := range map[string]bool{"the hash is due": true, "read within the hour": false} {
 		t.Run(name, func(t *testing.T) {
@@ -372,7 +375,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 				})).Hash(corev1.SchemeGroupVersion)
 				r.o.OpenAPIHash, r.o.ListMetadata = hash, r.srv.listMetadata
 				r.srv.fatten()
-				for n := range 8 { // enough pods that a new one is fetched by name
+				for n := range 8 { // with so many pods, a list of metadata would fetch a new pod by name
 					r.srv.write(fmt.Sprintf("a/p%d", n), "1")
 				}
 				r.srv.write("a/x", "before")
@@ -382,7 +385,8 @@ func TestMetadataByACachedHash(t *testing.T) {
 				}
 				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
 				r.srv.disconnect()
-				if _, err := hash(t.Context()); err != nil { // as another informer would
+				// another informer of the program reads the hash, which is then cached
+				if _, err := hash(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -407,7 +411,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 	}
 }
 
-// clientOf returns a client whose requests fn answers without a network.
+// clientOf returns a REST client whose requests are answered by fn without a network.
 func clientOf(t *testing.T, fn http.HandlerFunc) rest.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://server"},

@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// swallow makes changes whose events no watch receives.
+// swallow makes changes at the server whose events no watch receives.
 func (s *server) swallow(change func()) {
 	s.mu.Lock()
 	watches, history := s.watches, s.history
@@ -35,7 +35,7 @@ func (s *server) swallow(change func()) {
 	s.mu.Unlock()
 }
 
-// audit runs an audit while the server sends bookmarks.
+// audit runs an audit of the informer while the server sends the bookmarks that the audit needs.
 func (r *rig) audit() audit.Report {
 	r.t.Helper()
 	report, err := r.auditErr()
@@ -63,7 +63,8 @@ func (r *rig) auditErr() (report audit.Report, err error) {
 	}
 }
 
-// TestAuditRepairs checks that an audit finds and repairs changes whose events were lost, and that handlers get them.
+// TestAuditRepairs checks that an audit, which compares the store with a list of the server, finds and repairs changes
+// whose events were lost, and that handlers get these changes.
 func TestAuditRepairs(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"all": store.All, "none": store.None} {
 		t.Run(name, func(t *testing.T) {
@@ -124,8 +125,8 @@ func TestAuditInMemory(t *testing.T) {
 	})
 }
 
-// TestAuditsOfABusyServer checks that audits report nothing if nothing was lost. For ten minutes the server writes
-// several times a second, and the connection sometimes breaks.
+// TestAuditsOfABusyServer checks that audits report no difference if no event was lost. For ten minutes the server
+// writes several times a second, and the connection sometimes breaks.
 func TestAuditsOfABusyServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -160,8 +161,8 @@ func TestAuditsOfABusyServer(t *testing.T) {
 	})
 }
 
-// TestAuditWithManyDifferences checks that many differences cause one list and one incident, and a report with ten
-// keys.
+// TestAuditWithManyDifferences checks that an audit that finds many differences causes one list and one incident, and
+// that its report names ten keys.
 func TestAuditWithManyDifferences(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -169,8 +170,9 @@ func TestAuditWithManyDifferences(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%03d", n), "x")
 		}
 		i := r.start()
-		time.Sleep(5 * time.Minute) // the reflector has listed just now
-		r.srv.disconnect()          // a watch lasts at least five minutes; the next watch would deliver the lost events
+		time.Sleep(5 * time.Minute) // wait, because the reflector has listed just now
+		// end the watch after the minimum of five minutes; the next watch would deliver the lost events
+		r.srv.disconnect()
 		time.Sleep(time.Minute)
 		r.srv.swallow(func() {
 			for n := range 201 {
@@ -191,7 +193,8 @@ func TestAuditWithManyDifferences(t *testing.T) {
 	})
 }
 
-// TestAuditIgnoresLeftOutObjects checks that an object that the transform refuses does not count as missing.
+// TestAuditIgnoresLeftOutObjects checks that an audit does not count an object as missing that is not stored because
+// the transform fails for it.
 func TestAuditIgnoresLeftOutObjects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -218,7 +221,8 @@ func TestAuditIgnoresLeftOutObjects(t *testing.T) {
 	})
 }
 
-// TestAuditRefuses checks the errors of an audit before the run, without a server, and at the end of the run.
+// TestAuditRefuses checks the errors of an audit that is requested before the run, without a reachable server, and at
+// the end of the run.
 func TestAuditRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -236,7 +240,7 @@ func TestAuditRefuses(t *testing.T) {
 		cancel()
 		r.srv.setFail(nil)
 		done := make(chan error)
-		r.srv.swallow(func() { r.srv.write("a/2", "x") }) // the audit needs a bookmark, which does not arrive
+		r.srv.swallow(func() { r.srv.write("a/2", "x") }) // the audit waits for a bookmark, which does not arrive
 		go func() {
 			_, err := i.Audit(context.Background())
 			done <- err
@@ -251,7 +255,8 @@ func TestAuditRefuses(t *testing.T) {
 	})
 }
 
-// TestAuditOfAResumedWatch checks that an audit finds a change that an earlier process has lost.
+// TestAuditOfAResumedWatch checks that an audit finds a change whose event was lost in an earlier process on the same
+// file.
 func TestAuditOfAResumedWatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -259,7 +264,8 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%02d", n), "x")
 		}
 		r.start()
-		r.srv.swallow(func() { r.srv.delete("a/03") }) // an older object: the guards look up only the newest ones
+		// delete an older object: the checks at a resume look up only the newest objects
+		r.srv.swallow(func() { r.srv.delete("a/03") })
 		r.close()
 		r.srv.write("a/40", "x")
 		h := &recorder{}
@@ -275,14 +281,14 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 	})
 }
 
-// TestAuditByMetadata checks that an audit lists metadata, and whole objects if the server refuses metadata or sends it
-// without UIDs.
+// TestAuditByMetadata checks that an audit lists metadata. It lists whole objects if the server refuses metadata or
+// sends it without UIDs.
 func TestAuditByMetadata(t *testing.T) {
 	notAcceptable := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusNotAcceptable,
 		Reason: metav1.StatusReasonNotAcceptable}}
 	for name, test := range map[string]struct {
 		change func(*metav1.PartialObjectMetadataList) error
-		want   int64 // lists of metadata
+		want   int64 // expected number of lists of metadata
 	}{
 		"metadata": {func(*metav1.PartialObjectMetadataList) error { return nil }, 2},
 		"refused":  {func(*metav1.PartialObjectMetadataList) error { return notAcceptable }, 1},

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestBacklogOfASlowHandler checks that a slow handler holds one page of the stored objects and the later changes, not
-// all objects. It first gets the objects stored at its start, and then every change.
+// TestBacklogOfASlowHandler checks that the queue of a slow handler holds one page of the stored objects and the later
+// changes, not all objects. The handler first gets the objects stored at its start, and then every change.
 func TestBacklogOfASlowHandler(t *testing.T) {
 	const objects = 3 * backlogObjects
 	bubble(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestBacklogOfASlowHandler(t *testing.T) {
 		}
 		r.run()
 		synctest.Wait()
-		for n := 0; n < objects; n += 20 { // some objects of every page
+		for n := 0; n < objects; n += 20 { // change some objects in each page of stored objects
 			key := fmt.Sprintf("a/%04d", n)
 			if n%100 == 40 {
 				r.srv.delete(key)

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/informer/internal/delivery/deliverytest"
 )
 
-// gate lets the calls of a handler return one by one.
+// gate is a handler hook that blocks calls, and lets them return one by one.
 type gate struct {
 	permits chan struct{}
 	open    sync.Once
@@ -28,7 +28,7 @@ func newGate() *gate { return &gate{permits: make(chan struct{})} }
 
 func (g *gate) wait(string) { <-g.permits }
 
-// pass lets n calls return, and then waits until all goroutines are blocked.
+// pass lets n blocked calls return, and then waits until all goroutines of the bubble are blocked.
 func (g *gate) pass(n int) {
 	for range n {
 		g.permits <- struct{}{}
@@ -36,13 +36,13 @@ func (g *gate) pass(n int) {
 	synctest.Wait()
 }
 
-// release lets all current and later calls return.
+// release lets all current and later calls of the handler return.
 func (g *gate) release() {
 	g.open.Do(func() { close(g.permits) })
 	synctest.Wait()
 }
 
-// byKey groups the lines of a recorder or of a server's log by object.
+// byKey groups recorded calls by the object's key. The lines are from a recorder or a server's log.
 func byKey(lines []string) map[string][]deliverytest.Call {
 	out := map[string][]deliverytest.Call{}
 	for _, line := range lines {
@@ -76,8 +76,8 @@ func legal(t *testing.T, happened, delivered []string) {
 	}
 }
 
-// TestBlockedHandler makes thousands of changes while a handler is blocked. It checks that the blocked handler gets
-// fewer calls, merged as promised, and that another handler gets each change.
+// TestBlockedHandler makes thousands of changes while one handler is blocked. It checks that this handler gets fewer
+// calls, because updates of one object are merged, and that the other handler gets each change.
 func TestBlockedHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -125,7 +125,7 @@ func TestBlockedHandler(t *testing.T) {
 		replay(t, known, delivered)
 		equal(t, "final state", sortedValues(known), r.srv.state())
 
-		// Once it has caught up, it gets every change again.
+		// Once the blocked handler has processed its queue, it gets every change again.
 		for n := range 100 {
 			r.srv.write("a/00", fmt.Sprint(n))
 		}
@@ -135,8 +135,8 @@ func TestBlockedHandler(t *testing.T) {
 	})
 }
 
-// TestResyncsMerge checks that a blocked handler queues one update per object, not one per resync, and that resyncs
-// hide no change.
+// TestResyncsMerge checks that the queue of a blocked handler holds one resync update per object, however many resyncs
+// are due, and that resyncs hide no change.
 func TestResyncsMerge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -173,9 +173,10 @@ func TestResyncsMerge(t *testing.T) {
 	})
 }
 
-// behindInFirstSync starts an informer on a file with 60 objects, of which 50 have changed 30 times meanwhile, and
-// changes these once more after the sync. From the threshold on, the changes of each object merge into one call. It
-// returns the expected number of calls and of merged updates.
+// behindInFirstSync starts an informer on a file with 60 objects. 50 of them were changed 30 times while no informer
+// ran, and are changed once more after the sync. When the handler's queue has reached the threshold, the changes of
+// each object merge into one call. The result is the handler's registration, and the expected number of calls and of
+// merged updates.
 func behindInFirstSync(r *rig, h *recorder) (reg cache.ResourceEventHandlerRegistration, calls, merged int) {
 	const n = 60
 	for k := range n {
@@ -207,8 +208,8 @@ func behindInFirstSync(r *rig, h *recorder) (reg cache.ResourceEventHandlerRegis
 	return reg, n + mergeThreshold + 50, 31*50 - mergeThreshold - 50
 }
 
-// TestFirstSyncMerges checks that a registration syncs when the last call of the first sync has returned, even if that
-// call merges several events, some of them later than the sync.
+// TestFirstSyncMerges checks that a registration is synced when the last call of its first sync has returned, even if
+// that call merges several events, some of them later than the sync.
 func TestFirstSyncMerges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -260,8 +261,8 @@ func TestFirstSyncMergesAndPanics(t *testing.T) {
 	})
 }
 
-// TestBehindIsLogged checks that a handler that is behind is logged once in ten minutes, and once more when it has
-// caught up. The objects at the start do not count.
+// TestBehindIsLogged checks that a handler whose queue has reached the merge threshold is logged once in ten minutes,
+// and once more when the queue is empty. Calls for the objects stored at the start do not count.
 func TestBehindIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -269,7 +270,7 @@ func TestBehindIsLogged(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%04d", n), "x")
 		}
 		var mu sync.Mutex
-		var lines []string // guarded by mu
+		var lines []string // log lines; guarded by mu
 		take := func() []string {
 			synctest.Wait()
 			mu.Lock()
@@ -301,7 +302,7 @@ func TestBehindIsLogged(t *testing.T) {
 				r.srv.write("a/0000", fmt.Sprint(value))
 			}
 		}
-		write(1) // one addition is in progress, so this call reaches the threshold
+		write(1) // the handler's first call is still in progress, so this change fills the queue up to the threshold
 		equal(t, "when it falls behind", take(), behind(mergeThreshold, 0))
 		write(2)
 		equal(t, "just after", take(), nil)
@@ -318,7 +319,8 @@ func TestBehindIsLogged(t *testing.T) {
 	})
 }
 
-// TestStatusOfHandlers checks that Status lists handlers in the order of registration, until they are removed.
+// TestStatusOfHandlers checks that Status lists handlers in the order of registration, and no longer lists removed
+// handlers.
 func TestStatusOfHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -352,7 +354,8 @@ func TestStatusOfHandlers(t *testing.T) {
 	})
 }
 
-// TestRemovedHandlerHoldsNothing checks that a handler that is removed during a call keeps no pending calls.
+// TestRemovedHandlerHoldsNothing checks that the queue of calls of a handler is freed if the handler is removed during
+// a call.
 func TestRemovedHandlerHoldsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

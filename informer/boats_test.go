@@ -60,13 +60,14 @@ var boatsResource = schema.GroupVersionResource{Group: "sea", Version: "v1", Res
 // boatServer is an API server for boats. It answers in JSON without a network, so it works in a synctest bubble.
 type boatServer struct {
 	mu      sync.Mutex
-	rv      int               // guarded by mu
+	rv      int               // newest resourceVersion; guarded by mu
 	specs   map[string]string // guarded by mu; specs of the boats by name
 	rvs     map[string]int    // guarded by mu; resourceVersions of the boats by name
-	log     []boatEvent       // guarded by mu
+	log     []boatEvent       // events of all changes; guarded by mu
 	changed chan struct{}     // guarded by mu; closed at the next event
-	lists   int               // guarded by mu; lists, without look-ups, probes and comparisons
-	watches int               // guarded by mu
+	// number of lists of boats, without look-ups by name, probes of one object and lists of metadata; guarded by mu
+	lists   int
+	watches int // number of watches; guarded by mu
 }
 
 type boatEvent struct {
@@ -183,7 +184,7 @@ func (s *boatServer) watch(r *http.Request) io.ReadCloser {
 	return out
 }
 
-// harbor is a program with an informer of boats, which reads the server's answers itself.
+// harbor is a program with an informer of boats. The informer decodes the server's answers itself.
 type harbor struct {
 	t    *testing.T
 	srv  *boatServer
@@ -195,7 +196,7 @@ type harbor struct {
 	stop func()
 
 	mu  sync.Mutex
-	log []string // guarded by mu
+	log []string // lines of the program's log; guarded by mu
 }
 
 func newHarbor(t *testing.T) *harbor {
@@ -245,7 +246,7 @@ func (h *harbor) waitIdle(d time.Duration) {
 	synctest.Wait()
 }
 
-// end stops the program, and checks and closes the file.
+// end stops the program, and checks and closes its store file.
 func (h *harbor) end() {
 	h.t.Helper()
 	h.stop()
@@ -258,7 +259,7 @@ func (h *harbor) end() {
 	}
 }
 
-// reads lists all boats n times, and checks their names.
+// reads lists all boats from the informer's store n times, and checks their names.
 func (h *harbor) reads(n int, want ...string) {
 	h.t.Helper()
 	for range n {
@@ -273,7 +274,7 @@ func (h *harbor) reads(n int, want ...string) {
 	}
 }
 
-// leftOut checks the keys of the boats that were left out because of the codec.
+// leftOut checks the keys of the boats that are not stored because the codec cannot decode them.
 func (h *harbor) leftOut(want ...string) {
 	h.t.Helper()
 	var got []string
@@ -287,7 +288,7 @@ func (h *harbor) leftOut(want ...string) {
 	}
 }
 
-// logged checks that a log line has all of these parts, and that no line quotes an object.
+// logged checks that one log line has all of the given parts, and that no log line quotes an object.
 func (h *harbor) logged(parts ...string) {
 	h.t.Helper()
 	h.mu.Lock()

@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// listMetadata can be used as Options.ListMetadata.
+// listMetadata lists the server's pods as metadata. It has the signature of Options.ListMetadata.
 func (s *server) listMetadata(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	whole, err := s.ListWithContext(ctx, o)
 	if err != nil {
@@ -37,10 +37,10 @@ func (s *server) listMetadata(ctx context.Context, o metav1.ListOptions) (*metav
 	return out, nil
 }
 
-// oneSchema can be used as Options.OpenAPIHash, for a schema that does not change.
+// oneSchema is a function for Options.OpenAPIHash that reports a schema that never changes.
 func oneSchema(context.Context) (string, error) { return "one", nil }
 
-// fatten makes later pods so large that a list by metadata pays off.
+// fatten makes pods that are written later so large that a list of their metadata is cheaper than a list of whole pods.
 func (s *server) fatten() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +50,8 @@ func (s *server) fatten() {
 // fetches returns how many objects the reflector has fetched by name.
 func (r *rig) fetches() int { return r.i.Status().Reflector.Fetches }
 
-// TestListByMetadata checks that after lost history, during a run and before a start, only changed objects are fetched,
-// and that the store has them.
+// TestListByMetadata checks lists of metadata after an expired watch (410 Gone), during a run and before a start: only
+// changed objects are then fetched by name, and they are stored.
 func TestListByMetadata(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running %v", running), func(t *testing.T) {
@@ -94,7 +94,8 @@ func TestListByMetadata(t *testing.T) {
 	}
 }
 
-// TestListByMetadataAndAFailingStore checks that a page is processed again after a failed write.
+// TestListByMetadataAndAFailingStore checks that a page of metadata is processed again if the store fails to write its
+// objects.
 func TestListByMetadataAndAFailingStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -124,7 +125,8 @@ func TestListByMetadataAndAFailingStore(t *testing.T) {
 	})
 }
 
-// TestMetadataPays checks that a list by metadata is used only for large bodies with small metadata.
+// TestMetadataPays checks that the informer lists metadata instead of whole objects only if objects are large and their
+// metadata small.
 func TestMetadataPays(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, annotation int
@@ -160,7 +162,7 @@ func TestMetadataPays(t *testing.T) {
 	}
 }
 
-// TestListMetadataRequest checks the path, query and Accept header of a metadata request, and its decoded answer.
+// TestListMetadataRequest checks the path, query and Accept header of a request for metadata, and the decoded answer.
 func TestListMetadataRequest(t *testing.T) {
 	var got *http.Request
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +192,7 @@ func TestListMetadataRequest(t *testing.T) {
 	}
 }
 
-// TestListMetadataOfAServer checks a metadata request with the embedded API server.
+// TestListMetadataOfAServer checks a list of metadata against the embedded API server.
 func TestListMetadataOfAServer(t *testing.T) {
 	s := fakeapi.New(fakeapi.Options{})
 	if err := s.Start(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// second makes and runs another informer on the rig's store. It has its own resource and its own server, whose cluster
+// second makes and runs a second informer on the rig's store. It has its own resource and its own server, whose cluster
 // has the given id.
 func second(r *rig, srv *server, id *atomic.Value) (i *informer.Informer, stop func()) {
 	r.t.Helper()
@@ -48,9 +48,8 @@ func cluster(id string) *atomic.Value {
 	return v
 }
 
-// TestTwoClustersOneStore checks that an informer does not list or sync, and reports why, if it is connected to another
-// cluster than a running informer on the same store, though on another resource. It continues once that informer has
-// ended.
+// TestTwoClustersOneStore runs two informers of different resources on one store. If the second is connected to another
+// cluster than the first, it does not list or sync, and reports why. It continues once the first informer has ended.
 func TestTwoClustersOneStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -84,8 +83,8 @@ func TestTwoClustersOneStore(t *testing.T) {
 	})
 }
 
-// TestExchangedClusterOfTwo checks that a replaced cluster does not count as a second one, though the informers of a
-// store notice the replacement one after the other.
+// TestExchangedClusterOfTwo checks two informers on one store whose cluster is replaced by another. The replacement
+// does not count as a second cluster, though the informers notice it one after the other.
 func TestExchangedClusterOfTwo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		id := cluster("one")

@@ -11,8 +11,9 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// TestContradictionBesideAnExpiredList checks that the mark of a contradiction survives a list that was requested for
-// an expired watch, and so compares no bodies. The process ends in each of the following commits.
+// TestContradictionBesideAnExpiredList checks the stored mark "an event has contradicted the stored objects", which
+// demands a list that compares whole objects. The mark survives a list that was requested for an expired watch and so
+// compares only resourceVersions. The process ends in each of the commits that follow.
 func TestContradictionBesideAnExpiredList(t *testing.T) {
 	for n := range int64(8) {
 		t.Run(fmt.Sprintf("commit %d", n), func(t *testing.T) {
@@ -34,7 +35,7 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.restoreQuietly()
-				informer.Deltas(r.i).Lock() // delays the loop
+				informer.Deltas(r.i).Lock() // blocks the loop that applies events
 				r.srv.write("a/lost", "y")
 				synctest.Wait()
 				r.srv.setSilent(true)
@@ -59,8 +60,8 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 	}
 }
 
-// restoreQuietly simulates a restored server: one object has another body under the same UID and resourceVersion, and
-// one object was created without an event.
+// restoreQuietly simulates a server that was restored from a backup. One object has other contents under the same UID
+// and resourceVersion, and one object was created without an event.
 func (r *rig) restoreQuietly() {
 	r.srv.mu.Lock()
 	other := r.srv.pods["a/00"].DeepCopy()

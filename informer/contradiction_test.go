@@ -14,7 +14,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// newHeld returns a process that has stored 40 pods, more than the reflector itself keeps track of.
+// newHeld returns a process whose file holds 40 pods. The reflector itself remembers and checks fewer of the newest
+// objects.
 func newHeld(t *testing.T) *process {
 	p := newProcess(t)
 	for n := range 40 {
@@ -25,8 +26,8 @@ func newHeld(t *testing.T) *process {
 	return p
 }
 
-// lose makes changes without events. They stand for a restored server that neither the guards nor the newest objects
-// have revealed.
+// lose makes changes at the server without events. They stand for a server restored from a backup, where the checks at
+// a resume have found no difference.
 func (p *process) lose() {
 	p.srv.Silently(func() {
 		p.srv.Write("a/lost", "x")
@@ -36,7 +37,8 @@ func (p *process) lose() {
 	})
 }
 
-// relisted checks that there were n relists for a rewind, and none for other reasons.
+// relisted checks that the informer has listed n times because the server went back to an older state, and never for
+// another reason.
 func (p *process) relisted(n int) {
 	p.t.Helper()
 	s := p.i.Status()
@@ -46,8 +48,8 @@ func (p *process) relisted(n int) {
 	}
 }
 
-// TestContradictedByTheStream checks that an event that contradicts the stored objects causes one list, which repairs
-// everything. Issue 16, A13.
+// TestContradictedByTheStream checks that an event that contradicts the stored objects, such as MODIFIED for an unknown
+// object, causes one list, which repairs everything. Issue 16, A13.
 func TestContradictedByTheStream(t *testing.T) {
 	for name, event := range map[string]func(srv TestServer){
 		"MODIFIED, not held":    func(srv TestServer) { srv.Write("a/lost", "y") },
@@ -75,7 +77,8 @@ func TestContradictedByTheStream(t *testing.T) {
 	}
 }
 
-// TestContradictedWhileItResumes checks that the first sync waits for the list.
+// TestContradictedWhileItResumes checks an event that contradicts the stored objects while a watch is resumed:
+// HasSynced waits for the list that repairs them.
 func TestContradictedWhileItResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newHeld(t)
@@ -106,7 +109,8 @@ func TestContradictedWhileItResumes(t *testing.T) {
 	})
 }
 
-// TestContradictedOnceAConnection checks that repeated contradictions cause one list per connection.
+// TestContradictedOnceAConnection checks that repeated events that contradict the stored objects cause at most one list
+// per connection.
 func TestContradictedOnceAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newHeld(t)
@@ -120,7 +124,7 @@ func TestContradictedOnceAConnection(t *testing.T) {
 			key := fmt.Sprintf("a/lost-%d", n)
 			p.srv.Silently(func() { p.srv.Write(key, "x") })
 			p.srv.Write(key, "y")
-			p.srv.Disconnect() // the watch ends in order, so the connection counts as the same
+			p.srv.Disconnect() // after a watch that ended without an error, the connection counts as the same
 			p.waitIdle()
 		}
 		p.holds(p.srv.State()...)
@@ -137,8 +141,9 @@ func TestContradictedOnceAConnection(t *testing.T) {
 	})
 }
 
-// TestContradictionIsStored checks that the next process lists if this one ends before the list, because the server
-// is unreachable. The guards of the next process would not find the rewind.
+// TestContradictionIsStored checks that the need for a list is stored when an event contradicts the stored objects. If
+// the server is unreachable and the process ends before the list, the next process lists. Its own checks at the resume
+// would find no difference.
 func TestContradictionIsStored(t *testing.T) {
 	for name, end := range map[string]func(p *process, goOn func()){
 		"seen while the link is down": func(p *process, goOn func()) { goOn(); synctest.Wait(); p.end() },
@@ -177,7 +182,7 @@ func TestContradictionIsStored(t *testing.T) {
 	}
 }
 
-// TestNoContradiction checks that an ordered stream never causes a list.
+// TestNoContradiction checks that a watch whose events arrive in order never causes a list.
 func TestNoContradiction(t *testing.T) {
 	for name, run := range map[string]func(p *process){
 		"replaced in one batch":   func(p *process) { p.srv.Delete("a/00"); p.srv.Write("a/00", "y"); p.srv.Delete("a/00") },
@@ -214,13 +219,15 @@ func TestNoContradiction(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNoContradiction checks that no event contradicts an object that the transform has refused.
+// TestLeftOutIsNoContradiction checks that events about an object whose transform fails, so that it is not stored, do
+// not count as contradictions.
 func TestLeftOutIsNoContradiction(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
 		p.start(b)
 		lists := p.srv.Lists()
-		for _, pause := range []func(){func() {}, p.waitIdle} { // once in one batch, once in several
+		// with all events in one batch, and with each event in a batch of its own
+		for _, pause := range []func(){func() {}, p.waitIdle} {
 			for _, write := range []func(key string){
 				func(key string) { p.srv.Write(key, "bad"); pause(); p.srv.Write(key, "y") },
 				func(key string) { p.srv.Write(key, "bad"); pause(); p.srv.Delete(key) },
@@ -249,7 +256,8 @@ func TestLeftOutIsNoContradiction(t *testing.T) {
 	})
 }
 
-// TestListInProgressIsNoContradiction checks that events during a list may be about objects of later pages.
+// TestListInProgressIsNoContradiction checks that an event during a paged list may be about an object of a later page,
+// without counting as a contradiction.
 func TestListInProgressIsNoContradiction(t *testing.T) {
 	for _, cold := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cold=%v", cold), func(t *testing.T) {

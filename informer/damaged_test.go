@@ -27,9 +27,9 @@ import (
 
 var eachResidency = map[string]store.Residency{"all": store.All, "none": store.None}
 
-// TestDamagedRecordsAreListedAgain checks that a start with damaged records restores their objects within ten seconds,
-// though no events arrive. A damaged object that the server has deleted needs no OnDelete: no handler knew it in this
-// run.
+// TestDamagedRecordsAreListedAgain checks that a start on a file with damaged records restores the lost objects within
+// ten seconds, though no events arrive. No OnDelete is called for a damaged object that the server has deleted: no
+// handler knew it in this run.
 func TestDamagedRecordsAreListedAgain(t *testing.T) {
 	for name, residency := range eachResidency {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 	}
 }
 
-// TestAuditFindsMissingRecords checks that an audit finds missing records that the file itself does not reveal.
+// TestAuditFindsMissingRecords checks that an audit finds records that are missing although the file looks intact.
 func TestAuditFindsMissingRecords(t *testing.T) {
 	for name, residency := range eachResidency {
 		for _, indexed := range []bool{true, false} {
@@ -114,17 +114,17 @@ func TestAuditFindsMissingRecords(t *testing.T) {
 	}
 }
 
-// crashes copies a store's file, and its .opening file, before and after each commit. Each copy is the state that a
-// killed process would leave.
+// crashes copies a store's file, and the file's .opening companion, before and after each commit. Each copy is the
+// state that a killed process would leave.
 type crashes struct {
 	t    *testing.T
 	path string
 
 	mu     sync.Mutex
-	images []string // guarded by mu
+	images []string // paths of the copies since the last take; guarded by mu
 }
 
-// Commit is a hook.Hooks.Commit.
+// Commit calls commit, and copies the files before and after. It can be used as the store's Commit hook.
 func (c *crashes) Commit(commit func() error) error {
 	c.image()
 	if err := commit(); err != nil {
@@ -161,7 +161,7 @@ func (c *crashes) take() []string {
 	return c.images
 }
 
-// silentHole fails the test if a file lacks objects and reports neither MustRelist nor problems.
+// silentHole fails the test if the file lacks objects, and the store neither demands a list nor reports a problem.
 func silentHole(t *testing.T, path string, objects int) {
 	t.Helper()
 	quiet := logr.Discard()
@@ -183,8 +183,9 @@ func silentHole(t *testing.T, path string, objects int) {
 	}
 }
 
-// TestKilledBetweenRepairAndList kills the process at each commit between the damage and the end of the list that
-// repairs it. It checks that the file always reveals the missing objects, and that the next start restores them.
+// TestKilledBetweenRepairAndList kills the process at each commit between the damage of the file and the end of the
+// list that repairs it. It checks that the file always reveals the missing objects, and that the next start restores
+// them.
 func TestKilledBetweenRepairAndList(t *testing.T) {
 	for name, residency := range eachResidency {
 		t.Run(name, func(t *testing.T) {

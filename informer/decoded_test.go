@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// countingCodec counts the objects that it decodes.
+// countingCodec is a codec that counts the objects that it decodes.
 type countingCodec struct {
 	codec.Codec
 	decoded *atomic.Int64
@@ -27,9 +27,10 @@ func (c countingCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestRestartDecodesNothing checks that a restart decodes no object if nothing has changed and there is no handler.
+// TestRestartDecodesNothing checks that a restart with unchanged objects decodes no object if there is no handler, and
+// decodes each object once for a handler.
 func TestRestartDecodesNothing(t *testing.T) {
-	const objects = 700 // more than a page
+	const objects = 700 // more than a page of stored objects
 	for _, policy := range []informer.SyncPolicy{informer.Disk, informer.Resumed} {
 		for _, handled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s handler %v", policy, handled), func(t *testing.T) {
@@ -62,7 +63,7 @@ func testRestartDecodes(t *testing.T, policy informer.SyncPolicy, handled bool, 
 		handlers, want = append(handlers, &recorder{}), objects
 	}
 	i := r.start(handlers...)
-	time.Sleep(10 * time.Second) // the drain
+	time.Sleep(10 * time.Second) // wait until the store has written all uncommitted changes to the file
 	synctest.Wait()
 	if s := i.Status(); !i.HasSynced() || s.Source != informer.Live || s.Reflector.Resumes != 1 ||
 		len(s.Reflector.Relists) != 0 {

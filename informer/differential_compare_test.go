@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// evidence records which causes of differences this phase has.
+// evidence records, in the current phase of a script, the events that can make the two informers differ, such as lists
+// and refused pods.
 func (r *runner) evidence() *phase {
 	ph := &r.ph
 	r.w.mu.Lock()
@@ -29,7 +30,7 @@ func (r *runner) evidence() *phase {
 	}
 	for n, f := range r.w.fronts {
 		ph.lists[n] = f.lists[min(ph.firstList[n], len(f.lists)):]
-		if ph.cold && len(ph.lists[n]) > 0 && (n == 1 || !ph.restarted) { // without the first list
+		if ph.cold && len(ph.lists[n]) > 0 && (n == 1 || !ph.restarted) { // drop the first list, which is not a relist
 			ph.lists[n] = ph.lists[n][1:]
 		}
 		ph.lost = ph.lost || len(f.handed) > ph.firstHanded[n] || len(ph.lists[n]) > 0
@@ -51,12 +52,13 @@ func (r *runner) evidence() *phase {
 	return ph
 }
 
-// calm reports whether nothing in this phase makes the time of a call uncertain.
+// calm reports whether calls in this phase must come at exact times: no connection was lost, no call merged, no step
+// raced.
 func (ph *phase) calm() bool {
 	return !ph.racing && !ph.restarted && !ph.lost && !ph.paged && !ph.flooded && len(ph.poisoned) == 0
 }
 
-// compareNow compares the visible state at this moment, if the phase is calm.
+// compareNow compares the two informers' visible state at this time, if the phase permits no difference in time.
 func (r *runner) compareNow(when string) {
 	if !r.evidence().calm() {
 		return
@@ -73,23 +75,24 @@ func (r *runner) compareNow(when string) {
 	r.count["moments compared"]++
 }
 
-// permittingRule returns the name of the rule that explains a difference of the visible state; "" if there is none.
+// permittingRule returns the name of the compatibility rule that explains why the visible states of the two informers
+// differ; "" if no rule does.
 func (r *runner) permittingRule(ours, theirs []string) string {
 	slow := slices.ContainsFunc(r.sides[1].taps,
 		func(p *tap) bool { return p.spec.slow != "" && (r.ph.cutOff || p.removed) })
 	same := func(words ...string) bool { return slices.Equal(until(ours, words...), until(theirs, words...)) }
 	switch {
 	case r.resyncing() && same(", busy"):
-		return "resync-clock" // a resync's call may keep either handler busy
+		return "resync-clock" // only one of the two handlers may be busy with a resync call
 	case slow && same(", stopped", ": synced"):
-		return "key-order" // a slow replay may have been cut off before or after its end
+		return "key-order" // the run may have ended before or after the end of a slow replay of stored objects
 	case r.panicked() && same(", stopped", ", busy"), r.panicked() && slow && same(", stopped", ", busy", ": synced"):
-		return "crash-pause" // handlers are busy, and runs end, at different times
+		return "crash-pause" // after a panic the two handlers are busy, and the two runs end, at different times
 	}
 	return ""
 }
 
-// resyncing reports whether a handler is busy with a resync's call. The two informers resync at different times.
+// resyncing reports whether a handler is in a resync call while the two informers resync at different times.
 func (r *runner) resyncing() bool {
 	return r.drifted && slices.ContainsFunc(slices.Concat(r.sides[0].taps, r.sides[1].taps), (*tap).resyncing)
 }
@@ -102,7 +105,7 @@ func (r *runner) panicked() bool {
 	})
 }
 
-// until truncates each line before the first of some words.
+// until cuts each line before the first occurrence of one of the given words.
 func until(lines []string, words ...string) (out []string) {
 	for _, line := range lines {
 		for _, word := range words {
@@ -135,10 +138,10 @@ func (r *runner) waitIdle() {
 			return
 		}
 		before = r.news()
-		time.Sleep(3 * time.Second) // longer than slow calls and pauses after panics
+		time.Sleep(3 * time.Second) // sleep for longer than slow handler calls and pauses after panics
 		synctest.Wait()
 	}
-	if r.panicked() && r.uneven() { // a resync has started client-go's pause after a panic
+	if r.panicked() && r.uneven() { // a panic in a resync call has made client-go's handler pause
 		time.Sleep(crashPause)
 		synctest.Wait()
 	}
@@ -146,7 +149,7 @@ func (r *runner) waitIdle() {
 	r.comparePhase(true)
 }
 
-// news returns how many calls have reported a new state.
+// news returns how many handler calls have reported a new state of an object, at both informers together.
 func (r *runner) news() (n int) {
 	for _, s := range r.sides {
 		for _, p := range s.taps {
@@ -158,7 +161,7 @@ func (r *runner) news() (n int) {
 	return n
 }
 
-// uneven reports whether the two informers have made different numbers of calls to a handler.
+// uneven reports whether the two informers have made different numbers of calls to the same handler.
 func (r *runner) uneven() bool {
 	for n, p := range r.sides[0].taps {
 		if p.made() != r.sides[1].taps[n].made() {
@@ -176,8 +179,9 @@ func (r *runner) unblock() {
 	}
 }
 
-// endFaults lets the scheduled faults occur, ends them, and replaces the pods that the transform refuses. client-go
-// cannot list while a refused pod exists, and keeps a deleted one in its store until the next list.
+// endFaults lets the scheduled server faults occur, ends them, and replaces the pods that the transform refuses.
+// client-go cannot list while a refused pod exists, and keeps a refused pod in its store after its delete until the
+// next list.
 func (r *runner) endFaults() {
 	time.Sleep(90 * time.Second)
 	poisoned := len(r.ph.poisoned) > 0
@@ -226,8 +230,8 @@ func (r *runner) upToDate() bool {
 	return true
 }
 
-// comparePhase compares everything in the phase and begins the next phase. live says that both informers are up to
-// date.
+// comparePhase compares everything that happened in the phase, and begins the next phase. live says that both informers
+// are up to date.
 func (r *runner) comparePhase(live bool) {
 	ph := r.evidence()
 	ph.paths = r.w.paths(r.s.config.transformer())
@@ -249,7 +253,7 @@ func (r *runner) comparePhase(live bool) {
 		next.firstOther[n] = len(s.others)
 		s.reported = nil
 		if !ph.calm() && s.syncedAt >= 0 {
-			s.syncedAt = 0 // the two sides have synced at different times; forget the times
+			s.syncedAt = 0 // the two informers have synced at different times; do not compare these times
 		}
 		s.mu.Unlock()
 	}
@@ -257,7 +261,7 @@ func (r *runner) comparePhase(live bool) {
 	r.ph = next
 }
 
-// compareTaps compares the calls of one handler.
+// compareTaps compares the calls that the two informers have made to the same handler.
 func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	our, held := ours.take()
 	their, _ := theirs.take()
@@ -267,8 +271,8 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	}
 	r.count["calls"] += len(c.our)
 	for _, gone := range c.our {
-		// Scripts do not lose objects. So a tombstone without an object means that the handler never got that object.
-		// No rule permits this, not even failing-transform.
+		// A delete call with a tombstone without an object means that the handler never got that object. Scripts do not
+		// lose objects, so no compatibility rule permits this.
 		if gone.typ == "gone" && gone.old == "" {
 			r.failf("handler %d, %v, received a delete of %s, which never existed", n, ours.spec, gone.key)
 		}
@@ -301,8 +305,8 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 		r.failf("handler %d: ours logged %q, client-go %q", n, a, b)
 	}
 	if !c.calm() && (ours.panicked+theirs.panicked > 0 || ours.removed) && ours.reg.HasSynced() != theirs.reg.HasSynced() {
-		// A call of the initial list panicked at one informer only, because the other one made no initial call for it;
-		// or the handler was removed before it synced.
+		// Only one informer may have synced this registration. Either a call of the initial list panicked at one
+		// informer, while the other made no initial call for that object, or the handler was removed before it synced.
 		ours.uncertain, theirs.uncertain = true, true
 	}
 	if live {
@@ -311,7 +315,8 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	}
 }
 
-// withoutLag removes the lines about slow handlers, which client-go does not log; see the rule merged-updates.
+// withoutLag removes the log lines about slow handlers, which client-go does not write (rule merged-updates in
+// docs/compatibility.md).
 func withoutLag(lines []string) []string {
 	return slices.DeleteFunc(lines, func(s string) bool { return strings.Contains(s, "Event handler ") })
 }
@@ -324,7 +329,7 @@ func names(rs []rule) string {
 	return fmt.Sprintf("the rules %q", out)
 }
 
-// sideBySide prints two logs from their first difference on.
+// sideBySide returns the two informers' logs from their first difference on.
 func sideBySide(ours, theirs []string) string {
 	var b strings.Builder
 	same := 0
@@ -345,7 +350,7 @@ func sideBySide(ours, theirs []string) string {
 	return b.String()
 }
 
-// compareStores compares contents, indexes and resourceVersions.
+// compareStores compares the stored objects, indexes and resourceVersions of the two informers.
 func (r *runner) compareStores() {
 	want := r.w.state(r.s.config.transformer())
 	for _, s := range r.sides {

@@ -18,30 +18,30 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// front is the server of one of the two informers. Both fronts serve the same world; each records its own requests and
-// answers.
+// front is the API server of one of the two compared informers. Both fronts serve the same objects; each records its
+// own requests and answers.
 type front struct {
 	w *world
-	// watchList enables sendInitialEvents. It is set before use, like the delays.
+	// watchList enables sendInitialEvents. It is set before the front is used, like listDelay and pageDelay.
 	watchList            bool
 	listDelay, pageDelay time.Duration
 
 	// All fields below are guarded by w.mu.
 	streams map[*diffStream]bool
-	pages   map[string]*corev1.PodList // the listed pods by continue token
+	pages   map[string]*corev1.PodList // the pods of a paged list by continue token
 	tokens  int
-	faults  map[string][]string // faults of the next requests, by verb
-	down    string              // fault of every request; "" if there is none
-	errors  int                 // number of errors; makes their texts unique
-	handed  []handed            // errors that were answered or sent
-	lists   []int               // resourceVersions of complete lists
+	faults  map[string][]string // faults of the next requests, by the requests' verb
+	down    string              // name of the fault of every request; "" while the server is up
+	errors  int                 // number of errors returned so far, which makes their texts unique
+	handed  []handed            // errors that were returned for a request or sent in a watch
+	lists   []int               // resourceVersions of the lists that were answered completely
 }
 
-// handed is an error that a front has returned or sent to its informer.
+// handed is an error that the server has returned or sent to its informer.
 type handed struct {
 	id   int
-	how  string // the fault's name
-	verb string // list, probe, lookup, watch, watchlist, or event for an error in the stream
+	how  string // name of the simulated fault
+	verb string // kind of request: list, probe, lookup, watch or watchlist; event for an error in a watch
 }
 
 func newFront(w *world) *front {
@@ -49,7 +49,7 @@ func newFront(w *world) *front {
 		faults: map[string][]string{}}
 }
 
-// faultNames are the faults of requests.
+// faultNames are the simulated faults of requests.
 var faultNames = []string{"refused", "429", "500", "503", "504", "401", "403", "410", "eof"}
 
 func faultError(how string, id int) error {
@@ -81,7 +81,7 @@ func (f *front) failLocked(verb, how string) error {
 	return faultError(how, f.errors)
 }
 
-// faultLocked returns the fault of this request, or "".
+// faultLocked returns the name of the fault that this request must fail with, or "".
 func (f *front) faultLocked(verb, of string) (how string) {
 	if f.down != "" {
 		return f.down
@@ -125,7 +125,7 @@ func (f *front) ListWithContext(ctx context.Context, o metav1.ListOptions) (runt
 	return f.listLocked(o)
 }
 
-// take waits for d.
+// take waits for the duration d, or until ctx ends.
 func take(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// generator makes a script from a seed.
+// generator makes a random script of user and server actions from a seed.
 type generator struct {
 	*rand.Rand
 	script
@@ -72,7 +72,7 @@ func (g *generator) emit(o op) { g.ops = append(g.ops, o) }
 
 func (g *generator) key() string { return pick(g, "a/1", "a/2", "a-b/1", "b/1", "b/2", "c") }
 
-// next returns a new value. Some values make handlers panic or transforms fail.
+// next returns a new value for a pod. Some values make handlers panic or transforms fail.
 func (g *generator) next() string {
 	g.value++
 	s := fmt.Sprint(g.value)
@@ -107,7 +107,7 @@ func (g *generator) addSome() {
 	g.add(h)
 }
 
-// step adds a step, or several steps that belong together.
+// step adds a random step to the script, or several steps that belong together.
 func (g *generator) step() {
 	if g.config.onDisk && g.one(9) {
 		g.emit(op{do: "restart", racing: g.one(4)})
@@ -137,7 +137,7 @@ func (g *generator) step() {
 	}
 }
 
-// handler adds a step about a handler.
+// handler adds a step that adds, removes, blocks or unblocks a handler.
 func (g *generator) handler() {
 	switch which := g.IntN(g.handlers); g.IntN(5) {
 	case 0, 1:
@@ -153,7 +153,7 @@ func (g *generator) handler() {
 	}
 }
 
-// server adds steps about the servers.
+// server adds steps in which the servers send bookmarks, end watches or fail.
 func (g *generator) server() {
 	how := faultNames[g.IntN(len(faultNames))]
 	switch g.IntN(10) {
@@ -174,7 +174,8 @@ func (g *generator) server() {
 		g.emit(op{do: "fail", verb: "watch", n: 1 + g.IntN(2), how: "short"})
 		g.emit(op{do: "close"})
 	case 8:
-		if how == "410" { // no informer can list then, and client-go's watch-list would not even pause
+		// if every request got 410, no informer could list, and client-go's watch-list would retry without a pause
+		if how == "410" {
 			how = "refused"
 		}
 		g.emit(op{do: "outage", how: how})
@@ -187,7 +188,8 @@ func (g *generator) server() {
 	}
 }
 
-// forget compacts the history, so that both informers list again. There are changes before and during those lists.
+// forget makes the servers drop old events, so that both informers list again. There are changes before and during
+// those lists.
 func (g *generator) forget() {
 	g.emit(op{do: "outage", how: "refused"})
 	for range g.IntN(4) {
@@ -212,11 +214,11 @@ func (g *generator) change() {
 	}
 }
 
-// rare adds rare steps.
+// rare adds steps that only few scripts have.
 func (g *generator) rare() {
 	switch g.IntN(6) {
 	case 5:
-		if g.one(4) { // below and above the threshold
+		if g.one(4) { // a burst of changes below or above the threshold at which calls merge
 			g.emit(op{do: "idle"})
 			g.emit(op{do: "block", n: g.IntN(g.handlers)})
 			g.emit(op{do: "flood", n: pick(g, 500, 900, mergeThreshold+400, 2*mergeThreshold)})

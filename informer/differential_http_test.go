@@ -20,7 +20,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// listWatch returns a ListerWatcher whose requests the front answers in contentType, over a connection in memory.
+// listWatch returns a ListerWatcher that sends HTTP requests over a connection in memory. The front answers them in
+// contentType.
 func (f *front) listWatch(contentType string) (cache.ListerWatcher, error) {
 	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), contentType)
 	codec := scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
@@ -35,8 +36,8 @@ func (f *front) listWatch(contentType string) (cache.ListerWatcher, error) {
 	return wholeObjects{lw.ListWatch, lw}, nil
 }
 
-// wholeObjects is a ListerWatcher that exposes its requests but cannot list metadata, like client-go's. Otherwise a
-// refused metadata request would be an error that the watch error handler does not get.
+// wholeObjects is a ListerWatcher that exposes its requests but cannot list metadata, like client-go's ListerWatcher.
+// With metadata, an error of a refused metadata request would not reach the watch error handler.
 type wholeObjects struct {
 	*cache.ListWatch
 	lw *requests.RESTListWatch
@@ -44,7 +45,7 @@ type wholeObjects struct {
 
 func (w wholeObjects) Request(o metav1.ListOptions) *rest.Request { return w.lw.Request(o) }
 
-// frontHTTP is the transport to a front.
+// frontHTTP is an http.RoundTripper that answers requests by a front.
 type frontHTTP struct {
 	f           *front
 	contentType string
@@ -72,7 +73,7 @@ func (h *frontHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.response(r, http.StatusOK, from), nil
 }
 
-// failed answers with the error's status. For an error without a status it breaks the connection.
+// failed answers a request with the status of the error. For an error without a status it breaks the connection.
 func (h *frontHTTP) failed(r *http.Request, err error) (*http.Response, error) {
 	answered, ok := err.(apierrors.APIStatus)
 	if !ok {

@@ -13,14 +13,15 @@ import (
 
 // mutant injects a fault into our informer.
 type mutant struct {
-	// changes modifies the changes of a transaction; nil modifies none. done reports that it has.
+	// changes modifies the result of a transaction's changes, and reports in done whether it did; nil modifies nothing.
 	changes func(changes []entry.Change) (out []entry.Change, done bool)
-	// forget drops a handler that is registered during the run, after its replay.
+	// forget, if true, drops a handler that is registered during the run, after the stored objects were delivered to
+	// it.
 	forget   bool
-	restores []func() // restore the dropped handlers, so that the processor stops them
+	restores []func() // functions that restore the dropped handlers, so that the processor stops them
 
 	mu   sync.Mutex
-	done bool // guarded by mu; changes has modified a transaction
+	done bool // true once changes has modified a transaction; guarded by mu
 }
 
 func (m *mutant) install(i *informer.Informer) {
@@ -29,7 +30,7 @@ func (m *mutant) install(i *informer.Informer) {
 	}
 }
 
-// added is called for each registered handler.
+// added is called for each handler that a script registers.
 func (m *mutant) added(i *informer.Informer, p *tap, running bool) {
 	if m == nil || !m.forget || !running || i == nil || p.reg == nil {
 		return
@@ -48,7 +49,7 @@ func (m *mutant) restore(i *informer.Informer) {
 	m.restores = nil
 }
 
-// mutantStore passes each transaction's changes through its mutant.
+// mutantStore is a store whose results pass through a mutant, which modifies one of them.
 type mutantStore struct {
 	store.Interface
 	m *mutant

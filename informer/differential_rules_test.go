@@ -10,20 +10,20 @@ import (
 // rule is a row of the table of deliberate differences in docs/compatibility.md.
 type rule struct {
 	name string
-	// applies reports whether this phase makes the difference possible.
+	// applies reports whether the difference is possible in the compared phase of the script.
 	applies func(c *comparison) bool
-	// apply modifies one or both logs so that the difference disappears.
+	// apply modifies one or both logs of calls so that the permitted difference disappears.
 	apply func(c *comparison)
 }
 
 // rules are all permitted differences between handlers' calls.
 var rules = []rule{
-	// This rule comes first, because a resync's call that only one informer has made splits and shifts the runs of
-	// calls that the other rules compare.
+	// The rule resync-clock comes first. A resync call that only one informer has made splits the sequences of calls
+	// that the other rules compare.
 	{"resync-clock", func(c *comparison) bool { return c.drifted || c.lost || c.racing }, func(c *comparison) {
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
 		if c.held {
-			c.our, c.their = untimed(c.our), untimed(c.their) // resync calls have delayed others
+			c.our, c.their = untimed(c.our), untimed(c.their) // resync calls have delayed other calls
 		}
 	}},
 	{"crash-pause", func(c *comparison) bool { return c.panicked > 0 }, pauseAtOnce},
@@ -31,7 +31,7 @@ var rules = []rule{
 	{"no-equal-updates", clientGoListed, func(c *comparison) { c.their = slices.DeleteFunc(c.their, call.repeats) }},
 	{"merged-updates", func(c *comparison) bool { return c.flooded }, func(c *comparison) {
 		c.byKey, c.ourL.merge = true, true
-		if c.cold { // states from before the run count too
+		if c.cold { // an object's first call may report a state from before the run
 			c.ourL.first, c.theirL.first = true, true
 		}
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
@@ -70,24 +70,26 @@ type comparison struct {
 	our, their         []call
 	ourWalk, theirWalk walk
 	panicked           int
-	held               bool // some calls have delayed others
+	held               bool // some calls were delayed by blocked or slow calls
 	drifted            bool
-	blind              bool // the handler's calls lack isInInitialList
-	replayCut          bool // the handler ended, perhaps during a replay or a resync
+	blind              bool // the handler's methods have no parameter isInInitialList
+	// the handler was removed or stopped, perhaps during a replay of the stored objects or a resync
+	replayCut bool
 
-	// How rules change the comparison:
-	byKey        bool            // compare steps on the paths, by key, without times
-	without      map[string]bool // keys to leave out
+	// The following fields are set by rules:
+	byKey        bool            // compare each object's changes of state, without times
+	without      map[string]bool // keys of objects that are not compared
 	ourL, theirL licence
 }
 
-// lines returns the lines to compare.
+// lines returns both informers' calls as lines to compare.
 func (c *comparison) lines() (ours, theirs []string) {
 	c.our, c.their = without(c.our, c.without), without(c.their, c.without)
 	if !c.byKey {
 		return rendered(c.our), rendered(c.their)
 	}
-	// The stranger's event was sent on the open watches only: one informer may have missed it.
+	// The pod unknownKey has one event, which was sent only on the watches open at that time. One informer may have
+	// missed it.
 	c.our, c.their = without(c.our, map[string]bool{unknownKey: true}), without(c.their, map[string]bool{unknownKey: true})
 	paths := maps.Clone(c.paths)
 	for key := range c.without {
@@ -96,7 +98,7 @@ func (c *comparison) lines() (ours, theirs []string) {
 	return c.ourWalk.stepsByKey(paths, c.our, c.ourL), c.theirWalk.stepsByKey(paths, c.their, c.theirL)
 }
 
-// with returns the lines to compare after some rules are applied.
+// with returns both informers' calls as lines to compare, after the given rules are applied.
 func (c comparison) with(some []rule) (ours, theirs []string) {
 	c.our, c.their = slices.Clone(c.our), slices.Clone(c.their)
 	for _, r := range some {
@@ -111,8 +113,8 @@ func (c comparison) equalWith(some []rule) bool {
 		func(s string) bool { return strings.Contains(s, "??") })
 }
 
-// explain returns the rules that are needed to make the logs equal, without superfluous ones. ok is false if all
-// applicable rules together do not suffice.
+// explain returns the rules that are needed to make the two logs of calls equal, without superfluous rules. ok is false
+// if all applicable rules together do not suffice.
 func (c comparison) explain() (needed []rule, ok bool) {
 	for _, r := range rules {
 		if c.equalWith(needed) {
@@ -135,8 +137,8 @@ func (c comparison) explain() (needed []rule, ok bool) {
 	return needed, true
 }
 
-// stray returns calls of our handler that contradict the objects' history, whichever rules apply. It ignores missing
-// calls, because it is used for handlers that have ended.
+// stray returns the calls of our informer's handler that contradict the objects' history, whichever rules apply. It
+// ignores missing calls, because it is used for handlers that have ended.
 func (c comparison) stray() (out []string) {
 	var some []rule
 	for _, r := range rules {
@@ -165,7 +167,7 @@ func without(calls []call, keys map[string]bool) []call {
 	return slices.DeleteFunc(calls, func(c call) bool { return keys[c.key] })
 }
 
-// inKeyOrder sorts the runs of calls that client-go makes in a map's random order: at one time, the calls of a replay
+// inKeyOrder sorts the sequences of calls that client-go makes in a map's random order. These are the calls of a replay
 // or a watch-list, of a resync, and for the deletes of a list.
 func (c *comparison) inKeyOrder(calls []call) []call {
 	out := slices.Clone(calls)
@@ -179,7 +181,8 @@ func (c *comparison) inKeyOrder(calls []call) []call {
 		if run := unordered(out[from]); c.replayCut && to == len(out) && (run == "initial" || run == "repeat" && c.held) {
 			return out[:from]
 		}
-		for n := from + 1; n < to; n++ { // in each run a slow handler delays a different call, so times differ
+		// in each sequence a slow handler delays another call, so the times cannot be compared
+		for n := from + 1; n < to; n++ {
 			out[n].at, out[from].at = 0, 0
 		}
 		from = to
@@ -187,8 +190,9 @@ func (c *comparison) inKeyOrder(calls []call) []call {
 	return out
 }
 
-// unordered names the run to which a call can belong; "" if its position is fixed. For a blind handler any add may
-// belong to a replay.
+// unordered names the sequence of calls in random order to which a call can belong: a replay, a resync or the deletes
+// of a list; "" if its position is fixed. For a blind handler, which does not get isInInitialList, any add may belong
+// to a replay.
 func unordered(c call, blind bool) string {
 	switch {
 	case c.initial, blind && c.typ == "add":
@@ -201,8 +205,8 @@ func unordered(c call, blind bool) string {
 	return ""
 }
 
-// pauseAtOnce removes a time difference: client-go pauses for a second before the next call, ours right after the
-// panic.
+// pauseAtOnce removes a difference in time: after a panic, client-go's handler pauses for a second before its next
+// call, and our handler right after the panic.
 func pauseAtOnce(c *comparison) {
 	late := time.Duration(c.panicked) * crashPause
 	for n := range min(len(c.our), len(c.their)) {
@@ -210,13 +214,13 @@ func pauseAtOnce(c *comparison) {
 			c.their[n].at = c.our[n].at
 		}
 	}
-	if c.replayCut { // the handler may have ended during one informer's pause
+	if c.replayCut { // the handler may have ended while it paused at only one of the informers
 		n := min(len(c.our), len(c.their))
 		c.our, c.their = c.our[:n], c.their[:n]
 	}
 }
 
-// ruleNames returns the names of all rules: those for handlers' calls, and errors-told.
+// ruleNames returns the names of all compatibility rules: those for handlers' calls, and errors-told.
 func ruleNames() (out []string) {
 	for _, r := range rules {
 		out = append(out, r.name)

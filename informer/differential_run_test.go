@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// stranger is the key of a pod whose only event is a DELETED.
+// unknownKey is the key of a pod whose only event is a DELETED.
 const unknownKey = "nobody/knows"
 
 // runner runs one script on both informers and records differences.
@@ -26,7 +26,7 @@ type runner struct {
 	s     script
 	dir   string
 	w     *world
-	sides [2]*side // ours, client-go's
+	sides [2]*side // our informer's side, then client-go's
 	st    *store.Store
 	// mutate injects a fault into our informer; nil injects none.
 	mutate *mutant
@@ -41,12 +41,12 @@ type runner struct {
 	count map[string]int
 }
 
-// phase covers the time between two comparisons.
+// phase records what happened in a script between two comparisons of the informers.
 type phase struct {
 	racing, restarted, cold, paged bool
 	lost                           bool // a connection has ended with an error
-	cutOff                         bool // the run was ended
-	flooded                        bool // calls of one of our handlers have merged
+	cutOff                         bool // the informers' runs were ended
+	flooded                        bool // calls of one of our informer's handlers have merged
 	lists                          [2][]int
 	poisoned                       map[string]bool
 	paths                          map[string]*track
@@ -55,7 +55,8 @@ type phase struct {
 	firstChange                        int
 }
 
-// run runs the script in a bubble of its own, and returns the differences and the coverage counts.
+// run runs the script in a synctest bubble of its own. It returns the differences between the informers and the
+// coverage counts.
 func (s script) run(t *testing.T, dir string, m *mutant) (fails []string, count map[string]int) {
 	r := &runner{s: s, dir: dir, mutate: m, count: map[string]int{}}
 	synctest.Test(t, func(*testing.T) {
@@ -104,7 +105,7 @@ func (r *runner) open() {
 	r.mutate.install(r.sides[0].mine)
 }
 
-// step performs one step on both sides, and compares the visible state.
+// step performs one step of the script on both informers, and compares their visible state.
 func (r *runner) step(n int, o op) {
 	r.count[o.do]++
 	r.ph.racing = r.ph.racing || o.racing
@@ -144,7 +145,7 @@ func (r *runner) do(o op) {
 			return nil
 		})
 	case "run again":
-		synctest.Wait() // so that this is not the first run
+		synctest.Wait() // wait until the first run has begun, so that Run is called a second time
 		r.each(func(s *side) error {
 			if s.runs > 0 {
 				s.start()
@@ -173,7 +174,7 @@ func (r *runner) do(o op) {
 	}
 }
 
-// flood makes n changes, some of them deletes, faster than blocked handlers process them.
+// flood makes n changes at the server, some of them deletes, faster than blocked handlers process them.
 func (r *runner) flood(n int) {
 	for i := range n {
 		key := []string{"a/1", "a/2", "b/1"}[i*7%3]
@@ -188,7 +189,7 @@ func (r *runner) flood(n int) {
 	}
 }
 
-// each performs fn on both sides, and checks that both or neither fail.
+// each performs fn on both informers, and checks that fn fails for both or for neither.
 func (r *runner) each(fn func(s *side) error) {
 	ours, theirs := fn(r.sides[0]), fn(r.sides[1])
 	if (ours == nil) != (theirs == nil) {
@@ -199,7 +200,7 @@ func (r *runner) each(fn func(s *side) error) {
 	}
 }
 
-// trouble performs the steps in which servers fail.
+// injectFault performs the script's steps in which servers fail or watches end.
 func (r *runner) injectFault(o op) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -224,7 +225,7 @@ func (r *runner) injectFault(o op) {
 	r.ph.lost = r.ph.lost || o.do == "close" || o.do == "cut" || o.do == "outage"
 }
 
-// odd returns an event that servers should not send.
+// odd returns a watch event that servers should not send.
 func (r *runner) odd(how string) watch.Event {
 	r.w.other()
 	r.moved = true
@@ -243,7 +244,7 @@ func (r *runner) odd(how string) watch.Event {
 	}
 }
 
-// handlers performs the steps of the informer's user.
+// handlers performs the script's steps that call the informer's methods, such as adding and removing handlers.
 func (r *runner) handlers(o op) {
 	n := 0
 	if len(r.sides[0].taps) > 0 {
@@ -259,7 +260,7 @@ func (r *runner) handlers(o op) {
 			return s.inf.AddIndexers(byValue(o.value))
 		case "set late":
 			if s.runs > 0 {
-				synctest.Wait() // until the run has begun
+				synctest.Wait() // wait until the run has begun
 				if s.inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}) == nil {
 					return nil
 				}
@@ -295,7 +296,7 @@ func (r *runner) handlers(o op) {
 	})
 }
 
-// foreign is the registration of another informer implementation.
+// foreign is a handler registration that another informer implementation could have returned.
 type foreign struct {
 	cache.ResourceEventHandlerRegistration
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// config configures the informers and servers of a script.
+// config configures the compared informers and their servers.
 type config struct {
-	resync               time.Duration
-	transform            string // none, mark, or fail (marks, and fails for poisoned values)
+	resync time.Duration
+	// kind of transform: none, mark (marks objects), or fail (marks objects, and fails for poisoned values)
+	transform            string
 	oldErrorHandler      bool
-	watchList            bool // client-go's server supports sendInitialEvents
-	onDisk               bool // our informer has a file, and can be restarted
+	watchList            bool // the server of client-go's informer supports sendInitialEvents
+	onDisk               bool // our informer has a store file, and can be restarted
 	residency            store.Residency
 	commitInterval       time.Duration
 	pageSize             int64
@@ -42,7 +43,7 @@ func (c config) indexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 }
 
-// transformer returns the transform function; nil if there is none.
+// transformer returns the configured transform function; nil if there is none.
 func (c config) transformer() cache.TransformFunc {
 	if c.transform == "none" {
 		return nil
@@ -60,7 +61,7 @@ func (c config) transformer() cache.TransformFunc {
 	}
 }
 
-// byValue returns an index that scripts add.
+// byValue returns an index by the pods' value, which scripts add under the given name.
 func byValue(name string) cache.Indexers {
 	return cache.Indexers{name: func(obj any) ([]string, error) {
 		value := obj.(*corev1.Pod).Labels["value"]
@@ -75,10 +76,10 @@ type op struct {
 	value  string
 	n      int
 	d      time.Duration
-	verb   string // verb of the requests that fail
-	how    string // a fault
+	verb   string // verb of the requests that fail in this step
+	how    string // name of a fault of the server
 	spec   handlerSpec
-	racing bool // does not wait until all goroutines are blocked
+	racing bool // the next step follows at once, without waiting until all goroutines are blocked
 }
 
 func (o op) String() string {

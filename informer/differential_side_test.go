@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// side is one of the two informers, with its server and its handlers.
+// side is one of the two compared informers, with its server and its handlers.
 type side struct {
 	name string
 	c    config
@@ -35,11 +35,11 @@ type side struct {
 	done   chan struct{} // closed when Run has returned
 
 	mu       sync.Mutex
-	reported []int         // guarded by mu; ids of the faults that the watch error handler received
-	others   []string      // guarded by mu; the handler's other errors
-	syncedAt time.Duration // guarded by mu; -1 before the sync
-	endedAt  time.Duration // guarded by mu
-	warned   int           // guarded by mu; how often a second run was refused
+	reported []int         // guarded by mu; ids of the server's errors that the watch error handler received
+	others   []string      // guarded by mu; texts of other errors that the watch error handler received
+	syncedAt time.Duration // guarded by mu; time of the sync since the script began; -1 before the sync
+	endedAt  time.Duration // guarded by mu; time since the script began when Run returned
+	warned   int           // guarded by mu; how often the informer refused a second call of Run
 }
 
 // open makes the informer. Our informer uses the store st, or memory if st is nil.
@@ -67,7 +67,7 @@ func (s *side) open(st *store.Store) error {
 	return errors.Join(s.inf.SetTransform(s.c.transformer()), s.setErrorHandler())
 }
 
-// source returns the server as a ListerWatcher of objects, or one that answers HTTP requests.
+// source returns the server as a ListerWatcher, which either passes Go objects or answers HTTP requests.
 func (s *side) source() (cache.ListerWatcher, error) {
 	if s.c.contentType == "" {
 		return s.f, nil
@@ -101,7 +101,7 @@ func (s *side) report(r *cache.Reflector, err error) {
 	s.others = append(s.others, err.Error())
 }
 
-// start runs the informer. Its further calls try to run it again.
+// start runs the informer. Further calls of start try to run the same informer a second time.
 func (s *side) start() {
 	s.runs++
 	if s.runs > 1 {
@@ -128,7 +128,7 @@ func (s *side) start() {
 	}(s.inf.HasSyncedChecker().Done(), s.done)
 }
 
-// add registers a handler and returns the informer's error.
+// add registers a handler with the informer, and returns the informer's error.
 func (s *side) add(spec handlerSpec) error {
 	p := newTap(s.w, spec)
 	s.taps = append(s.taps, p)
@@ -145,7 +145,7 @@ func (s *side) ended() bool {
 	}
 }
 
-// stored describes the stored objects, sorted by key.
+// stored describes the informer's stored objects, sorted by key.
 func (s *side) stored() (out []string) {
 	for _, obj := range s.inf.GetStore().List() {
 		out = append(out, describeFully(obj))
@@ -154,7 +154,7 @@ func (s *side) stored() (out []string) {
 	return out
 }
 
-// lookups looks up every value in every index.
+// lookups returns the results of looking up every value in every index.
 func (s *side) lookups() (out []string) {
 	ix := s.inf.GetIndexer()
 	for name := range ix.GetIndexers() {
@@ -170,14 +170,14 @@ func (s *side) lookups() (out []string) {
 	return out
 }
 
-// rvs returns the resourceVersions of the reflector and the store.
+// rvs returns two resourceVersions: the reflector's and the store's.
 func (s *side) rvs() (reflector, stored int) {
 	reflector, _ = strconv.Atoi(s.inf.LastSyncResourceVersion())
 	stored, _ = strconv.Atoi(s.inf.GetStore().LastStoreSyncResourceVersion())
 	return reflector, stored
 }
 
-// observe returns the informer's visible state, without the store's contents.
+// observe returns the informer's visible state, such as HasSynced and IsStopped, without the stored objects.
 func (s *side) observe() (out []string) {
 	s.mu.Lock()
 	synced, ended, warned := s.syncedAt, s.endedAt, s.warned
@@ -198,12 +198,12 @@ func (s *side) observe() (out []string) {
 	return out
 }
 
-// counting returns a logger that counts warnings about a second run.
+// counting returns a logger that counts the informer's warnings about a second call of Run.
 func (s *side) counting() logr.Logger {
 	return logr.New(countSink{s})
 }
 
-// countSink counts warnings in side.warned.
+// countSink is a log sink that counts warnings in side.warned.
 type countSink struct{ s *side }
 
 func (countSink) Init(logr.RuntimeInfo) {}

@@ -11,7 +11,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// compareObjects compares every field of every stored object.
+// compareObjects compares every field of every stored object of the two informers.
 func (r *runner) compareObjects() {
 	var all [2][]*corev1.Pod
 	for n, s := range r.sides {
@@ -25,9 +25,9 @@ func (r *runner) compareObjects() {
 	}
 }
 
-// compareVersions compares the informers' resourceVersions: immediately if all changes had events, and after a
-// bookmark. Without a bookmark they may differ once other resources have advanced the server's resourceVersion, because
-// watches have random time-outs, and only one informer may have received a bookmark.
+// compareVersions compares the informers' resourceVersions: immediately if all changes had events, otherwise after a
+// bookmark. Without a bookmark they may differ once other resources have advanced the server's resourceVersion. Watches
+// have random time-outs, so only one informer may have received a bookmark.
 func (r *runner) compareVersions() {
 	compare := func(when string) {
 		ours, ourStore := r.sides[0].rvs()
@@ -46,7 +46,8 @@ func (r *runner) compareVersions() {
 	compare("after a bookmark")
 }
 
-// compareErrors checks that the watch error handler of each side received the errors that its server returned.
+// compareErrors checks that each informer's watch error handler received the errors that the informer's server
+// returned.
 func (r *runner) compareErrors() {
 	for n, s := range r.sides {
 		r.w.mu.Lock()
@@ -74,7 +75,7 @@ func (r *runner) compareErrors() {
 	}
 }
 
-// otherError checks an error that no server sent.
+// otherError checks an error of a watch error handler that no server sent.
 func (r *runner) otherError(n int, text string) {
 	switch {
 	case n == 0 && strings.Contains(text, "ended right after it began"):
@@ -86,9 +87,9 @@ func (r *runner) otherError(n int, text string) {
 	}
 }
 
-// expectedErrors returns the ids of the errors that the watch error handler must receive, and of further errors that it
-// may receive. Our informer reports every error, except errors of a watch beside a list that no longer needed it.
-// client-go does not report errors after which it only retries (rule errors-told).
+// expectedErrors returns the ids of the errors that the watch error handler must receive, and of errors that it may
+// receive. Our informer reports every error, except errors of a watch that runs beside a list which no longer needs it.
+// client-go does not report errors after which it only retries (rule errors-told in docs/compatibility.md).
 func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
 	for _, h := range met {
 		switch {
@@ -99,7 +100,8 @@ func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
 		case h.verb == "event", h.verb == "watchlist":
 		case h.verb == "watch" && (h.how == "refused" || h.how == "429"):
 		case h.verb == "list" && h.how == "410":
-			maybe = append(maybe, h.id) // client-go lists again at once, and reports the error only if that fails too
+			// client-go lists again at once, and reports this error only if the second list fails too
+			maybe = append(maybe, h.id)
 		default:
 			want = append(want, h.id)
 		}
@@ -107,7 +109,7 @@ func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
 	return want, maybe
 }
 
-// tally counts the events of this phase for the coverage table.
+// tally counts what happened in this phase of the script, for the test's table of coverage.
 func (r *runner) tally() {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stop ends both runs, possibly amid other steps, and checks that nothing remains.
+// stop ends the runs of both informers, possibly amid other steps, and checks that no goroutine remains.
 func (r *runner) stop(o op) {
 	if r.sides[0].runs == 0 {
 		return
@@ -65,7 +65,8 @@ func (r *runner) restart(o op) {
 	if r.st == nil || r.sides[0].runs == 0 || r.sides[0].ended() {
 		return
 	}
-	poisoned := maps.Clone(r.evidence().poisoned) // refused pods have older states in the file
+	// the file still holds older states of the pods that the transform refuses
+	poisoned := maps.Clone(r.evidence().poisoned)
 	r.stop(o)
 	r.close()
 	r.open()
@@ -86,7 +87,7 @@ func (r *runner) restart(o op) {
 	}
 }
 
-// close checks and closes our file.
+// close checks the integrity of our informer's store file, and closes it.
 func (r *runner) close() {
 	if r.st == nil {
 		return

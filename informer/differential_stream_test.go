@@ -8,18 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// diffStream is one watch of a front: an unbounded buffer, and a goroutine that sends its events.
+// diffStream is one watch on a front, the test's server. It consists of an unbounded buffer, and a goroutine that sends
+// its events.
 type diffStream struct {
 	f      *front
 	result chan watch.Event
-	done   chan struct{} // closed to drop the buffered events
+	done   chan struct{} // closed to drop the events that are still buffered
 	wake   chan struct{}
 	once   sync.Once
 
 	mu     sync.Mutex
-	events []watch.Event // guarded by mu
-	last   bool          // guarded by mu; end after the buffered events
-	failed handed        // guarded by mu; the error that ends the watch
+	events []watch.Event // guarded by mu; events that were not sent yet
+	last   bool          // guarded by mu; the watch ends after the buffered events
+	failed handed        // guarded by mu; the error that is sent as the watch's last event
 }
 
 func newDiffStream(f *front) *diffStream {
@@ -71,7 +72,7 @@ func (s *diffStream) run() {
 	}
 }
 
-// delivered records that the client has received the error.
+// delivered is called for each event that the client has received. It records an error event.
 func (s *diffStream) delivered(e watch.Event) {
 	if e.Type != watch.Error {
 		return
@@ -83,7 +84,8 @@ func (s *diffStream) delivered(e watch.Event) {
 	s.f.handed = append(s.f.handed, s.failed)
 }
 
-// expire sends a bookmark every minute and two seconds before the time-out, as servers do, and then ends the watch.
+// expire sends a bookmark every minute and two seconds before the watch times out, as API servers do. Then it ends the
+// watch.
 func (s *diffStream) expire(timeout time.Duration) {
 	wait := func(d time.Duration) bool {
 		t := time.NewTimer(d)
@@ -108,7 +110,7 @@ func (s *diffStream) expire(timeout time.Duration) {
 			s.f.w.mu.Lock()
 			s.endLocked(true)
 			s.f.w.mu.Unlock()
-			<-s.done // until the client stops the watch
+			<-s.done // wait until the client stops the watch
 		}
 	}()
 }
@@ -126,7 +128,7 @@ func (s *diffStream) endLocked(inOrder bool) {
 	s.poke()
 }
 
-// failLocked sends an error, which ends the watch.
+// failLocked sends an error event, which ends the watch.
 func (s *diffStream) failLocked(how string) {
 	s.f.errors++
 	s.mu.Lock()

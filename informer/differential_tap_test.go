@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// call is one call of a handler, with descriptions of its objects.
+// call is one call of a handler's method, with descriptions of the objects passed to it.
 type call struct {
 	at       time.Duration
-	typ      string // add, update, delete, gone (a delete with a tombstone)
+	typ      string // method: add, update, delete, or gone for a delete with a tombstone
 	key      string
-	old, new string // old is the argument of a delete, or a tombstone's last state
+	old, new string // states of the object; old is also the deleted object, or a tombstone's last state
 	initial  bool
 }
 
@@ -42,16 +42,16 @@ func (c call) untimed() string {
 	return s
 }
 
-// repeats reports whether the call is an update that changes nothing, from a resync or a repeated list.
+// repeats reports whether the call is an update with two equal objects, from a resync or a repeated list.
 func (c call) repeats() bool { return c.typ == "update" && c.old == c.new }
 
 // handlerSpec describes a handler and its registration.
 type handlerSpec struct {
-	kind   string        // full, funcs, pointer, detailed, adds, filter
-	how    string        // plain, period, options
-	period time.Duration // for period and options
-	slow   string        // calls about this key are slow
-	panics bool          // calls about values marked with panics panic
+	kind   string        // kind of handler: full, funcs, pointer, detailed, adds, filter
+	how    string        // method of registration: plain, period, options
+	period time.Duration // resync period if how is period or options
+	slow   string        // key of the object about which calls are slow; "" if none are
+	panics bool          // calls panic if the object's value is marked for panics
 }
 
 // slowness is the duration of slow calls.
@@ -71,30 +71,30 @@ func (h handlerSpec) String() string {
 	return s
 }
 
-// tap is a handler that records its calls, and is slow or panics as its spec says.
+// tap is a handler that records its calls. Its spec says whether calls are slow or panic.
 type tap struct {
 	spec handlerSpec
 	w    *world
 	reg  cache.ResourceEventHandlerRegistration // nil if the informer refused the handler
-	// removed is true once the handler was removed, and so gets no further calls.
+	// removed is true once the handler was removed, after which it must get no calls.
 	removed bool
 	walk    walk
-	// uncertain is true if the order of events determines whether the registration has synced.
+	// uncertain is true if only the timing of events decides whether the registration has synced.
 	uncertain bool
-	merged    int // merged updates in our informer's last status
+	merged    int // number of merged updates in our informer's last status of this handler
 
 	mu        sync.Mutex
-	calls     []call        // guarded by mu; calls since take
-	total     int           // guarded by mu
-	news      int           // guarded by mu; number of calls that do not repeat
-	panicked  int           // guarded by mu
-	busy      bool          // guarded by mu
-	repeating bool          // guarded by mu; the current or last call repeats
-	held      bool          // guarded by mu; calls were blocked since take
-	tooLate   bool          // guarded by mu; an initial call came after the registration had synced
+	calls     []call        // guarded by mu; calls since the last take
+	total     int           // guarded by mu; number of all calls
+	news      int           // guarded by mu; number of calls that report a new state
+	panicked  int           // guarded by mu; number of calls that panicked
+	busy      bool          // guarded by mu; a call is in progress
+	repeating bool          // guarded by mu; the current or last call reports no new state
+	held      bool          // guarded by mu; calls were blocked since the last take
+	tooLate   bool          // guarded by mu; a call for an initial object came after the registration had synced
 	synced    func() bool   // guarded by mu; the registration's HasSynced
-	gate      chan struct{} // guarded by mu; calls wait until it is closed; nil does not block
-	logs      []string      // guarded by mu; lines of the handler's logger
+	gate      chan struct{} // guarded by mu; calls block until this channel is closed; nil if they do not block
+	logs      []string      // guarded by mu; lines logged with the handler's logger
 }
 
 func newTap(w *world, spec handlerSpec) *tap { return &tap{w: w, spec: spec, walk: newWalk()} }
@@ -120,7 +120,7 @@ func (p *tap) OnDelete(obj any) {
 	p.note(c)
 }
 
-// note handles a call.
+// note records a call, and blocks, sleeps or panics as the handler's spec says.
 func (p *tap) note(c call) {
 	c.at = p.w.now()
 	p.mu.Lock()
@@ -152,7 +152,7 @@ func (p *tap) note(c call) {
 	}
 }
 
-// take returns the calls since the last take, and whether some calls delayed others: they were blocked or slow.
+// take returns the calls since the last take, and whether some of them were delayed because calls were blocked or slow.
 func (p *tap) take() (calls []call, held bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,28 +161,28 @@ func (p *tap) take() (calls []call, held bool) {
 	return calls, held
 }
 
-// made returns the number of calls since take.
+// made returns the number of calls since the last take.
 func (p *tap) made() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.calls)
 }
 
-// idle reports whether no call is in progress.
+// idle reports whether the handler is in no call.
 func (p *tap) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.busy
 }
 
-// resyncing reports whether a call that repeats is in progress.
+// resyncing reports whether a call that reports no new state is in progress.
 func (p *tap) resyncing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.busy && p.repeating
 }
 
-// block makes new calls wait until unblock.
+// block makes new calls of the handler wait until unblock.
 func (p *tap) block() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +200,7 @@ func (p *tap) unblock() {
 	}
 }
 
-// handler returns the handler to register.
+// handler returns the ResourceEventHandler of the kind that the spec names.
 func (p *tap) handler() cache.ResourceEventHandler {
 	funcs := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { p.OnAdd(obj, false) }, UpdateFunc: p.OnUpdate, DeleteFunc: p.OnDelete,
@@ -220,10 +220,10 @@ func (p *tap) handler() cache.ResourceEventHandler {
 	return p
 }
 
-// partial reports whether the handler does not get all calls.
+// partial reports whether handlers of this kind get only some of the calls, such as only adds.
 func (h handlerSpec) partial() bool { return h.kind == "adds" || h.kind == "filter" }
 
-// blind reports whether the handler does not get isInInitialList.
+// blind reports whether handlers of this kind do not get the parameter isInInitialList.
 func (h handlerSpec) blind() bool {
 	return h.kind == "funcs" || h.kind == "pointer" || h.kind == "adds"
 }
@@ -266,7 +266,7 @@ func (p *tap) early() bool {
 	return p.tooLate
 }
 
-// logger collects messages. The text of a panic is omitted.
+// logger returns a logger that collects messages. It omits the text of a panic.
 func (p *tap) logger() logr.Logger {
 	return funcr.New(func(_, args string) {
 		if strings.Contains(args, "Observed a panic") {

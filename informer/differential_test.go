@@ -21,7 +21,8 @@ var (
 	diffSeed = flag.Uint64("differential.seed", 1, "the first script's seed; each next one's is one higher")
 )
 
-// surviveHandlers makes handler panics survivable, and keeps them and the informers' logs out of the test's output.
+// surviveHandlers makes the process survive handlers' panics, and keeps these panics and the informers' logs out of the
+// test's output.
 func surviveHandlers(t *testing.T) {
 	t.Helper()
 	quietHandlers(t)
@@ -75,7 +76,7 @@ func TestDifferential(t *testing.T) {
 // diffWorkers is the number of scripts that run in parallel.
 const diffWorkers = 2
 
-// runScripts runs n scripts and sums their counts. It shrinks and prints the first failing script.
+// runScripts runs n scripts and sums their coverage counts. It shrinks and prints the first failing script.
 func runScripts(t *testing.T, first uint64, n, workers int) map[string]int {
 	dir := t.TempDir()
 	var mu sync.Mutex
@@ -120,7 +121,7 @@ func runScripts(t *testing.T, first uint64, n, workers int) map[string]int {
 	return total
 }
 
-// shrink removes steps while the script still fails.
+// shrink removes steps from a failing script, as long as it still fails.
 func (s script) shrink(t *testing.T, dir string, fails []string) (script, []string) {
 	for size := len(s.ops) / 2; size > 0; size /= 2 {
 		for from := 0; from+size <= len(s.ops); {

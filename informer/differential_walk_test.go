@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// track is the history of one key. States are descriptions; the first is "", for no pod.
+// track is the history of one pod. Its states are descriptions of the pod; the first is "", for no pod.
 type track struct {
 	states []string
 	rvs    []int
-	steps  []string // steps[n] is the call for the step from states[n-1] to states[n]
+	steps  []string // steps[n] is the handler call for the change from states[n-1] to states[n]
 }
 
-// paths returns the tracks of the world's history, by key.
+// paths returns the history of each pod, by key.
 func (w *world) paths(transform func(any) (any, error)) map[string]*track {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *world) paths(transform func(any) (any, error)) map[string]*track {
 	return out
 }
 
-// at returns the index of the pod's state at a resourceVersion.
+// at returns the index of the pod's state at the given resourceVersion.
 func (p *track) at(rv int) int {
 	n := 0
 	for n+1 < len(p.rvs) && p.rvs[n+1] <= rv {
@@ -57,23 +57,23 @@ func (p *track) at(rv int) int {
 	return n
 }
 
-// unfinished marks the track of a handler that has not reached the last state.
+// unfinished marks a line about a handler whose calls do not end in the pod's last state.
 const unfinished = " and knows"
 
-// licence says which steps a handler may skip.
+// licence says which of a pod's states the calls of a handler may skip.
 type licence struct {
-	lists []int // the handler's informer has listed at these resourceVersions
-	fold  bool  // the lists include events that arrived during them
-	first bool  // the handler's first call for a key may be for any state
-	merge bool  // consecutive updates may be merged
+	lists []int // the handler's informer has listed at these resourceVersions, which skips the states between
+	fold  bool  // events that arrived during a list may be part of its result
+	first bool  // the handler's first call for a pod may report any of its states
+	merge bool  // consecutive updates of a pod may be merged into one call
 }
 
-// walk holds the index of the state that a handler knows, by key.
+// walk holds the index of the pod's state that a handler knows from its calls, by key.
 type walk struct{ at map[string]int }
 
 func newWalk() walk { return walk{map[string]int{}} }
 
-// steps converts a handler's calls about one key to the steps of the key's track. It replaces permitted shortcuts by
+// steps converts a handler's calls about one pod to the steps of the pod's history. It replaces permitted shortcuts by
 // the skipped steps, and marks the first call that is not permitted.
 func (w walk) steps(key string, p *track, calls []call, l licence) (out []string) {
 	cur, known := w.at[key]
@@ -93,7 +93,8 @@ func (w walk) steps(key string, p *track, calls []call, l licence) (out []string
 		}
 		if to := l.target(p, cur, known, c); to > cur {
 			step(to)
-			if p.states[cur] != c.to() { // the list caused no call, and this call is the next step
+			// the skipped states include a list without a call, and this call is the step after it
+			if p.states[cur] != c.to() {
 				step(cur + 1)
 			}
 			continue
@@ -112,10 +113,11 @@ func (w walk) steps(key string, p *track, calls []call, l licence) (out []string
 	return out
 }
 
-// to returns the state that a handler knows after the call.
+// to returns the pod's state that a handler knows after the call.
 func (c call) to() string { return c.new }
 
-// from returns the state that a handler must know before the call. A delete may be of a newer state.
+// from returns the pod's state that a handler must know before the call. A delete may carry a newer state than the
+// handler knows.
 func (c call) from(cur string) string {
 	if c.typ == "delete" {
 		return cur
@@ -123,7 +125,8 @@ func (c call) from(cur string) string {
 	return c.old
 }
 
-// target returns the state that a call reaches by skipping steps; cur if that is not permitted.
+// target returns the index of the state that a call reaches by skipping steps. It returns cur if the licence does not
+// permit that.
 func (l licence) target(p *track, cur int, known bool, c call) int {
 	if !known && l.first && c.typ == "add" {
 		for to := len(p.states) - 1; to > cur; to-- {
@@ -160,14 +163,14 @@ func withoutMark(c call) string {
 	return c.untimed()
 }
 
-// reachEnd records that the handler knows the last states.
+// reachEnd records that the handler knows the last state of every pod.
 func (w walk) reachEnd(paths map[string]*track) {
 	for key, p := range paths {
 		w.at[key] = len(p.states) - 1
 	}
 }
 
-// stepsByKey calls steps for every key, in key order.
+// stepsByKey converts a handler's calls to steps of the pods' histories, in key order.
 func (w walk) stepsByKey(paths map[string]*track, calls []call, l licence) (out []string) {
 	by := map[string][]call{}
 	for _, c := range calls {

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Marks at the end of a pod's value:
+// A suffix of a pod's value makes handlers panic or transforms fail.
 const (
-	panics = "!" // some handlers panic on it
-	poison = "?" // some transforms fail on it
+	panics = "!" // some handlers panic on a value with this suffix
+	poison = "?" // some transforms fail on a value with this suffix
 )
 
 // world is the state and the history that both servers of a script serve.
@@ -28,12 +28,12 @@ type world struct {
 	rv        int
 	uids      int
 	pods      map[string]*corev1.Pod
-	history   []podChange // complete: servers forget old events, the test does not
-	compacted int         // watches from an earlier resourceVersion get 410
+	history   []podChange // all changes; the test keeps old ones, which the servers no longer send
+	compacted int         // a watch from an earlier resourceVersion gets 410
 	fronts    [2]*front
 }
 
-// podChange is one change of a pod. A failing transform refuses poisoned states.
+// podChange is one change of a pod. Its field poisoned says that a failing transform refuses the new state.
 type podChange struct {
 	rv       int
 	event    watch.Event
@@ -103,14 +103,15 @@ func (w *world) sendLocked(e watch.Event) {
 	}
 }
 
-// send sends an event on every watch without adding it to the history.
+// send sends an event on every open watch. The event does not become part of the history, so later watches do not get
+// it.
 func (w *world) send(e watch.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sendLocked(e)
 }
 
-// other advances the resourceVersion, like a change of another resource.
+// other advances the servers' resourceVersion, as a change of another resource does.
 func (w *world) other() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +129,7 @@ func (w *world) bookmarkLocked() watch.Event {
 		Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(w.rv)}}}
 }
 
-// compact makes the servers drop the history and the continue tokens.
+// compact makes the servers forget old events and continue tokens, so that watches and lists get 410.
 func (w *world) compact() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,7 +150,7 @@ func (w *world) poisonedLocked() (keys []string) {
 	return keys
 }
 
-// state describes every pod as a store should hold it, in key order.
+// state describes every pod as an informer should store it, in key order.
 func (w *world) state(transform func(any) (any, error)) (out []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,12 +15,12 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// countedCursor counts the failing keys of each changed position that is acknowledged.
+// countedCursor counts the keys of failing work that a durable handler stores with its acknowledgements.
 type countedCursor struct {
 	durable.Cursor
 	mu    sync.Mutex
-	last  map[string]uint64 // guarded by mu
-	noted int               // guarded by mu
+	last  map[string]uint64 // failing keys of the last acknowledgement; guarded by mu
+	noted int               // sum of the failing keys of all changed acknowledgements; guarded by mu
 }
 
 func (f *countedCursor) Acknowledge(position consumer.Position, resets int) error {
@@ -32,8 +32,8 @@ func (f *countedCursor) Acknowledge(position consumer.Position, resets int) erro
 	return f.Cursor.Acknowledge(position, resets)
 }
 
-// TestFullDurableQueueIsNotRewrittenPerKey checks that a full queue is not stored as a whole for each key that is
-// done.
+// TestFullDurableQueueIsNotRewrittenPerKey checks that a work queue with many durable keys is not stored as a whole
+// each time a key is done.
 func TestFullDurableQueueIsNotRewrittenPerKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -58,11 +58,11 @@ func TestFullDurableQueueIsNotRewrittenPerKey(t *testing.T) {
 			t.Errorf("worked on %d of %d", len(got), n)
 		}
 		counted.mu.Lock()
-		if counted.noted > n*manyWorks { // each position notes only a few of the work items
+		if counted.noted > n*manyWorks { // the average acknowledgement must store only a few of the keys
 			t.Errorf("for %d keys %d were noted", n, counted.noted)
 		}
 		counted.mu.Unlock()
-		r.srv.write("a/1", "y") // this position notes all keys that are done
+		r.srv.write("a/1", "y") // this change causes an acknowledgement for all keys that are done
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
 		r.close()
@@ -76,8 +76,8 @@ func TestFullDurableQueueIsNotRewrittenPerKey(t *testing.T) {
 	})
 }
 
-// TestDurableQueueWithoutWorkers checks that a queue without workers is logged once, and only after a minute,
-// because a queue with workers may be full for moments.
+// TestDurableQueueWithoutWorkers checks the log line about a full queue of durable keys that no worker processes. It is
+// written once, and only after a minute, because a queue with workers may be full for a short time.
 func TestDurableQueueWithoutWorkers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -15,8 +15,9 @@ import (
 	"github.com/larder-dev/larder/informer/durable"
 )
 
-// TestDurableKeysDoneBeforeAReset checks that work which began before the file lost the collection does not
-// acknowledge a later change. After the loss, changes are numbered from 1 again, so that work has a higher number.
+// TestDurableKeysDoneBeforeAReset checks durable keys whose work began before the file lost the collection. The end of
+// that work does not acknowledge a later change. After the loss, changes are numbered from 1 again, so the number of
+// the old work is higher.
 func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -25,7 +26,7 @@ func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 		}
 		due := &dueKeys{}
 		keys := r.startKeys(due)
-		for range 20 { // so that its number exceeds all numbers in the new file
+		for range 20 { // make many changes, so that the last change's number exceeds all numbers after the loss
 			r.srv.write("a/0", "y")
 			r.waitIdle()
 		}
@@ -38,7 +39,7 @@ func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 				keys.Begin(name)(true)
 			}
 		}
-		begun(true) // the end of work on a state from before the reset
+		begun(true) // end the work on a/0 that began before the collection was lost
 		r.waitIdle()
 		r.close()
 
@@ -51,10 +52,10 @@ func TestDurableKeysDoneBeforeAReset(t *testing.T) {
 	})
 }
 
-// dueKeys records enqueued keys.
+// dueKeys records the keys that an informer's durable keys enqueue.
 type dueKeys struct {
 	mu   sync.Mutex
-	keys []string // guarded by mu
+	keys []string // enqueued keys since the last take; guarded by mu
 }
 
 func (d *dueKeys) enqueue(key cache.ObjectName) {
@@ -71,7 +72,7 @@ func (d *dueKeys) take() []string {
 	return slices.Compact(d.keys)
 }
 
-// startKeys runs the informer with durable keys.
+// startKeys runs the informer with durable keys, which enqueue into due.
 func (r *rig) startKeys(due *dueKeys) *durable.Keys {
 	r.t.Helper()
 	keys, err := r.open().Durable().AddKeys("keys", due.enqueue)
@@ -83,8 +84,8 @@ func (r *rig) startKeys(due *dueKeys) *durable.Keys {
 	return keys
 }
 
-// loseCollection damages the collection's metadata in the file, rebuilds the file, and waits until the objects are
-// listed.
+// loseCollection damages the collection's metadata in the file, rebuilds the file, and waits until the informer has
+// listed the objects again.
 func (r *rig) loseCollection() {
 	r.t.Helper()
 	f, err := os.OpenFile(r.path, os.O_RDWR, 0)

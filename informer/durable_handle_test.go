@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// TestDurableHandlerRemovedDuringACall checks that Run also waits for the call of a handler that was removed.
+// TestDurableHandlerRemovedDuringACall removes a durable handler during its call. It checks that the informer's Run
+// waits for that call.
 func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -46,7 +47,7 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 }
 
 // TestDurableHandlerIsShutDown checks that cache.ShutDownEventHandler removes a durable handler, or durable keys, and
-// waits for the running call. Then Forget can delete the name.
+// waits for the running call. Afterwards Forget can delete the handler's stored position by name.
 func TestDurableHandlerIsShutDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

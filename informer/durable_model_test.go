@@ -22,11 +22,11 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableStep is one step of a script: a change at the server, and then an action on the informer.
+// durableStep is one step of a random script: a change at the server, and then an action on the informer.
 type durableStep struct {
-	kind  string // write, delete, recreate, compact, wait, restart, or crash
+	kind  string // the step: write, delete, recreate, compact, wait, restart, or crash
 	key   string
-	after time.Duration // time until the next step, or until the crash
+	after time.Duration // time until the next step, or until the process crashes
 }
 
 var durableKeys = []string{"a/1", "a/2", "a/3", "b/1", "b/2"}
@@ -37,22 +37,22 @@ func drawDurableScript(t *rapid.T) []durableStep {
 			kind: rapid.SampledFrom([]string{"write", "write", "write", "delete", "delete", "recreate", "compact", "wait",
 				"restart", "crash", "crash"}).Draw(t, "kind"),
 			key: rapid.SampledFrom(durableKeys).Draw(t, "key"),
-			// Commits follow a second after the first change; a failing key is retried after 0.1 s.
+			// The store commits a second after the first change. A durable handler retries a failing key after 0.1 s.
 			after: time.Duration(rapid.IntRange(0, 2500).Draw(t, "ms")) * time.Millisecond,
 		}
 	}), 1, 40).Draw(t, "script")
 }
 
-// durableView is a durable handler whose state survives crashes, like a database.
+// durableView is a durable handler whose recorded objects survive crashes, like rows in a database.
 type durableView struct {
 	mu      sync.Mutex
 	random  *rand.Rand
-	failing float64           // guarded by mu; fraction of calls that fail
-	objects map[string]string // guarded by mu; uid@rv by key
-	// guarded by mu; newest resourceVersion by key since the informer was made
+	failing float64           // guarded by mu; fraction of the handler's calls that fail
+	objects map[string]string // guarded by mu; recorded objects: uid@resourceVersion by key
+	// newest delivered resourceVersion by key since the informer was made; guarded by mu
 	last     map[string]int
-	problems []string               // guarded by mu
-	resets   []consumer.ResetReason // guarded by mu
+	problems []string               // guarded by mu; calls that contradict earlier calls
+	resets   []consumer.ResetReason // guarded by mu; reasons of the calls of OnReset
 }
 
 func newDurableView(seed uint64, failing float64) *durableView {
@@ -112,7 +112,8 @@ func (v *durableView) reset(_ context.Context, why consumer.ResetReason) error {
 	return nil
 }
 
-// begin is called before the handler is registered with a new informer.
+// begin forgets which resourceVersions were delivered. It is called before the handler is registered with a new
+// informer.
 func (v *durableView) begin() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -125,7 +126,7 @@ func (v *durableView) stopFailing() {
 	v.failing = 0
 }
 
-// compare returns the recorded problems, and the differences between the view and the server's state.
+// compare returns the recorded problems, and the differences between the handler's recorded objects and the server's.
 func (v *durableView) compare(want map[string]string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -139,7 +140,7 @@ func (v *durableView) compare(want map[string]string) []string {
 	return problems
 }
 
-// versions returns uid@rv of every pod, by key.
+// versions returns uid@resourceVersion of every pod, by key.
 func (s *server) versions() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,11 +151,11 @@ func (s *server) versions() map[string]string {
 	return all
 }
 
-// durableModel runs a script.
+// durableModel runs a random script with several durable handlers.
 type durableModel struct {
 	*rig
 	views  map[string]*durableView
-	mutant func(durable.Cursor) durable.Cursor // nil: no fault
+	mutant func(durable.Cursor) durable.Cursor // wraps the handlers' cursors to inject a fault; nil injects none
 }
 
 func (m *durableModel) begin() {
@@ -176,14 +177,14 @@ func (m *durableModel) play(script []durableStep) (problems []string) {
 		m.srv.write(key, "x")
 	}
 	m.begin()
-	m.waitIdle() // until the handlers have replayed
+	m.waitIdle() // wait until the durable handlers have got all stored objects
 	for _, step := range script {
 		m.do(step)
 	}
 	for _, v := range m.views {
 		v.stopFailing()
 	}
-	time.Sleep(5 * time.Minute) // longer than any back-off
+	time.Sleep(5 * time.Minute) // wait for longer than any back-off of a handler
 	synctest.Wait()
 	for name, v := range m.views {
 		for _, p := range v.compare(m.srv.versions()) {
@@ -216,8 +217,8 @@ func (m *durableModel) do(step durableStep) {
 	synctest.Wait()
 }
 
-// crash kills the process after a while: the next one starts with the file of that time, without uncommitted changes
-// and acknowledgements.
+// crash kills the process after the given time. The next process starts with the file as it was then, without
+// uncommitted changes and acknowledgements.
 func (m *durableModel) crash(after time.Duration) {
 	m.srv.write("a/1", "pending")
 	m.srv.delete("b/1")
@@ -227,15 +228,16 @@ func (m *durableModel) crash(after time.Duration) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.close() // undone below
+	m.close() // closing commits more changes, which the old contents of the file then replace
 	if err := os.WriteFile(m.path, now, 0o600); err != nil {
 		m.t.Fatal(err)
 	}
 	m.begin()
 }
 
-// TestDurableModel checks that each handler's view reaches the server's state, without lost deletes and with each key's
-// changes in order, although calls fail and panic and the process ends at any time.
+// TestDurableModel runs random scripts in which handlers' calls fail and panic, and the process ends at any time. It
+// checks that each durable handler reaches the server's state, loses no delete, and gets the changes of each key in
+// order.
 func TestDurableModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if problems := playDurable(t, rt, nil); len(problems) > 0 {
@@ -258,7 +260,7 @@ func playDurable(t *testing.T, rt *rapid.T, mutant func(durable.Cursor) durable.
 	return problems
 }
 
-// ackEarly acknowledges a page when it is read.
+// ackEarly is a faulty cursor that acknowledges a page of changes when the page is read.
 type ackEarly struct {
 	durable.Cursor
 	end uint64
@@ -279,7 +281,7 @@ func (f *ackEarly) Acknowledge(position consumer.Position, resets int) error {
 	return f.Cursor.Acknowledge(position, resets)
 }
 
-// ackNothingFails drops the failing keys.
+// ackNothingFails is a faulty cursor that forgets the keys whose calls have failed.
 type ackNothingFails struct{ durable.Cursor }
 
 func (f ackNothingFails) Acknowledge(position consumer.Position, resets int) error {
@@ -287,7 +289,8 @@ func (f ackNothingFails) Acknowledge(position consumer.Position, resets int) err
 	return f.Cursor.Acknowledge(position, resets)
 }
 
-// lastOnly drops all but the last change of each key in a page. So it loses the delete of a re-created object.
+// lastOnly is a faulty cursor that drops all but the last change of each key in a page. So it loses the delete of an
+// object that was created again.
 type lastOnly struct{ durable.Cursor }
 
 func (f lastOnly) Read(
@@ -302,8 +305,7 @@ func (f lastOnly) Read(
 	return p, next, err
 }
 
-// TestDurableModelCatches checks that the model test finds each of three faults in the handlers' cursors within a few
-// scripts.
+// TestDurableModelCatches checks that the random scripts find each of three faulty cursors within a few scripts.
 func TestDurableModelCatches(t *testing.T) {
 	for name, mutant := range map[string]func(durable.Cursor) durable.Cursor{
 		"acknowledged when read":    func(f durable.Cursor) durable.Cursor { return &ackEarly{Cursor: f} },

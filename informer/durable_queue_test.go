@@ -17,13 +17,13 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// durableQueue is a work queue that durable keys fill.
+// durableQueue is a workqueue into which an informer's durable keys are enqueued.
 type durableQueue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	*durable.Keys
 }
 
-// addQueue registers durable keys that fill a new queue.
+// addQueue makes a workqueue, and registers durable keys that enqueue into it.
 func addQueue(t *testing.T, i *informer.Informer) *durableQueue {
 	t.Helper()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
@@ -34,10 +34,10 @@ func addQueue(t *testing.T, i *informer.Informer) *durableQueue {
 	return &durableQueue{q, keys}
 }
 
-// queueWorker processes a queue like a controller.
+// queueWorker processes a workqueue as a controller's worker does.
 type queueWorker struct {
 	mu    sync.Mutex
-	lines []string // guarded by mu
+	lines []string // keys that were worked on; guarded by mu
 	work  func(q *durableQueue, key string) (done bool)
 }
 
@@ -68,7 +68,7 @@ func (w *queueWorker) run(q *durableQueue) {
 	}
 }
 
-// startQueue runs the informer with a queue and two workers. end stops all of them.
+// startQueue runs the informer with a workqueue of durable keys and two workers. end stops all of them.
 func (r *rig) startQueue(w *queueWorker) (q *durableQueue, end func()) {
 	r.t.Helper()
 	i := r.open()
@@ -86,8 +86,8 @@ func (r *rig) startQueue(w *queueWorker) (q *durableQueue, end func()) {
 	}
 }
 
-// TestDurableQueue checks that a restart enqueues exactly the keys whose work is not done and the keys that have
-// changed.
+// TestDurableQueue checks which durable keys a restart enqueues: exactly the keys whose work is not done, and the keys
+// whose objects have changed.
 func TestDurableQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -96,10 +96,10 @@ func TestDurableQueue(t *testing.T) {
 		}
 		w := &queueWorker{work: func(q *durableQueue, key string) bool {
 			switch key {
-			case "a/2": // fails
+			case "a/2": // the work on this key fails
 				q.AddRateLimited(cache.NewObjectName("a", "2"))
 				return false
-			case "a/3": // is processed again in an hour
+			case "a/3": // the work on this key continues in an hour
 				q.AddAfter(cache.NewObjectName("a", "3"), time.Hour)
 				return false
 			}
@@ -130,7 +130,8 @@ func TestDurableQueue(t *testing.T) {
 	})
 }
 
-// TestDurableQueueChangesMeanwhile checks that a change during the work on its key remains to be done.
+// TestDurableQueueChangesMeanwhile checks that if an object changes during the work on its key, the work is due once
+// more.
 func TestDurableQueueChangesMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -144,7 +145,7 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 		_, end := r.startQueue(w)
 		<-begun
 		r.srv.write("a/1", "y")
-		r.waitIdle() // the change is delivered, and its key waits in the queue
+		r.waitIdle() // the change is delivered, and its key waits in the workqueue
 		goOn <- struct{}{}
 		<-begun
 		synctest.Wait()
@@ -160,8 +161,8 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 	})
 }
 
-// TestDurableQueueSyncsWhenItIsFull checks that HasSynced does not wait for work, because controllers start their
-// workers only after the sync.
+// TestDurableQueueSyncsWhenItIsFull checks that HasSynced does not wait for work on durable keys, because controllers
+// start their workers only after the sync.
 func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -189,7 +190,8 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 	})
 }
 
-// heldCursor blocks once all changes have been read, until a second after the end of the run.
+// heldCursor is a cursor that blocks when all changes have been read. It blocks until a second after the end of the
+// informer's run.
 type heldCursor struct {
 	durable.Cursor
 	held chan struct{} // closed when the cursor blocks
@@ -208,7 +210,7 @@ func (f *heldCursor) Read(
 	return p, next, err
 }
 
-// startHeldQueue runs the informer with a queue and two workers. The queue's durable handler processes no
+// startHeldQueue runs the informer with a workqueue of durable keys and two workers. The durable keys process no
 // acknowledgement before the end of the run. end stops all of them.
 func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	r.t.Helper()
@@ -229,8 +231,8 @@ func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	}
 }
 
-// TestDurableQueueDoneAtTheEnd checks that work done before the end of the run is acknowledged, even if the handler was
-// busy until the end.
+// TestDurableQueueDoneAtTheEnd checks that work on a durable key that was done before the end of the run is
+// acknowledged, even if the informer could not process the acknowledgement until the end.
 func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -249,8 +251,8 @@ func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestDurableQueueDoneAfterTheEnd checks that a worker's acknowledgement after the end of the run is ignored,
-// because workers that are stopped may return without having done the work.
+// TestDurableQueueDoneAfterTheEnd checks that a worker's acknowledgement after the end of the informer's run is
+// ignored, because a stopped worker may return without having done the work.
 func TestDurableQueueDoneAfterTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -265,7 +267,8 @@ func TestDurableQueueDoneAfterTheEnd(t *testing.T) {
 			return true
 		}}
 		end := r.startHeldQueue(w)
-		time.AfterFunc(500*time.Millisecond, func() { close(stopped) }) // while the informer ends
+		// the workers are stopped while the informer ends
+		time.AfterFunc(500*time.Millisecond, func() { close(stopped) })
 		end()
 
 		w = &queueWorker{}

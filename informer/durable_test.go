@@ -24,9 +24,9 @@ import (
 // durableRecorder is a durable handler that records its calls.
 type durableRecorder struct {
 	mu    sync.Mutex
-	lines []string                                           // guarded by mu
-	fails map[string]int                                     // remaining failures by key; guarded by mu
-	hook  func(ctx context.Context, c consumer.Change) error // called first, outside mu
+	lines []string                                           // recorded calls; guarded by mu
+	fails map[string]int                                     // number of calls that still fail, by key; guarded by mu
+	hook  func(ctx context.Context, c consumer.Change) error // called at the beginning of each call, without mu held
 }
 
 func (r *durableRecorder) note(format string, args ...any) {
@@ -82,7 +82,7 @@ func (r *durableRecorder) replayed(context.Context) error {
 	return nil
 }
 
-// startDurable opens the informer, registers a durable handler and runs.
+// startDurable opens the informer, registers a durable handler and runs the informer.
 func (r *rig) startDurable(name string, h durable.Handler) *informer.Informer {
 	r.t.Helper()
 	i := r.open()
@@ -94,7 +94,7 @@ func (r *rig) startDurable(name string, h durable.Handler) *informer.Informer {
 	return i
 }
 
-// waitIdle waits until uncommitted changes are committed and delivered.
+// waitIdle waits until uncommitted changes are committed and delivered to handlers.
 func (r *rig) waitIdle() {
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
@@ -137,8 +137,8 @@ func TestDurableHandlerReceivesChanges(t *testing.T) {
 	})
 }
 
-// TestDurableHandlerAfterAnExpiredWatch checks that an object deleted during lost history is delivered with its last
-// stored state.
+// TestDurableHandlerAfterAnExpiredWatch checks that an object that was deleted while no watch could report it (410
+// Gone) is delivered to a durable handler with its last stored state.
 func TestDurableHandlerAfterAnExpiredWatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -157,8 +157,8 @@ func TestDurableHandlerAfterAnExpiredWatch(t *testing.T) {
 	})
 }
 
-// TestDurableHandlerRetries checks that a failed change does not delay other keys, and is retried until it succeeds,
-// before later changes of its key and across restarts.
+// TestDurableHandlerRetries checks a durable handler's call that fails. It does not delay other keys. It is retried
+// until it succeeds, also after a restart, and before later changes of its key.
 func TestDurableHandlerRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -168,7 +168,7 @@ func TestDurableHandlerRetries(t *testing.T) {
 		h.fails = map[string]int{"a/1": 3}
 		r.srv.write("a/1", "x")
 		r.srv.write("a/2", "x")
-		time.Sleep(1050 * time.Millisecond) // the commit, and one retry
+		time.Sleep(1050 * time.Millisecond) // wait for the commit, and for one retry
 		synctest.Wait()
 		if got := h.take(); !slices.Contains(got, "+ a/2@102=x") || slices.Contains(got, "+ a/1@101=x") {
 			t.Errorf("while it fails: %q", got)
@@ -198,14 +198,14 @@ func TestDurableHandlerRetries(t *testing.T) {
 	})
 }
 
-// TestDurableHandlersAreIndependent checks that a blocked handler does not delay another one, and that its change is
-// delivered again after a restart, because it returned only after the end of the run.
+// TestDurableHandlersAreIndependent checks that a blocked durable handler does not delay another handler. The blocked
+// handler's change is delivered again after a restart, because its call returned only after the end of the run.
 func TestDurableHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		slow := &durableRecorder{hook: func(ctx context.Context, _ consumer.Change) error {
 			<-ctx.Done()
-			return nil // a result after the end of the run does not count
+			return nil // a call that returns after the end of the run is not acknowledged
 		}}
 		fast := &durableRecorder{}
 		i := r.open()
@@ -270,7 +270,8 @@ func TestDurableHandlerSyncs(t *testing.T) {
 	})
 }
 
-// TestDurableStatusAfterARestart checks that a handler without changes to acknowledge is not behind.
+// TestDurableStatusAfterARestart checks that the status does not show a lag of a durable handler that has no changes to
+// acknowledge.
 func TestDurableStatusAfterARestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -285,8 +286,9 @@ func TestDurableStatusAfterARestart(t *testing.T) {
 	})
 }
 
-// TestDurableHandlerThatReturnsAtTheEnd checks that results after the end of the run do not count: of OnReset, of a
-// retried change, and of a change that is delivered after a restart.
+// TestDurableHandlerThatReturnsAtTheEnd checks that a durable handler's call that returns after the end of the run is
+// not acknowledged, even without an error. It covers OnReset, a retried change, and a change that is delivered after a
+// restart.
 func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

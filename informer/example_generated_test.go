@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Generated informer factories (externalversions) have InformerFor, like client-go's factory, which stands in for them
-// here. The first call for a type decides how its informer is made.
+// Generated informer factories (externalversions) have InformerFor, like client-go's factory, which replaces a
+// generated factory in this example. The first call of InformerFor for a type decides how its informer is made.
 func ExampleRefused() {
 	server, clientset := exampleCluster()
 	defer server.Stop()
@@ -36,7 +36,8 @@ func ExampleRefused() {
 	}
 	defer st.Close()
 
-	f := informers.NewSharedInformerFactory(clientset, 10*time.Minute) // externalversions.NewSharedInformerFactory
+	// in a real program: externalversions.NewSharedInformerFactory
+	f := informers.NewSharedInformerFactory(clientset, 10*time.Minute)
 	defer f.Shutdown()
 	f.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
@@ -44,12 +45,14 @@ func ExampleRefused() {
 			Store:        st,
 			Identity:     id,
 			ResyncPeriod: resync,
-			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, // required by listers
-			ClusterID:    requests.KubeSystemUID(client.Discovery().RESTClient()),
-			OpenAPIHash:  requests.OpenAPIHash(client.Discovery().RESTClient(), id.GroupVersion()),
+			// generated listers need the index by namespace
+			Indexers:    cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+			ClusterID:   requests.KubeSystemUID(client.Discovery().RESTClient()),
+			OpenAPIHash: requests.OpenAPIHash(client.Discovery().RESTClient(), id.GroupVersion()),
 		})
 		if err != nil {
-			return informer.Refused(&corev1.Pod{}, err) // fails with err wherever it can, and never syncs
+			// an informer whose methods fail with err, and which never syncs
+			return informer.Refused(&corev1.Pod{}, err)
 		}
 		return inf
 	})

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// The pods stay on disk (Residency None). Each read decodes only the pods that it returns.
+// With Residency None the pods stay on disk, not in memory. Each read decodes only the pods that it returns.
 func ExampleInformer_Reader() {
 	server, clientset := exampleCluster()
 	defer server.Stop()
@@ -75,7 +75,7 @@ func ExampleInformer_Reader() {
 	for _, obj := range zone {
 		fmt.Println("in eu-west-1:", obj.(*corev1.Pod).Name)
 	}
-	first, err := r.Select(ctx, query.Query{Limit: 2}) // the next page is that after the last one's key
+	first, err := r.Select(ctx, query.Query{Limit: 2}) // the key of a page's last pod selects the next page
 	if err != nil {
 		log.Fatal(err)
 	}

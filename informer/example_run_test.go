@@ -41,7 +41,7 @@ func ExampleRun() {
 			return errors.New("the pods have not synced")
 		}
 		fmt.Println(pods.GetStore().ListKeys())
-		return nil // a controller would work until ctx ends
+		return nil // a controller would work here until ctx ends
 	})
 	fmt.Println(err)
 	// Output:
@@ -49,8 +49,8 @@ func ExampleRun() {
 	// <nil>
 }
 
-// One function makes a program's informer, and also, with a fake clientset and in memory, the informer of its unit
-// tests. Generated clientsets and their fakes work in the same way.
+// One function makes the informer of the program. Unit tests use the same function with a fake clientset, and keep the
+// pods in memory. Generated clientsets and their fakes work in the same way.
 func ExampleClientListWatch() {
 	client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web-1"}})
 	pods, err := podInformer(client, nil)

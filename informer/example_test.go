@@ -37,11 +37,14 @@ func ExampleNew() {
 		client := clientset.CoreV1().RESTClient()
 		id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 		inf, err := informer.New(requests.ListWatch(client, id), &corev1.Pod{}, informer.Options{
-			Store:       st,
-			Identity:    id,
-			ClusterID:   requests.KubeSystemUID(client),                          // notices another cluster
-			OpenAPIHash: requests.OpenAPIHash(client, corev1.SchemeGroupVersion), // notices a changed schema
-			SyncPolicy:  informer.Disk,                                           // synced with the stored objects
+			Store:    st,
+			Identity: id,
+			// notices that the address leads to another cluster
+			ClusterID: requests.KubeSystemUID(client),
+			// notices a changed schema of the resource
+			OpenAPIHash: requests.OpenAPIHash(client, corev1.SchemeGroupVersion),
+			// HasSynced is true with the stored objects
+			SyncPolicy: informer.Disk,
 		})
 		if err != nil {
 			log.Fatal(err)
@@ -62,7 +65,7 @@ func ExampleNew() {
 	// [web/web-1]
 }
 
-// exampleCluster returns an API server with a pod, and a client for it.
+// exampleCluster returns an embedded API server with one pod, and a client for it.
 func exampleCluster() (*fakeapi.Server, kubernetes.Interface) {
 	server := fakeapi.New(fakeapi.Options{})
 	if err := server.Start(); err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// This file has all internals that the package's tests use. Each comment says why. A rewrite of the package has to
-// provide the same.
+// This file exports the package's internals that its tests use. Each comment says why. A rewrite of the package has to
+// provide the same functions.
 
-// Store returns the store of i, so that tests can read and modify it.
+// Store returns the informer's store, so that tests can read and modify it.
 func Store(i *Informer) store.Interface { return i.shared.store }
 
-// SetStore replaces the store of i before its run, by a store that fails, is slow or finds damage in certain calls.
+// SetStore replaces the informer's store before its run, for example by a store that fails, is slow or finds damage.
 func SetStore(i *Informer, s store.Interface) { i.shared.store, i.shared.distribution.store = s, s }
 
-// SetRebuild replaces the rebuild of the file of i.
+// SetRebuild replaces the function that rebuilds the informer's damaged store file.
 func SetRebuild(i *Informer, fn func(ctx context.Context) error) {
 	i.shared.file = rebuilt{i.shared.file, fn}
 }
@@ -33,7 +33,7 @@ type rebuilt struct {
 
 func (r rebuilt) Rebuild(ctx context.Context) error { return r.fn(ctx) }
 
-// SetLosses replaces the collection's count of rebuilds that lost objects.
+// SetLosses replaces the store's count of file rebuilds in which the informer's collection lost objects.
 func SetLosses(i *Informer, fn func() int) { i.shared.collection = lossy{i.shared.collection, fn} }
 
 type lossy struct {
@@ -43,7 +43,7 @@ type lossy struct {
 
 func (l lossy) Losses() int { return l.fn() }
 
-// SetFailure replaces the file's failure status by f.
+// SetFailure replaces the reported failure of the informer's store file by f.
 func SetFailure(i *Informer, f interface {
 	Err() error
 	Failed() <-chan struct{}
@@ -62,37 +62,39 @@ type failing struct {
 func (f failing) Err() error              { return f.of.Err() }
 func (f failing) Failed() <-chan struct{} { return f.of.Failed() }
 
-// SetListerWatcher replaces the ListerWatcher of i before its run.
+// SetListerWatcher replaces the informer's ListerWatcher before its run.
 func SetListerWatcher(i *Informer, lw cache.ListerWatcher) {
 	i.shared.lw = lw
 	i.shared.source, i.shared.undecoded = i.shared.listed()
 }
 
-// OptionsOf returns the options of i, for another informer.
+// OptionsOf returns the informer's options, so that a test can make a second informer with them.
 func OptionsOf(i *Informer) Options { return i.o }
 
-// SetPages sets the page size of backlogs, so that few objects make several pages.
+// SetPages sets how many stored objects a handler's queue reads at a time, so that few objects make several pages.
 func SetPages(i *Informer, objects int) { i.shared.distribution.limit = objects }
 
-// Lock is a mutex that can be tried.
+// Lock is a mutex with TryLock, so that tests can find out whether it is held.
 type Lock interface {
 	TryLock() bool
 	Unlock()
 }
 
-// Locks returns the mutexes of i by name. No callback runs under one of them.
+// Locks returns the informer's mutexes by name. The informer must call no user code while it holds one of them.
 func Locks(i *Informer) map[string]Lock {
 	return map[string]Lock{"mu": &i.mu, "shared.mu": &i.shared.mu, "deltasMu": i.shared.distribution.deltasMu,
 		"processor.mu": i.processor.Lock()}
 }
 
-// Deltas returns deltasMu. Holding it blocks the loop.
+// Deltas returns deltasMu, the mutex under which changes are stored and queued for handlers. Holding it blocks the loop
+// that applies events.
 func Deltas(i *Informer) patient.Mutex { return i.shared.distribution.deltasMu }
 
-// Relist requests a list.
+// Relist makes the informer list the server for the given reason.
 func Relist(i *Informer, reason reflector.Reason) { i.shared.currentReflector().Relist(reason) }
 
-// StatusOf returns the status of one registration. In Status, handlers of the same type have the same name.
+// StatusOf returns the status of one registration. Informer.Status does not distinguish handlers of the same type. ours
+// is false for a registration of another implementation.
 func StatusOf(reg cache.ResourceEventHandlerRegistration) (status HandlerStatus, ours bool) {
 	l, ours := reg.(*delivery.Listener)
 	if ours {
@@ -101,14 +103,14 @@ func StatusOf(reg cache.ResourceEventHandlerRegistration) (status HandlerStatus,
 	return status, ours
 }
 
-// Forget removes a handler, as if it had never been registered, until restore is called: a fault for the differential
-// test.
+// Forget removes a handler, as if it had never been registered, until restore is called. The differential test injects
+// this fault.
 func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore func()) {
 	return i.processor.Hide(reg.(*delivery.Listener))
 }
 
-// WrapCursors makes the durable handlers of i use wrapped cursors, to inject faults or count costs. i must not have
-// durable handlers yet.
+// WrapCursors wraps the cursors that the informer's durable handlers read and acknowledge changes with. Tests inject
+// faults or count costs in this way. The informer must not have durable handlers yet.
 func WrapCursors(i *Informer, wrap func(durable.Cursor) durable.Cursor) {
 	o := i.shared.durableOptions()
 	o.Wrap = wrap

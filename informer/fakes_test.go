@@ -15,7 +15,7 @@ import (
 
 var discard = logr.Discard()
 
-// quietHandlers keeps expected panics out of the test's output.
+// quietHandlers keeps the expected panics of handlers out of the test's output.
 func quietHandlers(t *testing.T) {
 	t.Helper()
 	old := utilruntime.PanicHandlers
@@ -23,7 +23,7 @@ func quietHandlers(t *testing.T) {
 	t.Cleanup(func() { utilruntime.PanicHandlers = old })
 }
 
-// slowStore blocks the first Iterate at a key.
+// slowStore is a store whose first Iterate blocks at a given key.
 type slowStore struct {
 	store.Interface
 	at              string
@@ -45,7 +45,7 @@ func (s *slowStore) Iterate(ctx context.Context, after string, fn func(string, r
 	})
 }
 
-// lockedStore is a store that calls check before each method that must be called with deltasMu held.
+// lockedStore is a store that calls check before each method that needs the informer's deltasMu.
 type lockedStore struct {
 	store.Interface
 	check func(what string)
@@ -83,14 +83,14 @@ func (r *lockedReplacement) Commit(ctx context.Context, b entry.Batch) (entry.Re
 	return r.Replacement.Commit(ctx, b)
 }
 
-// faultyStore fails some writes.
+// faultyStore is a store that fails some writes.
 type faultyStore struct {
 	store.Interface
 	mu       sync.Mutex
-	err      error // guarded by mu; error of the failing writes
-	times    int   // guarded by mu; number of writes that will fail; -1 for all
-	attempts int   // guarded by mu; number of failed writes
-	skip     int   // guarded by mu; number of writes that succeed first
+	err      error // guarded by mu; the error that failing writes return
+	times    int   // guarded by mu; number of writes that will still fail; -1 for all
+	attempts int   // guarded by mu; number of writes that have failed
+	skip     int   // guarded by mu; number of writes that succeed before the first failure
 }
 
 func (s *faultyStore) set(err error, times int) {
@@ -105,7 +105,7 @@ func (s *faultyStore) failed() int {
 	return s.attempts
 }
 
-// next returns the error of the next write.
+// next returns the error of the next write, or nil if it succeeds.
 func (s *faultyStore) next() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

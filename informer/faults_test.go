@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestNoSpace checks that while the disk is full nothing is stored or delivered, reads are served, and the failure is
-// reported once, and that nothing is lost when space returns.
+// TestNoSpace checks the informer while the disk is full. Nothing is stored or delivered, reads are served, and the
+// failure is reported once. When the disk has space again, no change is lost.
 func TestNoSpace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -80,7 +80,7 @@ func TestNoSpace(t *testing.T) {
 	})
 }
 
-// TestNoSpaceBlocksTheReflector checks that the queue is bounded.
+// TestNoSpaceBlocksTheReflector checks that the queue of received events is bounded while the disk is full.
 func TestNoSpaceBlocksTheReflector(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -109,7 +109,7 @@ func TestNoSpaceBlocksTheReflector(t *testing.T) {
 	})
 }
 
-// TestNoSpaceDuringAList checks that each step of a list is retried.
+// TestNoSpaceDuringAList checks that each step of a list that fails because the disk is full is retried.
 func TestNoSpaceDuringAList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -145,8 +145,8 @@ func TestNoSpaceDuringAList(t *testing.T) {
 	})
 }
 
-// TestOutcomeUnknown checks that after a write with unknown outcome the store is rebuilt, and no handler misses a
-// change.
+// TestOutcomeUnknown checks a write that may or may not have reached the file. The store file is rebuilt, and no
+// handler misses a change.
 func TestOutcomeUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -187,8 +187,8 @@ func TestOutcomeUnknown(t *testing.T) {
 	})
 }
 
-// TestContradictedByAWriteOfUnknownOutcome checks that the retry of a write does not hide that its event contradicts
-// the stored objects.
+// TestContradictedByAWriteOfUnknownOutcome checks an event that contradicts the stored objects, and whose write may or
+// may not have reached the file. The retry of the write does not hide the contradiction.
 func TestContradictedByAWriteOfUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -221,7 +221,7 @@ func mentions(line, description string) bool {
 	return len(line) >= len(description) && line[len(line)-len(description):] == description
 }
 
-// lossyStore loses objects in its rebuild, like a damaged file.
+// lossyStore is a store whose rebuild loses objects, as the rebuild of a damaged file does.
 type lossyStore struct {
 	*faultyStore
 	lost map[string]bool
@@ -235,8 +235,8 @@ func (s *lossyStore) Info(ctx context.Context) (entry.Info, error) {
 	return info, err
 }
 
-// TestDamage checks that handlers get the delete of an object that a repair has lost and the server deletes before the
-// list.
+// TestDamage checks that handlers get the delete of an object that the repair of a damaged file has lost, and that the
+// server deletes before the next list.
 func TestDamage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -291,8 +291,8 @@ func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// TestUndecodable checks that an undecodable stored object does not keep early and late handlers from the other
-// objects, that a list rewrites everything, and that the object returns with its next change.
+// TestUndecodable checks a stored object that the codec cannot decode. Handlers that register early or late get the
+// other objects. A list rewrites all objects, and the object returns with its next change.
 func TestUndecodable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		codec, err := codec.For(&corev1.Pod{})
@@ -333,7 +333,8 @@ func TestUndecodable(t *testing.T) {
 	})
 }
 
-// TestStoreClosed checks that the informer stops immediately, without an event, and reports the reason.
+// TestStoreClosed checks that the informer stops immediately when its store is closed, even if no event arrives, and
+// reports the reason.
 func TestStoreClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -18,9 +18,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// twelfth sums up the memory during a twelfth of the updates.
+// twelfth sums up samples of the process's memory during a twelfth of the updates.
 type twelfth struct {
-	looks, sum int64 // number and sum of the samples of RssAnon in bytes; 0 where it is unknown
+	// number and sum of the samples of resident memory (RssAnon) in bytes; 0 where the system does not report it
+	looks, sum int64
 	peak       int64
 }
 
@@ -30,7 +31,7 @@ func (p *twelfth) String() string {
 	return fmt.Sprintf("%.0f (%.0f)", float64(p.mean())/1e6, float64(p.peak)/1e6)
 }
 
-// rssAnon returns the process's anonymous resident memory in bytes; 0 where it is unknown.
+// rssAnon returns the process's anonymous resident memory in bytes; 0 where the system does not report it.
 func rssAnon() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -51,7 +52,7 @@ type fullSpeed struct {
 	store    *store.Store
 	updates  int // expected number of updates
 	calls    int
-	pending  int // maximum of the uncommitted bytes
+	pending  int // maximum of the store's uncommitted bytes
 	memory   [12]*twelfth
 	err      error
 }
@@ -124,7 +125,7 @@ func TestMemoryAtFullSpeed(t *testing.T) {
 		}
 		t.Logf("%d updates, %d calls, at most %.1f MB pending", s.updates, h.calls, float64(h.pending)/1e6)
 		t.Logf("RssAnon in MB, mean (peak) of each twelfth: %v", h.memory)
-		// Twice CommitBytes, and one batch of 1,024 objects.
+		// The bound is twice CommitBytes, and one batch of 1,024 objects.
 		if bound := 2*4<<20 + 1024*(s.body+1000); h.pending > bound {
 			t.Errorf("%d bytes were pending, more than %d", h.pending, bound)
 		}

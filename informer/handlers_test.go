@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestLateHandlers registers handlers while objects change. It checks that each handler's calls are consistent and end
-// in the store's state.
+// TestLateHandlers registers handlers while objects change. It checks that the calls of each handler are consistent and
+// end in the store's state.
 func TestLateHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -60,7 +60,7 @@ func TestLateHandlers(t *testing.T) {
 	})
 }
 
-// TestOneLock checks that each write to the store holds deltasMu.
+// TestOneLock checks that the informer holds its mutex deltasMu during each write to the store.
 func TestOneLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -79,15 +79,15 @@ func TestOneLock(t *testing.T) {
 		r.run(&recorder{})
 		r.srv.write("a/3", "x")
 		synctest.Wait()
-		if calls < 5 { // BeginReplace, two pages, Commit, and one change
+		if calls < 5 { // at least BeginReplace, two pages, Commit, and one change
 			t.Errorf("only %d calls", calls)
 		}
 		r.close()
 	})
 }
 
-// TestLateHandlerDuringRestore registers a handler while the stored objects are read for a handler from before the
-// start.
+// TestLateHandlerDuringRestore registers a handler while the stored objects are read for a handler that was registered
+// before the start.
 func TestLateHandlerDuringRestore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -108,7 +108,7 @@ func TestLateHandlerDuringRestore(t *testing.T) {
 				_, err := i.AddEventHandler(late)
 				joined <- err
 			}()
-			time.Sleep(time.Second) // AddEventHandler waits for the page that is being read
+			time.Sleep(time.Second) // AddEventHandler waits until the current page of stored objects is read
 			close(slow.resume)
 		}()
 		r.run(early)
@@ -159,7 +159,8 @@ func TestHandlersAreIndependent(t *testing.T) {
 	})
 }
 
-// TestRegistrationWaitsForUpdates checks that changes during a downtime belong to the first sync.
+// TestRegistrationWaitsForUpdates checks that a registration is synced only after the changes that were made at the
+// server while no informer ran.
 func TestRegistrationWaitsForUpdates(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -212,7 +213,7 @@ func TestRegistrationNames(t *testing.T) {
 	})
 }
 
-// survivePanics turns ReallyCrash off for the test, and keeps reports of panics out of the log.
+// survivePanics turns utilruntime.ReallyCrash off for the test, and keeps reports of panics out of the log.
 func survivePanics(t *testing.T) {
 	t.Helper()
 	old := utilruntime.ReallyCrash
@@ -221,7 +222,8 @@ func survivePanics(t *testing.T) {
 	quietHandlers(t)
 }
 
-// TestHandlerPanics checks that with ReallyCrash off a panic skips the call, and the handler pauses for a second.
+// TestHandlerPanics checks that with utilruntime.ReallyCrash off a handler's panic ends only the current call, and that
+// the handler then pauses for a second.
 func TestHandlerPanics(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {
@@ -252,7 +254,7 @@ func TestHandlerPanics(t *testing.T) {
 		if want := []time.Duration{0, time.Second, 2 * time.Second}; !slices.Equal(at, want) {
 			t.Errorf("calls at %v, want %v", at, want)
 		}
-		if reg.HasSynced() { // kubernetes#129024: as in client-go
+		if reg.HasSynced() { // as in client-go, the registration never syncs after a panic (kubernetes#129024)
 			t.Error("the registration has synced although its handler panicked")
 		}
 		r.close()
@@ -273,7 +275,7 @@ func TestRunDoesNotWaitForThePauseAfterAPanic(t *testing.T) {
 	})
 }
 
-// TestAddDuringHandler checks that handlers may call the informer.
+// TestAddDuringHandler checks that a handler may call methods of its informer.
 func TestAddDuringHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

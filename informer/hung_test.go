@@ -21,14 +21,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// newGatedRig returns a rig whose commits pass through the gate.
+// newGatedRig returns a rig, and a gate that can make the commits of its store hang.
 func newGatedRig(t *testing.T) (*rig, *hook.Gate) {
 	r, g := newRig(t), &hook.Gate{}
 	r.so.Hooks = &hook.Hooks{Commit: g.Commit}
 	return r, g
 }
 
-// endHung ends the run and closes the store while a commit hangs. It returns the duration of both.
+// endHung ends the run and closes the store while a commit hangs. It returns how long each of the two took.
 func (r *rig) endHung() (run, file time.Duration) {
 	r.t.Helper()
 	begun := time.Now()
@@ -41,7 +41,8 @@ func (r *rig) endHung() (run, file time.Duration) {
 	return run, time.Since(begun)
 }
 
-// goesOnAfter lets the commit return and starts again. It checks the stored objects and the number of lists.
+// goesOnAfter lets the hanging commit return, and starts a new run. It checks the stored objects and the number of
+// lists.
 func (r *rig) goesOnAfter(release func(), lists int) {
 	r.t.Helper()
 	release()
@@ -55,7 +56,8 @@ func (r *rig) goesOnAfter(release func(), lists int) {
 	r.close()
 }
 
-// TestStopWhileTheDiskHangs checks that a run and its store end within the 30 s that Kubernetes gives a pod.
+// TestStopWhileTheDiskHangs checks that a run and its store end within the 30 s that Kubernetes gives a pod, although
+// the disk hangs.
 func TestStopWhileTheDiskHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -81,7 +83,8 @@ func TestStopWhileAListHangs(t *testing.T) {
 		}
 		r.start()
 		informer.SetPages(r.i, 1)
-		called, behind := make(chan struct{}, 10), make(chan struct{}) // of a handler that blocks, and so has a backlog
+		// channels of a handler that blocks, so that its calls queue up
+		called, behind := make(chan struct{}, 10), make(chan struct{})
 		if _, err := r.i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { called <- struct{}{}; <-behind }}); err != nil {
 			t.Fatal(err)
@@ -111,7 +114,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 		if run, file := r.endHung(); run != 10*time.Second || file != 10*time.Second {
 			t.Errorf("the run has taken %v to end, the store %v", run, file)
 		}
-		if err := <-added; err != nil { // AddEventHandler does not wait for the disk
+		if err := <-added; err != nil { // AddEventHandler returns although a commit hangs
 			t.Errorf("a handler that was added meanwhile: %v", err)
 		}
 		begun := time.Now()
@@ -123,7 +126,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 }
 
 // TestHungCommit checks that reads, events, late handlers and resyncs continue while a commit hangs. The status and the
-// watch error handler report it, and after its end nothing is lost or delivered twice.
+// watch error handler report the hanging commit. After its end nothing is lost or delivered twice.
 func TestHungCommit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -198,7 +201,7 @@ func TestHungCommit(t *testing.T) {
 	})
 }
 
-// beside makes and runs another informer on the rig's store, for another resource of another server.
+// beside makes and runs another informer on the rig's store, for another resource of a server of its own.
 func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEventHandler) (i *informer.Informer,
 	stop func()) {
 	r.t.Helper()
@@ -225,9 +228,9 @@ func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEve
 	}
 }
 
-// TestHungCommitAtTheDirtyLimit checks that during a hanging commit only the informer with too many dirty changes
-// waits. A quiet informer continues. A listing informer delivers its list, but does not sync before the list is
-// committed.
+// TestHungCommitAtTheDirtyLimit runs several informers on one store whose commit hangs. Only the informer with too many
+// uncommitted changes waits. A quiet informer continues. An informer that lists delivers its list, but does not sync
+// before the list is committed.
 func TestHungCommitAtTheDirtyLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -245,7 +248,7 @@ func TestHungCommitAtTheDirtyLimit(t *testing.T) {
 		r.srv.write("a/0", "x")
 		<-entered
 		listServer.setFail(nil)
-		const objects = 5000 // 3 MB of them fit in a batch
+		const objects = 5000 // 3 MB of these objects fit in a batch
 		for n := range objects {
 			r.srv.write(fmt.Sprintf("a/%05d", n), large(n))
 		}
@@ -285,8 +288,9 @@ func TestHungCommitAtTheDirtyLimit(t *testing.T) {
 	})
 }
 
-// TestHandlersWhileAnApplyIsDue checks that the loop waits for a commit before it takes deltasMu, and does not wait
-// again under it, although other informers have made too many dirty changes meanwhile.
+// TestHandlersWhileAnApplyIsDue checks the loop that applies events. It waits for a commit before it takes deltasMu,
+// and does not wait for a commit while it holds this mutex, although other informers have made too many uncommitted
+// changes meanwhile.
 func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newGatedRig(t)
@@ -311,7 +315,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 		entered, release := g.Hold()
 		informer.Deltas(r.i).Lock()
 		r.srv.write("a/1", "y")
-		synctest.Wait() // the loop has passed backpressure, and waits for deltasMu
+		synctest.Wait() // the loop no longer waits for commits, and waits for deltasMu
 		var b entry.Batch
 		for n := range 200 {
 			meta := metav1.ObjectMeta{Namespace: "b", Name: fmt.Sprint(n), ResourceVersion: "1"}

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// loudBoat is boat in a later version of its Go module, which decodes colors to upper case.
+// loudBoat is boat in a later version of its Go module. This type decodes colors to upper case.
 type loudBoat struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -50,7 +50,7 @@ func colorOf(obj any) ([]string, error) {
 }
 
 // TestIndexOverAnUpgradeOfTheTypes cites issue 37: the Go types change, but the stored bytes, the index function and
-// its version do not. The index must match the new types.
+// the index's version stay the same. The index must match the objects as the new types decode them.
 func TestIndexOverAnUpgradeOfTheTypes(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"All": store.All, "None": store.None} {
 		t.Run(name, func(t *testing.T) {

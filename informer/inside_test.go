@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// Tests of single parts that cannot be seen from outside.
+// This file tests parts of the informer that cannot be tested from outside the package.
 
 var pods = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 
@@ -76,7 +76,8 @@ func TestResyncPeriods(t *testing.T) {
 			got := result{requested, effectiveResync(silent, requested, i.resyncCheckPeriod),
 				i.resyncCheckPeriod}
 			if tc.check == 0 && tc.request > 0 {
-				// As in client-go: a zero check period accepts any request, which then has no effect.
+				// As in client-go, a check period of zero accepts any requested resync period, and then no resync
+				// happens.
 				tc.want = result{tc.request, 0, 0}
 			}
 			if got != tc.want {
@@ -109,7 +110,8 @@ func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
 	}
 }
 
-// TestRefsOfAList checks that in a cold start, and if the list rewrites bodies, no stored object replaces a listed one.
+// TestRefsOfAList checks references in a list of metadata, which stand for stored objects. In a cold start, and in a
+// list that replaces all stored objects, no stored object may be used for a reference.
 func TestRefsOfAList(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", UID: "1", ResourceVersion: "2"}}
 	pg := &refsPage{refs: []entry.ObjectRef{{Key: "a/b", UID: "1", ResourceVersion: "2"}}}
@@ -136,8 +138,8 @@ func TestRefsOfAList(t *testing.T) {
 	}
 }
 
-// TestUnguardedSchema checks that objects need a schema's hash unless they are metadata, and that the reason names the
-// option to set, also in a factory.
+// TestUnguardedSchema checks that the informer reports that it cannot notice a changed schema, unless it has the
+// schema's hash or stores metadata. The reason names the option to set, also in a factory.
 func TestUnguardedSchema(t *testing.T) {
 	for form, want := range map[entry.Representation]bool{entry.Typed: true, entry.Unstructured: true,
 		entry.Metadata: false} {
@@ -194,8 +196,9 @@ func TestKindOfExample(t *testing.T) {
 	}
 }
 
-// TestSyncing checks that the informer has synced when the loop has reached a mark with nothing missing. Dropped marks
-// do not count. A mark that was reached while objects were missing counts once they are restored.
+// TestSyncing checks when the informer has synced. The reflector queues a mark when it is up to date, and the loop must
+// reach this mark while no object is missing. Dropped marks do not count. A mark that was reached while objects were
+// missing counts once they are restored.
 func TestSyncing(t *testing.T) {
 	type batch struct{ mark, missing, dropped, synced, level bool }
 	for name, batches := range map[string][]batch{

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestLeftOutLookUpTimesOut checks that a left-out object whose look-up always times out blocks neither the watch nor
-// the sync.
+// TestLeftOutLookUpTimesOut checks an object that could not be stored, so that the informer looks it up by name. A
+// look-up that always times out blocks neither the watch nor the sync.
 func TestLeftOutLookUpTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t)
@@ -26,7 +26,7 @@ func TestLeftOutLookUpTimesOut(t *testing.T) {
 		p.srv.SetFail(func(verb string, o metav1.ListOptions) error {
 			if verb == "list" && strings.Contains(o.FieldSelector, "huge") {
 				asked++
-				return context.DeadlineExceeded // the error of a request that has timed out
+				return context.DeadlineExceeded // a request that has timed out fails with this error
 			}
 			return nil
 		})

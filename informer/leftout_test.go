@@ -25,7 +25,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// bug is a program's fault: it cannot store pods with the value "bad".
+// bug is a programming error in a test program, because of which pods with the value "bad" cannot be stored.
 type bug string
 
 const (
@@ -34,7 +34,7 @@ const (
 	badIndex     bug = "index"
 )
 
-// process is a sequence of programs on one file.
+// process runs programs one after the other on one store file.
 type process struct {
 	t    *testing.T
 	srv  TestServer
@@ -44,7 +44,7 @@ type process struct {
 	i     *informer.Informer
 	calls []string
 	stop  func()
-	// atIndex, if set, is called by the writer with the value of each pod.
+	// atIndex, if set, is called with the value of each pod when the pod is indexed.
 	atIndex func(value string)
 }
 
@@ -52,7 +52,7 @@ func newProcess(t *testing.T) *process {
 	return &process{t: t, srv: NewTestServer(), path: filepath.Join(t.TempDir(), "larder.db")}
 }
 
-// start runs a program with this bug, and waits until it has resumed.
+// start runs a program with the given bug, and waits until its informer has resumed.
 func (p *process) start(b bug) {
 	p.t.Helper()
 	quiet := logr.Discard()
@@ -111,7 +111,7 @@ func (p *process) waitIdle() {
 	synctest.Wait()
 }
 
-// end ends the program, and checks and closes the file.
+// end ends the current program, and checks and closes the store file.
 func (p *process) end() {
 	p.t.Helper()
 	p.stop()
@@ -124,7 +124,7 @@ func (p *process) end() {
 	}
 }
 
-// holds checks the readers' objects.
+// holds checks the objects that readers of the informer's store get.
 func (p *process) holds(want ...string) {
 	p.t.Helper()
 	var got []string
@@ -136,7 +136,7 @@ func (p *process) holds(want ...string) {
 	}
 }
 
-// leftOut checks Status.LeftOut.
+// leftOut checks Status.LeftOut, the list of objects that could not be stored.
 func (p *process) leftOut(want ...string) {
 	p.t.Helper()
 	var got []string
@@ -149,7 +149,7 @@ func (p *process) leftOut(want ...string) {
 	}
 }
 
-// calm checks that the program has resumed without lists, incidents or unexpected errors.
+// calm checks that the informer has resumed without lists, incidents or unexpected errors.
 func (p *process) calm(lists int) {
 	p.t.Helper()
 	s := p.i.Status()
@@ -165,7 +165,7 @@ func (p *process) calm(lists int) {
 
 var bothBugs = []bug{badTransform, badIndex}
 
-// forBoth runs fn in a bubble for each bug.
+// forBoth runs fn for each bug, in a synctest bubble.
 func forBoth(t *testing.T, fn func(t *testing.T, b bug)) {
 	for _, b := range bothBugs {
 		t.Run(string(b), func(t *testing.T) {
@@ -174,8 +174,8 @@ func forBoth(t *testing.T, fn func(t *testing.T, b bug)) {
 	}
 }
 
-// TestLeftOutIsRestored checks that the second process restores an object that the first could not store, without a
-// list. Issue 16, A2.
+// TestLeftOutIsRestored checks that the second process restores an object that the first process could not store,
+// without a list. Issue 16, A2.
 func TestLeftOutIsRestored(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -203,7 +203,8 @@ func TestLeftOutIsRestored(t *testing.T) {
 	})
 }
 
-// TestLeftOutByAList checks that objects left out by a first list or a relist are restored, too.
+// TestLeftOutByAList checks that objects that could not be stored during a first list or a relist are also restored by
+// the next process.
 func TestLeftOutByAList(t *testing.T) {
 	for _, relist := range []bool{false, true} {
 		t.Run(fmt.Sprintf("relist=%v", relist), func(t *testing.T) {
@@ -224,7 +225,7 @@ func TestLeftOutByAList(t *testing.T) {
 				rv := map[bool]string{false: "102", true: "103"}[relist]
 				p.leftOut("a/0@"+map[bool]string{false: "103", true: "104"}[relist]+": "+string(b), "a/1@"+rv+": "+string(b))
 				if relist {
-					p.holds("a/1@101=x", "a/2@102=x") // the older states are kept
+					p.holds("a/1@101=x", "a/2@102=x") // the store keeps the older states of these pods
 				}
 				p.end()
 				lists := p.srv.Lists()
@@ -238,8 +239,8 @@ func TestLeftOutByAList(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNoRewind checks that a refused update does not look like a rewound server. A program that still has the
-// bug resumes, and the object stays recorded. Issue 16, A7.
+// TestLeftOutIsNoRewind checks that an update that could not be stored does not look like a server that has gone back
+// to an older state. A program that still has the bug resumes, and the object stays recorded as left out. Issue 16, A7.
 func TestLeftOutIsNoRewind(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -269,7 +270,8 @@ func TestLeftOutIsNoRewind(t *testing.T) {
 	})
 }
 
-// TestLeftOutChangesMeanwhile checks that the watch delivers changes of left-out objects made during a downtime.
+// TestLeftOutChangesMeanwhile checks objects that could not be stored and that change while no process runs. The next
+// process's watch delivers these changes.
 func TestLeftOutChangesMeanwhile(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -295,7 +297,8 @@ func TestLeftOutChangesMeanwhile(t *testing.T) {
 	})
 }
 
-// TestLeftOutUntilTheNextEvent checks that in the same run the object's next event clears the record.
+// TestLeftOutUntilTheNextEvent checks that an object that could not be stored is no longer recorded as left out after
+// its next event in the same run.
 func TestLeftOutUntilTheNextEvent(t *testing.T) {
 	forBoth(t, func(t *testing.T, b bug) {
 		p := newProcess(t)
@@ -318,7 +321,8 @@ func TestLeftOutUntilTheNextEvent(t *testing.T) {
 	})
 }
 
-// TestLeftOutTooMany checks that more left-out objects than can be recorded cause a list.
+// TestLeftOutTooMany checks that if more objects could not be stored than the file records by name, a later process
+// lists.
 func TestLeftOutTooMany(t *testing.T) {
 	for _, cold := range []bool{false, true} {
 		t.Run(fmt.Sprintf("first list=%v", cold), func(t *testing.T) {
@@ -358,7 +362,8 @@ func TestLeftOutTooMany(t *testing.T) {
 	}
 }
 
-// TestLeftOutLookUpRefused checks that a server that refuses the look-ups causes a list.
+// TestLeftOutLookUpRefused checks that the informer lists if the server refuses the look-ups by name that would restore
+// objects.
 func TestLeftOutLookUpRefused(t *testing.T) {
 	refusals := map[string]error{
 		"403": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("from the test")),
@@ -390,7 +395,8 @@ func TestLeftOutLookUpRefused(t *testing.T) {
 	}
 }
 
-// TestLeftOutThroughAFlakyLink checks that failed look-ups are retried until all objects are restored, without a list.
+// TestLeftOutThroughAFlakyLink checks that failed look-ups of objects that could not be stored are retried until all
+// are restored, without a list.
 func TestLeftOutThroughAFlakyLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t)

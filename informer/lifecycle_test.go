@@ -30,7 +30,7 @@ func TestRemoveHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.run(other)
-		for range 2 { // the second call does nothing
+		for range 2 { // a second call for the same registration does nothing
 			if err := i.RemoveEventHandler(reg); err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,8 @@ func TestOneHandlerTwice(t *testing.T) {
 	})
 }
 
-// TestShutDownEventHandler checks that ShutDownEventHandler waits for the running call only.
+// TestShutDownEventHandler checks that cache.ShutDownEventHandler waits for the handler's running call, but not for
+// queued calls.
 func TestShutDownEventHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -149,7 +150,7 @@ func TestStopped(t *testing.T) {
 			defer close(second)
 			i.Run(nil)
 		}()
-		<-second // refused, and so returns immediately
+		<-second // the second Run is refused, and so returns immediately
 		if err := i.SetTransform(nil); err == nil {
 			t.Error("SetTransform after the start")
 		}
@@ -166,7 +167,7 @@ func TestStopped(t *testing.T) {
 		if err := i.AddIndexers(cache.Indexers{"late": cache.MetaNamespaceIndexFunc}); err == nil {
 			t.Error("an indexer was added after the stop")
 		}
-		i.RunWithContext(context.Background()) // must not run again
+		i.RunWithContext(context.Background()) // the stopped informer must not run again
 		equal(t, "the store can still be read", r.stored(), r.srv.state())
 		r.close()
 	})
@@ -210,7 +211,8 @@ func TestReplaceInformer(t *testing.T) {
 				synctest.Wait()
 				begun := time.Now()
 				other := informer.OptionsOf(i)
-				other.AuditEvery = time.Hour // so that it cannot attach to the first
+				// a different option, so that the new informer cannot share the first informer's collection
+				other.AuditEvery = time.Hour
 				if _, err := informer.New(r.srv, &corev1.Pod{}, other); !errors.Is(err, store.ErrCollectionOpen) ||
 					time.Since(begun) > 0 {
 					t.Errorf("while the other runs: %v after %v", err, time.Since(begun))
@@ -286,8 +288,8 @@ func TestReplaceInformerWithADeafListerWatcher(t *testing.T) {
 	})
 }
 
-// TestReplaceInformerThatDoesNotEnd checks that New's wait is bounded, and that its error names the informer's pending
-// end.
+// TestReplaceInformerThatDoesNotEnd checks that New waits only for a limited time for an informer on the same
+// collection that does not end, and that the error says so.
 func TestReplaceInformerThatDoesNotEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -305,8 +307,8 @@ func TestReplaceInformerThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// TestClose checks that Close closes the collection of an informer that is never run and prevents its run, and that
-// Close of a running informer does not end it.
+// TestClose checks Informer.Close. For an informer that was never run, it closes the collection and prevents a run. It
+// does not end a running informer.
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -326,7 +328,7 @@ func TestClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unused.RunWithContext(t.Context()) // returns immediately
+		unused.RunWithContext(t.Context()) // RunWithContext returns immediately after Close
 		if _, err := unused.AddEventHandler(&recorder{}); err == nil || !unused.IsStopped() || unused.HasSynced() {
 			t.Errorf("closed: stopped %v, synced %v, a handler was added with error %v", unused.IsStopped(), unused.HasSynced(),
 				err)
