@@ -91,7 +91,7 @@ func parseIdentities(text []byte) ([]age.Identity, error) {
 	}
 	ids, err := age.ParseIdentities(bytes.NewReader(text))
 	if err != nil {
-		// age's error would quote the line.
+		// The error does not wrap age's, because that quotes the invalid line, which may be a secret key.
 		return nil,
 			errors.New("there is no identity: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or an ssh private key")
 	}

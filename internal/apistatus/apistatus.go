@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// New returns an error with a status code, its name as reason, and a message.
+// New returns an error with the HTTP status code, the code's name as its reason, and the formatted message.
 func New(code int, format string, args ...any) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: int32(code), Message: fmt.Sprintf(format, args...),
@@ -20,7 +20,7 @@ func New(code int, format string, args ...any) *apierrors.StatusError {
 	}}
 }
 
-// TooLarge returns the 504 for a resourceVersion that is newer than the current one.
+// TooLarge returns the 504 for a list or watch at a resourceVersion that is newer than the server's current one.
 func TooLarge(wanted uint64, current string) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %s", wanted, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -29,7 +29,7 @@ func TooLarge(wanted uint64, current string) error {
 	return err
 }
 
-// ExpiredWatch returns the 410 for a watch from a resourceVersion that is older than the oldest in the history.
+// ExpiredWatch returns the 410 for a watch from a resourceVersion that is older than the oldest in the watch history.
 func ExpiredWatch(wanted, oldest string) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%s)", wanted, oldest))
 }
@@ -39,8 +39,8 @@ func ExpiredList() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// ExpiredContinue returns the 410 for a continue token of a resourceVersion that is too old. token continues with the
-// rest of the list in the newest state.
+// ExpiredContinue returns the 410 for a continue token whose resourceVersion is too old. The error carries the given
+// token, with which the client lists the remaining objects in their newest state.
 func ExpiredContinue(token string) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
 		"to display a consistent list result. You can start a new list without " +
@@ -53,7 +53,7 @@ func ExpiredContinue(token string) error {
 	return err
 }
 
-// Of returns the Status that clients receive for an error: its own, or a 500.
+// Of returns the Status that clients receive for an error: the Status of an API error, and a 500 for other errors.
 func Of(err error) *metav1.Status {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// askSecret returns the process's IO.AskSecret: nil if standard input is not a terminal. Once ctx has ended, the
-// function returns its error without prompting.
+// askSecret returns the value of IO.AskSecret for this process: a function that prompts for a secret, or nil if
+// standard input is not a terminal. Once ctx has ended, the function returns the error of ctx without prompting.
 func askSecret(ctx context.Context) func(string) (string, error) {
 	in := int(os.Stdin.Fd())
 	if !term.IsTerminal(in) {
@@ -45,7 +45,8 @@ func readSecret(ctx context.Context, in int, out io.Writer, prompt string) (stri
 	case a := <-answered:
 		return string(a.text), a.err
 	case <-ctx.Done():
-		_ = term.Restore(in, before) // the descriptor was a terminal when GetState succeeded
+		// ignored: it can hardly fail, since the descriptor was a terminal when GetState succeeded
+		_ = term.Restore(in, before)
 		return "", ctx.Err()
 	}
 }

@@ -75,7 +75,7 @@ func TestInterruptedAtThePrompt(t *testing.T) {
 		if !echoes(t, terminal) {
 			t.Error("what is typed is not shown any more")
 		}
-		if interrupted { // ends the goroutine that is still reading
+		if interrupted { // enters a line, which ends the goroutine that still reads the terminal
 			if _, err := keys.WriteString("\n"); err != nil {
 				t.Fatal(err)
 			}

@@ -55,7 +55,7 @@ func forCompletion(cmd *cobra.Command) {
 var ourCommand = regexp.MustCompile(`(kubectl )?\blarder ` +
 	`(--help|sync|get|watch|status|check|diff|snapshot|compact|keygen|version|completion)\b`)
 
-// asNamed replaces larder by the name that the process was started as in the help of cmd and its subcommands.
+// asNamed replaces larder, in the help of cmd and its subcommands, by the name under which the process was started.
 func asNamed(cmd *cobra.Command, name string) {
 	for _, text := range []*string{&cmd.Long, &cmd.Example} {
 		*text = ourCommand.ReplaceAllString(*text, name+" $2")

@@ -58,7 +58,7 @@ func TestConversionFails(t *testing.T) {
 	})
 }
 
-// syncing runs a sync while fn runs. It does not wait for the resources to be live.
+// syncing runs larder sync while fn runs, and returns after both. It does not wait until the resources are live.
 func syncing(t *testing.T, store, host string, args []string, fn func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -67,7 +67,7 @@ func syncing(t *testing.T, store, host string, args []string, fn func()) {
 		_, _, errs := runs(ctx, append([]string{"sync", "--store", store, "--server", host}, args...)...)
 		said <- errs
 	}()
-	defer func() { // also if fn fails
+	defer func() { // the sync is stopped also if fn fails the test
 		cancel()
 		if errs := <-said; t.Failed() {
 			t.Log(errs)

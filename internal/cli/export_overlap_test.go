@@ -47,8 +47,8 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 	typed := func(c *snapshot.Collection) { c.Identity.Representation = entry.Typed }
 	for name, tc := range map[string]struct {
 		all  []written
-		want string // the exported objects, each with the scope of its collection
-		note string // the only note; "" for none
+		want string // the expected exported objects, each with the scope of its collection
+		note string // the only note expected on standard error; "" expects none
 	}{
 		"all after a namespace": {all: []written{widgetsOf(9, inWeb, "web/gone", "web/x"),
 			widgetsOf(1, nil, "db/x", "web/x")}, want: "db/x:all web/x:all"},

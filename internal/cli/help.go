@@ -29,13 +29,13 @@ func fitHelp(root *cobra.Command, s command.IO) {
 		var text bytes.Buffer
 		cmd.SetOut(&text)
 		help(cmd, args)
-		cmd.SetOut(nil) // the default: the parent's
+		cmd.SetOut(nil) // nil is cobra's default: the command prints to the writer of its parent
 		_, _ = io.WriteString(s.Out, fitted(text.String(), width))
 	})
 }
 
-// fitted wraps text to width columns. It refills paragraphs. An indented line stays a line of its own; its continuation
-// lines are indented to its second column (see hanging).
+// fitted wraps a help text to width columns. It refills paragraphs. Each indented line, such as a flag, starts a new
+// line; its continuation lines are indented to the line's second column (see hanging).
 func fitted(text string, width int) string {
 	var out strings.Builder
 	var paragraph []string
@@ -49,7 +49,8 @@ func fitted(text string, width int) string {
 		line = strings.TrimRight(line, " \n")
 		if line != "" && line[0] != ' ' {
 			paragraph = append(paragraph, line)
-			if strings.HasSuffix(line, ":") { // a heading, or the introduction of a list
+			if strings.HasSuffix(line, ":") {
+				// a line that ends with a colon, such as a heading, is not joined with the next line
 				end()
 			}
 			continue
@@ -68,7 +69,8 @@ func fitted(text string, width int) string {
 // gap matches the blanks between two columns.
 var gap = regexp.MustCompile(`\S( {2,})\S`)
 
-// hanging returns the indent of a line's continuation lines: its second column, or four more than its own indent.
+// hanging returns the indent of a line's continuation lines: the position of the line's second column, or, without a
+// second column, four more than the line's own indent.
 func hanging(line string, width int) int {
 	if at := gap.FindStringSubmatchIndex(line); at != nil {
 		if column := utf8.RuneCountInString(line[:at[3]]); column <= width/2 {
@@ -83,7 +85,7 @@ func fill(out *strings.Builder, line string, indent, width int) {
 	for utf8.RuneCountInString(line) > width {
 		head := string([]rune(line)[:width+1])
 		at := strings.LastIndex(head, " ")
-		if strings.TrimSpace(head[:max(at, 0)]) == "" { // a word longer than the line
+		if strings.TrimSpace(head[:max(at, 0)]) == "" { // the first word is longer than the line: it is not broken
 			break
 		}
 		fmt.Fprintln(out, strings.TrimRight(line[:at], " "))

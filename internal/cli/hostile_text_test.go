@@ -70,7 +70,8 @@ func TestHostileTextOnATerminal(t *testing.T) {
 		c.Resource = entry.ResourceInfo{Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true,
 			Columns: []entry.Column{{Name: "Size", Type: "string", JSONPath: ".metadata.name"}}}
 	}
-	long := evil + strings.Repeat("ü"+evil, 1200) // some writes end within a character, at the end of a buffer
+	// evil text longer than a write buffer, so that some writes end within a UTF-8 character
+	long := evil + strings.Repeat("ü"+evil, 1200)
 	writeSnapshot(t, file, snapshot.Header{Larder: evil},
 		widgetsOf(1, hostile, "a/"+long, "b/"+long, "c/"+long, "d/"+long))
 	writeSnapshot(t, other, snapshot.Header{}, widgetsOf(1, hostile, "a/x"))
@@ -90,8 +91,8 @@ func TestHostileTextOnATerminal(t *testing.T) {
 	}
 }
 
-// checkTerminal runs a command with standard output on a terminal, and again without: templates then print the text
-// unchanged.
+// checkTerminal runs a command twice: with a terminal as standard output, where no hidden character may appear, and
+// without, where templates must print the text unchanged.
 func checkTerminal(t *testing.T, args []string, hidden func(rune) bool) {
 	t.Helper()
 	var out, errs strings.Builder

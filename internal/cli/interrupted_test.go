@@ -73,7 +73,7 @@ func TestInterrupted(t *testing.T) {
 		{[]string{"snapshot", "export", file("out"), "--from", file("s.larder")},
 			"interrupted: some files may be written; remove them and export again", 1},
 		{[]string{"check", "--from", file("s.db")}, "interrupted: not everything was verified", 1},
-		// A truncated snapshot: the command is interrupted before it knows how much is readable.
+		// A truncated snapshot: the command is interrupted before it has found how much of the file is readable.
 		{[]string{"check", "--from", file("half.larder")}, "interrupted: not everything was verified", 1},
 		{[]string{"get", "pods", "--from", file("half.larder")}, "interrupted", 1},
 		{[]string{"compact", "--store", file("s.db")}, "interrupted: the file is as it was", 1},
@@ -116,8 +116,8 @@ func TestInterruptedDuringClusterIDRequest(t *testing.T) {
 	}
 }
 
-// hungBody starts a server whose responses begin and never end. It calls reading once the client must be reading one:
-// the part written by then exceeds all buffers between them.
+// hungBody starts a server whose responses begin and never end. It calls reading once the client must be reading a
+// response body: the bytes written by then exceed all buffers between server and client.
 func hungBody(t *testing.T, reading func()) (host string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,14 +179,14 @@ func TestInterruptedWhileReadingTheResources(t *testing.T) {
 	})
 }
 
-// TestErrorsAreReportedOnce checks that a failed write to the output is reported once, although the final flush fails
-// again.
+// TestErrorsAreReportedOnce checks that a failed write to the output is reported once, although flushing the output at
+// the end fails with the same error.
 func TestErrorsAreReportedOnce(t *testing.T) {
 	server := clitest.StartServer(t)
 	dir := t.TempDir()
 	host := "--server=" + server.Config().Host
 	for _, name := range []string{"a", "b"} {
-		for i := range 700 { // more than one buffer
+		for i := range 700 { // more objects than fit into one output buffer
 			clitest.CreatePod(t, server, name, strings.Repeat("long-name-", 10)+fmt.Sprint(i), nil)
 		}
 		if code, _, errs := runs(t.Context(), "snapshot", "save", filepath.Join(dir, name+".larder"), "pods",

@@ -33,13 +33,15 @@ func custom(group, version, plural, kind string) fakeapi.Resource {
 	}
 }
 
-// startNamesakes starts a server with namesakes, each with an object named after its group.
+// startNamesakes starts a server with all resources of namesakes. Each resource has one object, named after its API
+// group.
 func startNamesakes(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	var all []fakeapi.Resource
 	for place := range 2 {
 		for _, pair := range namesakes {
-			if r := pair[place]; r.Resource != "nodes" && r.Resource != "pods" || r.Group != "" { // built in
+			if r := pair[place]; r.Resource != "nodes" && r.Resource != "pods" || r.Group != "" {
+				// nodes and pods are built into the fake server already
 				all = append(all, r)
 			}
 		}
@@ -78,8 +80,8 @@ func objectOf(r fakeapi.Resource) string {
 	return r.Group
 }
 
-// whileSyncing runs larder sync for resources, and calls fn once their source is live (or disk, for some resources). It
-// returns the output of the sync.
+// whileSyncing runs larder sync for the given resources. It calls fn once their status shows the given source, live or
+// disk, and returns the output of the sync after fn.
 func whileSyncing(t *testing.T, store, host string, resources []string, source string, fn func()) (stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -83,7 +83,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		switch invalid.GetFlag().Value.(type) {
-		case *command.SizeValue, *command.AgeValue: // their errors are complete
+		case *command.SizeValue, *command.AgeValue:
+			// the errors of these flag types already name the flag and its valid values
 			return command.Usagef("--%s %w", invalid.GetFlag().Name, invalid.Unwrap())
 		}
 	}

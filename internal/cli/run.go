@@ -62,7 +62,8 @@ func execute(ctx context.Context, args []string, s command.IO) (*cobra.Command, 
 	if s.TerminalSize == nil {
 		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
-	s.Err = terminal.NewVisibleWriter(&lockedWriter{w: s.Err}) // errors and notes quote text of files and servers
+	// escapes control characters, because errors and notes quote text of files and servers
+	s.Err = terminal.NewVisibleWriter(&lockedWriter{w: s.Err})
 	ctx = klog.NewContext(ctx,
 		command.WithoutCanceled(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))))
 	flush := func() error { return nil }

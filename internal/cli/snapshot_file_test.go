@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// written is a collection of a test snapshot with the keys of its objects in ascending order. The spec of each object
+// written is a collection of a test snapshot and the keys of its objects, in ascending order. The spec of each object
 // names its collection.
 type written struct {
 	snapshot.Collection

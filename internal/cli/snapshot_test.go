@@ -31,7 +31,7 @@ func TestPassphrasePromptsOnce(t *testing.T) {
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	for _, tc := range []struct {
 		args []string
-		asks []string // the answers
+		asks []string // the answers to the passphrase prompts, in order
 	}{
 		{[]string{"snapshot", "restore", one, "--store", filepath.Join(dir, "a.db")}, []string{"one"}},
 		{[]string{"diff", one, one}, []string{"one"}},

@@ -19,12 +19,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// runningSync is a larder sync whose clock the test advances.
+// runningSync is a larder sync that a test starts and stops repeatedly. The test advances the clock of the sync.
 type runningSync struct {
 	t      *testing.T
 	store  string
 	server *fakeapi.Server
-	ahead  atomic.Int64 // offset of its clock from the real time, in nanoseconds
+	ahead  atomic.Int64 // offset of the sync's clock from the real time, in nanoseconds
 
 	mu  sync.Mutex
 	log bytes.Buffer // guarded by mu
@@ -44,7 +44,7 @@ func (s *runningSync) Write(p []byte) (int, error) {
 	return s.log.Write(p)
 }
 
-// said returns the log of all runs so far.
+// said returns the log of all runs of this sync so far.
 func (s *runningSync) said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *runningSync) start(args ...string) {
 	s.until("learned", func() bool { return s.asked(keys) > before })
 }
 
-// startAs starts a sync and waits until its collections have the given source.
+// startAs starts a sync and waits until the status of its collections shows the given source, such as live or disk.
 func (s *runningSync) startAs(source string, args ...string) {
 	s.t.Helper()
 	ctx, end := context.WithCancel(s.t.Context())
@@ -91,8 +91,8 @@ func (s *runningSync) run(args ...string) {
 	s.stop()
 }
 
-// until waits until done returns true. The sync may be waiting on its clock before it asks the server again, so until
-// advances that clock by a minute every second.
+// until waits until done returns true; what names the condition in the failure. Every second it advances the clock of
+// the sync by a minute, because the sync may be waiting for its next request to the server.
 func (s *runningSync) until(what string, done func() bool) {
 	s.t.Helper()
 	for begun, n := time.Now(), 1; !done(); time.Sleep(20 * time.Millisecond) {
@@ -108,7 +108,7 @@ func (s *runningSync) until(what string, done func() bool) {
 	}
 }
 
-// asked returns the number of requests for a discovery document.
+// asked returns the number of requests that the server has received for the discovery document at path.
 func (s *runningSync) asked(path string) (n int) {
 	for _, r := range s.server.Log() {
 		if r.Path == path {
@@ -118,8 +118,8 @@ func (s *runningSync) asked(path string) (n int) {
 	return n
 }
 
-// pass advances the clock by each duration in turn, and waits each time for a new discovery request. The effects of the
-// response are certain only after the request that follows.
+// pass advances the clock of the sync by each duration in turn, and waits each time for a new discovery request. The
+// sync has certainly acted on a response only when it sends the next request.
 func (s *runningSync) pass(all ...time.Duration) {
 	s.t.Helper()
 	for _, d := range all {
@@ -149,8 +149,8 @@ func (s *runningSync) drops() (all []string) {
 	return all
 }
 
-// wantStored checks, after the sync has stopped, which collections are in the file, and that each of the others was
-// logged as dropped once.
+// wantStored fails the test unless the file holds exactly the wanted collections, and the log reports each other
+// collection as dropped exactly once. Call it after the sync has stopped.
 func (s *runningSync) wantStored(want ...string) {
 	s.t.Helper()
 	st, err := store.Open(s.store, store.Options{ReadOnly: true})
@@ -176,7 +176,7 @@ func (s *runningSync) wantStored(want ...string) {
 	}
 }
 
-// Collections in these tests.
+// The collections that these tests store, by the name in the log.
 const (
 	podsIn       = "pods.v1 (unstructured)"
 	configMapsIn = "configmaps.v1 (unstructured)"
@@ -292,16 +292,16 @@ func TestSyncKeepsNamed(t *testing.T) {
 		"backups.v1.a.example (unstructured)", "backups.v1.b.example (unstructured)", configMapsIn)
 }
 
-// ghosts is a resource that the tests delete; ghostsIn is its collection.
+// ghosts is the custom resource that the tests delete from the server; ghostsIn is its collection as the log names it.
 var ghosts, ghostsIn = custom("gone.example", "v1", "ghosts", "Ghost"), "ghosts.v1.gone.example (unstructured)"
 
-// everythingIn returns the collections of sync --all from a server with ghosts.
+// everythingIn returns the collections that sync --all mirrors from a server with ghosts, and those in also.
 func everythingIn(also ...string) []string {
 	return append(also, podsIn, configMapsIn, nodesIn, "namespaces.v1 (unstructured)",
 		"deployments.v1.apps (unstructured)")
 }
 
-// startWith starts a server with ghosts and the other resources.
+// startWith starts a server with the ghosts resource and the resources in also.
 func startWith(t *testing.T, also ...fakeapi.Resource) *fakeapi.Server {
 	t.Helper()
 	server := fakeapi.New(fakeapi.Options{Resources: append(also, ghosts)})
@@ -333,7 +333,8 @@ func TestSyncDropsMissingResources(t *testing.T) {
 		s.startAs("live", all...)
 		s.pass(13*time.Hour, 13*time.Hour)
 		s.dropped(ghostsIn)
-		s.pass(time.Hour, time.Hour) // an open collection would be dropped by now
+		// time for another attempt: a collection that was open before would be dropped now
+		s.pass(time.Hour, time.Hour)
 		s.stop()
 		s.wantStored(everythingIn("things.v1beta1.retired.example (unstructured)",
 			"things.v1.retired.example (unstructured)", "readings.v1.away.example (unstructured)")...)
@@ -347,7 +348,8 @@ func TestSyncDropsMissingResources(t *testing.T) {
 		s.pass(11*time.Hour, 11*time.Hour, time.Hour)
 		s.stop()
 		s.wantStored(everythingIn(ghostsIn)...)
-		s.ahead.Add(int64(7 * 24 * time.Hour)) // no sync runs
+		// a week passes during which no sync runs; it must not count as time without the resource
+		s.ahead.Add(int64(7 * 24 * time.Hour))
 		s.run(all...)
 		s.wantStored(everythingIn(ghostsIn)...)
 		s.start(all...)
@@ -391,7 +393,8 @@ func TestSyncDropsMissingResources(t *testing.T) {
 			s.pass(11 * time.Hour)
 			heal := s.server.InjectFault(fakeapi.Fault{Verb: "discovery", Status: status})
 			for range 2 {
-				before := s.asked("/api") // while discovery fails, /apis is not requested
+				// requests for /api are counted, because /apis is not requested while discovery fails
+				before := s.asked("/api")
 				s.ahead.Add(int64(13 * time.Hour))
 				s.until("asked", func() bool { return s.asked("/api") > before+1 })
 			}

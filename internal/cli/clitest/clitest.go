@@ -23,7 +23,8 @@ func IO(out *bytes.Buffer) command.IO {
 	return command.IO{Out: out, Err: out, Now: func() time.Time { return Now }}
 }
 
-// Stored returns a complete stored collection of r, after change.
+// Stored returns a collection of resource r as a store with a complete list would describe it. change, which may be
+// nil, modifies it.
 func Stored(r input.Resource, change func(*source.Collection)) source.Collection {
 	c := source.Collection{
 		Group: r.Group, Version: r.Version, Resource: r.Resource, Representation: string(entry.Unstructured),
@@ -47,7 +48,7 @@ func Labelled(namespace, selector string) func(*source.Collection) {
 	return func(c *source.Collection) { c.Namespace, c.LabelSelector = namespace, selector }
 }
 
-// Resource returns a namespaced resource.
+// Resource returns a namespaced resource with these names, as discovery would describe it.
 func Resource(group, version, plural, kind string, short ...string) input.Resource {
 	return input.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: plural},
@@ -67,7 +68,7 @@ func WantError(t *testing.T, err error, text, hint string) {
 	}
 }
 
-// Resources of the fake server.
+// The resources of the fake API server that several tests use.
 var (
 	Pods        = Resource("", "v1", "pods", "Pod", "po")
 	Deployments = Resource("apps", "v1", "deployments", "Deployment", "deploy")

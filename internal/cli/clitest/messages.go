@@ -15,7 +15,7 @@ var (
 		`(?:^|[ (":])(larder( snapshot)? [a-z][a-z-]*|kubectl|age-keygen|minisign|kill|rm|mv|systemd-run)\b`)
 	// flagOf matches a flag and captures it.
 	flagOf = regexp.MustCompile(`(?:^|[ ("])(--[a-z][a-z-]*[a-z]|-[a-zA-Z])(?:[^a-zA-Z0-9%-]|$)`)
-	// clauseEnd ends the part of a text that belongs to a command line.
+	// clauseEnd matches the end of a command line within a sentence of a message.
 	clauseEnd = regexp.MustCompile(`;|\. |, or `)
 )
 
@@ -63,7 +63,7 @@ func commandOf(root *cobra.Command, text string) (of *cobra.Command, ours bool) 
 	}
 	found, _, err := root.Find(words[1:])
 	if err != nil || found == root {
-		return nil, true // the word is not a command
+		return nil, true // the word after larder is not a command, but the command line is ours
 	}
 	return found, true
 }

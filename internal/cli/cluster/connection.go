@@ -21,12 +21,12 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Connection makes the requests for one resource over the network connections of its Server.
+// Connection makes the requests for one resource. All Connections of a Server share its network connections.
 type Connection struct {
 	*Server
 	dynamic dynamic.Interface
 	meta    metadata.Interface
-	// watches has the same clients without a request timeout.
+	// watches has the clients for watches: like the clients for lists, but without a request timeout.
 	watches struct {
 		dynamic dynamic.Interface
 		meta    metadata.Interface
@@ -36,7 +36,8 @@ type Connection struct {
 	answers struct{ lists, watches rest.Interface }
 	// Bodies counts the response bodies of this resource as received, compressed.
 	Bodies meter.Received
-	// Failed is the error of the last list of a Listing, or nil. Only the goroutine of the save may use it.
+	// Failed is the error of the last list that a function returned by Listing made; nil if that list succeeded. Only
+	// the goroutine that saves the snapshot may use it.
 	Failed error
 }
 
@@ -59,7 +60,7 @@ func (s *Server) Connect() (*Connection, error) {
 		return nil, err
 	}
 	objects := dynamic.ConfigFor(s.config)
-	// decodes errors of the server, which may be protobuf
+	// so that error responses can be decoded even if the server sends them in protobuf
 	objects.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	if c.answers.lists, err = rest.UnversionedRESTClientForConfigAndClient(objects, counted); err != nil {
 		return nil, err
@@ -68,8 +69,8 @@ func (s *Server) Connect() (*Connection, error) {
 	return c, err
 }
 
-// ListWatch returns the lists and watches of an identity in its representation, unstructured or metadata.
-// --request-timeout does not apply to watches: it would end them again and again.
+// ListWatch returns the functions that list and watch a collection, in the collection's representation: unstructured
+// objects or metadata. --request-timeout does not apply to watches, because it would end every watch after that time.
 func (c *Connection) ListWatch(id entry.Identity) *requests.RESTListWatch {
 	gvr := id.GroupVersionResource
 	lw := listWatch(id, c.dynamic.Resource(gvr).Namespace(id.Namespace).List,
@@ -86,7 +87,8 @@ func (c *Connection) ListWatch(id entry.Identity) *requests.RESTListWatch {
 	})
 }
 
-// listWatch returns lists and watches limited to the identity. L is the list type of the client.
+// listWatch returns the functions that list and watch the collection with this identity. L is the list type that the
+// client returns.
 func listWatch[L runtime.Object](
 	id entry.Identity, list func(context.Context, metav1.ListOptions) (L, error),
 	watched func(context.Context, metav1.ListOptions) (watch.Interface, error),
@@ -101,7 +103,7 @@ func listWatch[L runtime.Object](
 	}
 }
 
-// selected adds the identity's selectors to a request's own.
+// selected adds the namespace's label and field selectors of a collection to the selectors of a request.
 func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	o.LabelSelector, o.ShardSelector = id.LabelSelector, id.ShardSelector
 	switch {
@@ -130,7 +132,7 @@ func (c *Connection) Described(ctx context.Context, r input.Resource) input.Reso
 // Listing returns the listing of one collection for a snapshot.
 func (c *Connection) Listing(ctx context.Context, id entry.Identity, r input.Resource, optional bool) snapshot.Listing {
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
-	// on an error the hash is empty, and the server is asked again later
+	// If the request fails, the hash is empty, and the schema's hash is requested at a later time.
 	schema, _ := c.Schemas.Hash(r.GroupVersion())(ctx)
 	return snapshot.Listing{
 		Identity: id, Resource: r.ResourceInfo, OpenAPI: schema, Optional: optional,

@@ -45,7 +45,7 @@ func TestListUsesIdentity(t *testing.T) {
 	c := mustConnect(t, server.Config())
 	for _, tc := range []struct {
 		id      entry.Identity
-		request string // a field selector of the caller
+		request string // the field selector of the look-up itself, which is combined with the collection's selector
 		want    []string
 	}{
 		{clitest.PodsOf("", "", ""), "", []string{"a/x", "a/y", "b/x"}},
@@ -121,7 +121,7 @@ func TestBytesReceived(t *testing.T) {
 		t.Fatalf("%d objects, %v", meta.LenList(list), err)
 	}
 	server.Close()
-	api.Stop() // the counters are complete only then
+	api.Stop() // the byte counters are complete only after the server has closed its connections
 	sent, received, bodies := api.Counts(clitest.Pods.GroupVersionResource).BytesSent, server.Received.Bytes(),
 		mine.Bodies.Bytes()
 	if sent == 0 || received != sent {

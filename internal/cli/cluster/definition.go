@@ -18,7 +18,7 @@ import (
 // DefinitionWait limits the request for a definition, which with its schema may have hundreds of KB.
 const DefinitionWait = 2 * time.Minute
 
-// definition is the used part of a CustomResourceDefinition.
+// definition holds the fields of a CustomResourceDefinition that this package uses.
 type definition struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -43,8 +43,8 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// deprecated returns the deprecation warning of a version; "" if it is not deprecated. The text is the one in
-// k8s.io/apiextensions-apiserver/pkg/apiserver.
+// deprecated returns the deprecation warning of a resource's version; "" if the version is not deprecated. Without a
+// text in the definition it is the text in k8s.io/apiextensions-apiserver/pkg/apiserver.
 func (d *definition) deprecated(gvr schema.GroupVersionResource) string {
 	text, newest := "", ""
 	for _, v := range d.Spec.Versions {
@@ -64,14 +64,14 @@ func (d *definition) deprecated(gvr schema.GroupVersionResource) string {
 	return text
 }
 
-// IsCustom reports whether a resource may have a CustomResourceDefinition: its group has a domain and is not one of
-// Kubernetes' own.
+// IsCustom reports whether a resource may be defined by a CustomResourceDefinition: its API group contains a dot and is
+// not a group of Kubernetes itself.
 func IsCustom(gvr schema.GroupVersionResource) bool {
 	return strings.Contains(gvr.Group, ".") && !scheme.Scheme.IsGroupRegistered(gvr.Group)
 }
 
-// DefinitionState returns the state of the definition that Define would read now. It requests only metadata: a whole
-// definition may have hundreds of KB.
+// DefinitionState returns a string that identifies the current state of a resource's CustomResourceDefinition. It
+// requests only the metadata, because a whole definition may have hundreds of KB.
 func (c *Connection) DefinitionState(ctx context.Context, gvr schema.GroupVersionResource) (string, error) {
 	m, err := c.meta.Resource(definitions).Get(ctx, gvr.GroupResource().String(), metav1.GetOptions{})
 	if err != nil {
@@ -86,7 +86,8 @@ func stateOfDefinition(m *metav1.ObjectMeta) string { return fmt.Sprintf("%s/%d"
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions"}
 
-// Define returns the description of a resource from its CustomResourceDefinition, in its version.
+// Define returns the description of a resource (names, scope and columns) from its CustomResourceDefinition, for the
+// resource's version.
 func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource) (entry.ResourceInfo, error) {
 	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + gvr.GroupResource().String()
 	data, err := c.Raw.Get().AbsPath(path).Do(ctx).Raw()
@@ -114,7 +115,7 @@ func (c *Connection) Define(ctx context.Context, gvr schema.GroupVersionResource
 			}
 		}
 	}
-	if len(info.Columns) == 0 { // the default of kube-apiserver
+	if len(info.Columns) == 0 { // a definition without columns: kube-apiserver then prints the column AGE
 		info.Columns = []entry.Column{{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}}
 	}
 	return info, nil

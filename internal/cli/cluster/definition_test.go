@@ -57,7 +57,8 @@ func TestDeprecatedVersions(t *testing.T) {
 		if info.ListKind != "" {
 			t.Errorf("%s: ListKind %q of a definition that names none of its own", name, info.ListKind)
 		}
-		if len(info.Columns) != 1 || info.Columns[0].Name != "Age" { // the definition has no columns
+		if len(info.Columns) != 1 || info.Columns[0].Name != "Age" {
+			// the default column, because the definition has no columns
 			t.Errorf("%s: columns %v", name, info.Columns)
 		}
 	}

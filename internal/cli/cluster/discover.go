@@ -22,14 +22,15 @@ import (
 
 // Offers is a server's discovery of its resources.
 type Offers struct {
-	// All is sorted in kubectl's order: if several resources have a name, it means the first.
+	// All holds the resources that can be listed and watched. It is sorted in kubectl's order: if several resources
+	// have the same name, the name means the first of them.
 	All []input.Resource
 	// Unwatchable holds the resources that cannot be listed and watched, and so not mirrored.
 	Unwatchable map[schema.GroupVersionResource]bool
 	// Failed is a *discovery.ErrGroupDiscoveryFailed of the group versions that the server lists but cannot describe
 	// now; nil if there are none. All contains their last known resources.
 	Failed error
-	// Discovery is the stored form of the discovery that All was built from.
+	// Discovery is the document, as stored, from which All was built.
 	Discovery *facts.Discovery
 }
 
@@ -42,7 +43,8 @@ func (s *Server) Discover(ctx context.Context, known *facts.Discovery) (Offers, 
 	}
 	d, err := facts.FetchDiscovery(ctx, client.RESTClient(), known)
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // interrupted: missing groups are not unavailable
+	case errors.Is(ctx.Err(), context.Canceled):
+		// the command was interrupted, so missing group versions are not reported as unavailable
 		return Offers{}, ctx.Err()
 	case err != nil && !discovery.IsGroupDiscoveryFailedError(err):
 		return Offers{}, err
@@ -61,7 +63,7 @@ func offersOf(d *facts.Discovery, failed error) Offers {
 	return o
 }
 
-// lacks reports whether the server currently cannot describe a group version.
+// lacks reports whether a group version is among the group versions that the server lists but cannot describe now.
 func (o *Offers) lacks(gv schema.GroupVersion) bool {
 	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(o.Failed)
 	_, ok := failed[gv]
@@ -97,9 +99,9 @@ type Resolver struct {
 	// Patience limits the discovery request if something is stored, because the sync can start without it. 0 means
 	// DiscoveryTimeout.
 	Patience time.Duration
-	// discover requests discovery; it is called at most once.
+	// discover requests the server's discovery. The Resolver calls it at most once.
 	discover func(ctx context.Context) (Offers, error)
-	// offers is its result, and failed its error.
+	// offers is the result of discover, and failed its error; both are nil before the call.
 	offers *Offers
 	failed error
 }
@@ -131,7 +133,9 @@ func (r *Resolver) resolve(ctx context.Context, arg string) ([]input.Resource, e
 	if members := r.offers.inCategory(arg); len(members) > 0 {
 		return members, nil
 	}
-	if stored, ok := source.Match(arg, r.named()); ok { // not served now; its definition may be created again
+	if stored, ok := source.Match(arg, r.named()); ok {
+		// the server does not serve the resource now, but its definition may be created again: the stored name stays
+		// valid
 		return []input.Resource{stored}, nil
 	}
 	if r.offers.Failed != nil {
@@ -171,8 +175,9 @@ func (r *Resolver) Wanted(ctx context.Context, w Wanted) ([]input.Resource, erro
 	return all, nil
 }
 
-// Covers reports whether w asks for a stored collection. The version does not matter. The collection's recorded names
-// count too, and while the server lacks the resource, a name without a meaning may be its name.
+// Covers reports whether the request w includes a stored collection, in any version of its resource. The names that the
+// collection was requested by count, too. While the server lacks the resource, a name without a known meaning may be
+// the resource's name.
 func (r *Resolver) Covers(ctx context.Context, w Wanted, c entry.Info) bool {
 	stored := input.Resource{GroupVersionResource: c.Identity.GroupVersionResource, ResourceInfo: c.Resource}
 	if ids, err := w.Identities(stored); err != nil || !slices.Contains(ids, c.Identity) {
@@ -191,12 +196,12 @@ func (r *Resolver) Covers(ctx context.Context, w Wanted, c entry.Info) bool {
 		slices.Contains(c.Resource.Categories, name)
 }
 
-// named returns the stored resources whose names are known.
+// named returns the stored resources whose names (kind, short names) are known.
 func (r *Resolver) named() []input.Resource {
 	return slices.DeleteFunc(slices.Clone(r.stored), func(s input.Resource) bool { return s.Kind == "" })
 }
 
-// present returns the named resources that are not retired.
+// present returns the stored resources with known names, without versions that the server has replaced.
 func (r *Resolver) present() []input.Resource {
 	return slices.DeleteFunc(r.named(), func(s input.Resource) bool { return s.Retired })
 }
@@ -263,7 +268,7 @@ func (r *Resolver) offline(arg string, err error) ([]input.Resource, error) {
 		return members, nil
 	}
 	if _, ok := source.Match(arg, []input.Resource{input.Secrets}); ok {
-		// never stored unless requested, so the store cannot name it
+		// Secrets are never stored unless the user requests them, so a store may not know the name.
 		return []input.Resource{input.Secrets}, nil
 	}
 	return nil, ServerError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
@@ -287,20 +292,21 @@ func (o *Offers) inCategory(name string) []input.Resource {
 	return members
 }
 
-// Wanted is a request to mirror a resource, a category or everything.
+// Wanted is a user's request to mirror a resource, the resources of a category, or everything.
 type Wanted struct {
 	Name string
-	// Everything requests all resources of the server except But, instead of Name.
+	// Everything, set instead of Name, requests all resources of the server except the names in But.
 	Everything     bool
 	But            []string
-	Namespaces     []string // empty means all
+	Namespaces     []string // the namespaces to mirror; empty means all
 	Labels, Fields string
 	Representation entry.Representation
-	// Place is the request's position in the configuration; empty for an argument.
+	// Place is the position in the configuration file that made the request; empty for a command-line argument.
 	Place string
 }
 
-// Identities returns the collections of r that w asks for. Namespaces do not apply to a cluster-scoped resource.
+// Identities returns the identities of the collections of resource r that the request includes: one for each namespace.
+// A cluster-scoped resource has one collection, and the namespaces are ignored.
 func (w Wanted) Identities(r input.Resource) ([]entry.Identity, error) {
 	id := entry.Identity{
 		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.Labels, FieldSelector: w.Fields,
@@ -321,7 +327,7 @@ func (w Wanted) Identities(r input.Resource) ([]entry.Identity, error) {
 	return all, nil
 }
 
-// At adds the position in the configuration to an error.
+// At prefixes an error with the position in the configuration file that made the request.
 func (w Wanted) At(err error) error {
 	if w.Place == "" || err == nil {
 		return err
@@ -345,7 +351,7 @@ func (o *Offers) Everything(namespaced bool) []input.Resource {
 	return all
 }
 
-// Named returns the resources of the names, each once.
+// Named returns the resources that the names mean, each resource once.
 func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, error) {
 	r := NewResolver("", nil, nil, func(context.Context) (Offers, error) { return *o, nil })
 	var all []input.Resource
@@ -366,7 +372,7 @@ func (o *Offers) Named(ctx context.Context, names []string) ([]input.Resource, e
 	return all, errors.Join(failed...)
 }
 
-// Holds reports whether something is stored for everything in all.
+// Holds reports whether resources are stored for each of the requests in all.
 func (r *Resolver) Holds(all []Wanted) bool {
 	return !slices.ContainsFunc(all, func(w Wanted) bool {
 		_, ok := source.Match(w.Name, r.named())

@@ -56,7 +56,8 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	clientcmd.BindOverrideFlags(&f.Overrides, flags, names)
 }
 
-// Named reports whether the user has set one of the connection flags. KUBECONFIG alone does not count.
+// Named reports whether the user has set one of the connection flags on the command line. The environment variable
+// KUBECONFIG does not count.
 func Named(cmd *cobra.Command) bool {
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
 	NewFlags().AddFlags(connection)

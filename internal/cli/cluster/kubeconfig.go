@@ -46,7 +46,8 @@ func Config(flags *Flags) (*rest.Config, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "larder/" + source.Version()
-	config.WarningHandler = rest.NoWarnings{} // warnings about deprecated resources, of no use here
+	// drops the server's warnings about deprecated resources, which the user of a mirror cannot act on
+	config.WarningHandler = rest.NoWarnings{}
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	renewToken(config, kubeconfigReader(flags, raw.CurrentContext))
@@ -60,7 +61,7 @@ func unusable(err error) error {
 
 // checkContext fails if the requested context is not in the kubeconfig.
 func checkContext(raw clientcmdapi.Config, asked string, files string) error {
-	if len(raw.Contexts) == 0 { // perhaps there is no kubeconfig: noCluster reports that
+	if len(raw.Contexts) == 0 { // there may be no kubeconfig at all, which noCluster reports with a better hint
 		if asked == "" || len(raw.Clusters) == 0 {
 			return nil
 		}

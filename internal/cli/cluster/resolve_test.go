@@ -39,7 +39,7 @@ func TestResolve(t *testing.T) {
 		offers    Offers
 		err       error
 		want      input.Resource
-		more      []input.Resource // further resources of a category
+		more      []input.Resource // further resources that the category in arg means
 		wantErr   string
 		wantHint  string
 		asks      int
@@ -95,13 +95,14 @@ func TestResolve(t *testing.T) {
 			}
 			r := NewResolver("s.larder", infos, nil, func(ctx context.Context) (Offers, error) {
 				asked++
-				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) { // Patience needs stored resources
+				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) {
+					// the request has the deadline Patience only if resources are stored
 					t.Errorf("the server has a deadline: %v", brief)
 				}
 				return tc.offers, tc.err
 			})
 			got, err := r.resolve(ctx, tc.arg)
-			_, _ = r.resolve(ctx, tc.arg) // discovery is not requested again
+			_, _ = r.resolve(ctx, tc.arg) // a second resolution must not request discovery again
 			if tc.wantErr == "" {
 				if want := append([]input.Resource{tc.want}, tc.more...); err != nil ||
 					input.Names(got, input.Resource.Full) != input.Names(want, input.Resource.Full) {

@@ -18,7 +18,7 @@ import (
 type Server struct {
 	config *rest.Config
 	http   *http.Client
-	// Raw makes requests that are not about a resource.
+	// Raw makes requests for paths that do not belong to a resource, such as /version.
 	Raw rest.Interface
 	// Schemas, ClusterID and Version request facts about the server and cache them.
 	Schemas   *requests.Schemas
@@ -39,7 +39,8 @@ func NewServer(config *rest.Config) (*Server, error) {
 	next := s.http.Transport
 	s.http.Transport = &sharedTransports{make: func() (rt http.RoundTripper, err error) {
 		if rt, next = next, nil; rt == nil {
-			// a new transport has connections of its own, because the configuration has a dialer
+			// The configuration has a dialer, so TransportFor creates a new transport, whose network connections are
+			// not shared with other configurations.
 			rt, err = rest.TransportFor(s.config)
 		}
 		return rt, err

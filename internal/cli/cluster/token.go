@@ -8,16 +8,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// renewal keeps the bearer token of a kubeconfig current. client-go rereads the files that a kubeconfig refers to, and
-// reruns its plugins, but never rereads the kubeconfig itself. A login program may write a new token there while a sync
-// runs.
+// renewal keeps the bearer token of a kubeconfig current. client-go rereads the files that a kubeconfig refers to and
+// reruns its credential plugins, but it never rereads the kubeconfig itself. A login program may write a new token into
+// the kubeconfig while a sync runs.
 type renewal struct {
-	host, first string                       // the server, and the token that client-go sets on requests
-	read        func() (*rest.Config, error) // reads the kubeconfig
+	// the server's host, and the token that client-go sets on requests, which is read at the start
+	host, first string
+	read        func() (*rest.Config, error) // reads the kubeconfig and returns the configuration in it
 
 	mu      sync.Mutex
-	token   string // guarded by mu; the token of the next request
-	reading bool   // guarded by mu; read is running
+	token   string // guarded by mu; the token that the next request uses
+	reading bool   // guarded by mu; true while read is running
 }
 
 // renewToken makes requests of config use the token that read returns, once the server has rejected the first token. It
@@ -59,10 +60,10 @@ func (r *renewal) refused(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if token != r.token || r.reading {
-		return // another request has replaced it, or is reading the kubeconfig
+		return // another request has already replaced the token, or is reading the kubeconfig
 	}
 	r.reading = true
-	r.mu.Unlock() // without the mutex: the file's disk may hang
+	r.mu.Unlock() // read without holding the mutex, because the file's disk may hang
 	config, err := r.read()
 	r.mu.Lock()
 	r.reading = false
@@ -71,7 +72,7 @@ func (r *renewal) refused(token string) {
 	}
 }
 
-// renewing is the transport of a config with a renewal.
+// renewing is the http.RoundTripper of a configuration whose token is renewed.
 type renewing struct {
 	next http.RoundTripper
 	*renewal

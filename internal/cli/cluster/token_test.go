@@ -122,7 +122,7 @@ func TestTokenIsReadOnce(t *testing.T) {
 		t.Fatal("the next request waits for the kubeconfig")
 	}
 	r.mu.Unlock()
-	r.refused("one") // returns although another request is reading
+	r.refused("one") // must return at once, although another request is reading the kubeconfig
 	if got := r.current(); got != "one" {
 		t.Errorf("the token is %q", got)
 	}

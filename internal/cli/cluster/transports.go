@@ -15,7 +15,8 @@ const (
 	// maxShared is the number of requests that share a network connection. kube-apiserver allows 100 streams, and a
 	// stream may close slightly after its request has left the transport.
 	maxShared = 98
-	// dialWait limits how long requests wait for the connection of the transport's first request, which may hang.
+	// dialWait limits how long requests wait until the first request of their transport has a network connection. That
+	// request may hang.
 	dialWait = 10 * time.Second
 )
 
@@ -26,12 +27,12 @@ type sharedTransports struct {
 	make func() (http.RoundTripper, error)
 
 	mu  sync.Mutex
-	all []*sharedTransport // guarded by mu
+	all []*sharedTransport // all transports, with or without running requests; guarded by mu
 }
 
 type sharedTransport struct {
 	http.RoundTripper
-	requests int           // guarded by sharedTransports.mu
+	requests int           // number of running requests of this transport; guarded by sharedTransports.mu
 	ready    chan struct{} // closed when the first request has a connection or has failed; guarded by sharedTransports.mu
 }
 
@@ -69,7 +70,8 @@ func (s *sharedTransports) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// enter returns a transport with a free slot. first is true for the request that dials.
+// enter counts a new request and returns its transport, which has at most maxShared running requests. first is true if
+// the transport has no other running request: the request then dials, and later requests wait until ready is closed.
 func (s *sharedTransports) enter() (l *sharedTransport, ready chan struct{}, first bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +101,7 @@ func (s *sharedTransports) leave(l *sharedTransport) {
 	l.requests--
 }
 
-// CloseIdleConnections implements the method that http.Client looks for.
+// CloseIdleConnections closes the idle connections of all transports. http.Client.CloseIdleConnections calls it.
 func (s *sharedTransports) CloseIdleConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +110,8 @@ func (s *sharedTransports) CloseIdleConnections() {
 	}
 }
 
-// sharedBody is a response body. Its request leaves the transport when the body has been read or closed.
+// sharedBody is the body of a response. When the body has been read to its end or closed, its request no longer counts
+// as running on its transport.
 type sharedBody struct {
 	io.ReadCloser
 	leave func()

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// wire is the transport of a transport. Its connection takes a second, and its responses do not end.
+// wire is a fake network transport. Its connection takes a second to establish, and its response bodies do not end.
 type wire struct {
 	requests atomic.Int64
-	hangs    time.Duration // extra delay of the first request's connection
+	hangs    time.Duration // extra delay until the first request has a connection
 	err      error
 }
 
@@ -31,7 +31,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{Body: io.NopCloser(strings.NewReader("watched"))}, nil
 }
 
-// transportsOf returns sharedTransports over wires, and the wires created so far.
+// transportsOf returns sharedTransports whose transports are fake wires, and a pointer to the wires created so far.
+// prepare configures each wire.
 func transportsOf(prepare func(*wire)) (*sharedTransports, *[]*wire) {
 	var wires []*wire
 	return &sharedTransports{make: func() (http.RoundTripper, error) {
@@ -83,7 +84,7 @@ func TestSharedTransports(t *testing.T) {
 		if n := counts(); n[0] != maxShared || n[1] != 10 {
 			t.Errorf("requests %v, want %d and 10", n, maxShared)
 		}
-		// Finished requests free their slots.
+		// Finished requests no longer count, so that one transport can serve them all in turn.
 		for n := range maxShared + 10 {
 			resp := <-answers
 			if n%2 == 0 {

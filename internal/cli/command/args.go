@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NeedArgs returns a check of the number of arguments. A negative most means no upper limit.
+// NeedArgs returns a cobra check that a command has at least least and at most most arguments; a negative most is no
+// upper limit. what describes the arguments in the error.
 func NeedArgs(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || (most >= 0 && len(args) > most) {
@@ -26,7 +27,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// StoreFlag is --store, which every command that writes a store needs.
+// StoreFlag is the flag --store with the path of a store. Every command that writes a store has this flag.
 type StoreFlag struct{ Path string }
 
 // Add adds the flag.
@@ -34,7 +35,8 @@ func (f *StoreFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Path, "store", "", "the store's `FILE` (required, or "+StoreVariable+")")
 }
 
-// Check uses LARDER_STORE if the flag is not given, and fails without both.
+// Check sets the path to the value of the environment variable LARDER_STORE if the flag is not given. It fails if
+// neither is set.
 func (f *StoreFlag) Check() error {
 	if f.Path = OrVariable(f.Path); f.Path == "" {
 		return Required("store")
@@ -42,7 +44,7 @@ func (f *StoreFlag) Check() error {
 	return nil
 }
 
-// OutputFlag is -o for a command that supports some formats.
+// OutputFlag is the flag -o of a command that supports some output formats.
 type OutputFlag struct {
 	Format  string
 	formats []string
@@ -54,7 +56,7 @@ func (f *OutputFlag) Add(cmd *cobra.Command, formats ...string) {
 	cmd.Flags().StringVarP(&f.Format, "output", "o", formats[0], "output `FORMAT`: "+strings.Join(formats, ", "))
 }
 
-// Check fails for an unsupported format.
+// Check fails if the user has given a format that the command does not support.
 func (f *OutputFlag) Check() error {
 	for _, known := range f.formats {
 		if f.Format == known {
@@ -64,7 +66,7 @@ func (f *OutputFlag) Check() error {
 	return Usagef("unknown output format %q; known are %s", f.Format, strings.Join(f.formats, ", "))
 }
 
-// StoreVariable is the environment variable with the path of the store, for commands whose flag is not given.
+// StoreVariable is the environment variable with the path of the store. A command uses it if its own flag is not given.
 const StoreVariable = "LARDER_STORE"
 
 // OrVariable returns path, or the value of StoreVariable if path is empty.
@@ -90,7 +92,7 @@ func OnlyFile(path *string, flag string, args []string) error {
 // MaxOneFile is the Args check of commands that use OnlyFile.
 var MaxOneFile = NeedArgs(0, 1, "one file at most")
 
-// Required returns the error for a missing file flag.
+// Required returns the usage error for a flag that must name a file and was not given.
 func Required(flag string) error {
 	err := fmt.Errorf("--%s FILE is required", flag)
 	return Usage(WithHint(err, "or set the environment variable %s", StoreVariable))

@@ -11,7 +11,8 @@ const (
 	OK          = 0
 	Failed      = 1
 	UsedWrongly = 2
-	// NotCompared is diff's code for failures that are 1 in other commands: its 1 means a difference.
+	// NotCompared is the exit code of larder diff for failures that are exit code 1 in other commands, because diff
+	// exits with 1 if it finds a difference.
 	NotCompared = 3
 )
 
@@ -26,15 +27,15 @@ func (e codedError) Unwrap() error { return e.error }
 // usageError marks an error as wrong usage.
 type usageError struct{ error }
 
-// Usage marks err as wrong usage: exit code 2.
+// Usage marks err as wrong usage of the command line, which has exit code 2.
 func Usage(err error) error { return usageError{err} }
 
-// Usagef is fmt.Errorf with Usage.
+// Usagef formats an error like fmt.Errorf and marks it as wrong usage.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// reworded is an error with its own text that unwraps to another error.
+// reworded is an error with a new text that still unwraps to the error that it replaces.
 type reworded struct {
 	error
 	is error
@@ -42,12 +43,12 @@ type reworded struct {
 
 func (e reworded) Unwrap() error { return e.is }
 
-// Reworded returns an error with a new text. errors.Is(err, is) is true for it.
+// Reworded returns an error with a new text, for which errors.Is(err, is) is true.
 func Reworded(is error, format string, args ...any) error {
 	return reworded{fmt.Errorf(format, args...), is}
 }
 
-// ErrSilent is the error of a command that has already reported its failure.
+// ErrSilent is the error of a command that has already printed its failure: only the exit code is left to set.
 var ErrSilent = errors.New("failed")
 
 // hinted is an error with a hint for the user.
@@ -86,7 +87,7 @@ func ExitCode(err error) int {
 
 // interruptedError is the error of a command that SIGINT or SIGTERM ended early.
 type interruptedError struct {
-	// left describes the state that the command left behind; it may be empty.
+	// left says in which state the command left its files; it may be empty.
 	left string
 	err  error
 }
@@ -100,8 +101,8 @@ func (e *interruptedError) Error() string {
 
 func (e *interruptedError) Unwrap() error { return e.err }
 
-// IfInterrupted returns err, or an interruptedError if ctx has ended: err is then only a consequence, but
-// keeps its exit code. left describes the state that the command left behind.
+// IfInterrupted returns err if ctx has not ended. Otherwise err is only a consequence of the interruption, and it
+// returns an interruptedError with the exit code of err. left says in which state the command left its files.
 func IfInterrupted(ctx context.Context, err error, left string) error {
 	var already *interruptedError
 	if err == nil || ctx.Err() == nil || errors.As(err, &already) || errors.Is(err, ErrSilent) {

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/internal/config"
 )
 
-// SizeValue is a flag in the syntax of the configuration's maxSize, in bytes; 0 is no limit.
+// SizeValue is a flag value in bytes, in the syntax of maxSize in the configuration file, such as 512Mi; 0 is no limit.
 type SizeValue int64
 
 // Set implements pflag.Value.
@@ -29,7 +29,8 @@ func (v *SizeValue) String() string {
 // Type implements pflag.Value.
 func (v *SizeValue) Type() string { return "size" }
 
-// AgeValue is a flag in the syntax of the configuration's retention.changes. "0" and "never" are 0.
+// AgeValue is a flag value in the syntax of retention.changes in the configuration file, such as 7d or 36h. "0" and
+// "never" are 0.
 type AgeValue time.Duration
 
 // Set implements pflag.Value.

@@ -16,34 +16,38 @@ import (
 // IO has the streams, the clock and the terminal settings of a command.
 type IO struct {
 	Out, Err io.Writer
-	// Now returns the time. Default time.Now.
+	// Now returns the current time. Default: time.Now.
 	Now func() time.Time
-	// Program is the name that the process was started as, perhaps kubectl-larder.
+	// Program is the name under which the process was started: larder, or kubectl-larder as a plugin of kubectl.
 	Program string
-	// OutIsTerminal says that Out is a terminal. Control characters in the output are escaped then, in every format.
+	// OutIsTerminal is true if standard output is a terminal. Control characters in the output are then escaped, in
+	// every output format.
 	OutIsTerminal bool
 	// TerminalSize returns the columns and lines of Out, or 0 if Out is not a terminal.
 	TerminalSize func() (width, height int)
-	// ErrIsTerminal says that Err is a terminal, on which progress is shown.
+	// ErrIsTerminal is true if standard error is a terminal. Commands then show their progress on it.
 	ErrIsTerminal bool
-	// Colours says that Out is a terminal that shows colours.
+	// Colours is true if standard output is a terminal that shows colours.
 	Colours bool
-	// SetLogger sets the global logger, for libraries that get no logger of their own. Default: it is not changed.
+	// SetLogger sets the global logger, which libraries without a logger of their own use. Default: the global logger
+	// is not changed.
 	SetLogger func(logr.Logger)
 	// AskSecret prompts on the terminal and reads a line without echo. It is nil without a terminal.
 	AskSecret func(prompt string) (string, error)
-	// PassphraseWork is the scrypt work factor of passphrases of new snapshots, as a power of two; tests lower it.
-	// Default: age's.
+	// PassphraseWork is the scrypt work factor, as a power of two, of passphrases for new snapshots. Tests set a low
+	// one. Default: age's own.
 	PassphraseWork int
 }
 
-// Terminal returns Out without the escaping, for colours and cursor movements of our own.
+// Terminal returns the writer to standard output that does not escape control characters, for our own colours and
+// cursor movements.
 func (s IO) Terminal() io.Writer { return terminal.Unescaped(s.Out) }
 
-// screen returns Err without the escaping, for the progress bar.
+// screen returns the writer to standard error that does not escape control characters, for the progress bar.
 func (s IO) screen() io.Writer { return terminal.Unescaped(s.Err) }
 
-// Bar shows the progress of a save or a restore on a terminal. done removes it.
+// Bar shows the progress of a save or a restore on a terminal. The caller passes the progress to tell; done removes the
+// bar.
 func (s IO) Bar(title string) (tell func(snapshot.Progress), done func()) {
 	var b *progress.Bar
 	shown := 0
@@ -62,8 +66,8 @@ func (s IO) Busy(title string) (done func()) {
 	return progress.Busy(s.screen(), s.ErrIsTerminal, title)
 }
 
-// Counted returns src with a progress bar that counts the records read from it. done removes the bar. printing says
-// that the command writes to Out meanwhile; the bar is not shown then if Out is a terminal.
+// Counted returns src with a progress bar that counts the records read from it. done removes the bar. printing is true
+// if the command prints to standard output while it reads; if that is a terminal, no bar is shown.
 func (s IO) Counted(
 	ctx context.Context, title string, src snapshot.Source, printing bool,
 ) (counted snapshot.Source, done func(), err error) {
@@ -80,7 +84,7 @@ func (s IO) Counted(
 	return &countedSource{src, b}, b.Done, nil
 }
 
-// countedSource adds each record to a progress bar.
+// countedSource is a snapshot source that counts each record on a progress bar.
 type countedSource struct {
 	snapshot.Source
 	bar *progress.Bar

@@ -8,9 +8,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// WithoutCanceled returns logger without the errors of cancelled requests: client-go logs each request whose response
-// was being read when the command was interrupted. It also drops the info messages listed in reported, which the
-// command reports itself.
+// WithoutCanceled returns logger without the errors of cancelled requests, because client-go logs each request that the
+// interruption of a command cancels. It also drops the info messages in reported, which the command reports itself.
 func WithoutCanceled(logger logr.Logger, reported ...string) logr.Logger {
 	return logr.New(&canceledSink{logger.GetSink(), reported})
 }
@@ -21,7 +20,8 @@ type canceledSink struct {
 	reported []string
 }
 
-// Init implements logr.LogSink. The wrapped sink is one call deeper.
+// Init implements logr.LogSink. It adds one to the call depth, because the wrapped sink is called from a method of this
+// one.
 func (s *canceledSink) Init(info logr.RuntimeInfo) {
 	info.CallDepth++
 	s.to.Init(info)
@@ -44,7 +44,8 @@ func (s *canceledSink) Error(err error, msg string, keysAndValues ...any) {
 	}
 }
 
-// isCanceled reports whether err is context.Canceled alone, wrapped or not. A joined error may hold other failures.
+// isCanceled reports whether err is context.Canceled, wrapped or not, and nothing else. A joined error may also contain
+// other failures, which must be logged.
 func isCanceled(err error) bool {
 	for err != nil && err != context.Canceled { //nolint:errorlint // errors.Is would find it among joined errors
 		err = errors.Unwrap(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/columns"
 )
 
-// Counted returns a number with its noun in the singular or plural.
+// Counted returns a number followed by its noun, in the singular or with a plural s.
 func Counted(n int, noun string) string { return CountedAs(n, noun, noun+"s") }
 
 // CountedAs is Counted for a noun whose plural is irregular.
@@ -24,7 +24,7 @@ func CountedAs(n int, one, more string) string {
 // CountedObjects returns a number of objects with its noun.
 func CountedObjects(n int) string { return Counted(n, "object") }
 
-// Within returns a text such as "12 objects in 3 collections".
+// Within returns a text with a number of objects and a number of collections, such as "12 objects in 3 collections".
 func Within(objects, collections int) string {
 	return fmt.Sprintf("%s in %s", CountedObjects(objects), Counted(collections, "collection"))
 }
@@ -60,7 +60,7 @@ func Size(n int64) string {
 // AgeOf returns the time since t in kubectl's format. A time in the future, after a clock was set back, counts as now.
 func AgeOf(now, t time.Time) string { return columns.Age(now, t) }
 
-// Flushed flushes out and joins the error of the flush to err, unless err already contains it.
+// Flushed flushes out and joins the error of the flush to err. An error that err already contains is not repeated.
 func Flushed(err error, out *bufio.Writer) error {
 	if last := out.Flush(); last != nil && !errors.Is(err, last) {
 		return errors.Join(err, last)

@@ -28,7 +28,7 @@ func UnknownCommand(cmd *cobra.Command, word string, args ...string) error {
 	return Usagef("unknown command %q; see %s --help", name, cmd.CommandPath())
 }
 
-// Commands of kubectl that larder lacks, grouped by the hint that they get.
+// The commands of kubectl that larder does not have, grouped by the hint that the error gives.
 var (
 	kubectlReads  = []string{"describe", "explain", "events", "api-resources", "api-versions", "auth", "cluster-info"}
 	kubectlWrites = []string{"annotate", "apply", "autoscale", "certificate", "cordon", "create", "delete", "drain",
@@ -36,7 +36,8 @@ var (
 	kubectlConnects = []string{"attach", "cp", "debug", "exec", "port-forward"}
 )
 
-// ofKubectl returns the error for a command of kubectl that larder lacks; nil for other words.
+// ofKubectl returns the error for a command that kubectl has and larder does not; nil for other words. larder is the
+// name for command lines in its hint.
 func ofKubectl(larder, word string, args []string) error {
 	unknown := func(text string) error { return fmt.Errorf("unknown command %q: %s", word, text) }
 	serve := larder + " serve --from FILE -- kubectl "
@@ -61,13 +62,14 @@ func ofKubectl(larder, word string, args []string) error {
 	return nil
 }
 
-// Near reports whether word is probably a misspelling of meant: at most one edit for four letters, at least one and at
-// most two. A transposition of neighbours is one edit.
+// Near reports whether word is probably a misspelling of meant: the number of edits is at most one for every four
+// letters, but one is always allowed, and never more than two. Swapping two neighbouring letters is one edit.
 func Near(word, meant string) bool {
 	return distance(strings.ToLower(word), meant) <= min(2, max(1, len(word)/4))
 }
 
-// distance returns the edit distance: insertions, deletions, replacements and transpositions of neighbours.
+// distance returns the edit distance of two words: the number of letters inserted, deleted, replaced or swapped with a
+// neighbour.
 func distance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)

@@ -37,7 +37,7 @@ func escapeForYAML(text []byte) []byte {
 		return text
 	}
 	out := make([]byte, 0, len(text)+64)
-	for _, r := range string(text) { // json.Marshal has made it valid UTF-8
+	for _, r := range string(text) { // iterating runes is safe: json.Marshal has replaced invalid UTF-8
 		if special(r) {
 			out = fmt.Appendf(out, `\u%04x`, r)
 		} else {

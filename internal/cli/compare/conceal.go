@@ -19,7 +19,8 @@ func ChangedFields(c diff.Change) []Field {
 	return fields
 }
 
-// isRecreated reports whether f is a field that always differs after an object was deleted and created again.
+// isRecreated reports whether f is a field, such as the uid, that always differs after an object was deleted and
+// created again.
 func isRecreated(f Field) bool {
 	is := func(lines []string) bool {
 		return len(lines) == 1 && (strings.HasPrefix(lines[0], "uid: ") || strings.HasPrefix(lines[0], "creationTimestamp: "))
@@ -27,12 +28,14 @@ func isRecreated(f Field) bool {
 	return f.Path == "metadata" && is(f.Before) && is(f.After)
 }
 
-// Concealed returns a function that reports whether the value at a path is confidential; nil if no value of c is.
+// Concealed returns a function that reports whether the value at a path is confidential in objects of the collection c.
+// It returns nil if no value of c is confidential.
 func Concealed(c snapshot.Collection) func(path []string) bool {
 	switch {
 	case c.Confidential() == "":
 		return nil
-	case c.Identity.GroupResource() != input.Secrets.GroupResource(): // a resource that the store seals
+	case c.Identity.GroupResource() != input.Secrets.GroupResource():
+		// a resource, other than Secrets, whose objects the store encrypts: every value is confidential
 		return func([]string) bool { return true }
 	}
 	return func(path []string) bool {

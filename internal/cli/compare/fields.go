@@ -16,15 +16,17 @@ const Hidden = "***"
 
 // Field is one difference between two states of an object.
 type Field struct {
-	// Path is the field, as in spec.template.spec.containers[name=web]; empty is the whole object.
+	// Path is the path of the field, such as spec.template.spec.containers[name=web]; an empty path is the whole
+	// object.
 	Path string
-	// Before and After are the value as lines of YAML. An added field has no Before, a removed one no After.
+	// Before and After are the old and the new value as lines of YAML. Before is empty for an added field, After for a
+	// removed one.
 	Before, After []string
 }
 
 // fieldDiff collects the differences between two states of an object.
 type fieldDiff struct {
-	// conceals reports whether the values at a path are confidential. Default: none is.
+	// conceals reports whether the values at a path are confidential. nil: no value is confidential.
 	conceals func(path []string) bool
 	changes  []Field
 }
@@ -50,10 +52,11 @@ func (d *fieldDiff) maps(path []string, before, after map[string]any) {
 	}
 }
 
-// field compares a single field of a map.
+// field compares one field of a map. had and has say whether the old and the new map contain the field.
 func (d *fieldDiff) field(path []string, name string, old, now any, had, has bool) {
 	inner := append(path[:len(path):len(path)], name)
-	if old, ok := old.(map[string]any); ok { // names of its fields are shown even where values are not
+	if old, ok := old.(map[string]any); ok {
+		// compare field by field, since names of fields are shown even where their values are confidential
 		if now, ok := now.(map[string]any); ok {
 			d.maps(inner, old, now)
 			return
@@ -112,7 +115,7 @@ func (d *fieldDiff) lists(path []string, before, after []any) {
 				d.add(path, nil, d.yaml(itemPath(path, fmt.Sprintf("%s=%v", key, id)), []any{item}, ""))
 			}
 		}
-		if len(d.changes) == reported { // only the order differs
+		if len(d.changes) == reported { // the items are equal, so only their order differs
 			d.add(path, order(key, before), order(key, after))
 		}
 		return
@@ -136,7 +139,8 @@ func order(key string, items []any) (lines []string) {
 	return lines
 }
 
-// itemsBy indexes the items of a list by a field. It fails unless every item has the field with a value of its own.
+// itemsBy indexes the items of a list by the value of a field. It returns false unless every item has the field and no
+// two items have the same value.
 func itemsBy(key string, items []any) (map[any]map[string]any, bool) {
 	by := map[any]map[string]any{}
 	for _, item := range items {
@@ -179,7 +183,8 @@ func (d *fieldDiff) texts(path []string, before, after string) {
 
 func (d *fieldDiff) concealed(path []string) bool { return d.conceals != nil && d.conceals(path) }
 
-// yaml returns the value at a path as lines of YAML. name is its field, or empty for an item of a list.
+// yaml returns the value at a path as lines of YAML. name is the field that holds the value; empty for an item of a
+// list.
 func (d *fieldDiff) yaml(path []string, value any, name string) []string {
 	if d.concealed(path) {
 		if name == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Object returns an object of the side as YAML, without its managedFields. It returns "" if the side does not contain
+// Object returns an object of this file as YAML, without its managedFields. It returns "" if the file does not contain
 // the object, or if the object is confidential or excluded from the comparison.
 func (d *Side) Object(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string) (string, error) {
 	if slices.Contains(d.skipped, gvr) {

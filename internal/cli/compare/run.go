@@ -13,17 +13,18 @@ import (
 
 // Options are the options of Run.
 type Options struct {
-	// Filter selects the collections and objects to compare. Default: everything.
+	// Filter selects the collections and objects to compare. Default: all of both files.
 	Filter snapshot.Filter
 	// Names are the names of the objects to compare. Default: all.
 	Names input.ObjectNames
 	// Ignore lists paths of fields that are not compared, as in diff.Options.
 	Ignore []string
-	// Counted replaces b as the source of records, for a progress bar. Default: b itself.
+	// Counted is the source from which the records of b are read; it wraps b for a progress bar. Default: b itself.
 	Counted snapshot.Source
 }
 
-// SkipSealed excludes the resources that are sealed in one of the sides and cannot be read (see SealedOf).
+// SkipSealed excludes a resource from the comparison if one of the two files holds it encrypted and no key was given.
+// asked selects the compared resources.
 func SkipSealed(a, b *Side, asked snapshot.Filter) {
 	for _, c := range slices.Concat(a.SealedOf(asked), b.SealedOf(asked)) {
 		a.Skip(c.GVR())
@@ -31,8 +32,8 @@ func SkipSealed(a, b *Side, asked snapshot.Filter) {
 	}
 }
 
-// Run calls fn with each difference of b from a. Objects that the filter of either snapshot excluded when it was saved
-// are not compared. An error of reading a side is a SideError.
+// Run calls fn for each difference between the files a and b. If a file is a snapshot that was saved with a filter,
+// objects that the filter excluded are not compared. An error of reading a file is a SideError.
 func Run(ctx context.Context, a, b *Side, o Options, fn func(diff.Change) error) (diff.Report, error) {
 	if o.Counted == nil {
 		o.Counted = b
@@ -51,7 +52,7 @@ func Run(ctx context.Context, a, b *Side, o Options, fn func(diff.Change) error)
 	return diff.Compare(ctx, ofA, ofB, diff.Options{Ignore: o.Ignore}, fn)
 }
 
-// named is a source limited to objects of the given names.
+// named is a snapshot source limited to the objects with the given names.
 type named struct {
 	snapshot.Source
 	names input.ObjectNames

@@ -17,15 +17,16 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// Side is one of the two files. It is a snapshot.Source whose errors name the file.
+// Side is one of the two compared files. It is a snapshot.Source whose errors name the file.
 type Side struct {
-	// Name is "A" or "B".
+	// Name is "A" for the first file and "B" for the second; Path is the path of the file.
 	Name, Path string
 	Source     source.Source
 	Status     source.Status
 
 	records snapshot.Source
-	// covers is the filter with which the snapshot was saved. Objects outside of it are not missing.
+	// covers is the filter with which this snapshot was saved. An object that the filter excludes is not reported as
+	// missing.
 	covers snapshot.Filter
 	// sealed holds the collections with objects that cannot be read without a key.
 	sealed []source.Collection
@@ -41,7 +42,8 @@ type SideError struct {
 
 func (e *SideError) Unwrap() error { return e.error }
 
-// NewSide returns an open file as a Side. withKey says that the file was opened with its sealing key.
+// NewSide returns an open file as one side of a comparison. withKey is true if the file was opened with its encryption
+// key.
 func NewSide(name, path string, src source.Source, st source.Status, withKey bool) *Side {
 	d := &Side{Name: name, Path: path, Source: src, records: source.Records(src), Status: st}
 	if _, ok := src.(*source.File); ok && !withKey {
@@ -73,7 +75,7 @@ func (d *Side) Collections(ctx context.Context) ([]snapshot.Collection, error) {
 	}), nil
 }
 
-// SealedOf returns the sealed collections that asked selects.
+// SealedOf returns the collections selected by asked whose objects are encrypted and cannot be read.
 func (d *Side) SealedOf(asked snapshot.Filter) []source.Collection {
 	return slices.DeleteFunc(slices.Clone(d.sealed), func(c source.Collection) bool { return !asked.Takes(c.Saved()) })
 }
@@ -91,8 +93,8 @@ func (d *Side) Records(ctx context.Context, id entry.Identity, fn func(entry.Ent
 	return &SideError{d.Path, err}
 }
 
-// PrintParts prints a note for each resource of which only the common part of both files was compared, unless asked
-// selects exactly that part.
+// PrintParts prints a note for each resource of which the files were compared only in part, unless asked selects
+// exactly the compared part.
 func PrintParts(s command.IO, a, b *Side, r diff.Report, asked snapshot.Filter) {
 	for _, o := range r.Overlaps {
 		if input.ScopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
@@ -106,8 +108,8 @@ func PrintParts(s command.IO, a, b *Side, r diff.Report, asked snapshot.Filter) 
 	b.printPart(s, a, asked)
 }
 
-// printPart prints notes about the side's gaps: the filter it was saved with, left-out and redacted values, known
-// defects.
+// printPart prints notes about what this file lacks: objects excluded by the filter it was saved with, left-out and
+// redacted values, and known defects.
 func (d *Side) printPart(s command.IO, other *Side, asked snapshot.Filter) {
 	if len(asked.Resources) == 0 {
 		input.NoteLeftOut(s, d.Path, d.Status)
@@ -125,7 +127,7 @@ func (d *Side) printPart(s command.IO, other *Side, asked snapshot.Filter) {
 	}
 }
 
-// Gap returns the file's name if it has an incomplete collection of the resource, and nil otherwise.
+// Gap returns the name of this side if its collection of the resource is incomplete, and nil otherwise.
 func (d *Side) Gap(id entry.Identity) []string {
 	for _, c := range d.Status.Collections {
 		if c.GVR() == id.GroupVersionResource && (id.Namespace == "" || c.Namespace == "" || c.Namespace == id.Namespace) &&
@@ -136,7 +138,7 @@ func (d *Side) Gap(id entry.Identity) []string {
 	return nil
 }
 
-// printGaps prints a note for each incomplete collection.
+// printGaps prints a note for each incomplete collection of this file.
 func (d *Side) printGaps(s command.IO, asked snapshot.Filter) {
 	for _, c := range d.Status.Collections {
 		if input.MissesObjects(c) && asked.Takes(c.Saved()) {
@@ -146,8 +148,8 @@ func (d *Side) printGaps(s command.IO, asked snapshot.Filter) {
 	}
 }
 
-// savedFromPart reports whether the file was saved from a snapshot that was itself only a part. covers does not include
-// that first filter.
+// savedFromPart reports whether the file is a snapshot saved from another snapshot that itself held only a part of the
+// objects. The filter in covers does not include the filter of that first save.
 func (d *Side) savedFromPart() bool {
 	known := 0
 	for _, given := range []bool{len(d.covers.Namespaces) > 0, d.covers.Labels != "", d.covers.Fields != ""} {
@@ -158,7 +160,7 @@ func (d *Side) savedFromPart() bool {
 	return slices.ContainsFunc(d.Status.Collections, func(c source.Collection) bool { return len(c.Filtered) > known })
 }
 
-// filterText returns a filter as flags.
+// filterText returns a filter in the form of the command-line flags that select the same objects.
 func filterText(f snapshot.Filter) string {
 	var parts []string
 	for _, ns := range f.Namespaces {

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// checkResult is the JSON of check -o json.
+// checkResult is the JSON document that check -o json prints.
 type checkResult struct {
 	Store        string `json:"store"`
 	Collections  int    `json:"collections"`
@@ -26,8 +26,8 @@ type checkResult struct {
 	IndexEntries int    `json:"indexEntries"`
 	// Sealed is the number of objects that were not decrypted because no key was given.
 	Sealed int `json:"sealed,omitempty"`
-	// LeftOut is the number of objects that a transform, an index function or a codec refused. LeftOutMore says that
-	// there may be more.
+	// LeftOut is the number of objects that are not stored because a transform, an index function or a codec refused
+	// them. LeftOutMore is true if there may be more.
 	LeftOut     int      `json:"leftOut,omitempty"`
 	LeftOutMore bool     `json:"leftOutMore,omitempty"`
 	Problems    []string `json:"problems"`
@@ -78,7 +78,8 @@ func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format st
 	report, stored, isSnapshot, err := check(ctx, s, file)
 	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
 	switch {
-	case errors.Is(err, entry.ErrDamaged): // too damaged to open
+	case errors.Is(err, entry.ErrDamaged):
+		// the file is too damaged to be opened: report that as the result of the check
 		report.Problems = append(report.Problems, err.Error())
 		hint = "the next larder sync moves " + path + " aside and builds it anew"
 	case errors.Is(err, snapshot.ErrDamaged):
@@ -114,7 +115,8 @@ func runCheck(ctx context.Context, s command.IO, file *input.FromFlag, format st
 	return nil
 }
 
-// notePlainText names the collections of a sealed store that still hold plain text from before there was a key.
+// notePlainText prints the collections of an encrypted store that still hold plain text, written before the store had a
+// key.
 func notePlainText(s command.IO, path string, all []source.Collection) {
 	for _, c := range all {
 		if c.PlainText {
@@ -131,12 +133,13 @@ func check(
 	if err != nil {
 		return report, nil, false, err
 	}
-	defer func() { _ = src.Close() }() // nothing was written
+	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
 	_, isSnapshot = src.(*source.Snapshot)
 	done := s.Busy("checking")
 	report, err = src.Check(ctx)
 	done()
-	if st, statusErr := src.Status(ctx); statusErr == nil { // otherwise the report has the problem
+	if st, statusErr := src.Status(ctx); statusErr == nil {
+		// if the status cannot be read, the report has the problem already
 		stored = st.Collections
 	}
 	return report, stored, isSnapshot, err
@@ -153,7 +156,7 @@ func printReport(s command.IO, path string, r store.Report) error {
 	}
 	fmt.Fprintf(&b, "%s: %s: %s, %s", path, verdict, command.Counted(r.Collections, "collection"),
 		command.Counted(r.Objects, "object"))
-	if !input.IsSnapshot(path) { // a snapshot has no indexes
+	if !input.IsSnapshot(path) { // only a store has indexes to check
 		fmt.Fprintf(&b, ", %s", command.CountedAs(r.IndexEntries, "index entry", "index entries"))
 	}
 	fmt.Fprintln(&b)

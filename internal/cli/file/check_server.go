@@ -16,13 +16,14 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// serverResult is the JSON of check --against-server -o json.
+// serverResult is the JSON document that check --against-server -o json prints.
 type serverResult struct {
 	Store       string           `json:"store"`
 	Collections []source.Audited `json:"collections"`
 }
 
-// runAgainstServer makes the sync that holds the file compare every collection with the server.
+// runAgainstServer asks the sync that holds the file to compare every collection with the server, and prints the
+// results.
 func runAgainstServer(ctx context.Context, s command.IO, file *input.FromFlag, format string) error {
 	all, err := compareWithServer(ctx, s, file)
 	if err != nil {
@@ -57,7 +58,7 @@ func compareWithServer(ctx context.Context, s command.IO, file *input.FromFlag) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = src.Close() }() // nothing to report
+	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
 	sync, held := src.(*source.Client)
 	switch {
 	case status.Snapshot != nil:
@@ -94,7 +95,7 @@ func printAudits(s command.IO, all []source.Audited) error {
 	return err
 }
 
-// verdict describes the result of an audit of one collection.
+// verdict describes the result of comparing one collection with the server.
 func verdict(a source.Audited) string {
 	has := "the server has " + command.Counted(a.Objects, "object")
 	keys := strings.Join(a.Keys, ", ")

@@ -73,28 +73,29 @@ compacted.`,
 	return cmd
 }
 
-// compaction is the request of larder compact.
+// compaction holds the arguments of larder compact.
 type compaction struct {
 	path  string
-	rekey bool             // seal everything again, under the current key
-	keys  *seal.Encryption // the keys for rekey; nil if none were given
+	rekey bool             // encrypt all confidential data again, with the current key
+	keys  *seal.Encryption // the keys that rekey uses; nil if the user has given none
 }
 
-// inFile compacts or rekeys a file that no process holds; it fails with store.ErrLocked otherwise.
+// inFile compacts the file, or encrypts it again, in this process. It fails with store.ErrLocked if another process has
+// the file open.
 func (c compaction) inFile(ctx context.Context) (store.Compacted, error) {
 	switch {
 	case !c.rekey:
 		return store.Compact(ctx, c.path, store.Options{})
 	case c.keys != nil:
 		return store.Rekey(ctx, c.path, store.Options{Encryption: c.keys})
-	case held(c.path): // perhaps by a sync, which has the keys
+	case held(c.path): // the process that has the file open may be a sync, which has the keys
 		return store.Compacted{}, store.ErrLocked
 	}
 	return store.Compacted{}, command.Usage(command.WithHint(fmt.Errorf("%s cannot be sealed without a key", c.path),
 		"name its file with --key-file; "+input.MakeKey))
 }
 
-// bySync makes the sync that holds the file compact or rekey it. The sync uses its own keys.
+// bySync makes the sync that has the file open compact it or encrypt it again. The sync uses its own keys.
 func (c compaction) bySync(ctx context.Context, sync *source.Client) (store.Compacted, error) {
 	if !c.rekey {
 		return sync.Compact(ctx)
@@ -113,7 +114,7 @@ func (c compaction) bySync(ctx context.Context, sync *source.Client) (store.Comp
 func held(path string) bool {
 	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
 	if err == nil {
-		_ = st.Close() // nothing was written
+		_ = st.Close() // the store was not changed, so an error of closing it loses nothing
 	}
 	return errors.Is(err, store.ErrLocked)
 }
@@ -132,7 +133,7 @@ func (c compaction) run(ctx context.Context, s command.IO) error {
 	return err
 }
 
-// do compacts the file itself, or lets the sync that holds it do so.
+// do compacts the file in this process, or makes the sync that has it open do so.
 func (c compaction) do(ctx context.Context) (store.Compacted, error) {
 	done, err := c.inFile(ctx)
 	if !errors.Is(err, store.ErrLocked) {
@@ -145,11 +146,13 @@ func (c compaction) do(ctx context.Context) (store.Compacted, error) {
 	case dialErr != nil:
 		return done, err
 	}
-	defer func() { _ = client.Close() }() // nothing to report
+	// the sync has answered already, so an error of closing the connection has no effect
+	defer func() { _ = client.Close() }()
 	return c.bySync(ctx, client)
 }
 
-// noteDamagedCopies names the damaged copies of a store that a sync has moved aside: rekey does not seal them.
+// noteDamagedCopies prints the damaged copies of a store that a sync has moved aside, because compact --rekey does not
+// encrypt them again.
 func noteDamagedCopies(s command.IO, path string) {
 	file, err := fileAt(path)
 	var entries []os.DirEntry
@@ -181,7 +184,7 @@ func fileAt(path string) (string, error) {
 // compactError adds a hint to an error of compact.
 func compactError(path string, err error) error {
 	switch {
-	case input.CheckPath(path) != nil: // input.PathError reports it
+	case input.CheckPath(path) != nil: // PathError, called below, explains an unusable path
 	case errors.Is(err, fs.ErrNotExist) && !input.Exists(path):
 		return command.WithHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
 	case input.Missing(path):

@@ -40,7 +40,7 @@ already has such a key, print its public key.`,
 				return signingKey(s, args)
 			}
 			key := make([]byte, keyBytes)
-			_, _ = rand.Read(key) // never fails
+			_, _ = rand.Read(key) // rand.Read always fills key and returns no error
 			line := base64.StdEncoding.EncodeToString(key) + "\n"
 			if len(args) == 0 {
 				_, err := fmt.Fprint(s.Out, line)
@@ -91,7 +91,7 @@ func writeKey(path, line string) (err error) {
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(path) // the key is incomplete
+			_ = os.Remove(path) // the file holds only a part of the key
 		}
 	}()
 	if _, err := f.WriteString(line); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// printSnapshot prints a snapshot's own description: format, size, time, version and source.
+// printSnapshot prints the facts of a snapshot file itself: its format, size, time, version and source.
 func printSnapshot(s command.IO, status source.Status) {
 	about := status.Snapshot
 	what := "a snapshot"

@@ -75,7 +75,7 @@ func runStatus(ctx context.Context, s command.IO, file *input.FromFlag, format s
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // nothing was written
+	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
 	if format == "json" {
 		return command.PrintJSON(s, status)
 	}
@@ -110,7 +110,7 @@ func printStatus(s command.IO, status source.Status) error {
 	return nil
 }
 
-// printErrors prints the errors of collections, each with its resources.
+// printErrors prints each error of the collections once, with the resources that have it.
 func printErrors(s command.IO, all []source.Collection) {
 	errs := input.Errors(all)
 	if len(errs) > 0 {
@@ -121,7 +121,7 @@ func printErrors(s command.IO, all []source.Collection) {
 	}
 }
 
-// hintForbidden prints the missing verbs of the first forbidden collection.
+// hintForbidden prints a hint about the RBAC verbs that the first forbidden collection lacks.
 func hintForbidden(s command.IO, all []source.Collection) {
 	for _, c := range all {
 		if input.Forbidden(c) {
@@ -131,7 +131,7 @@ func hintForbidden(s command.IO, all []source.Collection) {
 	}
 }
 
-// hintPlainText prints how to seal plain text that a store still holds.
+// hintPlainText prints how to encrypt the plain text that a store still holds.
 func hintPlainText(s command.IO, path string, all []source.Collection) {
 	if slices.ContainsFunc(all, func(c source.Collection) bool { return c.PlainText }) {
 		fmt.Fprintf(s.Err,
@@ -185,7 +185,7 @@ func printHandlers(s command.IO, collections []source.Collection) error {
 	return furtherTable(s, rows, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
 }
 
-// furtherTable prints a further table after a blank line, unless it has no rows.
+// furtherTable prints a table below the first one, after a blank line. It prints nothing without rows.
 func furtherTable(s command.IO, rows [][]string, headers ...string) error {
 	if len(rows) == 0 {
 		return nil

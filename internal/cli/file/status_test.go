@@ -139,7 +139,8 @@ func TestState(t *testing.T) {
 		"stored, must relist (damage)": func(c *source.Collection) {
 			c.Notes = entry.Info{MustRelist: "damage"}.Notes(clitest.Now, false)
 		},
-		"stored, redacted: values of data": func(c *source.Collection) { // instead of the transform's note
+		"stored, redacted: values of data": func(c *source.Collection) {
+			// the state "redacted" replaces the note of the transform
 			c.Notes = entry.Info{Attributes: entry.Attributes{Transform: "redacted"}}.Notes(clitest.Now, false)
 			c.Redacted = []string{"values of data"}
 		},

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// The states of --for.
+// The states that wait --for accepts.
 const (
 	waitSynced = "synced"
 	waitLive   = "live"
@@ -68,8 +68,8 @@ Exits with 0 on success, and with 1 after --timeout; the error names the missing
 	return cmd
 }
 
-// runWait polls the sync's status until no resource is missing. It never opens the file, because a sync that is
-// starting needs the file's lock.
+// runWait requests the status of the sync until no resource is missing. It asks the sync and never opens the file,
+// because a sync that is starting needs the file's lock.
 func runWait(ctx context.Context, path, state string, timeout, every time.Duration) error {
 	if input.IsSnapshot(path) && !input.Missing(path) {
 		return command.Usagef("%s is a snapshot, which does not change", path)
@@ -86,7 +86,8 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 		if failed == nil && len(now) == 0 || errors.Is(failed, source.ErrOtherVersion) {
 			return failed
 		}
-		if limited.Err() == nil || failed == nil { // the timeout itself says nothing about the sync
+		if limited.Err() == nil || failed == nil {
+			// a request that failed only because the time is over says nothing about the sync
 			missing, err = now, failed
 		}
 		select {
@@ -100,7 +101,7 @@ func runWait(ctx context.Context, path, state string, timeout, every time.Durati
 	}
 }
 
-// waitError returns the error of a timeout, with the resources that are missing.
+// waitError returns the error for a timeout. It names the resources that have not reached the state.
 func waitError(path, state string, timeout time.Duration, missing []string, err error) error {
 	if len(missing) > 0 {
 		return command.WithHint(fmt.Errorf("%s is not %s after %s: %s", path, state, timeout, input.Some(missing)),
@@ -110,8 +111,9 @@ func waitError(path, state string, timeout time.Duration, missing []string, err 
 		"start it: larder sync RESOURCE… --store %s", path)
 }
 
-// missingOf returns the labels of the resources that have not reached the state. Optional resources that the server
-// forbids count only if there are no others. It fails if no sync holds the file.
+// missingOf returns the labels of the mirrored resources that have not reached the state. A resource that was not
+// requested by its own name and that the server forbids counts only if there are no others. It fails if no sync has the
+// file open.
 func missingOf(ctx context.Context, path, state string) (missing []string, err error) {
 	client, _, err := source.Dial(ctx, path)
 	if err != nil {
@@ -137,7 +139,7 @@ func missingOf(ctx context.Context, path, state string) (missing []string, err e
 			missing = append(missing, input.Label(c))
 		}
 	}
-	if reached == 0 { // nothing is mirrored
+	if reached == 0 { // no resource has reached the state, such as when nothing is mirrored
 		missing = left
 	}
 	return missing, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// hangs answers the first request for its status; later requests hang until their client gives up.
+// hangs is a sync that answers the first request for its status. Later requests hang until the client gives up.
 type hangs struct {
 	source.Holder
 	asked atomic.Int32
@@ -26,8 +26,8 @@ func (h *hangs) Status(ctx context.Context) (source.Status, error) {
 	return source.Status{Collections: []source.Collection{{Resource: "pods", Live: &source.Live{}}}}, nil
 }
 
-// TestWaitEndsInARequest checks that the error names the missing resources of the last answer when the timeout ends a
-// request to the sync, instead of claiming that no sync runs.
+// TestWaitEndsInARequest checks the error if the timeout of wait ends a hanging request to the sync: it names the
+// resources that the previous status reported as missing, and does not claim that no sync runs.
 func TestWaitEndsInARequest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

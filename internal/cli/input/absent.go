@@ -10,14 +10,14 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// storeSecrets is the hint that says how Secrets get into a store.
+// storeSecrets is the hint that says how Secrets are stored in the file.
 const storeSecrets = "larder sync keeps secrets in memory only, " +
 	"unless it is given a key (--key-file FILE) or --persist-secrets"
 
-// SaveElsewhere is the hint for a snapshot that lacks Secrets; its argument is their name.
+// SaveElsewhere is the hint for a snapshot without Secrets; its %s is the name of the Secrets to save.
 const SaveElsewhere = storeSecrets + "; larder snapshot save FILE %s, without --from, takes them from the server"
 
-// InMemory returns the collections selected by f that a running sync has in memory only.
+// InMemory returns the collections selected by f whose objects a running sync holds only in memory, not in the file.
 func InMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 	var memory []source.Collection
 	for _, c := range all {
@@ -57,14 +57,14 @@ func NoteUnfinished(s command.IO, path string, all []source.Collection, f snapsh
 	}
 }
 
-// partOf describes the part of a collection that was saved.
+// partOf describes which objects of a collection a snapshot contains.
 func partOf(path string, c source.Collection) string {
 	return fmt.Sprintf("%s does not have all %s: %s", path, c.Named(),
 		strings.Join(c.Filtered, "; "))
 }
 
-// NoteRedacted prints a note for each collection selected by f with redacted values. remark, which may be empty, adds
-// the consequence for the command.
+// NoteRedacted prints a note for each collection selected by f that has redacted values. remark, which may be empty,
+// says what that means for the command.
 func NoteRedacted(s command.IO, path string, all []source.Collection, f snapshot.Filter, remark string) {
 	for _, c := range all {
 		if RedactionOf(c) != "" && f.Takes(c.Saved()) {
@@ -78,11 +78,12 @@ func redactedOf(path string, c source.Collection) string {
 	return fmt.Sprintf("%s has %s redacted: %s", path, c.Named(), RedactionOf(c))
 }
 
-// RelistRedacted is the prefix of MustRelist in a collection restored from a redacted snapshot.
+// RelistRedacted begins the reason for a forced list (MustRelist) of a collection that was restored from a redacted
+// snapshot.
 const RelistRedacted = "objects were redacted"
 
-// RedactionOf describes the redacted values of a collection, or returns "". In a store restored from a redacted
-// snapshot the description is in MustRelist until the next list.
+// RedactionOf describes the redacted values of a collection; "" without any. In a store restored from a redacted
+// snapshot, the reason for the forced list (MustRelist) holds the description until that list.
 func RedactionOf(c source.Collection) string {
 	if len(c.Redacted) > 0 {
 		return strings.Join(c.Redacted, "; ")
@@ -94,8 +95,8 @@ func RedactionOf(c source.Collection) string {
 	return what
 }
 
-// MissesObjects reports whether a collection may lack objects. One that must be relisted only because of redacted
-// values has all objects.
+// MissesObjects reports whether a collection may lack objects. A collection that must be listed again only because
+// values were redacted has all objects.
 func MissesObjects(c source.Collection) bool {
 	return !c.Complete && !strings.HasPrefix(c.MustRelist, RelistRedacted)
 }

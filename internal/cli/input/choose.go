@@ -26,18 +26,19 @@ type Request struct {
 	Collection string
 }
 
-// Choice is the answer to a Request.
+// Choice holds the collections that answer a Request.
 type Choice struct {
 	Resource Resource
-	// Collections have different namespaces and are sorted by namespace.
+	// Collections are collections of different namespaces, sorted by namespace.
 	Collections []source.Collection
-	// Notes describe missing and incomplete data.
+	// Notes are lines for the user about missing and incomplete data of the collections.
 	Notes []string
 }
 
-// Choose finds the collections that answer the request. A collection that covers the request suffices. Otherwise it
-// combines disjoint collections, or takes the only one that holds a part of the answer, with a note. Overlapping parts
-// are an error that lists the choices. A namespace that was never mirrored is an error, not an empty answer.
+// Choose finds the stored collections that answer the request. A single collection that covers the request suffices.
+// Otherwise it combines collections without common objects, or returns the only one with a part of the requested
+// objects, and a note. If several collections overlap, it fails and lists them. A namespace that was never mirrored is
+// an error, not an empty answer.
 func Choose(storePath string, all []source.Collection, r Request) (Choice, error) {
 	res, err := chooseResource(storePath, all, r)
 	if err != nil {
@@ -86,8 +87,8 @@ func chooseResource(storePath string, all []source.Collection, r Request) (Resou
 	return Resource{}, notStored(storePath, all, r)
 }
 
-// sameName returns the error for a name that some stored resource also has but that means another resource, which is
-// not stored. It returns nil if no stored resource has the name.
+// sameName returns the error for a name that means a resource that is not stored, although a stored resource of another
+// group has the same name. It returns nil if no stored resource has the name.
 func sameName(storePath string, name string, known []Resource) error {
 	var called []Resource
 	for _, r := range known {
@@ -134,7 +135,7 @@ func notStored(storePath string, all []source.Collection, r Request) error {
 	}
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.Resource, holds)
 	others := StoredResources(source.WellKnownNames())
-	name, _, _ := strings.Cut(r.Resource, ".") // a correctly spelled name may belong to an unknown group
+	name, _, _ := strings.Cut(r.Resource, ".") // the resource may be known, although its group is not
 	if meant := nearest(r.Resource, others); len(meant) > 0 && !matches(name, others...) {
 		return command.WithHint(err, "did you mean %s? That is not stored either; larder sync stores it",
 			strings.Join(meant, " or "))
@@ -154,8 +155,8 @@ func matches(name string, all ...Resource) bool {
 	return ok
 }
 
-// exampleSync returns the command that continues the store's sync and adds a resource. It is empty if one command line
-// cannot express that.
+// exampleSync returns a command line that continues the store's sync and also mirrors the added resource. It returns ""
+// if one command line cannot express that.
 func exampleSync(storePath string, all []source.Collection, added string) string {
 	for _, c := range all {
 		if Scope(c) != "all" {
@@ -165,7 +166,7 @@ func exampleSync(storePath string, all []source.Collection, added string) string
 	return ": " + SyncCommand(storePath, all, Names(StoredResources(all), Resource.String)+" "+added)
 }
 
-// outOfScope returns the error for a namespace that was not mirrored.
+// outOfScope returns the error for a requested namespace that was not mirrored.
 func outOfScope(storePath string, res Resource, same []source.Collection, r Request) error {
 	hint := "ask for one of these with -n, or for all with -A"
 	return command.WithHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.Namespace, List(same)),
@@ -173,17 +174,17 @@ func outOfScope(storePath string, res Resource, same []source.Collection, r Requ
 		hint)
 }
 
-// reaches reports whether c may hold some of the requested objects.
+// reaches reports whether collection c may hold some of the requested objects.
 func reaches(c source.Collection, r Request) bool {
 	return (c.Namespace == "" || r.All || c.Namespace == r.Namespace) && !savedWithout(c, r)
 }
 
-// savedWithout reports whether c is from a snapshot that was saved without the requested namespace.
+// savedWithout reports whether collection c is in a snapshot whose save excluded the requested namespace.
 func savedWithout(c source.Collection, r Request) bool {
 	return !r.All && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, r.Namespace)
 }
 
-// covers reports whether c holds all requested objects.
+// covers reports whether collection c holds all requested objects.
 func covers(c source.Collection, r Request) bool {
 	inNamespace := c.Namespace == "" || (!r.All && c.Namespace == r.Namespace)
 	byLabel := c.LabelSelector == "" || c.LabelSelector == r.Selector
@@ -191,7 +192,7 @@ func covers(c source.Collection, r Request) bool {
 	return inNamespace && byLabel && byField && c.ShardSelector == "" && !savedWithout(c, r)
 }
 
-// disjoint reports whether no object can be in two of the collections.
+// disjoint reports whether every object can be in at most one of the collections.
 func disjoint(all []source.Collection) bool {
 	seen := map[string]bool{}
 	for _, c := range all {
@@ -203,8 +204,8 @@ func disjoint(all []source.Collection) bool {
 	return true
 }
 
-// alike returns a note that says which collection was picked, if the same objects are stored in several
-// representations.
+// alike returns a note about which collection was chosen if the same objects are stored in several representations,
+// whole and as metadata.
 func alike(picked source.Collection, all []source.Collection) []string {
 	ways := []string{picked.Representation}
 	for _, c := range all {
@@ -248,7 +249,7 @@ func unfinished(c source.Collection) string {
 		return ""
 	case !c.TakenAt.IsZero() && c.MustRelist != "" && MissesObjects(c):
 		return "objects are missing: " + c.MustRelist
-	case mustRelist >= 0: // restored from a partial or redacted snapshot
+	case mustRelist >= 0: // the store was restored from a partial or redacted snapshot
 		return c.Notes[mustRelist].Text
 	case Forbidden(c):
 		return "the API server forbids it to the running sync: objects are missing"
@@ -265,7 +266,7 @@ func partial(storePath string, res Resource, parts []source.Collection) []string
 	return notes
 }
 
-// Scope describes the objects of a resource that a collection selects.
+// Scope describes which objects of its resource a collection contains: the namespace and the selectors.
 func Scope(c source.Collection) string {
 	var s []string
 	for _, part := range []struct{ name, value string }{
@@ -282,7 +283,7 @@ func Scope(c source.Collection) string {
 	return strings.Join(s, " ")
 }
 
-// List describes each collection on a line, for an error.
+// List describes the collections, a line each, for an error that asks the user to choose.
 func List(all []source.Collection) string {
 	var lines []string
 	for _, c := range all {

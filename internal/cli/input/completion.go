@@ -14,17 +14,17 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// ErrEnough, returned by a callback, ends a read early.
+// ErrEnough is returned by a callback to end the reading of entries early, without a failure.
 var ErrEnough = errors.New("enough")
 
 const (
-	// completeFor limits the time of a completion, because the shell waits for it.
+	// completeFor limits the time of a shell completion, because the shell waits for it.
 	completeFor = 2 * time.Second
-	// mostNames limits the number of completions.
+	// mostNames limits the number of object names that a completion offers.
 	mostNames = 1000
 )
 
-// CompleteResources completes the last resource of a comma-separated list.
+// CompleteResources completes the last resource in a comma-separated list of stored resources.
 func CompleteResources(stored []source.Collection, toComplete string) []cobra.Completion {
 	before := toComplete[:strings.LastIndex(toComplete, ",")+1]
 	var all []cobra.Completion
@@ -34,7 +34,7 @@ func CompleteResources(stored []source.Collection, toComplete string) []cobra.Co
 	return all
 }
 
-// Callable returns the names that select stored resources: for each resource the shortest unambiguous one, and the
+// Callable returns names that select stored resources: the shortest unambiguous name of each resource, and the
 // categories.
 func Callable(stored []source.Collection) []string {
 	var all []string
@@ -58,8 +58,8 @@ func Callable(stored []source.Collection) []string {
 	return slices.Compact(all)
 }
 
-// FirstKeys returns the keys of at most mostNames objects selected by a query. It serves hints and completions, so read
-// errors are ignored.
+// FirstKeys returns the keys of the first objects that a query selects, at most mostNames. It serves hints and
+// completions, so it ignores read errors.
 func FirstKeys(ctx context.Context, src source.Source, q source.Query) (keys []string) {
 	q.KeysOnly = true
 	_ = src.Entries(ctx, q, func(e entry.Entry) error {
@@ -71,18 +71,19 @@ func FirstKeys(ctx context.Context, src source.Source, q source.Query) (keys []s
 	return keys
 }
 
-// NamespacesOf returns the namespaces of the objects whose keys FirstKeys returns.
+// NamespacesOf returns the namespaces of the first objects that a query selects (see FirstKeys).
 func NamespacesOf(ctx context.Context, src source.Source, q source.Query) (all []string) {
 	for _, key := range FirstKeys(ctx, src, q) {
-		if ns, _ := SplitKey(key); len(all) == 0 || all[len(all)-1] != ns { // keys are in order
+		if ns, _ := SplitKey(key); len(all) == 0 || all[len(all)-1] != ns {
+			// keys are sorted, so equal namespaces are adjacent
 			all = append(all, ns)
 		}
 	}
 	return all
 }
 
-// CompleteFiles completes arguments that begin with the given number of files. The others are resources of the file
-// that from returns; if that is empty, well-known resources.
+// CompleteFiles completes command lines that begin with the given number of files, followed by resources. The resources
+// are those in the file of the flag that from returns; without that file, well-known resources.
 func CompleteFiles(files int, from func(args []string) FromFlag) command.Completer {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) < files {
@@ -100,14 +101,14 @@ func CompleteFiles(files int, from func(args []string) FromFlag) command.Complet
 	}
 }
 
-// CompleteKnown completes well-known resources, without a server.
+// CompleteKnown completes the names of well-known built-in resources. It needs no file and no server.
 func CompleteKnown(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	known := slices.DeleteFunc(source.WellKnown(), func(name string) bool { return slices.Contains(args, name) })
 	return command.WithPrefix(known, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// WithStore calls fn with the opened file of --from and its collections. Errors are ignored: a completion cannot report
-// them, and completes nothing then.
+// WithStore calls fn with the opened file of --from and its collections. It ignores errors, because a completion cannot
+// report them: fn is then not called.
 func (f *FromFlag) WithStore(ctx context.Context, fn func(context.Context, source.Source, []source.Collection)) {
 	if f.Path = command.OrVariable(f.Path); f.Path == "" {
 		return
@@ -117,14 +118,14 @@ func (f *FromFlag) WithStore(ctx context.Context, fn func(context.Context, sourc
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeFor)
 	defer cancel()
-	identities, _ := f.Identities(command.IO{}) // does not prompt
-	encryption, _ := f.Key.Encryption()         // names are readable without keys
+	identities, _ := f.Identities(command.IO{}) // an empty IO has no terminal, so nothing prompts for a passphrase
+	encryption, _ := f.Key.Encryption()         // ignored: names of objects can be read without keys
 	src, err := source.Open(ctx, f.Path, source.Options{Wait: completeFor, Identities: identities,
 		Encryption: encryption})
 	if err != nil {
 		return
 	}
-	defer func() { _ = src.Close() }() // nothing was written
+	defer func() { _ = src.Close() }() // the file was only read, so an error of closing it loses nothing
 	if status, err := src.Status(ctx); err == nil {
 		fn(ctx, src, status.Collections)
 	}

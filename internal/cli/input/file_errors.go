@@ -52,7 +52,7 @@ func StoreError(path string, err error) error {
 	return PathError(path, err)
 }
 
-// holderName names the process that holds a store but does not answer on its socket.
+// holderName names the process that has a store open but does not answer on the store's socket.
 func holderName(holders []holder.Holder) string {
 	if len(holders) == 1 {
 		return holders[0].String()
@@ -63,7 +63,7 @@ func holderName(holders []holder.Holder) string {
 // snapshotSuffix is the usual suffix of snapshots. A store may have it, too.
 const snapshotSuffix = ".larder"
 
-// MakeSnapshot is the hint that says how to make a snapshot.
+// MakeSnapshot returns the hint that says how to make a snapshot at path.
 func MakeSnapshot(path string) string {
 	return fmt.Sprintf("larder snapshot save %s --from STORE makes one of a store, and of a live cluster without --from",
 		path)
@@ -95,7 +95,8 @@ func DirectoryError(path string) error {
 	err := fmt.Errorf("%s is a directory, not a store or snapshot", path)
 	var there []string
 	for _, pattern := range []string{"*.db", "*" + snapshotSuffix} {
-		found, _ := filepath.Glob(filepath.Join(path, pattern)) // fails only for an invalid pattern
+		// Glob fails only for an invalid pattern, and this one is valid
+		found, _ := filepath.Glob(filepath.Join(path, pattern))
 		there = append(there, found...)
 	}
 	if len(there) == 0 {
@@ -110,7 +111,7 @@ func IsDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// PathError explains an error of opening or creating a store by its path or content, and adds a hint.
+// PathError explains an error of opening or creating a store by its path or by the file's content, and adds a hint.
 func PathError(path string, err error) error {
 	switch {
 	case err == nil:
@@ -146,7 +147,7 @@ func PathError(path string, err error) error {
 	return err
 }
 
-// CheckPath returns an error for a path that cannot be that of a store.
+// CheckPath returns an error if no store can be at the path, such as the path of a directory.
 func CheckPath(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -177,19 +178,20 @@ func IsSnapshot(path string) bool {
 	return err == nil && is
 }
 
-// IsOf reports whether an error is about the file at path.
+// IsOf reports whether an error is a fs.PathError about the file at path.
 func IsOf(path string, err error) bool {
 	var of *fs.PathError
 	return errors.As(err, &of) && isSame(of.Path, path)
 }
 
-// isBeside reports whether an error is about a file other than path.
+// isBeside reports whether an error is about a file other than path, such as a file beside the store.
 func isBeside(path string, err error) bool {
 	var of *fs.PathError
 	return errors.As(err, &of) && !isSame(of.Path, path)
 }
 
-// isSame reports whether two paths are the same after following symbolic links, as the paths in errors are.
+// isSame reports whether two paths name the same file once symbolic links are resolved, because errors name the
+// resolved path.
 func isSame(a, b string) bool {
 	real, err := realpath.Of(b)
 	return a == b || err == nil && a == real
@@ -230,17 +232,18 @@ func Missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
-// Holding names the processes that hold a store which could not be opened for writing. They may have released it since.
+// Holding names the processes that have a store open which could not be opened for writing. They may have closed it
+// since.
 func Holding(path string) string {
-	// Readers share a lock, so this succeeds if the holder reads.
+	// If the store can be opened for reading, the other process is a reader, too: readers share the lock.
 	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
 	if err == nil {
-		_ = st.Close() // nothing was written
+		_ = st.Close() // the file was only read, so an error of closing it loses nothing
 	}
 	return HoldingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
 }
 
-// HoldingAs names the holders of a store and says whether they read or write it.
+// HoldingAs returns a text with the processes that have a store open. reading says whether they read or write it.
 func HoldingAs(reading bool, holders []holder.Holder) string {
 	verb := "write"
 	if reading {

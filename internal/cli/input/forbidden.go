@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Forbidden reports whether the API server answers 403 to the running sync for the collection.
+// Forbidden reports whether the running sync gets a 403 from the API server when it lists or watches the collection.
 func Forbidden(c source.Collection) bool { return c.Live != nil && c.Live.Forbidden != "" }
 
 // ForbiddenNote names all forbidden collections in one line. all is the number of mirrored collections.
@@ -27,14 +27,15 @@ func ForbiddenNote(forbidden []source.Collection, all int) string {
 		len(forbidden), command.Counted(all, "resource"), Some(labels), rights)
 }
 
-// Error is an error and the labels of the collections that have it.
+// Error is the text of an error, and the labels of the collections that have this error.
 type Error struct {
 	Text string
 	Of   []string
 }
 
-// Errors returns the errors of mirrored collections, each once, in the order of the first collection that has it. The
-// errors of forbidden collections, which differ in their text only, are left to ForbiddenNote.
+// Errors returns the errors of the mirrored collections. Equal errors are combined, and stay in the order of their
+// first collection. Errors of forbidden collections are not included: ForbiddenNote names those collections in one
+// line.
 func Errors(all []source.Collection) (errs []Error) {
 	for _, c := range all {
 		if c.Live == nil || LiveError(*c.Live) == "" || Forbidden(c) {
@@ -45,7 +46,7 @@ func Errors(all []source.Collection) (errs []Error) {
 	return errs
 }
 
-// addError adds a label to the error with the text, or adds the error.
+// addError adds a label to the error with the same text, or appends a new error.
 func addError(errs []Error, text, of string) []Error {
 	i := slices.IndexFunc(errs, func(e Error) bool { return e.Text == text })
 	if i < 0 {
@@ -58,7 +59,7 @@ func addError(errs []Error, text, of string) []Error {
 // mostNamed is the number of resources that a message lists by name.
 const mostNamed = 5
 
-// Some joins the first names and counts the rest.
+// Some joins the first mostNamed names, followed by the number of the others.
 func Some(names []string) string {
 	if len(names) > mostNamed+1 {
 		names = append(slices.Clone(names[:mostNamed]), fmt.Sprintf("%d more", len(names)-mostNamed))

@@ -17,10 +17,11 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// FromFlag is --from of the reading commands, with the flags that decrypt.
+// FromFlag is the flag --from, which names the file that a command reads, with the flags that decrypt the file.
 type FromFlag struct {
 	Path string
-	// SignedBy holds public keys; a snapshot read by Open must be signed by one of them. No flag sets it.
+	// SignedBy holds public keys; a snapshot that Open opens must be signed by one of them. Commands set it themselves,
+	// no flag does.
 	SignedBy []minisign.PublicKey
 	IdentityFlag
 }
@@ -33,7 +34,7 @@ func (f *FromFlag) Add(cmd *cobra.Command) {
 	f.IdentityFlag.Add(cmd)
 }
 
-// Check uses LARDER_STORE if the flag is not given, and fails without both.
+// Check sets the file to the value of LARDER_STORE if the flag is not given. It fails if neither is set.
 func (f *FromFlag) Check() error {
 	if f.Path = command.OrVariable(f.Path); f.Path == "" {
 		return command.Required("from")
@@ -51,12 +52,12 @@ func (f *FromFlag) Described(ctx context.Context, s command.IO) (source.Source, 
 	return f.DescribePath(ctx, s, f.Path)
 }
 
-// IdentityFlag is --identity and --key-file, which decrypt snapshots and open sealed stores. There is no flag for a
-// passphrase: other users of the machine could read it.
+// IdentityFlag holds the flags --identity and --key-file, which decrypt snapshots and open encrypted stores. There is
+// no flag for a passphrase, because other users of the machine could read it in the list of processes.
 type IdentityFlag struct {
 	files []string
 	Key   KeyFlag
-	// made caches the identities, so that a command prompts once for a passphrase even if it reads two files.
+	// made caches the identities, so that a command prompts once for a passphrase even if it reads two encrypted files.
 	made []age.Identity
 }
 
@@ -74,10 +75,12 @@ func (f *IdentityFlag) AddIdentity(cmd *cobra.Command) {
 			"from a prompt, or from "+PassphraseVariable)
 }
 
-// Given reports whether a snapshot can be decrypted without a prompt.
+// Given reports whether the user has given an identity or a passphrase, so that a snapshot can be decrypted without a
+// prompt.
 func (f *IdentityFlag) Given() bool { return len(f.files) > 0 || os.Getenv(PassphraseVariable) != "" }
 
-// Identities reads the identity files. It does not prompt: the identity for passphrases does, when a snapshot needs it.
+// Identities reads the identity files. It never prompts: the identity for passphrases prompts later, when an opened
+// snapshot needs it.
 func (f *IdentityFlag) Identities(s command.IO) ([]age.Identity, error) {
 	if f.made != nil {
 		return f.made, nil
@@ -150,26 +153,30 @@ func (f *IdentityFlag) OpenError(path string, err error) error {
 			"name the file of the secret key that it was encrypted to with --identity")
 	case errors.Is(err, snapshot.ErrDamaged):
 		return command.WithHint(err, "%s", DamagedHint(path))
-	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot): // their texts are complete
+	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot):
+		// the texts of these errors already say what to do
 		return err
 	}
 	return StoreError(path, err)
 }
 
-// SnapshotOnly returns the error for a snapshot given instead of a store.
+// SnapshotOnly returns the error for a snapshot at path that was given instead of a store. what completes the sentence
+// "PATH is a snapshot, and".
 func SnapshotOnly(path, what string) error {
 	return command.WithHint(fmt.Errorf("%s is a snapshot, and %s", path, what),
 		"make a store of it with: larder snapshot restore %s --store NEW.db", path)
 }
 
-// LeadingFile consumes a file name before the resources, and returns the other arguments. It does so if --from is not
-// given and the argument cannot be a resource (see LooksLikeFile).
+// LeadingFile removes a file name before the resources from the arguments, and uses it as --from. It does so only if
+// --from is not given and the argument cannot be a resource (see LooksLikeFile).
 func (f *FromFlag) LeadingFile(args []string) []string {
 	if f.Path != "" || len(args) == 0 || !LooksLikeFile(args[0]) {
 		return args
 	}
 	if info, err := os.Stat(args[0]); os.Getenv(command.StoreVariable) != "" && (err != nil || !info.Mode().IsRegular()) {
-		return args // a resource whose group ends like a file name
+		// LARDER_STORE names the store and no file has this name: the argument is a resource whose group ends like a
+		// file name
+		return args
 	}
 	f.Path = args[0]
 	return args[1:]

@@ -11,13 +11,13 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// KeyVariable is the environment variable with the keys of a store, for commands without --key-file.
+// KeyVariable is the environment variable with the encryption keys of a store, for commands without --key-file.
 const KeyVariable = "LARDER_KEY"
 
-// MakeKey is the hint that says how to make a key.
+// MakeKey is the hint that says how to make an encryption key.
 const MakeKey = "a key is 32 random bytes in base64: larder keygen FILE makes one"
 
-// SealUsage is the usage of --key-file in commands that write a store.
+// SealUsage is the usage text of --key-file in commands that write a store.
 const SealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is the value " +
 	"of " + KeyVariable + "; without keys nothing is sealed"
 
@@ -56,8 +56,8 @@ func (f *KeyFlag) keys() (keys seal.KeyProvider, err error) {
 	return keys, nil
 }
 
-// noteUnused prints that --key-file was not used, because the sync that holds the store has opened it with its own key.
-// A key from the environment is not mentioned: the variable may always be set.
+// noteUnused prints that --key-file was not used, because a running sync has opened the store with its own key. It
+// prints nothing about a key in the environment, which may always be set.
 func (f *KeyFlag) noteUnused(s command.IO, path string) {
 	if f.File != "" {
 		fmt.Fprintf(s.Err, "note: the larder sync that holds %s has its own key; that of --key-file %s was not tried\n", path,
@@ -65,10 +65,10 @@ func (f *KeyFlag) noteUnused(s command.IO, path string) {
 	}
 }
 
-// ByFlag names the places of a key on the command line.
+// ByFlag is the text for hints that names the ways to give a key on the command line.
 const ByFlag = "--key-file or " + KeyVariable
 
-// KeyError adds a hint to an error of a sealed store. by says where to name the key.
+// KeyError adds a hint to an error of opening an encrypted store. by says where the user can name the key.
 func KeyError(path string, err error, by string) error {
 	switch {
 	case errors.Is(err, seal.ErrWrongKey):
@@ -81,8 +81,8 @@ func KeyError(path string, err error, by string) error {
 	return err
 }
 
-// keyCause returns the innermost error that wraps ErrWrongKey or ErrSealed. That drops the advice of the outer errors,
-// which a hint repeats, and their location: the error concerns everything that is sealed.
+// keyCause returns the innermost error that wraps ErrWrongKey or ErrSealed. The outer errors have advice that the hint
+// repeats, and name one place of the file, although the key concerns all encrypted data.
 func keyCause(err error) error {
 	for {
 		var next error
@@ -103,7 +103,7 @@ func keyCause(err error) error {
 	}
 }
 
-// NameKey is the hint to name the key of a store.
+// NameKey returns the hint that tells the user to name the key of the store.
 func NameKey(path, by string) string {
 	return fmt.Sprintf("name the key that %s is sealed with by %s", path, by)
 }

@@ -49,7 +49,7 @@ func TestFullNamesBeforeShortNames(t *testing.T) {
 	}
 }
 
-// TestMeanings checks the meaning of the names of stored resources, with and without the server's discovery.
+// TestMeanings checks which resource each name of a stored resource means, with and without the server's discovery.
 func TestMeanings(t *testing.T) {
 	stored := func(requestedAs string, group, version, plural, kind string) source.Collection {
 		r := clitest.Resource(group, version, plural, kind)

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Notes returns the notes of a collection. It drops the note of a transform if values were redacted, which State
-// describes itself.
+// Notes returns the notes of a collection. If values were redacted it leaves out the note about the transform, because
+// the collection's state describes the redaction.
 func Notes(c source.Collection) []entry.Note {
 	redacted := RedactionOf(c) != ""
 	return slices.DeleteFunc(slices.Clone(c.Notes), func(n entry.Note) bool {
@@ -18,8 +18,8 @@ func Notes(c source.Collection) []entry.Note {
 	})
 }
 
-// KnownDefects returns the Notes of a collection without the notes that commands print separately: parts left out of a
-// snapshot, redacted values, and an unfinished first list.
+// KnownDefects returns the notes of a collection about defects of its data. It leaves out the notes that commands print
+// separately: parts left out of a snapshot, redacted values, and an unfinished first list.
 func KnownDefects(c source.Collection) []entry.Note {
 	redacted := RedactionOf(c) != ""
 	return slices.DeleteFunc(Notes(c), func(n entry.Note) bool {
@@ -30,7 +30,7 @@ func KnownDefects(c source.Collection) []entry.Note {
 // PrintDefects prints each known defect once, with the resources that have it.
 func PrintDefects(s command.IO, all []source.Collection) { printNotes(s, all, KnownDefects) }
 
-// PrintNotes prints each of the Notes once, with the resources that have it.
+// PrintNotes prints each note of the collections once, with the resources that have it.
 func PrintNotes(s command.IO, all []source.Collection) { printNotes(s, all, Notes) }
 
 func printNotes(s command.IO, all []source.Collection, of func(source.Collection) []entry.Note) {

@@ -14,21 +14,21 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// PassphraseVariable is the environment variable with a passphrase; without it the command prompts.
+// PassphraseVariable is the environment variable with a passphrase for snapshots. Without it the command prompts.
 const PassphraseVariable = "LARDER_PASSPHRASE"
 
-// errPassphrase marks a missing or wrong passphrase.
+// errPassphrase is wrapped by the error of every missing or wrong passphrase.
 var errPassphrase = errors.New("the passphrase")
 
 // PassphraseIdentity decrypts snapshots encrypted with a passphrase. It prompts when the first such snapshot is opened.
 type PassphraseIdentity struct {
 	Ask func(prompt string) (string, error)
 
-	mu sync.Mutex // guards the rest
-	// Fits is the last passphrase that decrypted a file. It is tried before the next prompt.
+	mu sync.Mutex // guards the fields below
+	// Fits is the last passphrase that has decrypted a file. It is tried before the user is prompted.
 	Fits string
-	// keys caches file keys by their stanza: each try of a passphrase takes a second of CPU time, and a command may
-	// open a file more than once.
+	// keys caches the file key of each snapshot, by the scrypt stanza of its age header: each try of a passphrase takes
+	// a second of CPU time, and a command may open a file more than once.
 	keys map[string][]byte
 }
 
@@ -42,11 +42,12 @@ func (p *PassphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	return nil, age.ErrIncorrectIdentity
 }
 
-// unwrapOnce caches the unwrapped key of a stanza.
+// unwrapOnce returns the cached file key of a stanza, or decrypts it with the passphrase and caches it.
 func (p *PassphraseIdentity) unwrapOnce(wrapped string, stanzas []*age.Stanza) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if key, ok := p.keys[wrapped]; ok && len(stanzas) == 1 { // age rejects a scrypt stanza beside others
+	if key, ok := p.keys[wrapped]; ok && len(stanzas) == 1 {
+		// not cached if the header has several stanzas, because age must see and reject a scrypt stanza beside others
 		return slices.Clone(key), nil
 	}
 	key, err := p.unwrapLocked(stanzas)
@@ -89,15 +90,16 @@ func unwrapWith(text string, stanzas []*age.Stanza) ([]byte, error) {
 	return id.Unwrap(stanzas)
 }
 
-// passphraseError is an error about a passphrase (errPassphrase).
+// passphraseError is an error about a passphrase: errors.Is reports errPassphrase for it.
 type passphraseError struct{ error }
 
-// Unwrap makes age, and so package snapshot, treat the error as an identity that does not match.
+// Unwrap also returns age's error for an identity that does not match, so that age, and so package snapshot, treats a
+// wrong passphrase like a wrong key.
 func (e passphraseError) Unwrap() []error {
 	return []error{e.error, errPassphrase, age.ErrIncorrectIdentity}
 }
 
-// Passphrase returns the passphrase of the environment, or prompts for it.
+// Passphrase returns the passphrase in the environment variable, or prompts for it.
 func Passphrase(s command.IO, prompt string) (string, error) {
 	if text := os.Getenv(PassphraseVariable); text != "" {
 		return text, nil
@@ -108,7 +110,7 @@ func Passphrase(s command.IO, prompt string) (string, error) {
 				"set %s", PassphraseVariable)}
 	}
 	text, err := s.AskSecret(prompt)
-	if errors.Is(err, context.Canceled) { // interrupted, not missing
+	if errors.Is(err, context.Canceled) { // an interrupted prompt is not reported as a missing passphrase
 		return "", err
 	}
 	if err != nil {

@@ -27,7 +27,8 @@ func SplitKey(key string) (namespace, name string) {
 	return namespace, name
 }
 
-// StoredResources returns each resource of the collections once, in their order, with the most complete description.
+// StoredResources returns the resources of the collections, each once and in the order of the collections. If
+// collections of one resource describe it differently, it returns the most complete description.
 func StoredResources(collections []source.Collection) []Resource {
 	var all []Resource
 	for _, c := range collections {
@@ -36,14 +37,15 @@ func StoredResources(collections []source.Collection) []Resource {
 		switch {
 		case at < 0:
 			all = append(all, r)
-		case all[at].Kind == "" || c.Namespaced && !all[at].Namespaced: // a more complete description
+		case all[at].Kind == "" || c.Namespaced && !all[at].Namespaced:
+			// this collection describes the resource more completely than the previous one
 			all[at] = r
 		}
 	}
 	return all
 }
 
-// Names joins the names of the resources, each once.
+// Names joins the names that the function returns for the resources. Equal names are listed once.
 func Names(all []Resource, name func(Resource) string) string {
 	var s []string
 	for _, r := range all {
@@ -54,12 +56,12 @@ func Names(all []Resource, name func(Resource) string) string {
 	return strings.Join(s, ", ")
 }
 
-// NameOf returns the resource and group of a collection.
+// NameOf returns the name of a collection's resource with its group, such as deployments.apps.
 func NameOf(c snapshot.Collection) string {
 	return c.Identity.GroupResource().String()
 }
 
-// ScopeOfID returns the scope of a collection's identity.
+// ScopeOfID describes which objects of its resource a collection contains: the namespace and the selectors.
 func ScopeOfID(id entry.Identity) string {
 	return Scope(source.Collection{
 		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
@@ -67,7 +69,8 @@ func ScopeOfID(id entry.Identity) string {
 	})
 }
 
-// Label returns a collection's resource, with its scope unless that is "all".
+// Label returns a collection's resource for messages, followed by its namespace and selectors unless it contains all
+// objects.
 func Label(c source.Collection) string {
 	r := c.Named()
 	if sc := Scope(c); sc != "all" {
@@ -76,12 +79,12 @@ func Label(c source.Collection) string {
 	return r.String()
 }
 
-// LiveError returns the error of a mirrored collection on one line; "" without one.
+// LiveError returns the error of a mirrored collection on one line; "" if it has no error.
 func LiveError(l source.Live) string {
 	return strings.Join(strings.Fields(cmp.Or(l.Trouble, l.Error)), " ")
 }
 
-// SourceWord returns the word of the tables for the source of a mirrored collection.
+// SourceWord returns the word that tables show for the state of a mirrored collection, such as live.
 func SourceWord(l source.Live) string {
 	switch {
 	case l.Forbidden != "":
@@ -89,7 +92,7 @@ func SourceWord(l source.Live) string {
 	case l.Uncommitted:
 		return "behind"
 	case l.Source == string(informer.FromDisk) && l.ListOnly:
-		return "listed" // a note gives the details
+		return "listed" // a resource that can only be listed: a note has the details
 	case l.Source == string(informer.FromDisk) && LiveError(l) == "":
 		return "connecting"
 	case l.Source == string(informer.FromDisk):
@@ -111,7 +114,7 @@ func InCategory(name string, known []Resource) []Resource {
 	return members
 }
 
-// Secrets is the resource that is stored only on request.
+// Secrets is the resource Secrets, which is mirrored only if the user requests it.
 var Secrets = Resource{
 	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
 	ResourceInfo:         entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
@@ -122,7 +125,7 @@ func SplitArgs(args []string) []string {
 	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
 }
 
-// OnlyResources rejects arguments that name an object.
+// OnlyResources returns an error if an argument is RESOURCE/NAME, for commands that select whole resources.
 func OnlyResources(args []string) error {
 	for _, arg := range SplitArgs(args) {
 		if r, name, ok := strings.Cut(arg, "/"); ok {
@@ -134,8 +137,8 @@ func OnlyResources(args []string) error {
 	return nil
 }
 
-// MembersOf returns the full names of the stored resources of a category, in the server's order of groups; none if a
-// stored resource has the name itself.
+// MembersOf returns the full names of the stored resources in a category, in the server's order of groups. It returns
+// none if a stored resource itself has the category's name.
 func MembersOf(category string, stored []source.Collection) []string {
 	var members []Resource
 	known := StoredResources(stored)

@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// SelectFlags select the objects that a command takes. Resources are its arguments.
+// SelectFlags are the flags that select objects in a namespace or by selectors. The resources are arguments of the
+// command.
 type SelectFlags struct {
 	Namespaces     []string
 	Labels, Fields string
@@ -29,7 +30,7 @@ func (f *SelectFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Fields, "field-selector", "", "field `SELECTOR`: take matching objects only")
 }
 
-// Check fails for a selector that cannot be parsed.
+// Check fails if a selector given by the user cannot be parsed.
 func (f *SelectFlags) Check() error {
 	_, _, err := CanonicalSelectors(f.Labels, f.Fields)
 	return err
@@ -48,8 +49,8 @@ func CanonicalSelectors(byLabel, byField string) (string, string, error) {
 	return l.String(), f.String(), nil
 }
 
-// Filter returns the filter for the flags and arguments, checked against the collections of the files. args are
-// resources and categories as the user wrote them; none means all.
+// Filter returns the filter for the flags and the arguments args: resources and categories as the user wrote them; none
+// means all. It fails if an argument means no resource in any of the files, whose collections are given.
 func (f *SelectFlags) Filter(path string, args []string, files ...[]source.Collection) (snapshot.Filter, error) {
 	out := snapshot.Filter{Namespaces: f.Namespaces, Labels: f.Labels, Fields: f.Fields}
 	stored := slices.Concat(files...)
@@ -71,18 +72,18 @@ func (f *SelectFlags) Filter(path string, args []string, files ...[]source.Colle
 	return out, nil
 }
 
-// ObjectNames are the names of the selected objects, by resource. Of a resource without an entry all objects are
+// ObjectNames maps resources to the names of the selected objects. All objects of a resource without an entry are
 // selected.
 type ObjectNames map[schema.GroupVersionResource][]string
 
-// Take reports whether the object with the key is selected.
+// Take reports whether the object with this key (namespace/name or name) is selected.
 func (n ObjectNames) Take(gvr schema.GroupVersionResource, key string) bool {
 	names, ok := n[gvr]
 	_, name := SplitKey(key)
 	return !ok || slices.Contains(names, name)
 }
 
-// FilterObjects is Filter for arguments that may also be RESOURCE/NAME.
+// FilterObjects is like Filter, but an argument may also be RESOURCE/NAME. It also returns the names of these objects.
 func (f *SelectFlags) FilterObjects(
 	path string, args []string, files ...[]source.Collection,
 ) (snapshot.Filter, ObjectNames, error) {
@@ -110,8 +111,8 @@ func (f *SelectFlags) FilterObjects(
 	return out, names, err
 }
 
-// NamedBy returns the resources that an argument, a resource or a category, names in each of the files; each resource
-// once.
+// NamedBy returns the resources that an argument, which is a resource or a category, means in each of the files; each
+// resource once.
 func NamedBy(arg string, files ...[]source.Collection) []Resource {
 	var found []Resource
 	for _, stored := range files {
@@ -127,8 +128,9 @@ func NamedBy(arg string, files ...[]source.Collection) []Resource {
 	return found
 }
 
-// filterName returns a name of r that no other known resource has: the plural alone may be in several groups, and with
-// the group in several versions. snapshot.Filter knows no order of groups.
+// filterName returns a name of the resource that no other known resource has. It may need the group and the version: a
+// plural may exist in several groups, and in one group in several versions. A snapshot.Filter does not prefer one group
+// to another as kubectl does.
 func filterName(r Resource, known []Resource) string {
 	same := 0
 	for _, k := range known {
@@ -142,7 +144,7 @@ func filterName(r Resource, known []Resource) string {
 	return r.Full()
 }
 
-// DecodeError adds a hint to an error of decoding an object for a selector or a redaction.
+// DecodeError adds a hint to an error of decoding a stored object, which selectors and redaction require.
 func DecodeError(path string, err error) error {
 	if errors.Is(err, snapshot.ErrUndecodable) {
 		return command.WithHint(err,

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// maxKey is the largest accepted key file, in bytes.
+// maxKey is the maximum size in bytes of a file with a signing key or a public key.
 const maxKey = 4 << 10
 
 const keyHint = "larder keygen --signing FILE makes such keys, and so does minisign -G -W"
@@ -23,10 +23,11 @@ func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err err
 		if key.UnmarshalText([]byte(value)) != nil {
 			text, err := readKey(value)
 			switch {
-			case isSecret([]byte(value)) || err == nil && isSecret(text): // the error must not repeat it
+			case isSecret([]byte(value)) || err == nil && isSecret(text):
+				// the value is a secret key: the error must not repeat it
 				err = errors.New("this is a secret key, which nobody who verifies may have: give the public one, which larder " +
 					"keygen --signing has printed")
-			case err != nil: // not quoted: the value may be part of a key
+			case err != nil: // the error does not quote the value, which may be part of a secret key
 				err = errors.New("this is neither a public key of minisign nor a file of one that can be read")
 			case key.UnmarshalText(text) != nil:
 				err = fmt.Errorf("%s is no public key of minisign", value)
@@ -40,13 +41,14 @@ func PublicKeys(flag string, values []string) (all []minisign.PublicKey, err err
 	return all, nil
 }
 
-// isSecret reports whether a text is a secret key or its encoded line.
+// isSecret reports whether a text is a minisign secret key file, or the encoded key line of one.
 func isSecret(text []byte) bool {
 	var key minisign.PrivateKey
 	return minisign.IsEncrypted(text) || key.UnmarshalText(text) == nil
 }
 
-// SigningKey reads a minisign secret key without password from the file of a flag. It returns nil for no file.
+// SigningKey reads a minisign secret key without a password from the file that a flag names. It returns nil if file is
+// "".
 func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
@@ -57,7 +59,7 @@ func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
 	case err != nil:
 	case minisign.IsEncrypted(text):
 		err = fmt.Errorf("%s has a password, which nobody could type here", file)
-	case key.UnmarshalText(text) != nil: // the cause may quote the key
+	case key.UnmarshalText(text) != nil: // the error does not wrap its cause, which may quote the key
 		err = fmt.Errorf("%s is no secret key of minisign", file)
 	default:
 		return &key, nil
@@ -65,7 +67,7 @@ func SigningKey(flag, file string) (*minisign.PrivateKey, error) {
 	return nil, command.Usage(command.WithHint(fmt.Errorf("--%s: %w", flag, err), keyHint))
 }
 
-// readKey reads a key file, up to maxKey.
+// readKey reads a key file of at most maxKey bytes.
 func readKey(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {

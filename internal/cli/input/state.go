@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// State returns the state of a collection for people: its source and the short form of its notes.
+// State returns the state of a collection as tables show it: where its data comes from, and its notes in short form.
 func State(now time.Time, c source.Collection) string {
 	var briefs []string
 	for _, n := range Notes(c) {
@@ -20,7 +20,7 @@ func State(now time.Time, c source.Collection) string {
 	return stateWith(now, c, briefs)
 }
 
-// StateWithoutNotes is State without the notes.
+// StateWithoutNotes returns the state of a collection as State does, without its notes.
 func StateWithoutNotes(now time.Time, c source.Collection) string { return stateWith(now, c, nil) }
 
 func stateWith(now time.Time, c source.Collection, briefs []string) string {
@@ -56,7 +56,7 @@ func stateWith(now time.Time, c source.Collection, briefs []string) string {
 		st += ", sealed, but what was stored before there was a key is legible in the file"
 	}
 	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, RelistRedacted+" ("+RedactionOf(c)+")") {
-		// otherwise the note about MustRelist lists the redactions
+		// Skipped if the note about the next forced list already names the redacted values.
 		st += ", redacted: " + strings.Join(c.Redacted, ", ")
 	}
 	if c.Live != nil && strings.HasPrefix(c.Live.Encoding, "JSON: ") {

@@ -19,10 +19,10 @@ func DidYouMean(arg string, known []Resource) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearest returns the resources with a name, short name or kind that begins with arg or is spelled nearly like it.
+// nearest returns the resources of which a name, short name or kind begins with arg or is probably misspelled in arg.
 func nearest(arg string, known []Resource) (near []string) {
 	name, _, _ := strings.Cut(strings.ToLower(arg), ".")
-	if len(name) < 3 { // short words are near to everything
+	if len(name) < 3 { // names of one or two letters resemble every word, so they are not suggested
 		return nil
 	}
 	for _, r := range known {

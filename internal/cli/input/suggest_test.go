@@ -23,7 +23,7 @@ func TestDidYouMean(t *testing.T) {
 		named("apps", "deployments", "deployment", "Deployment", "deploy"),
 		named("", "events", "event", "Event", "ev"),
 		named("events.k8s.io", "events", "event", "Event", "ev"),
-		named("example.com", "widgets", "", ""), // incomplete description
+		named("example.com", "widgets", "", ""), // stored without a kind and names
 	}
 	for arg, want := range map[string]string{
 		"podz":          "did you mean pods?",
@@ -40,7 +40,7 @@ func TestDidYouMean(t *testing.T) {
 		"persistent":    "did you mean persistentvolumeclaims?",
 		"evnts":         "did you mean events or events.events.k8s.io?",
 		"widgetz":       "did you mean widgets.example.com?",
-		"p":             "", // short words are near to everything
+		"p":             "", // a name of one letter resembles every word, so nothing is suggested
 		"px":            "",
 		"":              "",
 		"configmaps":    "",

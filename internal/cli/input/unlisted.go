@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Unlisted reports whether a collection was never listed completely, and has no objects or a list that fails. Neither
-// its objects nor their absence then say anything about the server.
+// Unlisted reports whether the first list of a collection was never completed, and the collection has no objects or its
+// list fails. A command cannot conclude anything about the server from such a collection.
 func Unlisted(c source.Collection) bool {
 	if c.Complete || c.MustRelist != "" || len(c.Filtered) > 0 {
 		return false
@@ -18,8 +18,8 @@ func Unlisted(c source.Collection) bool {
 	return c.Objects == 0 || c.Live != nil && LiveError(*c.Live) != ""
 }
 
-// UnlistedError returns the error for a command that reads unlisted collections of the file at path; nil if none is
-// unlisted.
+// UnlistedError returns the error for a command that reads collections whose first list was never completed (see
+// Unlisted); nil if there are none.
 func UnlistedError(path string, all []source.Collection) error {
 	var errs []error
 	for _, c := range all {

@@ -12,8 +12,8 @@ import (
 
 // describe keeps the stored names and columns of a custom resource up to date with its CustomResourceDefinition, until
 // ctx ends. It reads the definition after each list. That misses no change: when a definition changes, kube-apiserver
-// ends the watches of the resource and answers them with 410, which forces a list. Without a definition, or permission
-// to read it, nothing is stored.
+// ends the watches of the resource and answers them with 410, which forces a list. Without a definition, or without
+// permission to read it, it stores nothing.
 func (mb *member) describe(ctx context.Context, st *store.Store) {
 	if !cluster.IsCustom(mb.resource.GroupVersionResource) {
 		return
@@ -26,7 +26,8 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 	if !mb.informer.Status().Persistent {
 		return
 	}
-	stored, lists := "", -1 // the stored state of the definition, and the number of lists at its last read
+	// the state of the definition that is stored, and the informer's number of lists when the definition was last read
+	stored, lists := "", -1
 	if info, err := mb.informer.Reader().Info(ctx); err == nil && info.Resource.Definition != "" {
 		stored, lists = info.Resource.Definition, 0
 	}
@@ -47,7 +48,8 @@ func (mb *member) describe(ctx context.Context, st *store.Store) {
 	}
 }
 
-// describeNow stores the definition if its state differs from stored. It returns the state that is stored afterwards.
+// describeNow reads the definition and stores the names and columns in it if its state differs from the stored state.
+// It returns the state that is stored afterwards.
 func (mb *member) describeNow(ctx context.Context, st *store.Store, stored string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, cluster.DefinitionWait)
 	defer cancel()

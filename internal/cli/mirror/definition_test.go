@@ -68,8 +68,8 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.Re
 	}
 }
 
-// TestDefinition checks that the stored names and columns of a custom resource come from the mirrored version in its
-// definition. Without a definition, or permission to read it, the stored ones stay.
+// TestDefinition checks that the stored names and columns of a custom resource are those of the mirrored version in its
+// definition. If there is no definition, or no permission to read it, the stored names and columns do not change.
 func TestDefinition(t *testing.T) {
 	server := clitest.StartWithWidgets(t)
 	path := filepath.Join(t.TempDir(), "s.db")

@@ -13,40 +13,41 @@ import (
 )
 
 const (
-	// lackedFor is how long the API server must lack a resource before a sync of everything drops its collections. The
-	// server is asked every lackedEvery meanwhile.
+	// lackedFor is how long the API server must not serve a resource before a sync of all resources drops the stored
+	// collections of it. Meanwhile the sync requests discovery every lackedEvery.
 	lackedFor, lackedEvery = 24 * time.Hour, time.Hour
-	// lackedDocument is the store's document with the time for which the server has lacked resources: JSON of durations
-	// by resource.group. Only time during which a sync ran and the server described the group counts. A stored
-	// timestamp would count other time, too.
+	// lackedDocument names the document in the store with the time for which the server has not served a resource: JSON
+	// of durations by resource.group. Only time during which a sync ran and the server described the API group counts,
+	// so a timestamp would not suffice.
 	lackedDocument = "lacked"
 )
 
-// dropper is the state of dropping collections that a sync no longer mirrors.
+// dropper is the state of dropping stored collections that a sync no longer mirrors.
 type dropper struct {
-	// keep disables dropping.
+	// keep disables dropping: all stored collections are kept.
 	keep bool
 	// asked is when the server last described its resources; zero if its last response failed.
 	asked time.Time
-	// waiting says that the server lacks a stored resource, or that a collection could not be dropped yet.
+	// waiting is true while the server does not serve a stored resource, or a collection could not be dropped because
+	// it is open.
 	waiting bool
 }
 
-// dropIsDue reports whether to ask the server again whether it still lacks a resource.
+// dropIsDue reports whether it is time to ask the server again whether it serves the missing resources.
 func (f *follower) dropIsDue() bool {
 	return f.drop.waiting && f.now().Sub(f.drop.asked) >= lackedEvery
 }
 
-// dropUnnamed drops the collections that earlier arguments or configuration named and the current ones do not. In a
-// sync of everything it also drops collections of resources that the server has lacked for lackedFor. It uses f.offers,
-// which the server returned at the time asked. An open collection is dropped later.
+// dropUnnamed drops the stored collections that the current arguments or configuration do not name. A sync of all
+// resources also drops collections of resources that the server has not served for lackedFor. f.offers is the discovery
+// that the server returned at the time asked. A collection that is still open is dropped by a later call.
 func (m *mirror) dropUnnamed(ctx context.Context, f *follower, asked time.Time) {
 	if f.drop.keep || f.offers == nil {
 		return
 	}
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
-		return // the members report the store's error
+		return // an error of the store: the informers report it
 	}
 	r := cluster.NewResolver(f.storePath, infos, f.offers.Discovery,
 		func(context.Context) (cluster.Offers, error) { return *f.offers, nil })
@@ -75,13 +76,14 @@ func (m *mirror) dropUnnamed(ctx context.Context, f *follower, asked time.Time) 
 	}
 }
 
-// drop drops a collection. If a member mirrors it, drop ends the member; the collection is dropped by a later call,
-// once the member has closed it.
+// drop drops a stored collection. If an informer mirrors the collection, drop only ends the informer; a later call
+// drops the collection, once the informer has closed it.
 func (m *mirror) drop(ctx context.Context, f *follower, info entry.Info, why string) {
 	for _, mb := range m.all() {
 		if mb.identity == info.Identity {
 			m.end(mb)
-			f.drop.waiting, f.drop.asked = true, time.Time{} // retries soon
+			// the collection is still open, so discovery and the drop are due again soon
+			f.drop.waiting, f.drop.asked = true, time.Time{}
 			return
 		}
 	}
@@ -95,15 +97,16 @@ func (m *mirror) drop(ctx context.Context, f *follower, info entry.Info, why str
 	}
 }
 
-// countLacked updates the stored durations for which the server has lacked the resources of collections, and returns
-// them by resource.group. The time between two responses counts if both lack the resource.
+// countLacked updates the stored durations for which the server has not served the resources of collections, and
+// returns them by resource.group. The time between two discovery responses counts if the resource is missing from both.
 func (m *mirror) countLacked(
 	ctx context.Context, f *follower, asked time.Time, infos []entry.Info,
 ) map[string]time.Duration {
 	var before map[string]time.Duration
 	data, err := m.store.Document(ctx, lackedDocument)
 	if err == nil {
-		_ = json.Unmarshal(data, &before) // an unreadable document counts from zero
+		// after an error before is empty, so an unreadable document restarts the durations at zero
+		_ = json.Unmarshal(data, &before)
 	}
 	passed := time.Duration(0)
 	if !f.drop.asked.IsZero() {
@@ -128,7 +131,7 @@ func (m *mirror) countLacked(
 	} else if data, err = json.Marshal(lacked); err == nil {
 		err = m.store.PutDocument(ctx, lackedDocument, data)
 	}
-	if err != nil { // such as a full disk: the durations start again after a restart
+	if err != nil { // an error such as a full disk: after a restart the durations begin at the last stored values
 		klog.FromContext(ctx).V(2).Info("How long the API server has lacked resources is not stored", "err", err)
 	}
 	return lacked

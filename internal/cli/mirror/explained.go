@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// explained adds advice to a watch error: for a resource that is not found, perhaps because the server has dropped its
-// version, and for a forbidden one.
+// explained adds advice to an error of a watch or list: for a resource that the server does not find, perhaps because
+// it no longer serves that version, and for a forbidden resource.
 func (mb *member) explained(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -21,7 +21,7 @@ func (mb *member) explained(err error) error {
 	return err
 }
 
-// canI returns the commands that show whether a user may list and watch a collection.
+// canI returns the kubectl auth can-i commands that show whether a user may list and watch a collection.
 func canI(id entry.Identity) string {
 	where := "-A"
 	if id.Namespace != "" {

@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which a sync checks whether its resources are out of step with the server's. Only
-	// then it asks the server: after followFirst, and then with doubled pauses up to followMost.
+	// lookEvery is the interval at which a sync checks whether its members differ from the resources of the server.
+	// Only if they may differ it requests discovery: after followFirst, and then with doubled pauses up to followMost.
 	lookEvery, followFirst, followMost = time.Second, 2 * time.Second, time.Minute
 )
 
-// follower adjusts the members to the resources of the server.
+// follower adjusts the mirrored collections of a running sync to the resources that the server serves.
 type follower struct {
 	server    *cluster.Server
 	storePath string
 	wanted    []cluster.Wanted
 	options   memberOptions
-	// offers is the server's last discovery; nil if there was none in this run.
+	// offers is the server's last discovery; nil if it has not responded in this run.
 	offers *cluster.Offers
-	// missing is the last log line about unavailable group versions.
+	// missing is the last log line about group versions that the server cannot describe.
 	missing string
-	// now returns the time, with a monotonic reading.
+	// now returns the current time, with a monotonic clock reading.
 	now  func() time.Time
 	drop dropper
 }
 
-// follow adjusts the members until ctx ends. It adds members for resources that the server could not describe before or
-// now serves in another version, and ends members of replaced versions. It drops collections that are no longer
-// mirrored. start runs a member.
+// follow adjusts the members of the mirror, which are its collections, to the server until ctx ends. It adds members
+// for resources that the server could not describe before or now serves in another version, and ends members of
+// replaced versions. It drops stored collections that are no longer mirrored. start runs a new member.
 func (m *mirror) follow(ctx context.Context, f *follower, start func(*member)) {
 	m.noteMissing(f)
 	m.dropUnnamed(ctx, f, f.now())
@@ -65,15 +65,15 @@ func (m *mirror) follow(ctx context.Context, f *follower, start func(*member)) {
 	}
 }
 
-// outOfStep reports whether the server has not yet described all of its resources in this run, or answers 404 to a
-// member.
+// outOfStep reports whether the server has not yet described all of its resources in this run, or answers the requests
+// of a member with 404.
 func (m *mirror) outOfStep(f *follower) bool {
 	return f.offers == nil || f.offers.Failed != nil || slices.ContainsFunc(m.all(), func(mb *member) bool {
 		return apierrors.IsNotFound(mb.informer.Status().Err)
 	})
 }
 
-// catchUp requests discovery and adds and ends members accordingly.
+// catchUp requests discovery. It adds members for new resources, and ends members of replaced versions.
 func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) error {
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (m *mirror) catchUp(ctx context.Context, f *follower, start func(*member)) 
 	return nil
 }
 
-// unmirrored returns the collections that w requests, the server lists and no member mirrors.
+// unmirrored returns the collections that the request w includes, that the server can list, and that no member mirrors.
 func (m *mirror) unmirrored(ctx context.Context, f *follower, r *cluster.Resolver, w cluster.Wanted) (all []planned) {
 	served := func(p *member) bool {
 		return slices.ContainsFunc(f.offers.All, func(r input.Resource) bool {
@@ -120,7 +120,7 @@ func (m *mirror) unmirrored(ctx context.Context, f *follower, r *cluster.Resolve
 	}
 	named := func(mb *member) bool { return mb.wanted.Name == w.Name && served(mb) }
 	if !w.Everything && slices.ContainsFunc(m.all(), named) {
-		return nil // a name keeps the meaning it had at the start
+		return nil // a name keeps the meaning that it had when the sync started
 	}
 	plan, err := resolve(ctx, f.server, r, []cluster.Wanted{w})
 	if err != nil {
@@ -144,8 +144,8 @@ func (m *mirror) unmirrored(ctx context.Context, f *follower, r *cluster.Resolve
 	return all
 }
 
-// retire ends the members of versions that the server has replaced, once the new version is mirrored. Their stored
-// objects stay.
+// retire ends the members of resource versions that the server has replaced, once members mirror the new versions. The
+// objects stored for the old versions are kept.
 func (m *mirror) retire(ctx context.Context, offers *cluster.Offers) {
 	for _, mb := range m.all() {
 		gvr := mb.identity.GroupVersionResource
@@ -163,7 +163,7 @@ func (m *mirror) retire(ctx context.Context, offers *cluster.Offers) {
 	}
 }
 
-// end removes a member and stops it.
+// end removes a member from the mirror and stops its informer.
 func (m *mirror) end(mb *member) {
 	m.mu.Lock()
 	m.members = slices.DeleteFunc(slices.Clone(m.members), func(o *member) bool { return o == mb })
@@ -171,8 +171,8 @@ func (m *mirror) end(mb *member) {
 	mb.stop()
 }
 
-// noteMissing logs the group versions that the server cannot describe, in one line, when they change, and when all are
-// available again.
+// noteMissing logs the group versions that the server cannot describe, in one line. It logs again only when they
+// change, and when all are available again.
 func (m *mirror) noteMissing(f *follower) {
 	line := ""
 	if f.offers != nil && f.offers.Failed != nil {

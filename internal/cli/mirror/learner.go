@@ -16,31 +16,33 @@ import (
 )
 
 const (
-	// learnEvery is the interval of requests for facts about the server: it may rotate its keys, and old ones stay
-	// valid for a day or more. learnAgain is the first pause after a failure; it doubles with each.
+	// learnEvery is the interval at which a sync requests facts about the server, such as its signing keys, which it
+	// may rotate while old ones stay valid for a day or more. learnAgain is the first pause after a failed request; it
+	// doubles with each failure.
 	learnEvery, learnAgain = 6 * time.Hour, 10 * time.Minute
 	// learnSpread is the time over which many mirrors spread their requests for a schema that changed for all of them.
 	learnSpread = 10 * time.Minute
-	// learnPatience limits how long the learner waits for the other lists after the first.
+	// learnPatience limits how long the learner waits for the first lists of all collections, once one of them is
+	// complete.
 	learnPatience = 10 * time.Minute
 )
 
-// learner stores facts about the server that discovery, kubectl explain and the verification of tokens need offline. It
-// starts after the first lists. Its failures do not affect the mirror.
+// learner stores facts about the server (version, discovery, schemas, keys), so that discovery, kubectl explain and the
+// verification of tokens work offline. It starts after the first lists. Its failures do not affect the mirror.
 type learner struct {
 	store  *store.Store
 	server *cluster.Server
-	// schemas enables the schemas, by far the largest of the facts.
+	// schemas enables storing OpenAPI schemas, which are by far the largest of these facts.
 	schemas bool
 
 	every, again, spread, patience time.Duration
-	// unstored has the hashes of schemas that cannot be stored; only run uses it.
+	// unstored holds the hashes of schemas that could not be stored and are not requested again. Only run uses it.
 	unstored map[schema.GroupVersion]string
 
 	mu sync.Mutex
-	// hashes holds the server's last hashes; guarded by mu.
+	// hashes holds the hash that the server last reported for each schema; guarded by mu.
 	hashes map[schema.GroupVersion]string
-	// changed holds a token if a hash has changed.
+	// changed is a channel with capacity 1. It holds a value if a hash has changed since run last looked.
 	changed chan struct{}
 }
 
@@ -50,7 +52,8 @@ func newLearner(st *store.Store, server *cluster.Server, schemas bool) *learner 
 		changed: make(chan struct{}, 1)}
 }
 
-// hash returns a function for Options.OpenAPIHash. The informers share its requests.
+// hash returns the function by which an informer reads the hash of the group version's schema (Options.OpenAPIHash).
+// The informers share the requests.
 func (l *learner) hash(gv schema.GroupVersion) func(ctx context.Context) (string, error) {
 	read := l.server.Schemas.Hash(gv)
 	return func(ctx context.Context) (string, error) {
@@ -62,7 +65,7 @@ func (l *learner) hash(gv schema.GroupVersion) func(ctx context.Context) (string
 	}
 }
 
-// noteHash records a hash, and signals changed if it differs from the previous one.
+// noteHash records the hash of a group version's schema, and signals on changed if it differs from the previous hash.
 func (l *learner) noteHash(gv schema.GroupVersion, hash string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,11 +76,12 @@ func (l *learner) noteHash(gv schema.GroupVersion, hash string) {
 	}
 	select {
 	case l.changed <- struct{}{}:
-	default: // a token is there already
+	default: // the channel holds a signal already
 	}
 }
 
-// run learns until ctx ends: about the group versions of the members and of the stored collections.
+// run stores facts about the server until ctx ends. They concern the group versions of the members and of all stored
+// collections.
 func (l *learner) run(ctx context.Context, members []*member) {
 	defer l.server.Close()
 	var of []schema.GroupVersion
@@ -115,8 +119,8 @@ func (l *learner) run(ctx context.Context, members []*member) {
 	}
 }
 
-// waitFor waits until all are listed, or until the patience has passed since the first. It returns false if ctx has
-// ended.
+// waitFor waits until all first lists are complete, or until learnPatience has passed since the first of them. It
+// returns false if ctx has ended.
 func (l *learner) waitFor(ctx context.Context, listed []<-chan struct{}) bool {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -152,7 +156,8 @@ func (l *learner) waitFor(ctx context.Context, listed []<-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// learn stores the facts that have changed.
+// learn requests the facts about the server and stores changed ones. It requests the schemas of the group versions in
+// of.
 func (l *learner) learn(ctx context.Context, of []schema.GroupVersion) error {
 	infos, err := l.store.Collections(ctx)
 	if err != nil {
@@ -162,7 +167,8 @@ func (l *learner) learn(ctx context.Context, of []schema.GroupVersion) error {
 		Hash: func(ctx context.Context, gv schema.GroupVersion) (string, error) {
 			return l.server.Schemas.Hash(gv)(ctx)
 		}}
-	ask.Cluster, _ = l.server.ClusterID(ctx) // empty if it is forbidden
+	// the id is empty if the user may not read the kube-system namespace, from which it is derived
+	ask.Cluster, _ = l.server.ClusterID(ctx)
 	for _, info := range infos {
 		if gv := info.Identity.GroupVersion(); !slices.Contains(ask.Of, gv) {
 			ask.Of = append(ask.Of, gv)

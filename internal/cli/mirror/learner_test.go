@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// learning mirrors resources with a learner while look runs. It fails the test if the mirror fails.
+// learning mirrors the server's resources with a learner while look runs. It fails the test if the mirror fails.
 func learning(t *testing.T, server *fakeapi.Server, schemas bool, look func(l *learner, st *store.Store),
 	resources ...input.Resource) {
 	t.Helper()
@@ -85,10 +85,12 @@ func TestLearn(t *testing.T) {
 	learning(t, server, true, func(l *learner, st *store.Store) {
 		until(t, st, func(s facts.Server) bool {
 			return s.Version != nil && s.Discovery.Has(coreV1) && s.Schemas[coreV1] != "" && s.Schemas[appsV1] != "" &&
-				len(s.Schemas) == 2 && s.Keys == nil // requests for keys are refused
+				// schemas are stored, and keys are not, because the server refuses requests for its keys
+				len(s.Schemas) == 2 && s.Keys == nil
 		})
 		server.SetOpenAPIHash(appsV1, "CHANGED")
-		l.server.Schemas = requests.NewSchemas(l.server.Raw) // as after the five minutes for which hashes are cached
+		// new Schemas have an empty cache, as after the five minutes for which hashes are cached
+		l.server.Schemas = requests.NewSchemas(l.server.Raw)
 		if hash, err := l.hash(appsV1)(t.Context()); err != nil || hash != "CHANGED" {
 			t.Errorf("%q, %v", hash, err)
 		}
@@ -138,7 +140,7 @@ func TestLearnNothing(t *testing.T) {
 	server.InjectFault(fakeapi.Fault{Verb: "list", Resource: "pods", Status: http.StatusForbidden, Reason: "Forbidden",
 		Times: 1000})
 	learning(t, server, true, func(_ *learner, st *store.Store) {
-		// takes a second, in which the facts would have been read
+		// wait for the second list: that takes a second, in which a running learner would have read the facts
 		for server.Counts(clitest.Pods.GroupVersionResource).Lists < 2 {
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -18,53 +18,56 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// quietFor is the interval of the summary, and of the repetition of a lasting error.
+// quietFor is the interval between log lines of a summary, and between lines about the same lasting error.
 const quietFor = time.Minute
 
-// atOnce is the largest number of simultaneous changes that get a line each. More are covered by a summary.
+// atOnce is the largest number of collections whose simultaneous changes are logged one by one. If more change, only a
+// summary is logged.
 const atOnce = 5
 
-// plainLog writes a line when a resource's state changes, or a summary if many change at once. Every minute it writes a
-// summary of all resources, and a line for each lasting error with the resources that have it.
+// plainLog is the log of a sync for people. It writes a line when a collection's state changes, or a summary if many
+// change at once. Every minute it writes a summary of all collections, and a line for each lasting error with the
+// resources that have it.
 type plainLog struct {
 	lines
 
 	mu sync.Mutex
-	// lastLines is the last line of each collection, by ID; guarded by mu.
+	// lastLines is the last line written about each collection, by collection ID; guarded by mu.
 	lastLines map[string]lastLine
-	// summed is the time of the last summary; guarded by mu.
+	// summed is the time at which the last summary was written; guarded by mu.
 	summed time.Time
-	// errors is the time at which each error was last written; guarded by mu.
+	// errors maps the text of each error to the time at which it was last written; guarded by mu.
 	errors map[string]time.Time
-	// forbidden holds the IDs of the forbidden collections at the last update, and noted the IDs in the last note;
-	// guarded by mu.
+	// forbidden holds the IDs of the collections that the API server forbids at the last update. noted holds the IDs
+	// that the last written note named. Both are guarded by mu.
 	forbidden, noted []string
-	// unguarded holds, for each server change that would not be detected, the labels of the affected collections at the
-	// last update. unguardedNoted holds the labels in the last note; guarded by mu.
+	// unguarded maps each kind of server change that would not be detected (such as a restored backup) to the labels of
+	// the affected collections at the last update. unguardedNoted holds the labels that the last written note named.
+	// Both are guarded by mu.
 	unguarded, unguardedNoted map[string][]string
 }
 
-// lines formats and writes the lines of a plainLog.
+// lines formats the lines of a plainLog and writes them, as text or as JSON.
 type lines interface {
-	// one writes the state of a collection.
+	// one writes the state of one collection.
 	one(now time.Time, c source.Collection)
-	// all writes a summary.
+	// all writes a summary of all collections.
 	all(now time.Time, sum summary)
-	// failed writes an error and the resources that have it.
+	// failed writes the text of an error and the resources that have it.
 	failed(now time.Time, text string, resources []string)
 	// note writes a remark that is not an error.
 	note(text string)
 }
 
-// lastLine is the last line of a collection, without the figures that always change.
+// lastLine is the state of a collection that was last written to the log, without figures that change all the time.
 type lastLine struct {
 	what string
-	seed string // the last note about the seed
+	seed string // the last line about the seed, that is, the initial state loaded from a snapshot
 }
 
-// update writes changes of state, and the summary if it is due. It writes no single lines in three cases: the first
-// state of several collections and more than atOnce changes, which the summary covers, and forbidden collections, which
-// share a note.
+// update writes changed states of collections, and the summary if it is due. Changes get no lines of their own in three
+// cases: the first state of several collections and more than atOnce changes, which the summary covers, and forbidden
+// collections, which share one note.
 func (p *plainLog) update(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +79,7 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 	for _, c := range all {
 		what, last := stateOf(c), p.lastLines[c.ID]
 		p.lastLines[c.ID] = lastLine{what, c.Live.Seed}
-		// a failed seed is logged as an error
+		// Only a seed that was used is written here: a seed that failed is logged as an error.
 		if strings.HasPrefix(c.Live.Seed, begunWith) && c.Live.Seed != last.seed {
 			p.lines.note(input.Label(c) + ": " + c.Live.Seed)
 		}
@@ -102,8 +105,8 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 	}
 }
 
-// noteForbidden writes a note if the API server forbids further resources. It waits until no more are added, so that
-// one note names all.
+// noteForbidden writes a note if the API server forbids more resources than the last note named. It waits until an
+// update adds no forbidden resource, so that one note names all.
 func (p *plainLog) noteForbidden(all []source.Collection) {
 	ids, of := forbiddenOf(all)
 	steady := slices.Equal(ids, p.forbidden)
@@ -114,8 +117,8 @@ func (p *plainLog) noteForbidden(all []source.Collection) {
 	}
 }
 
-// noteUnguarded writes a note for each server change that would not be detected, naming all affected collections and
-// the first one's reason. Like noteForbidden it waits until no more are added.
+// noteUnguarded writes a note for each kind of server change that would not be detected. The note names all affected
+// collections and the reason of the first one. It waits until an update adds no affected collection.
 func (p *plainLog) noteUnguarded(all []source.Collection) {
 	unguarded, why := map[string][]string{}, map[string]string{}
 	for _, c := range all {
@@ -160,14 +163,15 @@ func (p *plainLog) writeErrors(now time.Time, all []source.Collection) {
 	maps.DeleteFunc(p.errors, func(_ string, at time.Time) bool { return now.Sub(at) > quietFor })
 }
 
-// finish writes the final state of all collections.
+// finish writes the final state of all collections when a sync ends.
 func (p *plainLog) finish(now time.Time, all []source.Collection) {
 	p.mu.Lock()
 	for id, last := range p.lastLines {
 		p.lastLines[id] = lastLine{seed: last.seed}
 	}
 	p.errors, p.summed = map[string]time.Time{}, now
-	p.forbidden, _ = forbiddenOf(all) // no update follows, so do not wait
+	// no update follows, so the note is written without waiting for further forbidden collections
+	p.forbidden, _ = forbiddenOf(all)
 	p.mu.Unlock()
 	p.update(now, all)
 }
@@ -179,9 +183,10 @@ func stateOf(c source.Collection) string {
 // summary counts the states of all collections.
 type summary struct {
 	collections, objects int
-	// states counts collections by state; see input.SourceWord.
+	// states counts collections by the word for their state; see input.SourceWord.
 	states map[string]int
-	// oldest is the oldest last contact of the collections that are not forbidden; zero if one has had no contact.
+	// oldest is the time of the oldest last contact with the server, among collections that are not forbidden; zero if
+	// a collection has had no contact.
 	oldest   time.Time
 	resumes  int
 	relists  map[string]int
@@ -217,7 +222,7 @@ func (s summary) stateText() string {
 	return strings.Join(words, ", ")
 }
 
-// textLines writes lines for people.
+// textLines writes log lines as text for people.
 type textLines struct{ w io.Writer }
 
 func (t textLines) line(now time.Time, text string) {
@@ -243,7 +248,7 @@ func (t textLines) failed(now time.Time, text string, resources []string) {
 
 func (t textLines) note(text string) { fmt.Fprintln(t.w, "note:", terminal.OneLine(text)) }
 
-// jsonLines writes the lines as log records.
+// jsonLines writes log lines as JSON records.
 type jsonLines struct{ logger *slog.Logger }
 
 func (j jsonLines) one(_ time.Time, c source.Collection) {
@@ -268,7 +273,7 @@ func (j jsonLines) failed(_ time.Time, text string, resources []string) {
 
 func (j jsonLines) note(text string) { j.logger.Info(text) }
 
-// noLines writes nothing.
+// noLines writes no log lines.
 type noLines struct{}
 
 func (noLines) one(time.Time, source.Collection)   {}
@@ -276,10 +281,10 @@ func (noLines) all(time.Time, summary)             {}
 func (noLines) failed(time.Time, string, []string) {}
 func (noLines) note(string)                        {}
 
-// liveEvery is the interval of updates.
+// liveEvery is the interval at which a running sync updates its log.
 const liveEvery = time.Second
 
-// show updates l until ctx ends.
+// show updates the log l every liveEvery until ctx ends.
 func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.Collection) {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
@@ -293,7 +298,7 @@ func show(ctx context.Context, s command.IO, l *plainLog, state func() []source.
 	}
 }
 
-// relists returns the number of relists with their reasons.
+// relists returns the number of relists (lists after the first one) by reason, as text.
 func relists(by map[string]int) string {
 	n := source.Live{Relists: by}.RelistCount()
 	if n == 0 {

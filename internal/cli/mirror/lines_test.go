@@ -44,10 +44,10 @@ func TestPlainLogChanges(t *testing.T) {
 	}{
 		{0, nil, 1},
 		{time.Second, nil, 0},
-		{2 * time.Second, grown, 0},   // changed figures are not written
-		{3 * time.Second, broken, 2},  // the new state, and the error
-		{4 * time.Second, broken, 0},  // both have been written
-		{64 * time.Second, broken, 2}, // repeated after a minute
+		{2 * time.Second, grown, 0},   // only figures have changed, so no line is written
+		{3 * time.Second, broken, 2},  // two lines: the new state and the error
+		{4 * time.Second, broken, 0},  // no line, since the state and the error have been written
+		{64 * time.Second, broken, 2}, // two lines a minute later: the summary and the error again
 		{65 * time.Second, nil, 1},
 	} {
 		if got := lines(step.after, step.change); got != step.want {
@@ -65,7 +65,7 @@ func TestPlainLogNotesUnguarded(t *testing.T) {
 		for n := range 59 {
 			all = append(all, mirrored(func(c *source.Collection) {
 				c.Resource = fmt.Sprint("r", n)
-				if i > 0 && n > i { // the collections are affected one by one
+				if i > 0 && n > i { // each step affects one more collection
 					c.Live.Unguarded = []string{"another cluster on the same address: Forbidden: unknown"}
 				}
 			})...)
@@ -109,8 +109,8 @@ func TestPlainLine(t *testing.T) {
 	}
 }
 
-// TestUnansweredTextIsStable checks that no lines are written while resources without a server take turns at retrying
-// it.
+// TestUnansweredTextIsStable checks that no lines are written while the server does not respond, although the
+// collections retry in turn and their own errors keep changing.
 func TestUnansweredTextIsStable(t *testing.T) {
 	refused := func(port int) error {
 		return &url.Error{Op: "Get", URL: "https://127.0.0.1:6443/api/v1/namespaces/kube-system", Err: &net.OpError{
@@ -156,7 +156,7 @@ func many() (all []source.Collection) {
 	return all
 }
 
-// away returns the collections of many without a connection to the API server.
+// away returns the collections of many after the connection to the API server was lost.
 func away() []source.Collection {
 	all := many()
 	for _, c := range all[2:10] {
@@ -195,7 +195,7 @@ func TestLogOfManyCollections(t *testing.T) {
 		{2 * time.Second, many(), ""},
 		{3 * time.Second, allowed, "pods (namespace n59): live, 3 objects, RV 7, age 3s, resumes 0, relists 0, received 0 B\n"},
 		{4 * time.Second, allowed, ""},
-		{5 * time.Second, many(), ""}, // forbidden again
+		{5 * time.Second, many(), ""}, // the collections are forbidden again, which is not noted twice
 		{60 * time.Second, many(), failed + strings.Replace(summary, "age 0s", "age 60s", 1)},
 		{61 * time.Second, away(), "60 resources: 50 forbidden, 10 offline, 180 objects, age 61s, resumes 0, relists 0, received 0 B\n"},
 	} {

@@ -20,13 +20,13 @@ import (
 // mostVerbose is the highest accepted log level: from 8 on client-go logs response bodies, including Secrets.
 const mostVerbose = 7
 
-// Formats of the log.
+// The formats of the log lines of larder sync.
 const (
 	logText = "text"
 	logJSON = "json"
 )
 
-// logFlags are the flags of the log of sync on standard error.
+// logFlags are the flags of the log that larder sync writes to standard error.
 type logFlags struct {
 	format    string
 	quiet     bool
@@ -64,9 +64,10 @@ func (f *logFlags) log(s command.IO) (*plainLog, logr.Logger) {
 	if f.quiet {
 		l = &plainLog{lines: noLines{}}
 	}
-	logger = command.WithoutCanceled(logger, informer.UnguardedMessage) // plainLog.noteUnguarded combines them
+	// dropped here, because plainLog writes one note for all collections instead
+	logger = command.WithoutCanceled(logger, informer.UnguardedMessage)
 	if s.SetLogger != nil {
-		s.SetLogger(logger) // for logs of libraries
+		s.SetLogger(logger) // libraries without a logger of their own use the global one
 	}
 	return l, logger
 }
@@ -88,8 +89,8 @@ func (f *logFlags) json(w io.Writer) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: f.level()})
 }
 
-// logged returns the error with which a command ends. In a JSON log the error is written as the last record, with its
-// hint, and not printed again.
+// logged returns the error with which the command ends. If the log is JSON, it writes the error and its hint as the
+// last record, and returns an error that is not printed again.
 func (f *logFlags) logged(s command.IO, err error) error {
 	if f.format != logJSON || err == nil || errors.Is(err, command.ErrSilent) {
 		return err
@@ -148,7 +149,8 @@ func (h *plainHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler; it ignores groups.
 func (h *plainHandler) WithGroup(string) slog.Handler { return h }
 
-// hintFor returns the hint of an error as log attributes.
+// hintFor returns the hint of an error, and the URL of its explanation, as attributes of a log record; none without
+// them.
 func hintFor(err error) (all []any) {
 	if hint := command.HintOf(err); hint != "" {
 		all = append(all, "hint", hint)

@@ -22,7 +22,7 @@ func (sv *service) newMetrics() http.Handler {
 	return endpoint.Metrics(all...)
 }
 
-// memoryMetrics returns the metrics of the response budget.
+// memoryMetrics returns the metrics of the memory budget for responses of the served API.
 func memoryMetrics(m *serve.Memory) []prometheus.Collector {
 	gauge := func(name, help string, value func(serve.MemoryUsage) int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
@@ -39,8 +39,8 @@ func memoryMetrics(m *serve.Memory) []prometheus.Collector {
 	}
 }
 
-// plainMetrics returns the handler of /metrics on the health listener, which does not authenticate. If objects are
-// served, clients of other machines are referred to the authenticated port.
+// plainMetrics returns the handler of /metrics on the health listener, which does not authenticate clients. If the sync
+// also serves objects, clients on other machines get an error that refers them to the authenticated port.
 func (sv *service) plainMetrics() http.Handler {
 	if sv.metricsURL() == "" {
 		return sv.scraped()
@@ -50,7 +50,8 @@ func (sv *service) plainMetrics() http.Handler {
 	})
 }
 
-// metricsURL returns the URL of metrics if the health listener does not serve them, and "" otherwise.
+// metricsURL returns the URL at which the authenticated port serves metrics, if the health listener does not serve
+// them; otherwise "".
 func (sv *service) metricsURL() string {
 	if sv.port == nil || sv.listener == nil {
 		return ""

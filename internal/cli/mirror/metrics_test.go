@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/serve"
 )
 
-// at is a listener with an address at which a test must not listen.
+// at is a fake listener with an address on which a test must not really listen.
 type at struct {
 	net.Listener
 	ip net.IP

@@ -29,65 +29,69 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mirror is the informers of a sync over one file. It answers the other commands while the sync holds the file. Close
-// of the embedded File closes the store.
+// mirror is the set of informers of a sync, which share one store file. It answers the requests of other commands while
+// the sync holds the file. The embedded File's Close closes the store.
 type mirror struct {
 	*source.File
-	store    *store.Store
-	learner  *learner      // nil disables learning
-	follower *follower     // nil keeps the members as they are
-	memory   *serve.Memory // the response budget; nil if nothing is served
-	// note logs a remark.
+	store   *store.Store
+	learner *learner // stores facts about the server, such as its schemas; nil disables that
+	// adds and ends members as the server's resources change; nil keeps the members as they are
+	follower *follower
+	memory   *serve.Memory // the memory budget for responses of the served API; nil if nothing is served
+	// note logs a message that is not an error.
 	note func(text string)
 
-	mu      sync.Mutex
-	members []*member // guarded by mu; the slice is replaced, not modified, once run has been called
-	failed  []error   // errors of members that ended early; guarded by mu
+	mu sync.Mutex
+	// the mirrored collections; guarded by mu. Once run has been called the slice is replaced, never modified
+	members []*member
+	failed  []error // errors of informers that gave up; guarded by mu
 	// missing holds the namespaces that do not exist on the API server; guarded by mu.
 	missing map[string]bool
 }
 
-// all returns the members.
+// all returns the members of the mirror, that is, its collections with their informers.
 func (m *mirror) all() []*member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.members
 }
 
-// member is one mirrored collection.
+// member is one mirrored collection with its informer and its connection to the server.
 type member struct {
 	resource input.Resource
 	identity entry.Identity
 	informer *informer.Informer
 	conn     *cluster.Connection
-	// watchable ends, with a cause, before the informer, which waits for the handlers of the watches.
+	// watchable is the context of the watches of this collection. It ends, with a cause, before the informer does,
+	// because the informer waits until its watches' handlers have returned.
 	watchable  context.Context
 	endWatches context.CancelCauseFunc
-	// stop ends this member alone; set by run.
+	// stop stops this member and no other; run sets it.
 	stop     context.CancelFunc
 	wanted   cluster.Wanted
-	keeps    bool // the file keeps a changelog
-	optional bool // see source.Live
+	keeps    bool // true if the file keeps a changelog of the collection
+	optional bool // true if a category or --all requested the resource, not its own name; see source.Live
 }
 
-// memberOptions are the options shared by all members.
+// memberOptions are the options that all informers of a sync share.
 type memberOptions struct {
 	persistSecrets bool
-	// keepChanges is how long the file keeps changes; 0 keeps none.
+	// keepChanges is how long the file keeps changes in the changelog; 0 keeps none.
 	keepChanges time.Duration
-	// configured says that the options come from a configuration file.
+	// configured is true if the options come from a configuration file and not from flags.
 	configured bool
-	// servesSecrets says that clients may read Secrets.
+	// servesSecrets is true if clients of the served API may read Secrets.
 	servesSecrets bool
-	// observer counts events for metrics. Default: none.
+	// observer counts events of the informers for metrics. Default: nothing is counted.
 	observer informer.Observer
-	// history is the size of the history of changes in memory, in bytes; see informer.Options.
+	// history is the size in bytes of the changes that each informer keeps in memory for watches; see informer.Options.
 	history int
 	// schemas enables storing the server's schemas.
 	schemas bool
-	// learner receives the hashes of schemas; nil without one.
+	// learner is notified of the hashes of OpenAPI schemas; nil without a learner.
 	learner *learner
-	// seed is the initial state, from the cluster seedCluster; see informer.Options. May be nil.
+	// seed is a snapshot from which new collections are filled; seedCluster is the cluster that it must be of. See
+	// informer.Options. May be nil.
 	seed        snapshot.Seed
 	seedCluster string
 }
@@ -102,7 +106,8 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if mo.seed != nil {
 		o.Seed, o.SeedCluster = mo.seed, mo.seedCluster
 	}
-	if id.Representation != entry.Metadata { // metadata does not depend on the schema
+	if id.Representation != entry.Metadata {
+		// metadata of objects does not depend on the schema, so its hash is not needed
 		o.OpenAPIHash = conn.Schemas.Hash(r.GroupVersion())
 		if mo.learner != nil {
 			o.OpenAPIHash = mo.learner.hash(r.GroupVersion())
@@ -138,14 +143,14 @@ func exampleOf(p planned) runtime.Object {
 	return example
 }
 
-// logQuietly is the watch error handler. It logs at a low level: the status, and so the display, has the error, and
-// client-go's default handler would log every attempt.
+// logQuietly is the watch error handler of the informers. It logs at a high verbosity, because client-go's default
+// handler would log every attempt and the status shows the error.
 func logQuietly(ctx context.Context, _ *cache.Reflector, err error) {
 	klog.FromContext(ctx).V(2).Info("The connection ended", "err", err)
 }
 
-// run mirrors until ctx ends or an informer gives up; then it returns the informer's error. When it returns, everything
-// is stored and no goroutine is running.
+// run mirrors until ctx ends or an informer gives up, and returns the error of that informer. When it returns, all
+// changes are committed and no goroutine is running.
 func (m *mirror) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,9 +178,10 @@ func (m *mirror) run(ctx context.Context) error {
 	return errors.Join(m.failed...)
 }
 
-// runMember runs a member until ctx ends. If its informer gives up before that, it ends the other members with cancel.
+// runMember runs one member until ctx ends. If its informer gives up before that, it ends all other members by calling
+// cancel.
 func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *member) {
-	// End the watches first: after the informer has ended, a watch would report that no sync mirrors the collection.
+	// End the watches before the informer ends: otherwise a watch would report that no sync mirrors the collection.
 	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var ending sync.WaitGroup
 	ending.Go(func() {
@@ -194,7 +200,8 @@ func (m *mirror) runMember(ctx context.Context, cancel context.CancelFunc, mb *m
 	}
 }
 
-// scrub verifies stored data that is rarely read, because a mirror reads little of it. The informers repair damage.
+// scrub verifies stored data in the background, because a mirror reads little of it and would not find damage. The
+// informers repair the damage.
 func (m *mirror) scrub(ctx context.Context) {
 	if err := m.Scrub(ctx); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "The store is damaged, and is being repaired")
@@ -203,18 +210,19 @@ func (m *mirror) scrub(ctx context.Context) {
 
 var errStopped = errors.New("its informer ended before it was told to")
 
-// statusWait limits how long Status waits for a commit: the disk may hang.
+// statusWait limits how long a status request waits for the commit of dirty changes, because the disk may hang.
 const statusWait = 2 * time.Second
 
-// Status implements source.Source. Like Entries it commits dirty changes first, so that a command prints the
-// resourceVersion of the objects that it prints.
+// Status implements source.Source. Like Entries, it first commits dirty changes, so that the resourceVersion in the
+// status is that of the objects that the command prints.
 func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	if m.store.Pending() > 0 && m.store.CommitErr() == nil {
 		limited, cancel := context.WithTimeout(ctx, statusWait)
 		defer cancel()
-		_ = m.store.Flush(limited) // the status has its error
+		_ = m.store.Flush(limited) // ignored: the status reports the error of a failed commit
 	}
-	mirrored := m.mirrored() // before the file, so that the file has every list reported as synced
+	// read before the status of the file, so that the file holds every list that this status reports as synced
+	mirrored := m.mirrored()
 	status, err := m.File.Status(ctx)
 	if err != nil {
 		return status, err
@@ -234,7 +242,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 			if c.Live.Uncommitted = status.Error != "" && stored.ResourceVersion != c.ResourceVersion; !c.Live.Uncommitted {
 				stored.LastContact, stored.Notes = c.LastContact, c.Notes
 			}
-		default: // the stored objects of an earlier sync are older than those in memory
+		default: // the file holds only objects of an earlier sync, which are older than those in memory
 			status.Collections[at] = c
 		}
 	}
@@ -243,7 +251,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	return status, nil
 }
 
-// notes returns the known defects of a collection.
+// notes returns the known defects of a collection's data, for the status.
 func (m *mirror) notes(info entry.Info) []entry.Note {
 	for _, mb := range m.all() {
 		if mb.identity == info.Identity {
@@ -253,7 +261,7 @@ func (m *mirror) notes(info entry.Info) []entry.Note {
 	return info.Notes(time.Now(), false)
 }
 
-// mirrored returns the status of the collections that this sync mirrors, in the order of the arguments.
+// mirrored returns the status of the collections that this sync mirrors, in the order in which they were requested.
 func (m *mirror) mirrored() []source.Collection {
 	var all []source.Collection
 	for _, mb := range m.all() {
@@ -276,7 +284,8 @@ func (m *mirror) Entries(ctx context.Context, q source.Query, fn func(entry.Entr
 	return m.File.Entries(ctx, q, fn)
 }
 
-// Save implements source.Holder. Collections that are in memory only are listed as left out.
+// Save implements source.Holder: it writes a snapshot of the mirror. Collections that are only in memory are listed as
+// left out.
 func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) error {
 	infos, err := m.store.Collections(ctx)
 	if err != nil {
@@ -292,7 +301,7 @@ func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) er
 	return m.File.Save(ctx, w, r)
 }
 
-// collection describes a member from its informer's status.
+// collection returns the status of a member's collection, as its informer reports it.
 func (mb *member) collection() source.Collection {
 	st := mb.informer.Status()
 	c := source.NewCollection(entry.Info{

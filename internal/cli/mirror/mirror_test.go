@@ -30,7 +30,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// mirrorUntil mirrors pods into the file, calls look once the mirror is live, and stops it.
+// mirrorUntil mirrors pods into the file at path, calls look once the pods are live, and then stops the mirror.
 func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*mirror, *store.Store)) {
 	t.Helper()
 	mirrorWith(t, server, path, store.Options{}, look)
@@ -88,7 +88,7 @@ func TestMirrorIsGuarded(t *testing.T) {
 			t.Errorf("attributes %+v, kube-system is %q", attributes, uid)
 		}
 	})
-	for want := range 2 { // number of look-ups; the server counts a look-up as a probe, too
+	for want := range 2 { // want is the number of look-ups so far; the server counts each look-up as a probe, too
 		server.ResetCounts()
 		if want > 0 {
 			server.InjectFault(fakeapi.Fault{Verb: "compare", Status: http.StatusForbidden})
@@ -176,7 +176,7 @@ func TestSyncNamesHolder(t *testing.T) {
 	}
 }
 
-// signalSink closes said at the first message.
+// signalSink is a log sink that closes the channel said at its first message.
 type signalSink struct {
 	logr.LogSink
 	said chan struct{}
@@ -309,7 +309,7 @@ func TestMirrorOnAFullDisk(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.run(ctx) }()
-	// pods returns the status of the pods once is returns true for it.
+	// pods waits until is returns true for the status of the pods, and returns that status.
 	pods := func(is func(c source.Collection) bool) source.Collection {
 		t.Helper()
 		for {
@@ -392,7 +392,7 @@ func TestMirrorOfAnOverwrittenFile(t *testing.T) {
 	if !cache.WaitForCacheSync(t.Context().Done(), mb.informer.HasSynced) {
 		t.Fatal("it has not synced")
 	}
-	if err := os.WriteFile(path, backup, 0o600); err != nil { // keeps the inode, as cp does
+	if err := os.WriteFile(path, backup, 0o600); err != nil { // WriteFile overwrites the same inode, as cp does
 		t.Fatal(err)
 	}
 	if _, err := m.Status(t.Context()); !errors.Is(err, store.ErrOverwritten) {

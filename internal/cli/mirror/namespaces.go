@@ -10,19 +10,19 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// namespace is the state of a namespace in which some member has no objects.
+// namespace is the state of a mirrored namespace for which a member has no objects, so that it may not exist.
 type namespace struct {
-	// missing says that the API server does not have it.
+	// missing is true if the API server has answered that the namespace does not exist.
 	missing bool
-	// asked says that the API server has answered. A missing namespace is requested again at next, and then after
-	// pause.
+	// asked is true once the API server has answered whether the namespace exists. A missing namespace is requested
+	// again at the time next, and then after pause.
 	asked bool
 	next  time.Time
 	pause time.Duration
 }
 
-// watchNamespaces checks, until ctx ends, whether the namespaces of live members without objects exist. It logs a
-// missing namespace, and its creation. A missing namespace is not an error: it may be created later.
+// watchNamespaces checks, until ctx ends, whether the namespaces of live members without objects exist. It logs when a
+// namespace is missing and when it is created. A missing namespace is not an error, because it may be created later.
 func (m *mirror) watchNamespaces(ctx context.Context) {
 	known := map[string]*namespace{}
 	for {
@@ -37,7 +37,9 @@ func (m *mirror) watchNamespaces(ctx context.Context) {
 			case ns == nil:
 				ns = &namespace{pause: followFirst}
 				known[name] = ns
-			case !empty: // if it becomes empty again, it may have been deleted
+			case !empty:
+				// the namespace has objects, so it exists. It is forgotten: when it is empty again, it may have been
+				// deleted
 				ns.asked = false
 			}
 			was := ns.missing
@@ -54,7 +56,8 @@ func (m *mirror) watchNamespaces(ctx context.Context) {
 	}
 }
 
-// emptyNamespaces returns the namespaces of live members, and whether all members of each have no objects.
+// emptyNamespaces returns the namespaces of the live members. The value is true if no member has objects of the
+// namespace.
 func (m *mirror) emptyNamespaces() map[string]bool {
 	all := map[string]bool{}
 	for _, mb := range m.all() {
@@ -67,7 +70,7 @@ func (m *mirror) emptyNamespaces() map[string]bool {
 	return all
 }
 
-// ask requests a namespace. A forbidden one is assumed to exist.
+// ask requests a namespace from the API server. A namespace that the user may not read is assumed to exist.
 func (m *mirror) ask(ctx context.Context, name string, ns *namespace) {
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -78,7 +81,8 @@ func (m *mirror) ask(ctx context.Context, name string, ns *namespace) {
 	ns.next, ns.pause = time.Now().Add(ns.pause), min(2*ns.pause, followMost)
 }
 
-// noteNamespace logs that a namespace is missing or exists, and records it for the status of its members.
+// noteNamespace logs whether a namespace is missing or exists, and records that for the status of the members that
+// mirror it.
 func (m *mirror) noteNamespace(name string, missing bool) {
 	m.mu.Lock()
 	if m.missing == nil {

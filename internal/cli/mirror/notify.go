@@ -14,7 +14,8 @@ func newNotifier() *notifier { return &notifier{os.Getenv("NOTIFY_SOCKET")} }
 func (n *notifier) ready()    { n.send("READY=1") }
 func (n *notifier) stopping() { n.send("STOPPING=1") }
 
-// send sends a state. It ignores errors: the service works without the notification.
+// send sends a state, such as READY=1, to systemd. It ignores errors, because the service works without the
+// notification.
 func (n *notifier) send(state string) {
 	if n.socket == "" {
 		return

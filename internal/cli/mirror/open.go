@@ -46,7 +46,8 @@ func openMirror(
 		if infos, err = st.Collections(ctx); err != nil {
 			return nil, err
 		}
-		if known, err = facts.ReadDiscovery(ctx, st); err != nil { // it is requested again
+		if known, err = facts.ReadDiscovery(ctx, st); err != nil {
+			// the stored discovery is unreadable, so it is requested again
 			logger.V(2).Info("What the server said of its resources cannot be read", "err", err)
 		}
 	}
@@ -86,7 +87,8 @@ func openMirror(
 	return m, nil
 }
 
-// keepDiscovery stores the server's discovery if it has changed, so that names mean the same offline.
+// keepDiscovery stores the server's discovery if it has changed, so that a sync resolves names offline to the same
+// resources.
 func keepDiscovery(ctx context.Context, st *store.Store, known *facts.Discovery, offers *cluster.Offers) {
 	if offers == nil || offers.Discovery == nil {
 		return
@@ -96,7 +98,8 @@ func keepDiscovery(ctx context.Context, st *store.Store, known *facts.Discovery,
 		maps.Equal(known.ETags, now.ETags) {
 		return
 	}
-	if err := now.Put(ctx, st); err != nil { // such as a full disk, which the informers survive
+	if err := now.Put(ctx, st); err != nil {
+		// an error such as a full disk is only logged, because the informers can run without this document
 		klog.FromContext(ctx).Info("What the server said of its resources is not stored", "err", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// planned is a collection that is about to be mirrored. Nothing has been stored for it yet.
+// planned is a collection that the sync is about to mirror. Nothing was written to the store for it yet.
 type planned struct {
 	resource input.Resource
 	identity entry.Identity
@@ -35,13 +35,13 @@ func (p planned) optional() bool {
 type planner struct {
 	storePath string
 	config    *rest.Config
-	// patience limits the discovery request if something is stored. 0 means cluster.DiscoveryTimeout, or
-	// StoredDiscoveryTimeout if everything is stored.
+	// patience limits the discovery request if something is stored, because the sync can start without it. 0 means
+	// cluster.DiscoveryTimeout, or StoredDiscoveryTimeout if all requested resources are stored.
 	patience time.Duration
 }
 
-// plan resolves the requested resources. It checks with the server whether it lists the resources that are not stored
-// yet, so that a refused resource leaves nothing behind.
+// plan returns the collections to mirror. It asks the server whether it can list the resources that are not stored yet,
+// so that nothing is stored for a resource that the server refuses.
 func (pl planner) plan(
 	ctx context.Context, server *cluster.Server, infos []entry.Info, known *facts.Discovery, all []cluster.Wanted,
 ) (plan []planned, offers *cluster.Offers, err error) {
@@ -50,11 +50,12 @@ func (pl planner) plan(
 	if r.Patience = pl.patience; r.Patience == 0 && r.Holds(all) {
 		r.Patience = cluster.StoredDiscoveryTimeout
 	}
-	// the server is unreachable: the informers wait for it
+	// If the server is unreachable the plan is not checked: the informers wait for the server.
 	if plan, err = resolve(ctx, server, r, all); err != nil || r.Unreached() {
 		return plan, r.Offers(), err
 	}
-	answers := probeAll(ctx, plan, func(p planned) bool { // accepted by an earlier sync
+	answers := probeAll(ctx, plan, func(p planned) bool {
+		// a stored collection was accepted by the server in an earlier sync
 		return slices.ContainsFunc(infos, func(i entry.Info) bool { return i.Identity == p.identity && i.Complete })
 	})
 	var agreed []planned
@@ -83,7 +84,7 @@ func resolve(
 		if err != nil {
 			unknown = append(unknown, w.At(err))
 			if r.Offers() != nil {
-				continue // report all errors
+				continue // the loop continues, so that the error lists all unknown names
 			}
 			break
 		}

@@ -19,7 +19,8 @@ func TestPlanOfASilentServer(t *testing.T) {
 	server := clitest.StartServer(t)
 	server.InjectFault(fakeapi.Fault{Break: fakeapi.BreakHang})
 	infos := []entry.Info{{Identity: clitest.PodsOf("", "", ""), Resource: clitest.Pods.ResourceInfo, Complete: true}}
-	for _, name := range []string{"configmaps", "services"} { // their scope is not stored, so the server is asked
+	for _, name := range []string{"configmaps", "services"} {
+		// the requested resources, other than pods, are stored without their scope, so the plan must ask the server
 		id := clitest.PodsOf("", "", "")
 		id.GroupVersionResource = schema.GroupVersionResource{Version: "v1", Resource: name}
 		infos = append(infos, entry.Info{Identity: id, Complete: true})

@@ -14,12 +14,12 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// toSeal is a name in encryption.resources and its position in the configuration.
+// toSeal is the name of a resource in encryption.resources and the position of that name in the configuration.
 type toSeal struct {
 	name, place string
 }
 
-// sealsOf returns the names in the configuration, without the default.
+// sealsOf returns the names in encryption.resources that the configuration itself has, without the default.
 func sealsOf(c *config.Config) []toSeal {
 	if c.Encryption == nil || !c.Encryption.Named {
 		return nil
@@ -56,7 +56,7 @@ func checkSeals(all []toSeal, plan []planned) error {
 	return command.Usage(errors.Join(wrong...))
 }
 
-// checkServed fails if Secrets are to be served but would be in memory only: they could not be listed.
+// checkServed fails if Secrets are to be served but are only in memory, because the served API could not list them.
 func checkServed(plan []planned, set settings, mo memberOptions) error {
 	isSecrets := func(p planned) bool { return p.identity.GroupVersionResource == input.Secrets.GroupVersionResource }
 	stored := set.persistSecrets || set.storeOptions().Encryption.Seals(input.Secrets.GroupResource())
@@ -67,7 +67,7 @@ func checkServed(plan []planned, set settings, mo memberOptions) error {
 		"%s; or leave out --serve-secrets", mo.howStored())
 }
 
-// howStored returns the hint that says how to store Secrets.
+// howStored returns the hint that says how the user can store Secrets in the file.
 func (mo *memberOptions) howStored() string {
 	if mo.configured {
 		return "encryption.keyFile in the configuration stores them sealed, persistSecrets as they are"
@@ -75,7 +75,7 @@ func (mo *memberOptions) howStored() string {
 	return "--key-file FILE stores them sealed, --persist-secrets as they are"
 }
 
-// meant returns a hint with the names that would match.
+// meant returns a hint with the names of mirrored resources that the user may have meant.
 func (s toSeal) meant(mirrored []input.Resource) string {
 	if like, ok := source.Match(s.name, mirrored); ok {
 		return "write " + like.String()

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// seedFlags are the flags of the initial state of a new store.
+// seedFlags are the flags that fill a new store from a snapshot, called the seed, instead of a list.
 type seedFlags struct {
 	from, cluster string
 	kubeconfig    string
@@ -47,7 +47,7 @@ func (s *seedFlags) add(f *pflag.FlagSet) {
 			"may be given again, for alternatives")
 }
 
-// unsigned returns a note about a seed without a required signature; "" otherwise.
+// unsigned returns a note if the seed need not be signed; "" otherwise.
 func (s *seedFlags) unsigned() string {
 	if s.from == "" || len(s.keys) > 0 {
 		return ""
@@ -56,7 +56,7 @@ func (s *seedFlags) unsigned() string {
 		"the API server is reached; --seed-key KEY asks for a signature"
 }
 
-// check rejects flags that have no effect.
+// check fails if one of the flags has no effect without another flag.
 func (s *seedFlags) check(f *pflag.FlagSet) error {
 	if s.from != "" {
 		return nil
@@ -72,7 +72,7 @@ func (s *seedFlags) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// open returns the seed; nil without --seed.
+// open returns the seed, which is the snapshot named by --seed; nil without that flag.
 func (s *seedFlags) open() (snapshot.Seed, error) {
 	if s.from == "" {
 		return nil, nil
@@ -129,7 +129,7 @@ func clientOf(path, from string) (*http.Client, error) {
 
 const begunWith = "begun with"
 
-// seeded describes the use of a seed; "" without one.
+// seeded describes the seed that filled a collection, or why the seed could not be used; "" without a seed.
 func seeded(st *informer.SeedStatus) string {
 	switch {
 	case st == nil:

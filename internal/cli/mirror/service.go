@@ -29,31 +29,31 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// service is a running sync: the mirror, its display, and the servers that answer requests about it.
+// service is a running sync: the mirror, its log, and the servers that answer requests about it.
 type service struct {
 	io       command.IO
 	log      *plainLog
 	planner  planner
 	settings settings
-	// configured says that the settings come from a configuration file.
+	// configured is true if the settings come from a configuration file and not from arguments.
 	configured bool
-	// keepUnnamed keeps collections that are no longer mirrored.
+	// keepUnnamed keeps stored collections that this sync does not mirror.
 	keepUnnamed bool
-	// serving says where and to whom the mirror is served as a Kubernetes API.
+	// serving says at which address and to which users the mirror is served as a Kubernetes API.
 	serving serving.Flags
 
 	metrics  *metrics.Metrics
-	scraped  func() http.Handler // returns the handler of /metrics; created once, after maker is set
-	endpoint *endpoint.Server    // nil without --listen
-	listener net.Listener        // nil without --listen
-	port     *serving.Port       // nil if no objects are served
-	seed     snapshot.Seed       // nil without --seed
-	// seedCluster is the required cluster of the seed; "" is the API server's.
+	scraped  func() http.Handler // returns the handler of /metrics; the handler is created once, after maker is set
+	endpoint *endpoint.Server    // the health and metrics endpoints; nil without --listen
+	listener net.Listener        // listens on the address of --listen; nil without that flag
+	port     *serving.Port       // the served Kubernetes API; nil if no objects are served
+	seed     snapshot.Seed       // the snapshot that fills a new store; nil without --seed
+	// seedCluster is the ID of the cluster that the seed must be of; "" means the cluster of the API server.
 	seedCluster string
-	maker       *maker // nil if no snapshots are made
+	maker       *maker // makes snapshots at intervals; nil if none are made
 	notify      *notifier
 
-	mirror atomic.Pointer[mirror] // nil until the store is open
+	mirror atomic.Pointer[mirror] // the mirror; nil until the store is open
 }
 
 func newService(s command.IO, l *plainLog, pl planner, set settings) *service {
