@@ -2,9 +2,10 @@ package entry
 
 import "strings"
 
-// Attributes describe everything that a collection's contents depend on besides its identity. They are stored with the
-// contents and compared when the server is contacted. If they differ, a relist rewrites every body. Until then the
-// stored objects are still served, so a program that is offline or was upgraded finds its data.
+// Attributes describe everything, besides the identity, that the contents of a collection depend on. They are stored
+// with the objects, and compared with the current values when the server is contacted. If they differ, a relist writes
+// every object anew. Until then the stored objects are still served, so a program that is offline or was upgraded finds
+// its data.
 type Attributes struct {
 	// ClusterID identifies the cluster: the UID of the namespace kube-system, or the value that the caller sets. Empty
 	// means unknown, and matches every value.
@@ -15,8 +16,9 @@ type Attributes struct {
 	Schema string `json:"schema,omitempty"`
 	// Transform is the caller's version of its transform function.
 	Transform string `json:"transform,omitempty"`
-	// Wire is the encoding that the informer requests, if it chooses it: "protobuf" or "JSON". "JSON 1.39" is JSON because
-	// the server's version, 1.39, is newer than the Go types, whose protobuf would hide fields. Empty means unknown.
+	// Wire is the encoding that the informer requests from the server, if the informer chooses it: "protobuf" or
+	// "JSON". "JSON 1.39" is JSON because the server's version, 1.39, is newer than the Go types, whose protobuf would
+	// hide fields. Empty means unknown.
 	Wire string `json:"wire,omitempty"`
 	// OpenAPI is the server's hash of the group-version's schema. Empty means unknown, and matches every value.
 	OpenAPI string `json:"openAPI,omitempty"`
@@ -50,8 +52,8 @@ type ResourceInfo struct {
 	// Definition is the UID and the generation of the CustomResourceDefinition that these names are from. Empty if there
 	// is none.
 	Definition string `json:"definition,omitempty"`
-	// RequestedAs are the names, in lower case, under which larder sync requested the resource. If several resources of a
-	// server share a name, it means this one, until the server is asked again.
+	// RequestedAs are the names, in lower case, under which larder sync requested the resource. If several resources of
+	// a server share one of these names, the name means this resource, until the server is asked again.
 	RequestedAs []string `json:"requestedAs,omitempty"`
 }
 
@@ -62,7 +64,7 @@ type Column struct {
 	// Type is integer, number, string, boolean or date. Format refines it, for example int32 or password.
 	Type   string `msgpack:"type" json:"type"`
 	Format string `msgpack:"format,omitempty" json:"format,omitempty"`
-	// Priority is 0 for a column that is always printed. Others are printed with -o wide.
+	// Priority is 0 for a column that is always printed. Columns with a higher priority are printed only with -o wide.
 	Priority int32 `msgpack:"priority,omitempty" json:"priority,omitempty"`
 	// JSONPath is the path of the value in the object, for example .spec.size.
 	JSONPath string `msgpack:"jsonPath" json:"jsonPath"`

@@ -49,14 +49,15 @@ type Batch struct {
 	// ResourceVersion covers everything up to and including Ops: the resourceVersion of the last event or bookmark. Empty
 	// leaves the stored one.
 	ResourceVersion string
-	// LastContact is when the server last confirmed the state after the batch, or moved it on. Zero leaves the stored
-	// time.
+	// LastContact is when the server last confirmed that the state after the batch is current, or sent a newer state.
+	// Zero leaves the stored time.
 	LastContact time.Time
 	// IfContradicted is stored as Info.MustRelist, together with Ops, if any Op contradicts the stored state
 	// (Change.Contradicts). Default: MustRelist stays unchanged.
 	IfContradicted string
-	// Unpaced makes Apply wait only at the second bound of Collection.Backpressure. It is for a caller that has waited in
-	// Collection.Backpressure already, and calls Apply with a lock held.
+	// Unpaced makes Apply wait only at the second bound of Collection.Backpressure, 64 MiB of uncommitted changes, and
+	// not for the speed of the disk. It is for a caller that has waited in Collection.Backpressure already, and calls
+	// Apply with a lock held.
 	Unpaced bool
 }
 
@@ -70,8 +71,8 @@ type Change struct {
 	// Old is the object that was stored; nil for Added. For Deleted it is the last stored state. It is nil if there was
 	// none, or if this program cannot decode it (see ErrIncompatible).
 	Old runtime.Object
-	// OldRef identifies the stored state that Old was decoded from; zero if there was none. Handlers may have changed the
-	// metadata of Old, which is shared; OldRef is from the record.
+	// OldRef identifies the stored state that Old was decoded from; zero if there was none. Handlers may have changed
+	// the metadata of Old, which is shared; OldRef is read from the stored record.
 	OldRef ObjectRef
 	// New is the object that is stored now. For Deleted it is the event's object, or nil if a relist found the object
 	// gone.
@@ -85,7 +86,7 @@ type Change struct {
 }
 
 // Skipped is an object that was left out of a batch because it cannot be keyed, encoded or indexed. A stored object of
-// its key stays, and Info.LeftOut names the skipped one.
+// its key stays, and Info.LeftOut names the skipped object.
 type Skipped struct {
 	// Key is empty if the object has no key, and truncated if the key is too long to be stored.
 	Key string
@@ -96,8 +97,9 @@ type Skipped struct {
 type Result struct {
 	Changes []Change
 	Skipped []Skipped
-	// Staged is true if a Replacement holds the page back. The result of a later call has its changes.
+	// Staged is true if a Replacement, a list in progress, holds back the changes of the page. The result of a later
+	// call, such as its Commit, has these changes.
 	Staged bool
-	// More is true if Replacement.Commit has more to apply and must be called again.
+	// More is true if Replacement.Commit has applied only a part of the changes of a list, and must be called again.
 	More bool
 }

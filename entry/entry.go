@@ -9,6 +9,6 @@ type Entry struct {
 	ResourceVersion string
 	// Encoding is the Name of the codec that wrote Payload.
 	Encoding string
-	// Payload is the output of the codec: not compressed, not sealed.
+	// Payload is the encoded object as the codec wrote it: neither compressed nor sealed (encrypted).
 	Payload []byte
 }

@@ -10,7 +10,7 @@ var ErrDamaged = errors.New("the store is damaged")
 var ErrIncompatible = errors.New("the object does not fit this program's type (an informer of this program lists it " +
 	"anew; to read it as it is, use the program that wrote it, or one with the same Go type and codec)")
 
-// RecordError is the error for a record that cannot be read: it is damaged (ErrDamaged), or of a newer program
+// RecordError is the error for a record that cannot be read: it is damaged (ErrDamaged), or a newer program wrote it
 // (ErrIncompatible). A caller that reads records in key order can continue after Key.
 type RecordError struct {
 	Key string

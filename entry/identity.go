@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// Representation is the Go form of a collection's objects. One resource in two forms is two collections: their bodies
-// differ.
+// Representation is the form of a collection's objects in Go: structs, unstructured objects or only metadata. One
+// resource in two representations is two collections, because the stored bytes differ.
 type Representation string
 
 // The representations.

@@ -17,19 +17,20 @@ type Info struct {
 	// MustRelist is why the contents can be served but a watch cannot be resumed from them; empty if it can.
 	MustRelist string
 	Objects    int
-	// LastContact is when the server last confirmed the objects as its present state, or moved them on.
+	// LastContact is when the server last confirmed that the stored objects are its current state, or sent a newer
+	// state.
 	LastContact time.Time
-	// NextSeq is the sequence number of the next written record.
+	// NextSeq is the sequence number that the next record written to the collection will get.
 	NextSeq uint64
-	// Newest are a few of the stored objects with the highest resourceVersion, newest first: the rewind check compares
-	// them with the server. May be empty.
+	// Newest are a few of the stored objects with the highest resourceVersion, newest first. The rewind check compares
+	// them with the server, to detect a server that was restored to an older state. May be empty.
 	Newest []ObjectRef
 	// LeftOut names refused objects that the next start fetches again: at most MaxLeftOut, in key order. It must not be
 	// modified. LeftOutMore is true if there may be more of them, which only a list can deliver.
 	LeftOut     []LeftOut
 	LeftOutMore bool
-	// Sealed is true if new records are sealed (Options.Encryption). PlainText is true if the file still has older plain
-	// text, in records or in free pages; Rekey removes it.
+	// Sealed is true if new records are sealed, that is, encrypted (Options.Encryption). PlainText is true if the file
+	// still has plain text from before, in records or in free pages; Rekey removes it.
 	Sealed, PlainText bool
 }
 
@@ -39,8 +40,8 @@ func (i Info) Clone() Info {
 	return i
 }
 
-// MustRelistOpaque is Info.MustRelist if the server's resourceVersions cannot be compared. The contents are one state
-// of the server, and each start of an informer lists them.
+// MustRelistOpaque is the value of Info.MustRelist if the server's resourceVersions cannot be compared. The contents
+// are one state of the server, but no watch can resume from it, so each start of an informer lists.
 const MustRelistOpaque = "the server's resourceVersions cannot be compared"
 
 // MaxLeftOut is the maximum number of objects in Info.LeftOut.

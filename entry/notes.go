@@ -28,7 +28,7 @@ const (
 // NoteKinds are all kinds of notes.
 var NoteKinds = []NoteKind{NoteMustRelist, NoteLeftOut, NoteTransform, NoteListOnly, NoteAge}
 
-// OldAfter is the age of the last contact from which on a NoteAge is returned.
+// OldAfter is the age of the last contact after which Notes returns a NoteAge.
 const OldAfter = time.Minute
 
 // Note is a known defect of a collection's contents. Everything that shows or returns the contents shows its notes.

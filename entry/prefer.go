@@ -2,8 +2,9 @@ package entry
 
 import "cmp"
 
-// Prefer orders collections of the same objects, for slices.MinFunc and slices.SortFunc: readers use the first one. The
-// criteria are, in this order: complete; whole objects; no list needed; the latest contact; the id.
+// Prefer compares the Infos of two collections of one resource, for slices.MinFunc and slices.SortFunc. The collection
+// that readers should use sorts first. The criteria are, in this order: it is complete; it has whole objects, not only
+// metadata; it need not be listed again; its last contact is later; its id is lower.
 func Prefer(a, b Info) int {
 	return cmp.Or(
 		trueFirst(a.Complete, b.Complete),

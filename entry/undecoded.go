@@ -17,8 +17,8 @@ import (
 // It is immutable and safe for concurrent use.
 type Undecoded struct {
 	Entry
-	// Typed is true if the payload was made from the Go type, so it lacks fields that the type lacks. It is set before the
-	// object is shared.
+	// Typed is true if the payload was encoded from a Go struct, so it lacks fields that the struct lacks. It is set
+	// before the object is shared.
 	Typed bool
 	kind  *UndecodedKind
 	of    metav1.TypeMeta
@@ -28,11 +28,11 @@ type Undecoded struct {
 	decoded  atomic.Pointer[decoded] // nil until it has been decoded
 }
 
-// UndecodedKind has the properties that the undecoded objects of one source share.
+// UndecodedKind holds the Go type, the kind and the decoder that many Undecoded objects share.
 type UndecodedKind struct {
 	// Type is the Go type of the decoded objects, such as *v1.Pod.
 	Type reflect.Type
-	// Kind is the kind of the objects. Default: unknown.
+	// Kind is the Kubernetes kind of the objects, such as Pod. Default: unknown.
 	Kind string
 	// Decode returns a new object from a payload. Its errors wrap ErrDamaged or ErrIncompatible.
 	Decode func(encoding string, payload []byte) (runtime.Object, error)
@@ -44,8 +44,8 @@ var (
 	_ metav1.ObjectMetaAccessor = &Undecoded{}
 )
 
-// NewUndecoded returns an object. of is its apiVersion and kind. meta has its namespace, name, UID and resourceVersion,
-// and its labels if they are needed before the object is decoded.
+// NewUndecoded returns an Undecoded with a payload. The argument of is the object's apiVersion and kind, and meta has
+// its namespace, name, UID and resourceVersion, and its labels if they are needed before the object is decoded.
 func NewUndecoded(
 	kind *UndecodedKind, of metav1.TypeMeta, meta metav1.ObjectMeta, encoding string, payload []byte,
 ) *Undecoded {
@@ -57,8 +57,8 @@ func NewUndecoded(
 	return u
 }
 
-// NewUndecodable returns an object without a payload that cannot be decoded, because of err. The other arguments are
-// those of NewUndecoded.
+// NewUndecodable returns an Undecoded without a payload, whose Object always fails with err. The arguments kind, of and
+// meta have the same meaning as for NewUndecoded.
 func NewUndecodable(kind *UndecodedKind, of metav1.TypeMeta, meta metav1.ObjectMeta, err error) *Undecoded {
 	u := NewUndecoded(kind, of, meta, "", nil)
 	u.decoded.Store(&decoded{err: err})
@@ -101,7 +101,7 @@ func (u *Undecoded) Err() error {
 // Type returns the Go type of the decoded object.
 func (u *Undecoded) Type() reflect.Type { return u.kind.Type }
 
-// OtherKind reports whether the object has another kind than its source.
+// OtherKind reports whether the object's kind is known and differs from the kind that its UndecodedKind has.
 func (u *Undecoded) OtherKind() bool {
 	return u.kind.Kind != "" && u.of.Kind != "" && u.of.Kind != u.kind.Kind
 }

@@ -9,20 +9,20 @@ const (
 	ReplaceStarted cache.DeltaType = "ReplaceStarted"
 	// ReplacedByRef: one page of a list, by references to its objects.
 	ReplacedByRef cache.DeltaType = "ReplacedByRef"
-	// ReplaceFinished: the pages and changes since ReplaceStarted are the whole state.
+	// ReplaceFinished: the list ends. The pages and changes since ReplaceStarted are the server's whole state.
 	ReplaceFinished cache.DeltaType = "ReplaceFinished"
 	// ReplaceAborted: the pages since ReplaceStarted are void.
 	ReplaceAborted cache.DeltaType = "ReplaceAborted"
 	// LeftOut: an object that was refused. Only the refusal is stored.
 	LeftOut cache.DeltaType = "LeftOut"
-	// Drained: the server's state at the last connect precedes this delta.
+	// Drained: the deltas before this one contain the server's whole state at the time of the last connect.
 	Drained cache.DeltaType = "Drained"
 )
 
 // Delta is one step of the stream.
 type Delta struct {
 	cache.Delta
-	// ResourceVersion is the stream's resourceVersion after this delta; empty if it has none.
+	// ResourceVersion is the stream's resourceVersion after this delta; empty if the delta does not set it.
 	ResourceVersion string
 	// Count is the number of objects in the delta. Default 1.
 	Count int

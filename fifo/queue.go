@@ -45,11 +45,11 @@ type Queue struct {
 	mu     sync.Mutex
 	cond   sync.Cond                        // on mu; broadcast by Push, Batch.Ack, Close and the end of a waiter's ctx
 	items  *buffer.TypedRingGrowing[*Delta] // guarded by mu
-	next   *Delta                           // guarded by mu; taken from items, not yet in a batch
-	out    *Batch                           // guarded by mu; popped, not acknowledged
+	next   *Delta                           // guarded by mu; first delta, if taken from items and in no batch yet
+	out    *Batch                           // guarded by mu; the batch that was popped and not acknowledged; nil if none
 	count  int                              // guarded by mu; objects in items, next and out
 	bytes  int64                            // guarded by mu; sum of Delta.Bytes in items, next and out
-	closed bool                             // guarded by mu
+	closed bool                             // guarded by mu; true once Close was called
 }
 
 // New returns an empty queue.
@@ -105,7 +105,7 @@ func (q *Queue) Pop(ctx context.Context, l Limits) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.out != nil { // another consumer was faster
+	if q.out != nil { // while this call waited, another consumer popped a batch
 		return nil, ErrNotAcked
 	}
 	if q.peekLocked() == nil {

@@ -31,7 +31,8 @@ func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replac
 	return beginReplace(ctx, &c.in, o)
 }
 
-// beginReplace returns nil as the interface if it fails.
+// beginReplace returns the Replacement of a new list as an interface. If it fails the interface is nil, not an
+// interface that holds a nil pointer.
 func beginReplace(ctx context.Context, in *intake.Intake, o ReplaceOptions) (Replacement, error) {
 	r, err := in.Begin(ctx, intake.ReplaceOptions(o))
 	if err != nil {
@@ -43,7 +44,8 @@ func beginReplace(ctx context.Context, in *intake.Intake, o ReplaceOptions) (Rep
 // Indexers returns the index functions. The map is the caller's.
 func (c *Collection) Indexers() cache.Indexers { return c.in.Indexers() }
 
-// back is a Collection as its intake sees it: objects in the file, with a memtable over it.
+// back implements intake.Back, the storage behind the code that receives batches and lists: a Collection with its file
+// and its memtable.
 type back struct{ *Collection }
 
 func (c back) Encoder(set *index.Set) intake.Encoder {
@@ -56,7 +58,7 @@ func (c back) Encoder(set *index.Set) intake.Encoder {
 // Compressor implements intake.Back.
 func (c back) Compressor() *compress.Compressor { return c.compressor }
 
-// decodesAtOnce reports whether batches decode their undecoded objects at once.
+// decodesAtOnce reports whether each batch decodes its undecoded objects when it is applied, instead of on first use.
 func (c back) decodesAtOnce() bool {
 	return c.resident.Load() != nil || c.decodes != nil && c.decodes()
 }
@@ -71,8 +73,8 @@ func (c back) CheckOpen() error {
 	return c.store.commits.CheckOpen()
 }
 
-// ListEnded loads all objects into memory again if the last attempt has failed: the list may have replaced the objects
-// that could not be read.
+// ListEnded implements intake.Back. It loads all objects into memory again if the last load has failed: the list may
+// have replaced the objects that could not be read.
 func (c back) ListEnded() { c.reload() }
 
 // Put puts the writes and the Info after them into the memtable, and applies the writes to the objects in memory.
@@ -92,8 +94,8 @@ func (c back) Put(last []*memtable.Write, info entry.Info, ended *state.EndedLis
 	}))
 }
 
-// BeforeBatch returns the old states of the keys; see intake.Back. It reads from the file only states that are not in
-// memory.
+// BeforeBatch implements intake.Back: it returns the states of the keys before a batch is applied. It reads from the
+// file only states that are not in memory.
 func (c back) BeforeBatch(
 	ctx context.Context, writes []*memtable.Write,
 ) (keys map[string]*intake.Pending, info entry.Info, err error) {
@@ -103,7 +105,7 @@ func (c back) BeforeBatch(
 	return keys, info, err
 }
 
-// statesBefore is BeforeBatch, but leaves Pending.Entry nil.
+// statesBefore returns the same states as BeforeBatch, but without the encoded objects: Pending.Entry stays nil.
 func (c back) statesBefore(
 	ctx context.Context, writes []*memtable.Write,
 ) (keys map[string]*intake.Pending, info entry.Info, err error) {
@@ -151,8 +153,8 @@ func (c back) statesBefore(
 	return keys, info.Clone(), err
 }
 
-// oldEntries sets Pending.Entry of each key to its entry in the memtable, or in the file if the memtable lacks the key.
-// It stays nil for a record that cannot be read.
+// oldEntries sets Pending.Entry, the encoded object before the batch, for each key. It uses the memtable's write of the
+// key, and otherwise the record in the file. Entry stays nil for a record that cannot be read.
 func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) error {
 	var missing []string
 	for key, p := range keys {
@@ -169,7 +171,8 @@ func (c back) oldEntries(ctx context.Context, keys map[string]*intake.Pending) e
 	return err
 }
 
-// knownInMemory sets p to the state of key if it is known without the file, and reports whether it is.
+// knownInMemory sets p to the state of key if memory shows that state without a read of the file, and reports whether
+// it does.
 func (c *Collection) knownInMemory(key string, p *intake.Pending) bool {
 	if r := c.inMemory(); r != nil {
 		if s := r.State(key); s != nil {

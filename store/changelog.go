@@ -12,8 +12,9 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// loadCursors reads the cursors. A handler whose cursor is damaged begins anew. The damage makes the store fail
-// (Store.Err), but loadCursors returns nil: Rebuild will write the cursors that are loaded here.
+// loadCursors reads the cursors, that is, the positions of the durable handlers. A handler whose cursor is damaged
+// begins anew. The damage makes the store fail (Store.Err), but loadCursors returns nil: Rebuild will write the cursors
+// that are loaded here.
 func (c *Collection) loadCursors(ctx context.Context) error {
 	var all map[string]consumer.Position
 	var st state.State
@@ -41,7 +42,8 @@ func (c *Collection) loadCursors(ctx context.Context) error {
 	return nil //nolint:nilerr // see above
 }
 
-// resetCursors makes all handlers begin anew, after a rebuild has lost objects or tombstones.
+// resetCursors makes all durable handlers receive every object again, after a rebuild has lost objects or tombstones
+// (records of deletes).
 func (c *Collection) resetCursors(ctx context.Context) error {
 	return c.read.View(ctx, func(b *bolt.Bucket) error {
 		st, err := state.Get(b, c.read.Name)
@@ -53,9 +55,9 @@ func (c *Collection) resetCursors(ctx context.Context) error {
 	})
 }
 
-// trimForSpace drops the tombstones that all handlers have passed, even if RetainChanges keeps them for readers. It is
-// called after a write has failed with ErrNoSpace, so that the next write can use their pages. The caller has the lock
-// of boltfile.File.TakeWriter.
+// trimForSpace drops the tombstones (records of deletes) that all durable handlers have acknowledged, even if
+// RetainChanges keeps them for readers. It is called after a write has failed with ErrNoSpace, so that the next write
+// can use their pages. The caller holds the file's writer lock.
 func (s *Store) trimForSpace() {
 	for _, c := range s.live.list() {
 		for c.cursors.Any() && c.trimPassed() == nil {
@@ -66,8 +68,8 @@ func (s *Store) trimForSpace() {
 
 var errNonePassed = errors.New("there is no tombstone that all handlers have passed")
 
-// trimPassed drops some of the tombstones that all handlers have passed, in one transaction. It fails with
-// errNonePassed if there is none. The caller has the lock of boltfile.File.TakeWriter.
+// trimPassed drops, in one transaction, some of the tombstones (records of deletes) that all durable handlers have
+// acknowledged. It fails with errNonePassed if there is none. The caller holds the file's writer lock.
 func (c *Collection) trimPassed() error {
 	var cursors *changelog.Snapshot
 	err := c.store.file.UpdateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {

@@ -59,7 +59,8 @@ func (c *Collection) Kept(ctx context.Context) (consumer.Kept, error) { return c
 // Kept returns how long changes are kept for readers, and the range of offsets, as of the last commit.
 func (v *View) Kept(ctx context.Context) (consumer.Kept, error) { return v.read.Kept(ctx) }
 
-// Kept is Collection.Kept for a collection that need not be open.
+// Kept returns how long changes of a collection are kept for readers, and the range of offsets, as of the last commit.
+// The collection need not be open.
 func (s *Store) Kept(ctx context.Context, id entry.Identity) (consumer.Kept, error) {
 	id, err := id.Canonical()
 	if err != nil {
@@ -94,7 +95,7 @@ func (v *View) Changes(ctx context.Context, after uint64) (consumer.Page, error)
 	return v.changes(ctx, after, true)
 }
 
-// ChangedKeys returns a page as Changes does, without objects: nothing is decoded.
+// ChangedKeys returns the same page as Changes, but its changes have no Object: nothing is decoded.
 func (v *View) ChangedKeys(ctx context.Context, after uint64) (consumer.Page, error) {
 	return v.changes(ctx, after, false)
 }

@@ -56,7 +56,7 @@ func (s *Store) end() error {
 	s.file.CloseBackground()
 	flushed := s.flushAtClose()
 	if release, err := s.commits.LockFlush(context.Background()); err == nil {
-		release() // a Flush whose caller did not wait has now ended and called Committed
+		release() // the transaction of a Flush whose caller did not wait has ended, and the callbacks Committed have returned
 	}
 	release, err := s.file.TakeWriter(context.Background(), boltfile.Closing)
 	if err != nil {
@@ -94,7 +94,8 @@ func (c *Collection) closedErr() error {
 	return nil
 }
 
-// remaining returns the objects in memory, even if the store is closed, and whether all objects are there.
+// remaining returns the decoded objects in memory, even if the store is closed, and whether they are all objects of the
+// collection.
 func (c *Collection) remaining() (read.Residents, bool) {
 	a := c.resident.Load()
 	return c.residents(a), a.IsOpen()
@@ -152,7 +153,7 @@ func (c *Collection) Close() error {
 
 // end closes the collection, however long the disk takes.
 func (c *Collection) end() error {
-	c.builder.Report(ErrClosed, true) // first, for the calls that wait for index functions
+	c.builder.Report(ErrClosed, true) // first, so that look-ups that wait for an index to be built fail
 	c.workers.Stop()
 	c.cursors.Close()
 	err := c.flushAtClose()
@@ -167,7 +168,7 @@ func (c *Collection) end() error {
 func (c *Collection) flushAtClose() error {
 	c.in.Front.Lock()
 	c.closed = true
-	c.endHistory() // before the flush, which may wait for the disk
+	c.endHistory() // before the flush, which may wait for the disk: it ends the watches that use the history
 	c.in.Front.Unlock()
 	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil

@@ -32,7 +32,7 @@ type Collection struct {
 	read     read.Reader
 	store    *Store
 	id       entry.Identity // in canonical form
-	in       intake.Intake  // receives batches and lists; in.Set changes only with mu held
+	in       intake.Intake  // receives batches and lists; its Set of index functions changes only with mu held
 	resource entry.ResourceInfo
 	readOnly bool
 
@@ -48,7 +48,7 @@ type Collection struct {
 	// idledFor identifies the index.Set for which a commit last marked the stored indexes without a function as idle
 	// (index.Entries.Idle): its Generation plus 1; 0 before the first commit.
 	idledFor atomic.Int64
-	recorded atomic.Uint64 // timeline of the history that the file's changelog continues; 0 if it continues none
+	recorded atomic.Uint64 // timeline (number) of the history that the file's changelog continues; 0 if it continues none
 
 	residency Residency
 	// resident has the objects in memory; nil unless the Residency is All. It is set with in.Front held.
@@ -63,18 +63,19 @@ type Collection struct {
 	decodes   func() bool  // CollectionOptions.Decodes; may be nil
 
 	cursors    changelog.Cursors // cursors of the durable handlers
-	tombstones int               // maximum number of tombstones (changelog.Outside.MaxTombstones)
+	tombstones int               // maximum number of tombstones (records of deletes) in the changelog
 }
 
 const (
-	// listLimit bounds the held differences of a list, and the changes that one Replacement.Commit returns, in encoded
-	// bytes. The decoded objects take several times as much. listLimitAll is the bound with the Residency All: it is
-	// small compared to the objects in memory, and readers then see the whole list at once.
+	// listLimit bounds the differences from the stored objects that a list holds in memory, and the changes that one
+	// Replacement.Commit returns, in encoded bytes. The decoded objects take several times as much. listLimitAll is the
+	// bound with the Residency All: it is small compared to the objects in memory, and readers then see the whole list
+	// at once.
 	listLimit    = 16 << 20
 	listLimitAll = 256 << 20
 )
 
-// limitsOf returns the limits of a collection.
+// limitsOf returns the memory limits of a list in a collection with this Residency.
 func limitsOf(r Residency) intake.Limits {
 	n := listLimit
 	if r == All {

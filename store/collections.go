@@ -79,7 +79,7 @@ func (s *Store) openAndEnlist(
 		before := s.live.rebuildCount()
 		c, err := openCollection(ctx, s, name, id, o)
 		switch {
-		case err != nil && s.live.rebuildCount() != before: // it may have read the old file and the new one
+		case err != nil && s.live.rebuildCount() != before: // it may have read both the old file and the rebuilt one
 			continue
 		case errors.Is(err, entry.ErrDamaged) && !repaired && !s.ReadOnly() && s.Rebuild(ctx) == nil:
 			repaired = true

@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// dirtyLimit is the second bound of Collection.Backpressure, in dirty bytes of all collections.
+// dirtyLimit is the number of uncommitted bytes, of all collections together, at which writers wait until there are
+// fewer: the second bound of Collection.Backpressure.
 const dirtyLimit = 64 << 20
 
 func dirtyLimitOf(h *hook.Hooks) int {
@@ -58,8 +59,8 @@ func (s *Store) Committed() <-chan struct{} { return s.commits.Progress() }
 func (s *Store) Pending() int { return s.commits.Pending() }
 
 // Backpressure waits while too many bytes are dirty. Two bounds apply to the dirty bytes of all collections of the
-// store together. At a bound a collection waits only if it has its share, an equal part of the bound, so a busy
-// collection does not hold up the quiet ones. At twice the bound all collections wait.
+// store together. At a bound a collection waits only if its own dirty bytes are at least an equal share of the bound,
+// so a busy collection does not hold up the quiet ones. At twice the bound all collections wait.
 //
 //   - Twice Options.CommitBytes: the collection waits for the commit, so that a writer that is faster than the disk is
 //     slowed to the disk's pace. It waits until 5 seconds after the commit was due at most, and not if the last commit
@@ -73,10 +74,10 @@ func (c *Collection) backpressure(ctx context.Context, paced bool) error {
 	return c.store.commits.Backpressure(ctx, member{c}, c.store.live.count, paced)
 }
 
-// reportDirty reports to the commit loop that the memtable is dirty and has grown by that many bytes.
+// reportDirty reports to the commit loop that the memtable has uncommitted changes, and has grown by that many bytes.
 func (c *Collection) reportDirty(bytes int) { c.store.commits.Add(member{c}, bytes) }
 
-// member is a Collection as a commit.Member.
+// member implements commit.Member: through it the commit loop accesses a Collection.
 type member struct{ c *Collection }
 
 func (m member) Size() int { return m.c.read.Memtable.Size() }
@@ -96,7 +97,7 @@ type snapshot struct {
 	c *Collection
 	*memtable.Snapshot[state.Covers]
 	cursors  *changelog.Snapshot // cursors that the transaction has written
-	idledFor int64               // see Collection.idledFor
+	idledFor int64               // Collection.idledFor after this commit: identifies the index functions
 }
 
 func (s *snapshot) Prepare() { write.Compress(s.c.compressor, s.Writes(false)) }
@@ -125,7 +126,7 @@ func (s *snapshot) Done(err error) (shrunk int, clean bool) {
 	if !s.Idle {
 		s.c.recorded.Store(s.Info.Timeline)
 		s.c.read.Memtable.Correct(func(now state.Covers) state.Covers {
-			if now.EndedList == s.Info.EndedList { // no other list has ended since
+			if now.EndedList == s.Info.EndedList { // no other list has ended since the snapshot was taken
 				now.EndedList = nil
 			}
 			return now

@@ -73,7 +73,7 @@ func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 	return done, nil
 }
 
-// compact is Compact. If fresh is not nil it is Rekey: the copy is sealed with keys of fresh.
+// compact implements Compact. If fresh is not nil it implements Rekey: the copy is sealed with keys of fresh.
 func (s *Store) compact(ctx context.Context, fresh *keyring.Ring) (done Compacted, err error) {
 	switch {
 	case s.ReadOnly():

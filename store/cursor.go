@@ -20,9 +20,9 @@ type Cursor struct {
 	keysOnly bool
 }
 
-// OpenCursor registers a durable handler, or continues the one of that name. It fails with consumer.ErrOpen if the
-// handler is registered, and with ErrClosed after Close. The first cursor of a collection begins its changelog, which
-// costs one more entry per write from then on.
+// OpenCursor registers a durable handler of that name, or continues the handler that an earlier process has registered.
+// It fails with consumer.ErrOpen if the handler is registered in this process, and with ErrClosed after Close. The
+// first cursor of a collection begins its changelog, which costs one more entry per write from then on.
 func (c *Collection) OpenCursor(ctx context.Context, name string) (*Cursor, error) {
 	if err := c.openCursor(ctx, name); err != nil {
 		return nil, fmt.Errorf("durable handler %q of %s: %w", name, c.id, err)
@@ -113,7 +113,7 @@ func (c *Collection) forgetCursor(ctx context.Context, name string) error {
 		return err
 	}
 	defer c.mu.Unlock()
-	known, err := c.cursors.Open(name) // so that no other call opens it meanwhile
+	known, err := c.cursors.Open(name) // so that no other call opens the cursor before it is removed
 	switch {
 	case err != nil:
 		return err

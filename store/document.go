@@ -91,8 +91,8 @@ func (s *Store) DeleteDocument(ctx context.Context, name string) error {
 	return nil
 }
 
-// documentRecord returns a copy of the stored record; nil if there is none. The caller parses it outside of the
-// transaction: damage that is found inside a transaction stops all writing.
+// documentRecord returns a copy of a document's stored record; nil if there is none. The caller parses the record
+// outside of the transaction: damage that is found inside a transaction stops all writing.
 func documentRecord(ctx context.Context, f *boltfile.File, name string) (data []byte, err error) {
 	err = f.View(ctx, func(tx *bolt.Tx) error {
 		if b := tx.Bucket(format.BucketDocuments); b != nil {

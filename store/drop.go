@@ -54,7 +54,7 @@ func (s *Store) Prune(ctx context.Context) error {
 		case err == nil:
 			s.logger().Info("A collection that this program has not opened was dropped", "collection", st.Identity.String(),
 				"objects", st.Objects)
-		case errors.Is(err, ErrCollectionOpen), errors.Is(err, ErrNoCollection): // opened or dropped since states was read
+		case errors.Is(err, ErrCollectionOpen), errors.Is(err, ErrNoCollection): // opened or dropped since the list was read
 		default:
 			return fmt.Errorf("prune %s: drop the collection of %s: %w", s.file.Path, st.Identity, err)
 		}
@@ -70,7 +70,8 @@ func (s *Store) drop(ctx context.Context, name string) error {
 	return err
 }
 
-// unlink removes the collection in one transaction. left is true if ClearDropped has yet to free its pages.
+// unlink removes the collection from the list of collections, in one transaction. left is true if ClearDropped has yet
+// to free the collection's pages.
 func (s *Store) unlink(ctx context.Context, name string) (left bool, err error) {
 	if !s.open.Try(name) {
 		return false, ErrCollectionOpen

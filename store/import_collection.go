@@ -20,7 +20,8 @@ const importBytes = 4 << 20
 // maxTextLen is the maximum length in bytes of the UID, the resourceVersion and the encoding of an imported record.
 const maxTextLen = 1 << 10
 
-// Begin begins a collection. It fails if the store already has that collection, or if another one has not been ended.
+// Begin begins a collection. It fails if the store already has that collection, or if another collection has been begun
+// and not ended.
 func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
 	id, err := what.Identity.Canonical()
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/write"
 )
 
-// putSet replaces the index functions and wakes look-ups that wait.
+// putSet replaces the index functions, and wakes look-ups that wait for an index.
 func (c *Collection) putSet(set *index.Set) {
 	c.in.Set.Store(set)
 	c.builder.Wake()
@@ -96,7 +96,7 @@ func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, 
 			return nil, err
 		}
 		set := c.in.Set.Load()
-		if _, err := set.Find(name); err != nil { // before inMemory: objects that are loaded later have the index
+		if _, err := set.Find(name); err != nil { // before inMemory: objects that are loaded after this check have the index
 			return nil, err
 		}
 		if r := c.inMemory(); r != nil {

@@ -16,7 +16,8 @@ import (
 )
 
 // BuildIndexes begins to build the indexes that are not ready, all in one pass in the background. Only look-ups in
-// these indexes wait for it. The first write and the first such look-up begin it as well; see AddIndexers.
+// these indexes wait for the build. Without BuildIndexes, the first write or the first look-up in one of these indexes
+// begins the build; see AddIndexers.
 func (c *Collection) BuildIndexes() {
 	if !c.started.Swap(true) {
 		c.startBuild()
@@ -100,7 +101,7 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 
 // claimAdded makes set, which has the added functions, the collection's index functions, in memory and in the file.
 func (c *Collection) claimAdded(ctx context.Context, set, added *index.Set) error {
-	for done := false; !done; { // again if objects were loaded into memory meanwhile
+	for done := false; !done; { // repeat if objects were loaded into memory while terms were computed
 		r := c.resident.Load()
 		var terms resident.MoreTerms
 		if r != nil {

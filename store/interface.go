@@ -32,7 +32,8 @@ type Reader interface {
 	// Select returns the objects that q selects, in key order. On an error it also returns the objects that could be
 	// read. It fails with query.ErrNoField if objects of the type have no such field.
 	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
-	// Each is Iterate for the objects that q selects.
+	// Each calls fn for each object that q selects, in key order. Like Iterate it reads pages, each in one transaction
+	// that is closed before fn is called, and stops at the first error.
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error
 
 	// ByIndex returns the objects that have any of the values in the named index, each once. Objects with the same value
@@ -86,7 +87,7 @@ type ReplaceOptions struct {
 	// sealing. Every object of the list is decoded. An object that cannot be decoded is left out. If its stored state
 	// cannot be decoded either, the record is deleted, and no change is reported.
 	Rewrite bool
-	// Attributes are stored with the list.
+	// Attributes are stored with the objects of the list. They say, for example, which codec encoded the objects.
 	Attributes entry.Attributes
 }
 
@@ -108,7 +109,8 @@ type Replacement interface {
 	// set it returns all references.
 	Known(ctx context.Context, refs []entry.ObjectRef) (missing []entry.ObjectRef, res entry.Result, err error)
 	// Event adds an event that the watch received while the list was paged. It ignores an event that is older than the
-	// listed state of its object, and Page ignores an item that is older than an added event. The result is as for Page.
+	// listed state of its object, and Page ignores an item that is older than an added event. As for Page, the result
+	// has the changes that are visible from now on.
 	Event(ctx context.Context, op entry.Op) (entry.Result, error)
 	// Commit puts the held changes into the collection, with the list's resourceVersion (b.ResourceVersion) and
 	// b.LastContact; b.Ops must be empty. As with Apply, the changes are in the file after the next commit of the store.

@@ -50,7 +50,7 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	}
 	rebuilt, err := s.rebuild(ctx, before, failure)
 	for _, c := range rebuilt {
-		c.startBuild() // the failure of the store ended the builds
+		c.startBuild() // build the indexes again: the failure of the store has ended the builds
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", s.file.Path, err)
@@ -61,8 +61,8 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	return nil
 }
 
-// rebuild exchanges the file, unless another call has done so since rebuildCount was before. It returns the open
-// collections, which now use the new file.
+// rebuild exchanges the file, unless another call has done so since the count of rebuilds was before. It returns the
+// open collections, which now use the new file.
 func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collection, error) {
 	end, err := s.file.BeginExchange(ctx, rebuilding)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 			reason.Error())
 	}
 	rebuilt := s.live.list()
-	for _, live := range rebuilt { // before the locks are released
+	for _, live := range rebuilt { // while other goroutines cannot write yet: the locks are still held
 		live.recorded.Store(0) // dirty writes may be in the new file's changelog already, and are recorded again
 		if c.Lost[live.read.Name] != nil {
 			err = errors.Join(err, live.recount(context.WithoutCancel(ctx)))

@@ -43,7 +43,7 @@ func (c *Collection) beginLoading() *resident.All {
 	return a
 }
 
-// loadInBackground fills a from the file.
+// loadInBackground starts to load all objects of the file into the table a.
 func (c *Collection) loadInBackground(a *resident.All) {
 	c.workers.Start("read the objects of "+c.id.String(), func(ctx context.Context) {
 		err := ctx.Err()
@@ -66,8 +66,8 @@ func (c *Collection) loadInBackground(a *resident.All) {
 	})
 }
 
-// openResident makes reads use a, unless a newer table has replaced it. It fails if a does not have as many objects as
-// the collection.
+// openResident makes reads use the table a, unless a newer table has replaced it. It fails if a does not have as many
+// objects as the collection.
 func (c *Collection) openResident(ctx context.Context, a *resident.All) error {
 	if !c.mu.TryLock() {
 		a.Read()
@@ -110,7 +110,7 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 		if err := a.Err(); !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrOutcomeUnknown) {
 			return err
 		}
-		if err := a.AwaitReplaced(ctx); err != nil { // a rebuild of the file replaces a
+		if err := a.AwaitReplaced(ctx); err != nil { // a rebuild of the file will replace the table a
 			return err
 		}
 	}

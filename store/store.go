@@ -114,7 +114,7 @@ type CollectionOptions struct {
 	KeyFunc cache.KeyFunc
 	// Indexers to start with; more can be added later.
 	Indexers cache.Indexers
-	// IndexVersions: see Interface.AddIndexers.
+	// IndexVersions are the versions of the index functions, by index name; see Interface.AddIndexers.
 	IndexVersions map[string]string
 	// Resource is stored in Info.Resource, for the command line.
 	Resource entry.ResourceInfo
@@ -156,7 +156,7 @@ type Store struct {
 	ending      ending
 	keys        keyring.Ring
 	opened      sync.Map // names of the collections that were opened for writing since Open; see Prune
-	plainLogged sync.Map // names of collections; see Collection.logPlainText
+	plainLogged sync.Map // names of the collections whose plain text was logged; see logPlainText
 	// verified is the time when Check last found no problem; nil if it never did.
 	verified atomic.Pointer[time.Time]
 }

@@ -22,7 +22,7 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 	return nil
 }
 
-// target returns the collection as a write.Target.
+// target describes the collection for a write.Writer.
 func (c *Collection) target() write.Target {
 	return write.Target{
 		Read: &c.read, Compressor: c.compressor, Cursors: &c.cursors, Tombstones: c.tombstones, Now: c.store.file.Times,
@@ -35,7 +35,7 @@ func (c *Collection) update(ctx context.Context, fn func(tx *bolt.Tx) error) err
 	return c.store.file.Update(ctx, c.writing(), fn)
 }
 
-// writing describes a write of the collection.
+// writing describes a write of the collection, for the errors of callers that wait for it.
 func (c *Collection) writing() boltfile.Work {
 	return boltfile.Work{What: "a write of " + c.id.String()}
 }
@@ -66,7 +66,7 @@ func (c *Collection) writeLockedFor(ctx context.Context, what boltfile.Work, fn 
 			return err
 		}
 		return w.Put()
-	}, func(err error) { // runs before the next writer
+	}, func(err error) { // called before another writer can begin
 		c.cursors.Written(cursors, err)
 	})
 }

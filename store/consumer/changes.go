@@ -32,7 +32,8 @@ type Change struct {
 // Page is a run of changes in order.
 type Page struct {
 	Changes []Change
-	// End is the offset from which to read the next page; 0 in a page of objects.
+	// End is the offset from which to read the next page. It is 0 in a page that replays the objects to a new handler,
+	// and in an empty result of Cursor.Next.
 	End uint64
 	// More says that further changes are in the file.
 	More bool

@@ -14,7 +14,7 @@ type Position struct {
 	// Seq does not move meanwhile.
 	Replaying bool
 	After     string
-	// Notified says that the handler has been notified that it begins anew.
+	// Notified says that the handler has been notified that it will receive every object again.
 	Notified bool
 	// Why is the reason why the handler last began anew.
 	Why ResetReason

@@ -29,7 +29,7 @@ import (
 type Indexer struct {
 	b  Backend
 	in *intake.Intake // the collection's intake, for keys and index functions
-	// remaining returns the objects of b if all are in memory, also after the store was closed.
+	// remaining returns the objects of the collection if all are in memory, also after the store was closed.
 	remaining func() (read.Residents, bool)
 
 	// before is called before each read; nil if there is nothing to call.
@@ -113,7 +113,7 @@ func (i *Indexer) fail(method string, err error) {
 	}
 	i.err = fmt.Errorf("cache.Indexer.%s: %w", method, err)
 	close(i.failed)
-	if errors.Is(err, boltfile.ErrClosed) { // no informer is running that would report it
+	if errors.Is(err, boltfile.ErrClosed) { // after the close no informer runs that would report the error
 		klog.Background().Error(i.err, "A cache was read after its store was closed, and looks empty to its reader")
 	}
 }

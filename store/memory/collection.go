@@ -117,7 +117,7 @@ func (m *Collection) BeginReplace(ctx context.Context, o store.ReplaceOptions) (
 // Indexers returns the index functions. The map is the caller's.
 func (m *Collection) Indexers() cache.Indexers { return m.in.Indexers() }
 
-// back is a Collection as an intake.Back.
+// back implements intake.Back, the storage behind the code that receives batches and lists.
 type back struct{ *Collection }
 
 // Compressor implements intake.Back. It returns nil, since there are no records.

@@ -15,11 +15,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// Body is the payload of a record, with the data needed to decode it. Every object that is read from the file is
-// decoded from a Body.
+// Body is the payload of a record, that is, the encoded object, with the data needed to decode it. Every object that is
+// read from the file is decoded from a Body.
 type Body struct {
 	Encoding string
-	Payload  []byte               // may be memory of a transaction
+	Payload  []byte               // encoded object; may be memory of a transaction
 	Size     int                  // bytes of the uncompressed payload
 	dict     *compress.Dictionary // dictionary that compressed the payload; nil if it is not compressed
 }
@@ -27,7 +27,7 @@ type Body struct {
 // Compressed reports whether the payload is compressed.
 func (b Body) Compressed() bool { return b.dict != nil }
 
-// Coder opens the bodies of one collection. It is safe for concurrent use.
+// Coder decrypts, decompresses and decodes the stored objects of one collection. It is safe for concurrent use.
 type Coder struct {
 	// Sealer seals and opens the records of the collection.
 	*keyring.Sealer
@@ -68,7 +68,7 @@ func (c *Coder) Open(objects *bolt.Bucket, key string, h format.Header, payload 
 	return b, nil
 }
 
-// OpenPlain is Open followed by Plain.
+// OpenPlain returns the unsealed and decompressed body of a record: it calls Open, then Plain.
 func (c *Coder) OpenPlain(objects *bolt.Bucket, key string, h format.Header, payload []byte) (Body, error) {
 	b, err := c.Open(objects, key, h, payload)
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *Coder) Object(objects *bolt.Bucket, key string, data []byte) (runtime.O
 	return c.ObjectOf(objects, key, h, payload)
 }
 
-// ObjectOf is Object for a parsed record.
+// ObjectOf returns the object of a record that is already split into header and payload.
 func (c *Coder) ObjectOf(objects *bolt.Bucket, key string, h format.Header, payload []byte) (runtime.Object, error) {
 	b, err := c.Open(objects, key, h, payload)
 	if err != nil {

@@ -44,7 +44,7 @@ func (b *background) WaitBackground(most int) {
 func (b *background) ending() bool { return b.ctx.Err() != nil }
 
 // Go runs fn in a goroutine that CloseBackground cancels and waits for. After CloseBackground, fn gets a context that
-// is cancelled already, and Close waits for it.
+// is cancelled already, and Close waits for fn.
 func (b *background) Go(name string, fn func(ctx context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 //
 // In a new file it starts at the wall clock, and falls behind it later. It is not shown to users.
 type clock struct {
-	at    time.Time // steady time at the moment since
-	since time.Time // has a monotonic reading
+	at    time.Time // steady time when the wall clock was since
+	since time.Time // wall-clock time of at; has a monotonic reading
 }
 
 // awayMost is the maximum time by which the steady clock advances while the store is closed.
@@ -43,10 +43,11 @@ func (c *clocks) Wall() time.Time { return c.wall() }
 // Steady returns the steady time. The file must be open for writing.
 func (c *clocks) Steady() time.Time { return c.steady.Load().now() }
 
-// Times returns the times of the two clocks.
+// Times returns the times of the wall clock and the steady clock.
 func (c *clocks) Times() Times { return Times{Wall: c.Wall(), Steady: c.Steady()} }
 
-// Times holds the two clocks at one moment, as stored in the file. It is zero if the file has none.
+// Times holds the wall clock and the steady clock at one time, as stored in the file. It is zero if the file has no
+// stored times.
 type Times struct{ Wall, Steady time.Time }
 
 // resume returns a steady clock that continues from the stored times.

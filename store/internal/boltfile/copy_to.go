@@ -13,7 +13,7 @@ import (
 const copyBuffer = 256 << 10
 
 // CopyTo writes the committed state of the file to w, in one transaction, and returns the number of bytes. It checks
-// ctx before each write. An error of w does not fail the file.
+// ctx before each write. An error of w does not make the File refuse writes.
 func (f *File) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 	out := &copyWriter{ctx: ctx, w: w}
 	err = f.View(ctx, func(tx *bolt.Tx) error {

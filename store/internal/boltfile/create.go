@@ -15,7 +15,7 @@ import (
 )
 
 // create makes an empty store at path. The file is complete and synced before it is renamed to path, so a crash leaves
-// either no store or a good one. create does not sync the directory. The caller holds the mark.
+// either no store or a good one. create does not sync the directory. The caller holds the Mark, the lock for opening.
 func create(path string, o creating) error {
 	h, err := createTemporary(path, o)
 	if err != nil {
@@ -74,8 +74,9 @@ func ClassifySpace(err error) error {
 	return err
 }
 
-// RemoveDebris removes the temporary files of crashed processes beside path. The caller holds the mark and the lock on
-// the store, so no process is using these files. Files that cannot be removed are left for the next call.
+// RemoveDebris removes the temporary files of crashed processes beside path. The caller holds the Mark (the lock for
+// opening) and the lock on the store, so no process is using these files. Files that cannot be removed are left for the
+// next call.
 func RemoveDebris(path string) {
 	for _, name := range beside(path, format.SuffixNew) {
 		_ = os.Remove(name)

@@ -11,10 +11,10 @@ type current struct {
 	path string // the file's name in errors
 
 	mu      sync.Mutex
-	handle  *Handle       // guarded by mu; nil until the file is open, and once it is closed
+	handle  *Handle       // guarded by mu; nil until the file is open, and after it was closed
 	failure error         // guarded by mu; the error because of which nothing is written any more
 	failed  chan struct{} // guarded by mu; closed while failure is not nil
-	written int64         // guarded by mu; bytes written through the earlier handles
+	written int64         // guarded by mu; bytes written through the handles that were replaced
 }
 
 // acquire returns the current handle, which the caller must release. It fails with ErrClosed if the file is not open,
@@ -32,9 +32,9 @@ func (c *current) acquire() (*Handle, error) {
 	return c.handle, nil
 }
 
-// Err returns the error because of which the file is not written until an exchange, or nil while the file works. The
-// error wraps ErrOutcomeUnknown, ErrDamaged or ErrOverwritten. ErrOverwritten is final, and then the file is not read
-// either.
+// Err returns the error because of which the file is not written until an Exchange replaces it, or nil while the file
+// works. The error wraps ErrOutcomeUnknown, ErrDamaged or ErrOverwritten. ErrOverwritten is final, and then the file is
+// not read either.
 func (c *current) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

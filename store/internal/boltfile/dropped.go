@@ -57,7 +57,7 @@ func (f *File) clearLeft() {
 	}
 }
 
-// clearLoop calls clear until it succeeds.
+// clearLoop removes dropped buckets until none is left. After an error it waits and tries again.
 func (f *File) clearLoop(ctx context.Context) {
 	for f.clear(ctx) != nil {
 		select {

@@ -48,10 +48,11 @@ func (f *File) PauseExchanges(ctx context.Context) (resume func(), err error) {
 }
 
 // Exchange copies the file, gives the copy its name, and makes the File use the copy. At every moment a whole file has
-// the name. If Exchange fails, the File still uses the old file, and the copy is removed. The caller holds the writer's
-// place and the right to exchange, as after BeginExchange. movedTo is the new name of the old file if Aside is set.
+// the name. If Exchange fails, the File still uses the old file, and the copy is removed. The caller holds the writer
+// lock and the right to exchange, as after BeginExchange. movedTo is the new name of the old file if Aside is set.
 //
-// Exchange holds the mark meanwhile: otherwise a process that opens the file would remove the copy as debris.
+// Exchange holds the Mark, the lock for opening, meanwhile: otherwise a process that opens the file would remove the
+// copy as debris.
 func (f *File) Exchange(ctx context.Context, x Exchange) (movedTo string, err error) {
 	old, err := f.acquire()
 	if err != nil {

@@ -51,15 +51,17 @@ func (f *File) classify(h *Handle, failed *commitError) error {
 }
 
 // Fail stops all writes until an exchange, if h is the current handle. The first reason is kept, unless the file has
-// been overwritten since: then it is not read or exchanged any more either. Fail leaves a mark, so that the next
-// process that opens the file first verifies every page, and moves the file aside if it is damaged.
+// been overwritten since: then it is not read or exchanged any more either. Fail leaves a mark (the file
+// <path>.opening), so that the next process that opens the file first verifies every page, and moves the file aside if
+// it is damaged.
 func (f *File) Fail(h *Handle, reason error) {
 	if f.fail(h, reason) && !f.o.ReadOnly {
 		f.leaveMark()
 	}
 }
 
-// leaveMark leaves a mark that makes the next process that opens the file verify it.
+// leaveMark leaves a mark, the file <path>.opening, because of which the next process that opens the store verifies
+// every page.
 func (f *File) leaveMark() {
 	if err := leaveMark(f.real); err != nil {
 		f.Logger().Error(err, "No mark could be left for the next process that opens the store")

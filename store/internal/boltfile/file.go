@@ -30,16 +30,16 @@ type File struct {
 	// Commit is called instead of tx.Commit if it is set. It is for tests; set it while nothing is written.
 	Commit func(tx *bolt.Tx) error
 
-	background // Go, CloseBackground, WaitBackground
-	clocks     // Wall, Steady, Times, PutTimes
-	current    // Err, Failed, IsCurrent, Written
-	writerLock // TakeWriter, SlowErr, StillWriting, Await
+	background // methods Go, CloseBackground, WaitBackground: goroutines of the file
+	clocks     // methods Wall, Steady, Times, PutTimes: the two clocks
+	current    // methods Err, Failed, IsCurrent, Written: the current Handle
+	writerLock // methods TakeWriter, SlowErr, StillWriting, Await: one writer at a time
 
 	o    Options
 	real string // absolute path with symbolic links resolved, for all file operations; set by resolve
-	anew anew   // used by the holder of the writer lock
-	// hidden is true if the name could not be checked for lack of permissions. Used by the holder of the writer
-	// lock.
+	anew anew   // limits the copies of a removed file; used by the holder of the writer lock
+	// hidden is true if a lack of permissions prevented the check that the open file still has its name. Used by the
+	// holder of the writer lock.
 	hidden bool
 	// markedClean is true while the file may have the mark of a clean close, which the first commit removes. Used by
 	// the holder of the writer lock.

@@ -40,10 +40,11 @@ type Handle struct {
 // Release ends a use of the handle that began with Users.Add(1).
 func (h *Handle) Release() { h.Users.Done() }
 
-// Close waits for the transactions and closes the file. If bbolt is Stuck it does not wait.
+// Close waits for the transactions and closes the file. It does not wait if a panic has left one of bbolt's locks
+// locked (Stuck).
 func (h *Handle) Close() error {
 	if h.Stuck.Load() {
-		// bbolt's own Close would wait for ever. The mapping stays, but is not used.
+		// bbolt's own Close would wait for ever for the lock. The mapping stays, but is not used.
 		return closeMapped(h.File)
 	}
 	h.Users.Wait()
@@ -84,7 +85,7 @@ func (h *Handle) verifyIdentity(tx *bolt.Tx, committed int64) error {
 	}
 	b, at := tx.Bucket(format.BucketLarder), int64(tx.ID())
 	if tx.Writable() {
-		at-- // the state that tx began with
+		at-- // a write transaction's id is one higher than that of the state it reads
 	}
 	switch {
 	case b == nil:
@@ -114,7 +115,7 @@ func (h *Handle) Update(fn, commit func(tx *bolt.Tx) error) error {
 		if err != nil {
 			return err
 		}
-		defer h.rollback(tx) // does nothing once committed
+		defer h.rollback(tx) // does nothing after a commit
 		if err := h.verifyIdentity(tx, h.committed.Load()); err != nil {
 			return err
 		}

@@ -17,8 +17,9 @@ func tryLock(*os.File, bool) (bool, error) { return true, nil }
 // unlock does nothing, like tryLock.
 func unlock(*os.File) error { return nil }
 
-// lockMark opens the mark; it returns nil if another process holds the mark. On these systems an open file cannot be
-// renamed, and that serves as the lock. A mark that can be renamed was left by a crash; it is renamed back and opened.
+// lockMark opens the mark, the file <path>.opening; it returns nil if another process holds the mark. On these systems
+// an open file cannot be renamed, and that serves as the lock. A mark that can be renamed was left by a crash; it is
+// renamed back and opened.
 func lockMark(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil || !errors.Is(err, fs.ErrExist) {
@@ -34,7 +35,7 @@ func lockMark(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// unlockMark closes the mark and removes it.
+// unlockMark closes the mark, the file <path>.opening, and removes it.
 func unlockMark(f *os.File, path string) error {
 	return errors.Join(f.Close(), os.Remove(path))
 }

@@ -35,7 +35,7 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 // unlock releases the lock taken by tryLock.
 func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
-// lockMark opens the mark and locks it; it returns nil if another process holds the mark.
+// lockMark opens the mark, the file <path>.opening, and locks it; it returns nil if another process holds the mark.
 func lockMark(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
@@ -51,7 +51,7 @@ func lockMark(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// unlockMark removes the mark and releases its lock, in this order.
+// unlockMark removes the mark, the file <path>.opening, and then releases its lock.
 func unlockMark(f *os.File, path string) error {
 	return errors.Join(os.Remove(path), f.Close())
 }

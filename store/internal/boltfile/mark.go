@@ -26,7 +26,7 @@ import (
 type Mark struct {
 	f    *os.File // locked file; nil if the disk was too full to make it, and after Release
 	path string
-	// Crashes is the count that TakeMark read.
+	// Crashes is the number of processes that died while they opened the store, as TakeMark read it.
 	Crashes int
 }
 
@@ -54,7 +54,8 @@ func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, err
 	}
 }
 
-// crashesSaid returns the count in the mark of a store without taking the mark; 0 if it cannot be opened.
+// crashesSaid returns the number of crashes that the mark of a store (<path>.opening) records, without taking the mark;
+// 0 if the mark cannot be opened.
 func crashesSaid(store string) int {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_RDONLY|noFollow, 0)
 	if err != nil {
@@ -64,8 +65,8 @@ func crashesSaid(store string) int {
 	return readCount(f)
 }
 
-// readCount returns the count in a mark: 0 if the mark is empty, and 1 if it cannot be read or parsed, as after a torn
-// write.
+// readCount returns the number of crashes that a mark (<path>.opening) records: 0 if the mark is empty, and 1 if it
+// cannot be read or parsed, as after a torn write.
 func readCount(f *os.File) int {
 	data, err := io.ReadAll(io.LimitReader(f, 20))
 	text := strings.TrimSpace(string(data))

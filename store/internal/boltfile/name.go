@@ -28,7 +28,7 @@ func (f *File) KeepName(ctx context.Context) error {
 		return err
 	}
 	err = f.anew.err
-	if time.Now().After(f.anew.next) || f.ending() { // Close is the last attempt
+	if time.Now().After(f.anew.next) || f.ending() { // no delay while the file is being closed: this is the last attempt
 		err = f.writeAnew(ctx)
 	}
 	if err != nil {

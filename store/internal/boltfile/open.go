@@ -92,7 +92,8 @@ func (f *File) regular() (os.FileInfo, error) {
 	return info, err
 }
 
-// withMark calls fn while it holds the mark. If the File has failed when fn returns, withMark leaves a mark behind.
+// withMark calls fn while it holds the Mark, the lock for opening. If the File has failed when fn returns, withMark
+// leaves a mark behind.
 func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *Mark) error) error {
 	mark, err := TakeMark(ctx, f.real, deadline)
 	if err != nil {
@@ -103,7 +104,7 @@ func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *M
 		f.Logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
 	}
 	if f.Err() != nil {
-		f.leaveMark() // again, because Release has removed our mark
+		f.leaveMark() // write a new mark, because Release has removed ours
 	}
 	return err
 }

@@ -123,7 +123,7 @@ func (o *opening) walkBranches(pages *boltcheck.File, clean bool) error {
 // walk walks the pages and returns the problems that it finds as an error.
 func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 	problems, err := pages.Walk(context.Background(), how)
-	if len(problems) > 0 { // even if the walk ended early
+	if len(problems) > 0 { // report the problems even if the walk ended early
 		return PagesError(o.Path, problems)
 	}
 	return OwnErrors(err)
@@ -151,7 +151,7 @@ func (o *opening) openBolt(mapped int) (*Handle, error) {
 		db, err := bolt.Open(o.Path, 0o600, &bolt.Options{
 			Timeout:         1, // the file is locked already; do not wait
 			ReadOnly:        o.ReadOnly,
-			FreelistType:    bolt.FreelistArrayType, // with the map the file grows for ever (docs/adr/0006)
+			FreelistType:    bolt.FreelistArrayType, // with the map freelist the file grows for ever (docs/adr/0006)
 			InitialMmapSize: mapped,
 			PageSize:        o.pageSize,
 			MaxSize:         o.limit(),
@@ -187,7 +187,8 @@ func (o *opening) flag() int {
 	return os.O_RDWR
 }
 
-// openLockedFile gives bbolt the locked file; another file may have the name by now.
+// openLockedFile gives bbolt the file that is locked already. It does not open the name, which another file may have by
+// now.
 func (o *opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.File, nil }
 
 // judge returns the error for a failure to open the file. If bbolt reports damage, judge verifies the file again

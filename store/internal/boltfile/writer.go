@@ -39,7 +39,7 @@ const (
 type writing struct {
 	Work
 	since time.Time
-	slow  atomic.Bool // true once the place has been held for SlowAfter
+	slow  atomic.Bool // true once the writer lock has been held for SlowAfter
 }
 
 func (w *writing) String() string {
@@ -48,14 +48,15 @@ func (w *writing) String() string {
 
 // writerLock is the right to write. One caller holds it at a time.
 type writerLock struct {
-	// OnRelease is called before the place is released, if it is set. It is for tests; set it while nothing is written.
+	// OnRelease is called before the writer lock is released, if it is set. It is for tests; set it while nothing is
+	// written.
 	OnRelease func()
 
 	path   string // the file's name in errors
 	log    func() logr.Logger
 	onSlow func() // see Options.Slow
 
-	token chan struct{}           // capacity 1; holds a token while the place is taken
+	token chan struct{}           // capacity 1; holds a token while the writer lock is taken
 	now   atomic.Pointer[writing] // the current write; nil if there is none
 }
 
@@ -79,7 +80,7 @@ func (p *writerLock) TakeWriter(ctx context.Context, w Work) (release func(), er
 	}, nil
 }
 
-// waited adds the holder of the writer lock to err, the error of a failed wait for the place.
+// waited adds the holder of the writer lock to err, the error of a failed wait for that lock.
 func (p *writerLock) waited(err error) error {
 	if w := p.now.Load(); w != nil {
 		return fmt.Errorf("%s: %v: %w", p.path, w, err)

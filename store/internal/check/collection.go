@@ -41,7 +41,7 @@ func (c *collection) problem(format string, args ...any) {
 // state is the state of the collection in one transaction.
 type state struct {
 	format.Info
-	log                      changelog.State // of Info
+	log                      changelog.State // state of the changelog, from Info
 	bucket, objects, indexes *bolt.Bucket
 }
 
@@ -125,7 +125,7 @@ func (c *collection) each(
 		err := c.view(ctx, func(s state) error {
 			more = false
 			b := of(s)
-			if b == nil { // checked before
+			if b == nil { // a missing bucket has been reported before
 				return nil
 			}
 			keys := boltfile.ScanAfter(b, after)
@@ -260,7 +260,7 @@ func (c *collection) checkIndexEntry(s state, name string, k, v []byte) int {
 	}
 	h, payload, found, err := c.stored(s, key)
 	switch {
-	case err != nil: // checkRecord reports it
+	case err != nil: // checkRecord reports the damaged record
 	case !found:
 		c.problem("index %q files %s, which is not there", name, printable.Key(key))
 	case !slices.Contains(h.Terms[name], value):

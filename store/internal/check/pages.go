@@ -29,7 +29,7 @@ func Pages(ctx context.Context, f File) (problems []string, err error) {
 		err = f.viewPages(ctx, func(h *boltfile.Handle, pages *boltcheck.File) error {
 			begun := time.Now()
 			o := boltcheck.WalkOptions{LeafDepth: boltfile.BranchDepth, Pace: func(context.Context, int) error {
-				if time.Since(begun) > most || !f.IsCurrent(h) { // after Close, the next viewPages fails
+				if time.Since(begun) > most || !f.IsCurrent(h) { // start again; viewPages fails if the file was closed
 					return errAgain
 				}
 				return nil

@@ -35,7 +35,8 @@ func (l *Loop) Backpressure(ctx context.Context, m Member, live func() int, pace
 	}
 }
 
-// fills reports whether m must wait at this bound, if live collections have this many uncommitted bytes together.
+// fills reports whether m must wait at this bound. The live collections together have that many uncommitted bytes: m
+// waits if they reach the bound and m has its equal share, or if they reach twice the bound.
 func fills(m Member, bytes, bound, live int) bool {
 	return bytes >= 2*bound || bytes >= bound && m.Size() >= max(1, bound/live)
 }

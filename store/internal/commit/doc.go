@@ -3,6 +3,6 @@
 // than the disk.
 //
 // A Loop accesses a collection as a Member, and the changes that one commit writes as a Snapshot. A commit is prepared,
-// takes the writer lock of the file, and is written. Snapshot.Done handles the result before the next writer gets
-// the place. If a commit fails, all changes stay uncommitted, and the Loop tries again.
+// takes the writer lock of the file, and is written. Snapshot.Done handles the result before the next writer gets the
+// lock. If a commit fails, all changes stay uncommitted, and the Loop tries again.
 package commit

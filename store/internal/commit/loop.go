@@ -53,11 +53,11 @@ type Loop struct {
 
 	mu       sync.Mutex
 	dirty    map[Member]struct{} // dirty collections; guarded by mu
-	bytes    int                 // size of their memtables; guarded by mu
+	bytes    int                 // uncommitted bytes of the dirty collections; guarded by mu
 	since    time.Time           // time of the first change since the last snapshot; guarded by mu
-	dueSince time.Time           // time since which bytes has been at least due; zero if it is not; guarded by mu
+	dueSince time.Time           // time since which bytes is at least due(); zero if bytes is less; guarded by mu
 	running  bool                // whether the goroutine of loop runs; guarded by mu
-	full     chan struct{}       // has a token once bytes may have reached due
+	full     chan struct{}       // has a token once there may be enough uncommitted bytes for a commit at once
 	err      error               // error of the last commit; nil if it succeeded; guarded by mu
 	closed   bool                // whether Close has begun and writes are refused; guarded by mu
 	progress chan struct{}       // closed and replaced after each commit; guarded by mu
@@ -152,7 +152,7 @@ func (l *Loop) next(ctx context.Context, retryAt time.Time) (at time.Time, full,
 	case l.bytes >= l.due():
 		return time.Now(), l.full, l.progress, true
 	}
-	l.drainFullLocked() // a token may be left from before the last commit
+	l.drainFullLocked() // the channel may still have a token from before the last commit
 	return l.since.Add(l.Interval), l.full, l.progress, true
 }
 
@@ -205,7 +205,7 @@ func (l *Loop) Flush(ctx context.Context) error {
 	go func() { // this goroutine holds flushing and the writer lock, so Close waits for it
 		err := l.write(snaps)
 		before := l.note(snaps, err)
-		release() // after note has updated the cursors: the next writer writes them
+		release() // after note has updated the cursors, which the next writer writes
 		l.log(before, err)
 		for _, snap := range snaps {
 			snap.Notify(time.Since(begun), err)

@@ -25,7 +25,8 @@ type Compressor struct {
 	seed                   maphash.Seed
 
 	mu sync.Mutex
-	// sealed is true if dictionaries get random ids: a hash could confirm a guess of the content. Guarded by mu.
+	// sealed is true if new dictionaries get random ids, because the collection is encrypted: an id that is a hash
+	// could confirm a guess of the content. Guarded by mu.
 	sealed   bool
 	current  *Dictionary // dictionary for new records; nil until there are enough payloads to make one; guarded by mu
 	gathered [][]byte    // payloads that were to be stored before there was a dictionary; guarded by mu
@@ -190,8 +191,8 @@ func (c *Compressor) parts(payloads [][]byte) int {
 	return int(min(int64(len(payloads)), fill))
 }
 
-// spread returns k indexes below n at equal distances. The first is at 0 if halves is 0, and at half a distance if it
-// is 1.
+// spread returns k indexes below n at equal distances. The first index is 0 if halves is 0, and half a distance if
+// halves is 1.
 func spread(n, k, halves int) []int {
 	at := make([]int, k)
 	for i := range at {

@@ -71,8 +71,8 @@ func (d *Dictionaries) Put(b *bolt.Bucket, dict *Dictionary) error {
 			dict.Content))
 }
 
-// Drop removes the dictionaries that no record in objects uses, from the collection's bucket b. It keeps using, which
-// may be nil. It returns the ids of the needed dictionaries; nil if it has removed nothing.
+// Drop removes the dictionaries that no record in objects uses, from the collection's bucket b. It keeps the dictionary
+// using, which may be nil. It returns the ids of the needed dictionaries; nil if it has removed nothing.
 func (d *Dictionaries) Drop(b, objects *bolt.Bucket, using *Dictionary) (needed map[uint64]bool, err error) {
 	dicts := b.Bucket(format.BucketDictionaries)
 	if dicts == nil {

@@ -34,7 +34,7 @@ func New(content []byte) *Dictionary {
 // WithID is New for a dictionary with a known id.
 func WithID(id uint64, content []byte) *Dictionary {
 	d := &Dictionary{ID: id, Content: content}
-	// The records name their dictionary, so the frames need not.
+	// The record names the dictionary, so the zstd frame need not.
 	d.encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, content), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithEncoderCRC(false),

@@ -130,7 +130,7 @@ func (c *collection) finish(tx *bolt.Tx) error {
 		return err
 	}
 	c.info.Newest = slices.DeleteFunc(c.info.Newest, func(ref format.Ref) bool {
-		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // it was lost
+		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // drop references to objects that the copy has lost
 	})
 	c.log.Store(&c.info)
 	data, err := format.AppendInfo(nil, c.name, &c.info)
@@ -178,12 +178,12 @@ func (c *collection) rest(ctx context.Context, name []byte) (err error) {
 	case string(format.BucketObjects), string(format.BucketTombstones), string(format.BucketDictionaries):
 	case string(format.BucketCursors):
 		_, _, err = c.each(ctx, path, c.cursor)
-	case string(format.BucketIndex), string(format.BucketSeq): // object makes them, unless the copy is unchanged
+	case string(format.BucketIndex), string(format.BucketSeq): // object writes them, unless the copy is unchanged
 		if c.asItWas() {
 			err = c.bucket(ctx, path)
 		}
 	default:
-		if !c.Salvage { // the newer program that knows the bucket could not tell which entries are missing
+		if !c.Salvage { // a newer program's bucket: that program could not tell which entries are missing
 			err = c.bucket(ctx, path)
 		}
 	}

@@ -82,7 +82,7 @@ func (c *Copier) root(ctx context.Context) error {
 		switch path := (bucketPath{name}); {
 		case string(name) == string(format.BucketLarder):
 			err = c.larder(ctx, path)
-		case string(name) == string(format.BucketDropped): // it is being removed
+		case string(name) == string(format.BucketDropped): // dropped collections are not copied
 		case c.unsafe[string(name)]:
 		case string(name) == string(format.BucketDocuments): // losing a document does no harm: its owner can get it again
 			_, _, err = c.each(ctx, path, c.document)
@@ -99,7 +99,7 @@ func (c *Copier) larder(ctx context.Context, path bucketPath) error {
 	var stored []byte
 	collections, err := c.values(ctx, path, func(e pair) bool {
 		switch string(e.key) {
-		case string(format.KeyClean): // Close sets it
+		case string(format.KeyClean): // Close sets the mark of a clean close
 			return false
 		case string(format.KeyKeys):
 			stored = e.value

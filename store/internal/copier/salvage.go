@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// lose records that a collection is copied incompletely. It returns why as an error, unless Salvage is set.
+// lose notes in Lost and Behind that a collection is copied incompletely because of why. Unless Salvage is set, it
+// returns why.
 func (c *Copier) lose(name string, why error) error {
 	c.Lost[name], c.Behind[name] = why, true
 	return c.tolerate(why)

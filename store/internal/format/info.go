@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Info is the state of a collection: the payload of the record under KeyInfo. The tags are part of the format. Fields
-// that a later program adds are ignored.
+// Info is the state of a collection: the payload of the record under the key info in the collection's bucket. The tags
+// are part of the format. Fields that a later program adds are ignored.
 type Info struct {
 	Group           string                `msgpack:"group,omitempty"`
 	Version         string                `msgpack:"version"`
@@ -67,7 +67,7 @@ const MustRelistDamaged = "damaged"
 // crash or an Abort at that time.
 const MustRelistInterrupted = "a relist was interrupted while its changes were being applied"
 
-// Ref identifies one of the newest objects of a collection.
+// Ref identifies one of the newest objects of a collection, as stored in its info record.
 type Ref struct {
 	Key string `msgpack:"key"`
 	UID string `msgpack:"uid"`
@@ -76,8 +76,7 @@ type Ref struct {
 
 // IndexState is the stored state of an index.
 type IndexState struct {
-	// Version is the caller's version of the index function. Without a version, the next process does not trust the
-	// entries.
+	// Version is the caller's version of the index function. Without a version, the next process builds the index anew.
 	Version string `msgpack:"version,omitempty"`
 	// Ready is true if every record has its entries. If it is false, some records may lack entries; but every entry is
 	// named in a record's header.

@@ -13,8 +13,8 @@ var (
 // The keys in BucketLarder. It also has one bucket for each collection, named by Identity.ID.
 var (
 	KeyFormat  = []byte("format")  // Version as big-endian uint64, and its CRC-32C; the same in every format
-	KeyCreated = []byte("created") // RFC 3339
-	KeyFileID  = []byte("file-id") // random, hex
+	KeyCreated = []byte("created") // time when the file was made, in RFC 3339
+	KeyFileID  = []byte("file-id") // random id of the file, in hex
 	KeyClean   = []byte("clean")   // present if the file was closed cleanly
 	KeyKeys    = []byte("keys")    // the wrapped data keys, once something has been sealed
 	KeyTimes   = []byte("times")   // the wall clock and the steady clock at the last commit; see boltfile.Times
@@ -33,7 +33,7 @@ var (
 	BucketSeq        = []byte("seq")
 	BucketTombstones = []byte("tombstones")
 	BucketCursors    = []byte("handlers")
-	BucketTimes      = []byte("times") // number → its Mark, if changes are kept for readers
+	BucketTimes      = []byte("times") // sequence number → Mark, the time of its commit, if changes are kept for readers
 )
 
 // The suffixes of the files beside the store. Their names begin with the store's path.

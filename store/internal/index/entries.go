@@ -95,7 +95,7 @@ func (e *Entries) Move(key string, old, new map[string][]string) error {
 			}
 		}
 		if !e.states[name].Ready {
-			had = nil // a record from before the index may have terms without entries
+			had = nil // a record from before the index may have terms without entries: ignore the old terms
 		}
 		if err := put(b, key, had, new[name]); err != nil {
 			return fmt.Errorf("index %q: %w", name, err)
@@ -107,7 +107,7 @@ func (e *Entries) Move(key string, old, new map[string][]string) error {
 // Put adds entries of key for the values to the bucket of one index.
 func Put(b *bolt.Bucket, key string, values []string) error { return put(b, key, nil, values) }
 
-// put adds entries of key for the values that are not in had.
+// put adds entries of key for the values, except the values in had, which have entries already.
 func put(b *bolt.Bucket, key string, had, values []string) error {
 	for _, value := range values {
 		if slices.Contains(had, value) {

@@ -11,14 +11,14 @@ import (
 // maxFailures is the maximum number of objects for which failures keeps errors.
 const maxFailures = 1000
 
-// failures holds the stored objects that an index lacks because its function has failed for them. All copies of a Set
-// share it.
+// failures holds the stored objects that an index lacks because its function has failed for them. All changed copies of
+// a Set share one failures.
 type failures struct {
 	some atomic.Bool // false if there are no failures, so that writes need no lock
 
 	mu   sync.Mutex
-	of   map[string]map[string]error // by key and index name, for at most maxFailures objects; guarded by mu
-	more error                       // error of a further object; guarded by mu
+	of   map[string]map[string]error // errors by key and index name, for at most maxFailures objects; guarded by mu
+	more error                       // error of one object beyond maxFailures; guarded by mu
 }
 
 // set records the result of the named index's function for a stored object.
@@ -57,7 +57,7 @@ func (f *failures) drop(key string) {
 	f.some.Store(len(f.of) > 0 || f.more != nil)
 }
 
-// dropMore removes the error of further objects.
+// dropMore removes the error that stands for the objects beyond maxFailures.
 func (f *failures) dropMore() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,8 +15,8 @@ type Sealing interface {
 	Value(index, token string) (string, error)
 }
 
-// sealedKeys is fileKeys for a sealed collection. It looks up the token of value under each data key, and also value
-// itself, for records from before the sealing.
+// sealedKeys calls fn with each key that has value in the file's index of a sealed collection. It looks up the token of
+// value under each data key, and also value itself, for records from before the sealing.
 func (v View) sealedKeys(value string, fn func(key string) error) error {
 	var keys []string
 	for _, token := range v.src.Sealing.Tokens(v.name, value) {
@@ -29,7 +29,7 @@ func (v View) sealedKeys(value string, fn func(key string) error) error {
 		}
 	}
 	err := v.storedKeys(value, func(key string) error {
-		if !v.src.Sealing.Sealed(key) { // otherwise value merely equals a token of this record
+		if !v.src.Sealing.Sealed(key) { // a sealed record has tokens: this value merely equals one of them
 			keys = append(keys, key)
 		}
 		return nil

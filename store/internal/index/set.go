@@ -44,7 +44,7 @@ func NewSet(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	return s.With(funcs, versions)
 }
 
-// Only returns a set with only funcs. It shares the result of Err with s.
+// Only returns a set with only funcs. Both sets share the recorded failures of index functions, which Err reports.
 func (s *Set) Only(funcs cache.Indexers, versions map[string]string) (*Set, error) {
 	only, err := NewSet(funcs, versions)
 	if err == nil {
@@ -116,8 +116,8 @@ func (s *Set) Err() error {
 // Stored records that an object was deleted, or stored with its entries in all indexes. Err no longer reports it.
 func (s *Set) Stored(key string) { s.failed.drop(key) }
 
-// AllStored records that all objects have been stored again, with a call of Stored for each. Since only a limited number
-// of objects is kept for Err, AllStored also clears the error of further objects.
+// AllStored records that all objects have been stored again, with a call of Stored for each. Since only a limited
+// number of objects is kept for Err, AllStored also clears the error of further objects.
 func (s *Set) AllStored() { s.failed.dropMore() }
 
 // Lacks records that an object was stored although index functions failed for it. Call it after Stored.
@@ -141,7 +141,8 @@ func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.funcs)) }
 // Funcs returns the index functions. The caller owns the map.
 func (s *Set) Funcs() cache.Indexers { return maps.Clone(s.funcs) }
 
-// ReadsObjects reports whether a function needs more of an object than its namespace, which an entry.Undecoded has.
+// ReadsObjects reports whether an index function needs more of an object than its namespace. An undecoded object has
+// the namespace.
 func (s *Set) ReadsObjects() bool {
 	for _, fn := range s.funcs {
 		if !isNamespaceFunc(fn) {

@@ -39,7 +39,8 @@ func (s *Set) Terms(obj any) (terms map[string][]string, err error) {
 	return terms, err
 }
 
-// WorkingTerms is Terms for an object that is stored already. Errors of functions are reported by Err instead.
+// WorkingTerms returns the values of a stored object in each index, by index name. Indexes whose functions fail are
+// omitted; the errors are reported by Err.
 func (s *Set) WorkingTerms(key string, obj any) (terms map[string][]string) {
 	for name, fn := range s.funcs {
 		values, err := Values(name, fn, obj)
@@ -74,7 +75,8 @@ func (s *Set) SameTerms(a, b map[string][]string) bool {
 	return true
 }
 
-// Compute is WorkingTerms for only the named indexes. It calls report with each error of a function.
+// Compute returns the values of a stored object in the named indexes, by index name. Indexes whose functions fail are
+// omitted, and report is called with each error.
 func (s *Set) Compute(names []string, key string, obj any, report func(error)) (terms map[string][]string) {
 	for _, name := range names {
 		values, err := Values(name, s.funcs[name], obj)
@@ -86,7 +88,7 @@ func (s *Set) Compute(names []string, key string, obj any, report func(error)) (
 	return terms
 }
 
-// Replace returns a copy of terms in which the values of the named indexes come from by.
+// Replace returns a copy of terms in which the named indexes have their values in by, instead of their old values.
 func Replace(terms map[string][]string, names []string, by map[string][]string) map[string][]string {
 	terms = maps.Clone(terms)
 	if terms == nil {

@@ -71,7 +71,8 @@ func (v View) fileKeys(value string, fn func(key string) error) error {
 	return v.storedKeys(value, fn)
 }
 
-// storedKeys is fileKeys for the stored form of a value: a token if the record is sealed.
+// storedKeys calls fn with each key that has an entry for a stored value in the file, in key order. In a sealed
+// collection the stored value of a sealed record is a token.
 func (v View) storedKeys(value string, fn func(key string) error) error {
 	prefix := format.IndexPrefix(value)
 	s := boltfile.ScanAfter(v.entries, "")

@@ -98,7 +98,8 @@ func (in *Intake) applyEncoded(
 	return changes, nil
 }
 
-// number sets the Order of the writes. The caller holds Front.
+// number sets Write.Order, the number of each write in the order in which writes are put. The caller holds Front, the
+// lock for putting writes.
 func (in *Intake) number(writes []*memtable.Write) {
 	for _, x := range writes {
 		in.writes++
@@ -109,8 +110,9 @@ func (in *Intake) number(writes []*memtable.Write) {
 // errIndexesChanged means that index functions were added after the terms of a write were computed.
 var errIndexesChanged = errors.New("the indexes have changed")
 
-// lockFront locks Front for writes whose index terms were computed with set. It waits for the end of a Pause. It fails
-// if ctx ends, if the collection accepts no writes, or with errIndexesChanged if index functions were added since.
+// lockFront locks Front, the lock for putting writes, for writes whose index terms were computed with set. It waits for
+// the end of a Pause. It fails if ctx ends, if the collection accepts no writes, or with errIndexesChanged if index
+// functions were added since.
 func (in *Intake) lockFront(ctx context.Context, set *index.Set) (unlock func(), err error) {
 	for in.Front.Lock(); in.paused != nil; in.Front.Lock() {
 		paused := in.paused
@@ -183,7 +185,7 @@ func (in *Intake) putList(
 	return nil
 }
 
-// beforeWrites returns which keys of the writes exist, and the Info, both from the same snapshot.
+// beforeWrites returns which keys of the writes exist, and the collection's Info, both from the same snapshot.
 func (in *Intake) beforeWrites(
 	ctx context.Context, writes []*memtable.Write,
 ) (found map[string]bool, info entry.Info, err error) {

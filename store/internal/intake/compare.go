@@ -16,7 +16,7 @@ type item struct {
 	filled bool          // true if the payload and the terms have been computed
 	termed bool          // true if the terms have been computed
 	needed bool          // true if the collection has no object with the key, or another state of it
-	held   bool          // true for an item without an object: the collection has an object with its UID and resourceVersion
+	held   bool          // true for an item without an object: the collection has the state with its UID and RV
 	change *entry.Change // the change to report; nil if there is none, or if the item is held
 	// unreadable is true if the item is left out because it cannot be decoded, and the stored state of the object
 	// cannot be decoded either. The stored state is then deleted, so that no reader finds it.
@@ -30,7 +30,8 @@ func (r *Replacement) listedAlready(key string, now HeldObject) bool {
 	return now != nil && !deleted && r.puts[key] == nil && (key <= r.last || evented)
 }
 
-// classify sets skip, needed and change of an item. now is the collection's current object; nil if there is none.
+// classify decides about an item: whether it is skipped (skip) or must be written (needed), and which change to report
+// (change). now is the collection's current object; nil if there is none.
 func (r *Replacement) classify(it *item, now HeldObject) (err error) {
 	listed := ""
 	if r.listedAlready(it.Key, now) {
@@ -90,8 +91,8 @@ func (r *Replacement) difference(
 
 // same reports whether x need not be written: now has the same body and, if termed is true, the same terms. Equal UID
 // and resourceVersion are not enough. After a rewind they may belong to different states, and after a change of the
-// schema the server may return another body for one state. If the list rewrites, the record must also have the current
-// form.
+// schema the server may return another body for one state. If the list rewrites, the record must also be compressed and
+// sealed as a new record would be.
 func (r *Replacement) same(x *memtable.Write, termed bool, now HeldObject) (bool, error) {
 	if now == nil || !sameVersion(x, now) {
 		return false, nil

@@ -17,7 +17,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Encoder turns ops into writes. It calls user code, so the caller must hold no lock.
+// Encoder turns ops into writes of the memtable: it sets their keys, payloads and index terms. It calls user code, so
+// the caller must hold no lock.
 type Encoder struct {
 	KeyFunc cache.KeyFunc
 	Codec   codec.Codec // nil for writes without payloads
@@ -28,7 +29,7 @@ type Encoder struct {
 	Decodes bool
 }
 
-// encoded is a batch as writes.
+// encoded is a batch whose ops were turned into writes.
 type encoded struct {
 	writes  []*memtable.Write // in the order of the ops, without skipped ones
 	skipped []entry.Skipped

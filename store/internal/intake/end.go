@@ -68,7 +68,7 @@ func (r *Replacement) interrupt(info *entry.Info) (*state.EndedList, error) {
 	return nil, nil
 }
 
-// rest adds to deletes the keys after the last key of the list.
+// rest adds to deletes the stored keys that follow the last key of the list: the list does not have them.
 func (r *Replacement) rest(ctx context.Context) error {
 	for {
 		var missing map[string]int
@@ -153,7 +153,8 @@ func (r *Replacement) decoded(set *index.Set, p *listed) (w *memtable.Write, uni
 	return &x, unindexed, err
 }
 
-// differences returns the changes to report and the needed writes.
+// differences compares held writes with the collection's current objects. It returns the changes to report, and the
+// writes that are still needed.
 func (r *Replacement) differences(
 	ctx context.Context, writes []*memtable.Write,
 ) (changes []entry.Change, needed []*memtable.Write, err error) {

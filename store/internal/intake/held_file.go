@@ -81,7 +81,7 @@ type pendingObject struct{ *memtable.Write }
 
 func (o pendingObject) Version() (uid, rv string) { return o.UID, o.RV }
 
-func (o pendingObject) Object() (runtime.Object, error) { return o.Obj, nil } // perhaps undecoded
+func (o pendingObject) Object() (runtime.Object, error) { return o.Obj, nil } // may be an *entry.Undecoded
 
 func (o pendingObject) SameBody(x *memtable.Write) (bool, error) {
 	return o.Encoding == x.Encoding && bytes.Equal(o.Payload, x.Payload), nil

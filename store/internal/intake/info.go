@@ -6,7 +6,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// Take updates Objects and Newest of i for the write x. found is true if the key was stored before.
+// Take updates the object count and the newest references of i (Objects, Newest) for the write x. found is true if the
+// key was stored before.
 func Take(i *entry.Info, x *memtable.Write, found bool) {
 	switch {
 	case x.Del:

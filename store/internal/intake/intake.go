@@ -45,7 +45,7 @@ type Intake struct {
 	// replacing is the open replacement, or nil; guarded by Front.
 	replacing *Replacement
 	// unreported holds the keys of objects that an earlier process stored from a list that did not end, and that this
-	// process has not reported. Only the open replacement uses it.
+	// process has not reported to handlers. Only the open replacement uses it.
 	unreported map[string]struct{}
 	reported   atomic.Bool // true once changes of objects have been reported in this process
 }
@@ -127,6 +127,6 @@ func (in *Intake) Pause() (resume func()) {
 
 // Limits bound the memory and the transactions of a relist, in encoded bytes.
 type Limits struct {
-	Held int // differences that a list holds before it applies them page by page
-	Step int // old and new objects that one call of Replacement.Commit applies
+	Held int // size of the differences that a list holds before it applies them page by page
+	Step int // size of the old and new objects that one call of Replacement.Commit applies
 }

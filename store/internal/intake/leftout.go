@@ -88,9 +88,9 @@ func noteBatch(i *entry.Info, last []*memtable.Write, e encoded) {
 	}
 }
 
-// refused collects the objects that a list left out.
+// refused collects the objects that a list has left out because they could not be stored.
 type refused struct {
-	objects map[string]entry.LeftOut // by key
+	objects map[string]entry.LeftOut // refused objects, by key
 	gone    map[string]string        // by key, the resourceVersions of delete events during the list
 	unkeyed bool                     // true if an object without a key was left out
 }
@@ -146,7 +146,7 @@ func (r *refused) finish(
 			return err
 		case found && entry.NewerRV(ref.ResourceVersion, l.ResourceVersion), !found && gone &&
 			entry.NewerRV(rv, l.ResourceVersion):
-		case found && !rewrites && ref == l.ObjectRef: // an event has stored this state
+		case found && !rewrites && ref == l.ObjectRef: // an event has stored the state that was refused
 		default:
 			leaveOut(info, l)
 		}

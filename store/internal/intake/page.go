@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// page compares the items that identify returns with the collection, and holds or shows the differing items.
+// page compares the items that identify returns with the collection. It holds the writes of differing items until
+// Commit, or puts them into the collection at once (showing).
 func (r *Replacement) page(
 	ctx context.Context, identify func() (items map[string]*item, skipped []entry.Skipped),
 ) (entry.Result, error) {
@@ -113,7 +114,7 @@ func (r *Replacement) known(
 	return missing, res, err
 }
 
-// encode computes the payloads and the terms of the needed items.
+// encode computes the payloads and the terms of the items that must be written.
 func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
 	var due []*item
@@ -287,7 +288,7 @@ func (r *Replacement) unhold(key string) {
 	}
 }
 
-// show puts the needed items into the collection, and returns the changes to report.
+// show puts the items that differ into the collection, where readers see them, and returns the changes to report.
 func (r *Replacement) show(
 	ctx context.Context, set *index.Set, items map[string]*item, keys []string,
 ) (changes []entry.Change, err error) {

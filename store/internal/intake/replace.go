@@ -49,15 +49,15 @@ type Replacement struct {
 	last    string             // highest key that has been compared
 	puts    map[string]*listed // held differences, by key
 	deletes map[string]int     // keys missing from the list so far, with the approximate sizes of their objects in bytes
-	bytes   int                // size of puts
+	bytes   int                // size of the held differences in puts
 	// unreadable holds keys in deletes whose objects are in the list but cannot be decoded. They were never reported.
 	unreadable map[string]bool
 	events     map[string]watched // events during the list, by key
 	revised    bool               // true once reviseDictionary has run
 	gathered
 	end listEnd
-	// As, if it is not nil, edits the Info that the collection gets at the end. An import sets the Info of its source.
-	// If As is nil, the collection is complete at the end.
+	// As, if it is not nil, edits the Info that is stored at the end of the list. An import sets the Info of its
+	// source. If As is nil, the collection is complete at the end.
 	As func(*entry.Info)
 }
 
@@ -75,7 +75,7 @@ type watched struct {
 	gone bool
 }
 
-// gathered collects the later Info.Newest and Info.LeftOut during a list.
+// gathered collects, during a list, the values of Info.Newest and Info.LeftOut that are stored when it ends.
 type gathered struct {
 	newest []entry.ObjectRef
 	refused
@@ -239,7 +239,7 @@ func (r *Replacement) close() {
 	r.in.endReplacing()
 }
 
-// note updates the newest objects and the deleted objects of the list.
+// note adds a write of the list to the newest objects or the deleted objects that are collected.
 func (g *gathered) note(x *memtable.Write) {
 	if x.Del {
 		g.newest = DropRef(g.newest, x.Key)
@@ -269,12 +269,12 @@ func (g *gathered) finish(
 		}
 		if l, left := g.objects[ref.Key]; left {
 			if entry.NewerRV(l.ResourceVersion, ref.ResourceVersion) {
-				continue // the server has a newer state of the object
+				continue // the refused state of the object is newer than ref
 			}
 			if now, found, err := held(ref.Key); err != nil {
 				return err
 			} else if !found || now != ref {
-				continue // this is the state that could not be stored
+				continue // ref is the state that could not be stored
 			}
 		}
 		st.Newest = append(st.Newest, ref)

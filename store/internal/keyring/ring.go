@@ -145,7 +145,7 @@ func (r *Ring) Unlock(ctx context.Context, view func(fn func(tx *bolt.Tx) error)
 	return r.hold(all, current)
 }
 
-// hold sets the ring's keys to all, and makes the record for them.
+// hold makes all the ring's keys, and current the key for new records. It also makes the record that stores the keys.
 func (r *Ring) hold(all []*dataKey, current *dataKey) error {
 	held := &heldKeys{byID: make(map[uint64]*dataKey, len(all)), current: current}
 	keys := make([]format.DataKey, len(all))

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// Snapshot is the immutable content of one commit of one collection.
+// Snapshot holds the writes of one collection that one commit writes. It is immutable.
 type Snapshot[I any] struct {
 	tree *btree.BTree[*Write]
 	// Info is the state after the newest write of the snapshot.
@@ -31,7 +31,7 @@ func (s *Snapshot[I]) First() (key string, ok bool) {
 	return first.Key, true
 }
 
-// Overtaken reports whether a write of x's key after x has the given uid. x is one of Writes.
+// Overtaken reports whether a later write of x's key is of the object with the given uid. x is a result of Writes.
 func (s *Snapshot[I]) Overtaken(x *Write, uid string) bool {
 	last := getWrite(s.tree, x.Key)
 	later := append(slices.Clone(last.deletes[countUpTo(last.deletes, x.Order):]), last)

@@ -7,16 +7,16 @@ import (
 )
 
 // Table is the memtable of a collection: the newest uncommitted write of each key, the index terms of these writes, and
-// the Info I after the newest batch. Readers look here first and then in the file. A commit takes a Snapshot. After the
-// commit, the table drops the committed writes, unless they were overwritten meanwhile.
+// the Info after the newest batch, of type I. Readers look here first and then in the file. A commit takes a Snapshot.
+// After the commit, the table drops the committed writes, unless they were overwritten meanwhile.
 type Table[I any] struct {
 	mu   sync.RWMutex
-	tree *btree.BTree[*Write] // by key; guarded by mu
+	tree *btree.BTree[*Write] // newest write of each key, in key order; guarded by mu
 	// clone of tree for readers; nil if tree has changed since the last clone; guarded by mu
 	shared    *btree.BTree[*Write]
 	index     map[string]map[string]map[string]struct{} // keys in tree by index name and value; guarded by mu
 	info      I                                         // Info after the newest batch, while dirty; guarded by mu
-	dirty     bool                                      // guarded by mu
+	dirty     bool                                      // true if there are uncommitted changes; guarded by mu
 	bytes     int                                       // size of tree; guarded by mu
 	batches   uint64                                    // number of batches put; guarded by mu
 	newest    uint64                                    // Order of the newest write; guarded by mu
@@ -41,9 +41,9 @@ func (o *Table[I]) resetLocked() {
 	o.info, o.dirty, o.bytes = none, false, 0
 }
 
-// Put adds a batch: last holds the last write of each key. update returns the Info that covers the batch; it gets the
-// Info of the previous uncommitted batch, if dirty is true. Put returns the number of bytes by which the table has
-// grown. It calls also before readers and commits can see the batch.
+// Put adds a batch: last holds the last write of each key. update returns the Info that covers the batch. Its argument
+// is the Info of the previous uncommitted batch, if dirty is true. Put returns the number of bytes by which the table
+// has grown. It calls also before readers and commits can see the batch.
 func (o *Table[I]) Put(last []*Write, update func(before I, dirty bool) I, also func()) (grown int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,7 +164,8 @@ func (o *Table[I]) Size() int {
 	return o.bytes
 }
 
-// Correct replaces the result of Current, if there are uncommitted changes.
+// Correct replaces the Info that Current returns by the result of update. It does nothing if there are no uncommitted
+// changes.
 func (o *Table[I]) Correct(update func(I) I) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

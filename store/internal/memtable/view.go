@@ -9,7 +9,7 @@ import (
 // View is an immutable snapshot of the memtable for a reader. The zero value is a View of an empty memtable.
 type View[I any] struct {
 	tree  *btree.BTree[*Write] // never modified; nil if there are no writes
-	Epoch uint64               // epoch of the capture, for IsAt
+	Epoch uint64               // number of the table's epoch at the capture, for IsAt
 	// Info is the state after the newest batch; only set if Dirty.
 	Info  I
 	Dirty bool // true if there is an uncommitted batch
@@ -23,7 +23,8 @@ type Lookup struct {
 	Values []string
 }
 
-// Capture returns a View, with Filed if want is not nil. It calls also at the moment of the capture, between two Puts.
+// Capture returns a View, with Filed if want is not nil. It calls the function also at the moment of the capture, so
+// that no Put runs in between.
 func (o *Table[I]) Capture(want *Lookup, also func()) *View[I] {
 	o.mu.RLock()
 	if o.tree.Len() == 0 || o.shared != nil {
@@ -38,7 +39,7 @@ func (o *Table[I]) Capture(want *Lookup, also func()) *View[I] {
 	return o.captureLocked(want)
 }
 
-// CaptureInfo is Capture without the writes.
+// CaptureInfo returns a View without writes: only Info, Dirty and Epoch are set.
 func (o *Table[I]) CaptureInfo() *View[I] {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -73,7 +74,8 @@ func (o *Table[I]) captureLocked(want *Lookup) *View[I] {
 	return c
 }
 
-// IsAt reports whether no commit has begun or ended, and no Drop has happened, since the View with this epoch.
+// IsAt reports whether no commit has begun or ended, and no Drop has happened, since the View with this epoch was
+// captured.
 func (o *Table[I]) IsAt(epoch uint64) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -96,7 +98,8 @@ func (c *View[I]) After(key string, limit int) (writes []*Write) {
 	return c.From(key, limit, func(x *Write) bool { return x.Key != key })
 }
 
-// From returns the writes from key on, key included, for which fn returns true. limit is as for After.
+// From returns the writes from key on, key included, for which fn returns true. It returns at most limit of them; 0
+// means no limit.
 func (c *View[I]) From(key string, limit int, fn func(x *Write) bool) (writes []*Write) {
 	if c.Empty() {
 		return nil

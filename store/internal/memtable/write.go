@@ -23,7 +23,8 @@ type Write struct {
 	// Obj may be an *entry.Undecoded; see Decoded. For a delete it is the object of the event, or nil.
 	Obj     runtime.Object
 	UID, RV string
-	// Event is Op.Event. It is empty if the previous op of the same key in the batch was skipped.
+	// Event is the type of the watch event, from entry.Op.Event. It is empty if the previous op of the same key in the
+	// batch was skipped.
 	Event cache.DeltaType
 	// Payload is the encoded Obj. It is made before other code gets Obj. PayloadSize is its length. For a delete, it is
 	// the payload of the last state, or nil if that is not needed.
@@ -52,8 +53,8 @@ type Write struct {
 // Decoded returns the decoded Obj. Its errors are results of Unreadable.
 func (x *Write) Decoded() (runtime.Object, error) { return Decoded(x.Key, x.Obj) }
 
-// Decoded decodes obj unless it is decoded already. obj comes from memory, so its errors are results of Unreadable, which
-// do not count as damage of the file.
+// Decoded decodes obj unless it is decoded already. obj comes from memory, so its errors are results of Unreadable,
+// which do not count as damage of the file.
 func Decoded(key string, obj runtime.Object) (runtime.Object, error) {
 	obj, err := entry.Decoded(obj)
 	if err != nil {
@@ -91,7 +92,7 @@ func (x *Write) Entry(encoding string) *entry.Entry {
 		Payload: x.Payload}
 }
 
-// Read returns the result of Left, decoded. It fails if ctx has ended.
+// Read returns the decoded object under the key after the write; nil for a delete. It fails if ctx has ended.
 func (x *Write) Read(ctx context.Context) (runtime.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func (r *Reader) ChangesSince(ctx context.Context, after uint64, whole bool) (co
 	})
 }
 
-// date sets the times of the found changes.
+// date sets the commit times of the changes in the page.
 func (p *changesPage) date(b *bolt.Bucket) error {
 	log, err := changelog.Open(b, p.r.Name, p.state.Log)
 	if err != nil {
@@ -156,15 +156,15 @@ type changesPage struct {
 	r     *Reader
 	state state.State
 	found []rawChange
-	size  int // bytes of the payloads in found
+	size  int // size of the payloads in found, in bytes
 }
 
 // rawChange is an undecoded change that has been copied out of its transaction.
 type rawChange struct {
 	changelog.Change
 	at    time.Time // time of the write; zero if unknown
-	whole bool      // whether the change gets its Object
-	body  body.Body // only set if whole
+	whole bool      // whether Change.Object must be set
+	body  body.Body // payload; only set if whole
 }
 
 // changes calls fn in a transaction to read a page, and decodes the page after the transaction.

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/keyring"
 )
 
-// IndexView returns a view of the named index of the collection with bucket b, combined with the writes in over. sealed
-// is true if the collection has sealed records; older records may be unsealed.
+// IndexView returns a view of the named index of the collection with bucket b, combined with the uncommitted writes in
+// over. sealed is true if the collection has sealed records; older records may be unsealed.
 func (r *Reader) IndexView(
 	b *bolt.Bucket, name string, sealed bool, over *Captured,
 ) (index.View, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// Load reads into a every object that has not been written since a was made. It holds front while it puts a page,
-// because front is also held when the set of index functions is replaced.
+// Load reads every object of the file into the table a, except objects that were written since a was made. It holds the
+// lock front while it puts a page into a, because front is also held when the index functions are replaced.
 func (r *Reader) Load(ctx context.Context, a *resident.All, sets *atomic.Pointer[index.Set], front sync.Locker) error {
 	l := loader{Reader: r, a: a, sets: sets, front: front}
 	for after, more := "", true; more; {
@@ -37,7 +37,7 @@ func (r *Reader) Load(ctx context.Context, a *resident.All, sets *atomic.Pointer
 	return nil
 }
 
-// loader loads the objects of a collection into a.
+// loader loads the objects of a collection from the file into the table a.
 type loader struct {
 	*Reader
 	a     *resident.All
@@ -60,8 +60,8 @@ func (l loader) decodeUnwritten(all []Record) (records []Record, objs []runtime.
 	return records, objs, nil
 }
 
-// put puts a page of objects into a. set is the index.Set from before the page was read: the records have the terms of
-// the indexes that were ready then. If index functions have been added since, put computes all terms.
+// put puts a page of objects into the table a. set is the index.Set from before the page was read: the records have the
+// terms of the indexes that were ready then. If index functions have been added since, put computes all terms.
 func (l loader) put(set *index.Set, records []Record, objs []runtime.Object) {
 	keys, states := make([]string, len(records)), make([]*resident.State, len(records))
 	for i, record := range records {
@@ -77,7 +77,7 @@ func (l loader) put(set *index.Set, records []Record, objs []runtime.Object) {
 	}
 }
 
-// putOf puts objects into a. It returns false if their terms, computed with set, are out of date.
+// putOf puts objects into the table a. It returns false if their terms, computed with set, are out of date.
 func (l loader) putOf(set *index.Set, keys []string, states []*resident.State) bool {
 	l.front.Lock()
 	defer l.front.Unlock()

@@ -51,8 +51,8 @@ type MergedScan struct {
 	records int    // number of records of the file that were read, including replaced ones
 	k, v    []byte // next key and record of the file; nil at its end
 	over    *Captured
-	pending []*memtable.Write // next writes of over, at most aheadWrites
-	all     bool              // true if pending has all remaining writes of over
+	pending []*memtable.Write // next writes of the memtable, at most aheadWrites
+	all     bool              // true if pending has all remaining writes of the memtable
 }
 
 // aheadWrites is the number of memtable writes that are read ahead.

@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// All is the Table of a collection with a file, into which all of its objects are loaded. Until the load is done, reads
-// use the file, and writes go to both.
+// All is the Table, in memory, of a collection with a file. All objects of the file are loaded into it. Until the load
+// is done, reads use the file, and writes go to both.
 //
 // Apply gets writes that readers of the file see already, or are about to see. The caller of Open blocks all writers
 // meanwhile, so that a reader that has read from the file does not then read an older state from the table.
@@ -17,7 +17,7 @@ import (
 // objects, the caller makes another All and calls Replace on this one.
 type All struct {
 	*Table
-	// written has the keys that were written since the load began, whose records in the file may be older. It is nil
+	// written has the keys that were written since the load began. Their records in the file may be older. It is nil
 	// after the load. Guarded by Table.mu.
 	written map[string]struct{}
 	failed  bool // true if the load has failed, so that no writes are applied; guarded by Table.mu
@@ -100,7 +100,7 @@ func (a *All) End(err error) {
 	close(a.ended)
 }
 
-// Replace wakes AwaitReplaced. Call it when another All has replaced a.
+// Replace wakes the callers of AwaitReplaced. Call it when another All has replaced a.
 func (a *All) Replace() { close(a.replaced) }
 
 // Loading returns a channel that is closed when the load ends; nil if it has ended, or if a is nil.

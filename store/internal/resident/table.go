@@ -16,9 +16,9 @@ import (
 // writes of a batch.
 type Table struct {
 	mu      sync.RWMutex
-	items   map[string]item                // by key; guarded by mu
-	order   *btree.BTree[*row]             // by key; guarded by mu
-	indexes map[string]map[string]*posting // name, value; guarded by mu
+	items   map[string]item                // objects by key; guarded by mu
+	order   *btree.BTree[*row]             // rows in key order; guarded by mu
+	indexes map[string]map[string]*posting // postings by index name and value; guarded by mu
 }
 
 // item holds the object beside its row, so that a read by key needs only one memory access, as in client-go's map.
@@ -32,7 +32,7 @@ type item struct {
 type row struct {
 	key string
 	now *State
-	obj runtime.Object // now.Obj; saves a memory access per object in a List
+	obj runtime.Object // object of the current state, now.Obj: a List then needs one memory access less per object
 }
 
 // State is one immutable state of an object.

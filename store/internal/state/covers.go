@@ -2,11 +2,13 @@ package state
 
 import "github.com/larder-dev/larder/entry"
 
-// Covers is the Info that covers the writes in the memtable, with further state for the commit.
+// Covers is the state of a collection after the writes in its memtable: the Info that the next commit stores with them,
+// and further fields that only the commit uses.
 type Covers struct {
 	entry.Info
 	EndedList *EndedList // the last list that has ended since the last commit; nil if there is none
-	// Timeline and Oldest are copied from the history; see history.Window.Timeline. They are zero without a history.
+	// Timeline is the number of the timeline of the collection's history, and Oldest the oldest resourceVersion from
+	// which it can be followed; see history.Window.Timeline. They are zero without a history.
 	Timeline uint64
 	Oldest   string
 }

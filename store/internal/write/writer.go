@@ -24,12 +24,12 @@ type Target struct {
 	Read       *read.Reader
 	Compressor *compress.Compressor // compressor of new records; nil if Compression is off
 	Cursors    *changelog.Cursors   // cursors of the durable handlers
-	Tombstones int                  // changelog.Outside.MaxTombstones
+	Tombstones int                  // maximum number of tombstones (records of deletes) in the changelog
 	Now        func() boltfile.Times
 	// Watched is true if watches resume from the changelog. The changelog then also records objects that were added and
 	// deleted within one commit, and the Since of each object.
 	Watched bool
-	// Recorded is the timeline of the history that the changelog continues, if Watched.
+	// Recorded is the number of the timeline of the history that the changelog continues, if Watched is true.
 	Recorded uint64
 }
 
@@ -68,7 +68,7 @@ func Begin(tx *bolt.Tx, t Target) (*Writer, error) {
 	return w, err
 }
 
-// Put writes the state.
+// Put writes the collection's state. Call it after all other changes of the transaction.
 func (w *Writer) Put() error { return state.Put(w.bucket, w.Read.Name, w.State) }
 
 // replace writes x in place of old, the record under its key. If x is a delete, it removes old.
@@ -88,7 +88,7 @@ func (w *Writer) get(key string) (read.Stored, error) {
 	return w.Read.Stored(w.objects, key)
 }
 
-// put stores x in place of old.
+// put stores the object of x under its key, in place of the record old.
 func (w *Writer) put(x *memtable.Write, old read.Stored) error {
 	if old.Found && old.UID != x.UID {
 		if err := w.addTombstone(x.Key, old, nil); err != nil {
@@ -134,8 +134,8 @@ func (w *Writer) put(x *memtable.Write, old read.Stored) error {
 	return nil
 }
 
-// useDictionary stores d, which a record names, if the file does not have it. If the compressor uses d for new records,
-// it also sets State.Dictionary.
+// useDictionary stores d, a dictionary that a record uses, if the file does not have it. If the compressor uses d for
+// new records, it also sets State.Dictionary.
 func (w *Writer) useDictionary(d *compress.Dictionary) error {
 	if w.dict == d {
 		return nil
