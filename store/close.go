@@ -168,7 +168,7 @@ func (c *Collection) end() error {
 func (c *Collection) flushAtClose() error {
 	c.in.Front.Lock()
 	c.closed = true
-	c.endHistory() // before the flush, which may wait for the disk: it ends the watches that use the history
+	c.endHistory() // before the flush, which may wait for the disk
 	c.in.Front.Unlock()
 	if _, dirty := c.read.Memtable.Current(); !dirty && !c.cursors.Dirty() {
 		return nil

@@ -130,7 +130,7 @@ func (c *collection) finish(tx *bolt.Tx) error {
 		return err
 	}
 	c.info.Newest = slices.DeleteFunc(c.info.Newest, func(ref format.Ref) bool {
-		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // drop references to objects that the copy has lost
+		return b.Bucket(format.BucketObjects).Get([]byte(ref.Key)) == nil // it was lost
 	})
 	c.log.Store(&c.info)
 	data, err := format.AppendInfo(nil, c.name, &c.info)

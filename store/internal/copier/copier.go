@@ -82,7 +82,7 @@ func (c *Copier) root(ctx context.Context) error {
 		switch path := (bucketPath{name}); {
 		case string(name) == string(format.BucketLarder):
 			err = c.larder(ctx, path)
-		case string(name) == string(format.BucketDropped): // dropped collections are not copied
+		case string(name) == string(format.BucketDropped): // it is being removed
 		case c.unsafe[string(name)]:
 		case string(name) == string(format.BucketDocuments): // losing a document does no harm: its owner can get it again
 			_, _, err = c.each(ctx, path, c.document)
