@@ -120,7 +120,8 @@ func TestFingerprintsOfCodecs(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfAnotherProcess checks that another process has the same fingerprint: it runs itself again.
+// TestFingerprintOfAnotherProcess checks that a second process, for which the test binary runs itself, computes the
+// same fingerprint.
 func TestFingerprintOfAnotherProcess(t *testing.T) {
 	here := mustCodec(t, &corev1.Pod{}).Fingerprint()
 	if os.Getenv("LARDER_TEST_PRINT_FINGERPRINT") != "" {

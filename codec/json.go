@@ -25,7 +25,8 @@ type transcoder struct {
 	in     bytes.Buffer
 	dec    *jsontext.Decoder
 	tokens []token
-	// added is the index of the first token that add has added to the outermost object.
+	// added is the index in tokens of the first member that the source does not have: apiVersion and kind may be added
+	// to the outermost object.
 	added int
 	// members is a stack with the sorted name tokens of each object that is being written.
 	members []int
@@ -40,7 +41,7 @@ type token struct {
 	kind jsontext.Kind
 	// start and end are the bounds of the token and its contents in the source.
 	start, end int
-	// text is the content of a name, and of a string that add has added.
+	// text is the content of a name, or of a string that is not in the source but was added to the outermost object.
 	text []byte
 	// n is the number of members of an object, or of elements of an array.
 	n int
@@ -56,7 +57,7 @@ var transcoders = sync.Pool{New: func() any { return &transcoder{dec: jsontext.N
 func transcode(source []byte, fn func(t *transcoder) error) error {
 	t := transcoders.Get().(*transcoder)
 	defer func() {
-		clear(t.tokens) // tokens point into the source
+		clear(t.tokens) // the tokens would keep the source in memory
 		t.source, t.in = nil, bytes.Buffer{}
 		transcoders.Put(t)
 	}()
@@ -69,7 +70,7 @@ func transcode(source []byte, fn func(t *transcoder) error) error {
 // list lists the tokens of a source, which must be one object.
 func (t *transcoder) list(source []byte) error {
 	t.source, t.in = source, *bytes.NewBuffer(source)
-	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // sorted refuses duplicate names, at less cost
+	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // duplicates are found more cheaply when the names are sorted
 	t.tokens, t.members, t.names = t.tokens[:0], t.members[:0], t.names[:0]
 	if t.dec.PeekKind() != '{' {
 		return errUnusual
@@ -116,7 +117,8 @@ func (t *transcoder) scan() error {
 	return nil
 }
 
-// inside lists the contents of an object or an array, with its end, and returns the number of members or elements.
+// inside lists the tokens up to and including the end of an object or an array, and returns the number of its members
+// or elements.
 func (t *transcoder) inside(kind jsontext.Kind) (n int, err error) {
 	for ; ; n++ {
 		switch t.dec.PeekKind() {
@@ -234,7 +236,7 @@ func (t *transcoder) array(dst []byte, at int) ([]byte, error) {
 	return dst, nil
 }
 
-// tree returns the value of source, the JSON of one object. It returns false if the source must be decoded.
+// tree decodes source, the JSON of one object, as unstructured content. It returns false if the source must be decoded.
 func tree(source []byte, texts *textTables) (v any, ok bool) {
 	err := transcode(source, func(t *transcoder) error {
 		return t.tree(0, &v, texts)
@@ -242,7 +244,7 @@ func tree(source []byte, texts *textTables) (v any, ok bool) {
 	return v, err == nil
 }
 
-// tree sets v to the value of a token.
+// tree sets v to the decoded value of the token at the index at.
 func (t *transcoder) tree(at int, v *any, texts *textTables) (err error) {
 	switch tok := t.tokens[at]; tok.kind {
 	case '{':

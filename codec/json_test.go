@@ -50,7 +50,7 @@ func testJSON(t *testing.T, text []byte) {
 	if got, err := appendJSON(nil, text); err == nil && (failed != nil || !bytes.Equal(got, want)) {
 		t.Fatalf("%q: got %x, want %x, %v", text, got, want, failed)
 	}
-	// The decoded object must be the same too.
+	// The object that is decoded from the transcoded payload must be the same too.
 	u, err := NewSent(Unstructured(), &unstructured.Unstructured{}, true).JSON(text, metav1.TypeMeta{Kind: "Thing"})
 	if err != nil {
 		return

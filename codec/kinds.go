@@ -51,8 +51,8 @@ func (k *kinds) ofPayload(encoding string, payload []byte) (c *protobufCodec, me
 	return k.of(metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(kind)}), message
 }
 
-// decodeUnstructured decodes a payload of c as an unstructured object. An unusual payload is decoded into the Go type
-// first.
+// decodeUnstructured decodes a payload of c as an unstructured object. If the description of the type's messages cannot
+// decode the payload, it is decoded into the Go type first.
 func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables) (runtime.Object, error) {
 	if apiVersion, kind, msg, ok := cutMessage(payload); ok {
 		m, content := messageOf(c.typ), map[string]any{}

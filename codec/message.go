@@ -31,9 +31,9 @@ type messageField struct {
 	kind        messageKind
 	list, isMap bool
 	omitEmpty   bool
-	bits32      bool         // the integer or float has 32 bits
-	inner       *message     // the message, if kind is nested
-	typ         reflect.Type // the Go type, if kind is leaf
+	bits32      bool         // true for an integer or a float of 32 bits
+	inner       *message     // the description of the value's message, if kind is nested
+	typ         reflect.Type // the Go type that decodes the value, if kind is leaf
 }
 
 // messageKind is how to decode a value. The kinds before timestamp have an empty value, which omitempty omits.
@@ -47,7 +47,7 @@ const (
 	binary
 	timestamp // metav1.Time
 	quantity  // resource.Quantity
-	nested    // a message
+	nested    // a message, described by messageField.inner
 	managed   // metav1.FieldsV1, which is JSON
 	leaf      // a type with its own methods for protobuf, and perhaps JSON
 )
@@ -66,7 +66,8 @@ func messageOf(t reflect.Type) *message {
 	return m
 }
 
-// newMessage is messageOf without the cache. made has the types so far, since a type may contain itself.
+// newMessage makes the description that messageOf caches. made has the descriptions of the types visited so far, since
+// a type may contain itself.
 func newMessage(t reflect.Type, made map[reflect.Type]*message) *message {
 	if m, ok := made[t]; ok {
 		return m
@@ -199,10 +200,10 @@ func (f *messageField) add(object map[string]any, wire protowire.Type, value []b
 		v, _, ok := f.value(wire, value, texts)
 		list, _ := object[f.name].([]any)
 		object[f.name] = append(list, v)
-		return ok // false for a packed list: value expects one element
+		return ok // false for a list in packed form, which has several elements in one value
 	}
 	if _, twice := object[f.name]; twice {
-		return false // a repeated field, whose values protobuf would merge
+		return false // the field occurs twice, and protobuf would merge the values
 	}
 	v, zero, ok := f.value(wire, value, texts)
 	if ok && !(zero && f.omitEmpty) {
@@ -217,7 +218,7 @@ func (f *messageField) addEntry(object map[string]any, wire protowire.Type, valu
 	if !ok {
 		return false
 	}
-	key, valueWire, encodedValue := "", protowire.BytesType, []byte{0} // an empty value
+	key, valueWire, encodedValue := "", protowire.BytesType, []byte{0} // of an entry without a value: the length 0
 	for len(entry) > 0 {
 		number, w, encoded, rest, ok := cutEncoded(entry)
 		if !ok {
@@ -245,7 +246,7 @@ func (f *messageField) addEntry(object map[string]any, wire protowire.Type, valu
 	return ok
 }
 
-// content returns the content of a value of bytes.
+// content returns the bytes in an encoded value, without their length. ok is false if the value is not of bytes.
 func content(wire protowire.Type, value []byte) (b []byte, ok bool) {
 	if wire != protowire.BytesType {
 		return nil, false

@@ -11,7 +11,8 @@ const (
 	maxNameLen = 64
 	// maxValueLen excludes values that differ in nearly every object: UIDs, and the names of generated objects.
 	maxValueLen = 24
-	// textChance: a string whose two slots are taken replaces one of them with probability 1/textChance.
+	// textChance: a new string whose two slots are taken replaces one of the two strings in them with probability
+	// 1/textChance.
 	textChance = 16
 )
 

@@ -18,7 +18,7 @@ type FieldPath struct {
 type fieldStep struct {
 	index    int              // index of the Go struct's field
 	number   protowire.Number // number of the protobuf message's field; 0 if it has none
-	optional bool             // it is a pointer, which may be nil
+	optional bool             // the field is a pointer, which may be nil
 }
 
 // NewFieldPath returns the path of JSON names in type t; nil if it does not lead to a string, a boolean or an integer.

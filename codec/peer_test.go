@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// peerValue encodes v with the msgpack package, as Larder did before it had its own writer.
+// peerValue encodes v with a third-party msgpack package, as Larder did before it had its own writer.
 func peerValue(e *peer.Encoder, v any) error {
 	switch v := v.(type) {
 	case map[string]any:

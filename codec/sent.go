@@ -33,7 +33,7 @@ type Sent struct {
 	codec  Codec
 	kind   entry.UndecodedKind
 	labels bool
-	// as is the apiVersion and kind to store for metadata; empty to store the server's.
+	// as is the apiVersion and kind with which metadata are stored; empty to store those that the server sent.
 	as metav1.TypeMeta
 }
 
@@ -68,7 +68,7 @@ func (s *Sent) ReadsProtobuf(example runtime.Object) bool {
 // metadataKind is the kind in a server's metadata.
 const metadataKind = "PartialObjectMetadata"
 
-// named returns the apiVersion and kind to store for an object. of has these in the server's answer.
+// named returns the apiVersion and kind to store for an object. of is the apiVersion and kind in the server's answer.
 func (s *Sent) named(of metav1.TypeMeta) metav1.TypeMeta {
 	if s.as.Kind != "" && of.Kind == metadataKind {
 		return s.as
@@ -120,7 +120,7 @@ func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, e
 	if typed == nil || typed.metadata == 0 {
 		return nil, fmt.Errorf("%w: %q", errNoProtobuf, of.Kind)
 	}
-	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2) // 2 lengths of one byte
+	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2) // 2 for the lengths of apiVersion and kind
 	payload = protowire.AppendString(protowire.AppendString(payload, kept.APIVersion), kept.Kind)
 	payload = append(payload, message...)
 	return s.from(EncodingProtobuf, payload, of, func() (metav1.ObjectMeta, bool) {
@@ -151,7 +151,7 @@ func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	if err != nil || u.Err() == nil {
 		return u, err
 	}
-	_, m, _ = headOf(text) // unlike the metadata of typedJSON, these have the labels
+	_, m, _ = headOf(text) // typedJSON returns metadata without labels
 	return entry.NewUndecodable(&s.kind, of, m, u.Err()), nil
 }
 
@@ -198,7 +198,7 @@ func (s *Sent) labelsOf(encoding string, payload []byte, of metav1.TypeMeta) (la
 	return labels, true
 }
 
-// metaOf returns the part of an object's metadata that an Undecoded has.
+// metaOf returns the part of an object's metadata that an entry.Undecoded has: name, UID, resourceVersion and so on.
 func metaOf(obj runtime.Object) (metav1.ObjectMeta, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -248,7 +248,7 @@ func messageMeta(msg []byte, metadata protowire.Number) (m metav1.ObjectMeta, kn
 	return m, ok
 }
 
-// unstructured returns the object in text, with the payload of Unstructured.
+// unstructured returns the object in text, with the payload that the codec of Unstructured would write.
 func (s *Sent) unstructured(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	payload := make([]byte, 0, len(text)*7/8)
 	err := transcode(text, func(t *transcoder) (err error) {
@@ -343,7 +343,7 @@ func (s *Sent) unusual(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error
 	return u, nil
 }
 
-// decodeJSON returns the object in text, and its apiVersion and kind; of, if it lacks both.
+// decodeJSON returns the object in text, and its apiVersion and kind. If text lacks both, it returns of.
 func (s *Sent) decodeJSON(text []byte, of metav1.TypeMeta) (runtime.Object, metav1.TypeMeta, error) {
 	if s.kind.Type != reflect.TypeFor[*unstructured.Unstructured]() {
 		obj, err := unmarshalJSON(s.kind.Type.Elem(), text)

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// typedJSON returns the payload of a typed object whose JSON is text, without its apiVersion and kind. of is these two,
-// and m its metadata. It fails with errUnusual if the object must be decoded.
+// typedJSON returns the payload of a typed object whose JSON is text. The payload lacks apiVersion and kind, which are
+// returned as of; m is the object's metadata. It fails with errUnusual if the object must be decoded.
 func typedJSON(text []byte) (payload []byte, of metav1.TypeMeta, m metav1.ObjectMeta, err error) {
 	err = transcode(text, func(t *transcoder) error {
 		if _, err := t.sorted(0); err != nil {

@@ -86,14 +86,14 @@ func TestTypedWithoutProtobuf(t *testing.T) {
 	}
 	want := newWidget()
 	got := roundTrip(t, c, want)
-	want.cached = 0 // not part of the object
+	want.cached = 0 // a private field, which is not encoded
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %#v\nwant %#v", got, want)
 	}
 }
 
 func TestPromotedProtobufMethodsAreNotUsed(t *testing.T) {
-	var _ protobufMessage = &bare{} // the methods that must not be used
+	var _ protobufMessage = &bare{} // bare has ObjectMeta's protobuf methods, which codecs must not use
 	want := &bare{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: "kept"}
 	c := mustCodec(t, want)
 	if got := roundTrip(t, c, want); c.Name() != "msgpack" || !apiequality.Semantic.DeepEqual(got, want) {

@@ -31,7 +31,7 @@ var errNotJSON = errors.New(
 // distinct.
 type unstructuredCodec struct {
 	texts   textTables
-	writers sync.Pool // has *valueWriter, which are reused to keep their stacks
+	writers sync.Pool // holds *valueWriter values, which are reused to keep their stacks
 	kinds   *kinds    // decodes payloads in protobuf; nil if the codec reads none
 }
 

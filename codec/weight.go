@@ -23,7 +23,7 @@ const mostNested = 32
 func Weight(encoding string, payload []byte) int64 {
 	switch {
 	case encoding == EncodingProtobuf:
-		for range 2 { // apiVersion and kind
+		for range 2 { // skip apiVersion and kind
 			_, n := protowire.ConsumeBytes(payload)
 			if n < 0 {
 				return 0 // malformed

@@ -58,8 +58,8 @@ func (i *sharedInformer) admit(member *Informer) {
 	i.noteIndexesLocked(member, member.o.Indexers)
 }
 
-// attach attaches another Informer. It returns false if the attached Informers are about to end. It fails if a shared
-// option has another value.
+// attach adds member to the Informers that share the collection. It returns false if those are about to end. It fails
+// if an option that all Informers of a collection share differs from the first Informer's.
 func (i *sharedInformer) attach(ctx context.Context, member *Informer) (attached bool, err error) {
 	select {
 	case <-i.opened:
@@ -82,7 +82,7 @@ func (i *sharedInformer) attach(ctx context.Context, member *Informer) (attached
 	i.attached = append(slices.Clip(i.attached), member)
 	i.mu.Unlock()
 	if err := member.addIndexers(ctx, member.o.Indexers); err != nil {
-		member.endNotified.Do(func() {}) // so Close does not call InformerEnded: InformerMade was not called
+		member.endNotified.Do(func() {}) // InformerMade was not called, so Close must not call InformerEnded
 		return false, errors.Join(fmt.Errorf("%w by another informer, and they cannot share it: Options.Indexers: %w",
 			store.ErrCollectionOpen, err), member.Close())
 	}
@@ -121,8 +121,8 @@ func quoted(v any) string {
 	return fmt.Sprint(v)
 }
 
-// detach detaches an Informer. The last one stays attached until the run has ended; then detach returns true, and the
-// caller must end the run or close the collection.
+// detach removes member from the Informers that share the collection. If it is the last Informer, detach leaves it
+// attached and returns true, and the caller must end the run or close the collection.
 func (i *sharedInformer) detach(member *Informer) (last bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -206,8 +206,9 @@ func sameFunc(a, b any) bool {
 	return at == reflect.ValueOf(b).Pointer() && !capturing.MatchString(runtime.FuncForPC(at).Name())
 }
 
-// sameTransformLocked returns an error if the transform differs from the run's. Functions with the same version count
-// as the same. With Unversioned they must be one declared function.
+// sameTransformLocked returns an error if the transform differs from the transform of the collection's run. Two
+// functions with the same Options.TransformVersion count as the same. With the version Unversioned both must be the
+// same declared (not anonymous) function.
 func (i *sharedInformer) sameTransformLocked(transform cache.TransformFunc) error {
 	switch {
 	case (transform == nil) != (i.transform == nil):

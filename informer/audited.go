@@ -17,10 +17,10 @@ import (
 // Audit compares the key, UID and resourceVersion of every stored object with the server's. It finds events that a
 // proxy has dropped, a rewound server that the rewind check missed, and objects that the file has lost. Objects that
 // differ are compared again once the watch has reached the list's resourceVersion, because most differences are changes
-// whose event has not arrived yet. If objects still differ, the reflector lists everything and compares bodies, and
-// handlers get the differences: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. A body that changes
-// under its resourceVersion is not noticed; see Options.AuditEvery. The report and the log name up to ten of the
-// objects, and Status.Incidents counts the audit.
+// whose event has not arrived yet. If objects still differ, the reflector lists everything and compares whole objects,
+// and handlers get the differences: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. A content that
+// changes while the object's resourceVersion stays the same is not noticed; see Options.AuditEvery. The report and the
+// log name up to ten of the objects, and Status.Incidents counts the audit.
 //
 // Audit lists with Options.ListMetadata. Without it, Audit lists whole objects, 500 at a time. Requests take at most a
 // twentieth of the time, so 100,000 objects take some minutes. Before the comparison Audit verifies the file, unless it

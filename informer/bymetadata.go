@@ -12,12 +12,12 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// A list by metadata pays off if the mean object has at least largeBody bytes, and at least largeShare times the size
-// of its metadata. Each changed object then costs a request of its own.
+// A list by metadata lists only metadata and then fetches the changed objects one by one. It pays off if the mean
+// object has at least largeBody bytes, and at least largeShare times the size of its metadata.
 const (
 	largeBody  = 8 << 10
 	largeShare = 4
-	// measured is how many stored objects metadataPays measures.
+	// measured is the number of stored objects whose sizes metadataPays reads to estimate the mean.
 	measured = 64
 )
 
@@ -45,14 +45,16 @@ func (i *sharedInformer) metadataPays(ctx context.Context) bool {
 	return bodies >= largeBody*int64(len(objects)) && bodies >= largeShare*metadata
 }
 
-// refsPage is the object of a fifo.ReplacedByRef delta.
+// refsPage is the payload of a fifo.ReplacedByRef delta: a page of a list by metadata, as references to objects.
 type refsPage struct {
 	refs []entry.ObjectRef
-	// missing holds the refs whose state is not stored. The loop sets it; the sink reads it once the queue is idle.
+	// missing holds the references to objects whose listed state is not stored, so that they must be fetched. The
+	// process loop sets it; the sink reads it once the queue is idle.
 	missing []entry.ObjectRef
 }
 
-// Known implements reflector.Sink. It pushes refs and returns the refs whose state is not stored.
+// Known implements reflector.Sink. It pushes refs, references to listed objects, and returns those whose listed state
+// is not stored.
 func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (missing []entry.ObjectRef, err error) {
 	p := &refsPage{refs: refs}
 	err = s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplacedByRef, Object: p}, Count: len(refs)})

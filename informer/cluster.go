@@ -36,8 +36,8 @@ func (c *clusterInUse) get() (id string, known bool, changed <-chan struct{}) {
 	return c.id, c.known, c.changed
 }
 
-// claimCluster returns a function that calls the collection's ClaimCluster and records the cluster in use. It returns
-// nil for objects in memory.
+// claimCluster returns a function that records the id of the cluster in use. The function fails if another collection
+// of the file holds objects of another cluster. claimCluster returns nil for objects in memory.
 func (i *sharedInformer) claimCluster() func(id string, exchanged bool) error {
 	if i.collection == nil {
 		return nil
@@ -75,7 +75,7 @@ func (i *Informer) follow(ctx, run context.Context) {
 			err := i.compareCluster(ctx, theirs)
 			switch {
 			case ctx.Err() != nil:
-				return // the client's cluster may still be unknown
+				return // compareCluster was interrupted, so the handlers must not join
 			case err != nil:
 				i.leaveRun(ctx, err)
 				changed, own = nil, false
@@ -102,8 +102,9 @@ func (i *Informer) leaveRun(ctx context.Context, err error) {
 	}
 }
 
-// compareCluster reads the cluster id with the informer's own client, and returns an error if it is not theirs. It
-// retries until the server answers or ctx ends. If the id cannot be read, the clusters count as the same.
+// compareCluster reads the cluster id with the informer's own client, and returns an error if it differs from theirs,
+// the id of the run's cluster. It retries until the server answers or ctx ends. If the id cannot be read, the clusters
+// count as the same.
 func (i *Informer) compareCluster(ctx context.Context, theirs string) error {
 	read := attributes.Bounded("Options.ClusterID", i.o.ClusterID)
 	for delay := storeBackoff(); ; {
@@ -113,7 +114,7 @@ func (i *Informer) compareCluster(ctx context.Context, theirs string) error {
 			return fmt.Errorf("%w: another informer fills %s from the cluster %s, and the client of this one is for %s; each "+
 				"cluster needs a store of its own", store.ErrOtherCluster, i.Identity(), theirs, mine)
 		case err == nil || limiter.Final(err):
-			return nil //nolint:nilerr // an id that cannot be read is taken for the same
+			return nil //nolint:nilerr // an id that cannot be read counts as equal
 		}
 		if patient.Sleep(ctx, i.clock, delay.Step()) != nil {
 			return nil //nolint:nilerr // the informer ends

@@ -21,9 +21,9 @@ func storeBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
 }
 
-// commit calls attempt until it succeeds, and then done with the changes. It holds deltasMu for both. Between attempts
-// it releases deltasMu, repairs the store if necessary, and waits. It returns an error only if ctx has ended or the
-// store is closed.
+// commit calls attempt, a write to the store, until it succeeds, and then calls done with the resulting changes. It
+// holds deltasMu for both calls. Between attempts it releases deltasMu, repairs the store if necessary, and waits. It
+// returns an error only if ctx has ended or the store is closed.
 func (p *loop) commit(
 	ctx context.Context, attempt func() (entry.Result, error), done func(changes []entry.Change),
 ) error {
@@ -38,15 +38,15 @@ func (p *loop) commit(
 	})
 }
 
-// persist calls once, an attempt to write, until it succeeds. Between attempts it repairs the store if necessary, and
-// waits. It returns an error only if ctx has ended or the store is closed.
+// persist calls the function once, which attempts to write to the store, until the write succeeds. Between attempts it
+// repairs the store if necessary, and waits. It returns an error only if ctx has ended or the store is closed.
 func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) error {
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
 		p.due.Log()
 		p.reportWrite(ctx)
-		p.left(ctx, res.Skipped) // also after a failed attempt: the next attempt does not report these objects again
+		p.left(ctx, res.Skipped) // a failed attempt too reports skipped objects, and the next attempt does not repeat them
 		if err == nil {
 			p.healthy(ctx)
 			return nil
@@ -60,7 +60,7 @@ func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) e
 			continue
 		}
 		if needsRebuild(err) && p.repair(ctx) == nil && !repaired {
-			repaired = true // the second attempt follows the first repair at once; later attempts wait
+			repaired = true // only the attempt after the first repair is immediate
 			continue
 		}
 		if err := patient.Sleep(ctx, p.clock, delay.Step()); err != nil {
@@ -79,7 +79,7 @@ func (p *loop) discardList(ctx context.Context) {
 
 // listAgain requests a list because the store lacks objects. The first request since a list was stored is immediate;
 // later ones back off, so that a disk that cannot store a list does not cause one list after another. If the aborted
-// list rewrites bodies, the new one does too.
+// list rewrites all stored objects, the new list does too.
 func (p *loop) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.markMissing()
 	if p.pause == nil {
@@ -102,8 +102,8 @@ func (p *loop) markMissing() {
 	p.sync.missing.Store(true)
 }
 
-// rewritingReason returns the announced reason to rewrite every body. If that has been withdrawn meanwhile, it returns
-// another reason that rewrites.
+// rewritingReason returns a reason for a list that rewrites every stored object: the announced reason, or
+// ReasonUnreadable if the announcement has been withdrawn.
 func (i *sharedInformer) rewritingReason() reflector.Reason {
 	if reason := i.health.rewritingNow(); reason.Rewrites() {
 		return reason
@@ -134,7 +134,7 @@ func (p *loop) lossesNow() int {
 const markPatience = 5 * time.Second
 
 // markDue stores the reason for a due list, so that the next process lists if this one ends first. If the disk is full
-// or hangs, markDue leaves the mark in memory and returns; the store keeps trying to commit it.
+// or hangs, markDue returns with the reason only in memory; the store keeps trying to commit it.
 func (p *loop) markDue(ctx context.Context, reason reflector.Reason) error {
 	attempt := func() (entry.Result, error) {
 		waiting, cancel := context.WithTimeout(ctx, markPatience)
@@ -154,8 +154,8 @@ func needsRebuild(err error) bool {
 	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, entry.ErrDamaged)
 }
 
-// repair rebuilds the store's file from the readable records. If that loses objects, it requests a list and adds their
-// keys to unseen: handlers get a delete for each key that the list lacks.
+// repair rebuilds the store's file from the readable records. If that loses objects, it requests a list and records the
+// lost keys in unseen: handlers get a delete for each lost key that the list lacks too.
 func (p *loop) repair(ctx context.Context) error {
 	if p.file == nil {
 		return errors.New("the objects are in memory only: there is nothing to rebuild")
@@ -182,13 +182,14 @@ func (p *loop) repair(ctx context.Context) error {
 		return err
 	}
 	p.losses = p.lossesNow()
-	if !p.void && (info.MustRelist != "" || !info.Complete) { // if void, the list has been requested already
+	if !p.void && (info.MustRelist != "" || !info.Complete) { // void means that a list has been requested already
 		p.listAgain(ctx, missingReason(info))
 	}
 	return nil
 }
 
-// noteLost adds to unseen the keys that are in before and not in after. Both are sorted.
+// noteLost adds to unseen (the keys of lost objects that handlers know) the keys that are in before and not in after.
+// Both slices are sorted.
 func (p *loop) noteLost(before, after []string) {
 	if p.unseen == nil {
 		p.unseen = map[string]bool{}

@@ -15,21 +15,22 @@ const (
 	// mostComparedAtStart is the maximum size of a collection that is compared with the server's metadata when a run
 	// begins. With 10,000 objects that takes half the time of a list. With more, waiting for a bookmark is faster.
 	mostComparedAtStart = 10_000
-	// mostComparedLater is the maximum after a lost connection. The metadata of that many objects is about as large as
-	// the answers to a probe and five look-ups.
+	// mostComparedLater is the maximum size of a collection that is compared with the server's metadata after a lost
+	// connection. The metadata of that many objects is about as large as the answers to the alternative: a probe and
+	// five look-ups of single objects.
 	mostComparedLater = 100
-	// moreListed is by how many objects the server's list may exceed the stored objects.
+	// moreListed is how many more objects the server may list than are stored. With more, the comparison fails.
 	moreListed = 1000
-	// comparedWithin is the timeoutSeconds of the request. API servers use it for watches only. No other list request
-	// sets it, so it identifies comparisons in an API server's audit log, which does not record that a request is for
-	// metadata.
+	// comparedWithin is the timeoutSeconds of the metadata request for a comparison. API servers use it for watches
+	// only. No other list request sets it, so it identifies comparisons in an API server's audit log, which does not
+	// record that a request is for metadata.
 	comparedWithin = 1
 	// idleWait bounds the wait until the events that were received before the connection was lost are stored.
 	idleWait = 10 * time.Second
 )
 
-// comparer returns reflector.Options.Compare. It returns nil without ListMetadata: a comparison would list whole
-// objects.
+// comparer returns the function that compares the stored objects with a list of the server's metadata. It returns nil
+// if Options.ListMetadata is nil: a comparison would list whole objects.
 func (i *sharedInformer) comparer() func(ctx context.Context) (reflector.Comparison, error) {
 	if i.o.ListMetadata == nil {
 		return nil
@@ -73,7 +74,7 @@ func (i *sharedInformer) comparer() func(ctx context.Context) (reflector.Compari
 	}
 }
 
-// held returns references to the stored objects by key, and to left-out objects in the state that could not be stored.
+// held returns references by key: to the stored objects, and to refused objects in the state that could not be stored.
 // It first waits until the delivered events are stored.
 func (i *sharedInformer) held(ctx context.Context) (held, refused map[string]entry.ObjectRef, err error) {
 	idle, cancel := context.WithTimeout(ctx, idleWait)
@@ -102,7 +103,8 @@ func (i *sharedInformer) held(ctx context.Context) (held, refused map[string]ent
 	return held, refused, nil
 }
 
-// comparisonPays is reflector.Options.ComparisonPays.
+// comparisonPays reports whether the collection is small enough to be compared with a list of the server's metadata.
+// The limit is higher if starts is true, at the start of a run.
 func (i *sharedInformer) comparisonPays(ctx context.Context, starts bool) bool {
 	most := mostComparedLater
 	if starts {

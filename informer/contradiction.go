@@ -30,7 +30,7 @@ func (p *loop) handleContradiction(ctx context.Context, changes []entry.Change, 
 	}
 	c := changes[at]
 	if due {
-		p.contradicted() // the result is false if a list has been requested already
+		p.contradicted() // requests the list, unless one has been requested already
 		p.markMissing()
 	}
 	p.due.Add(func() {

@@ -33,7 +33,7 @@ type distribution struct {
 	detector    cache.MutationDetector // gets every object that is read
 	asks        *asks.Asks
 	clock       clock.WithTicker
-	description string // Options.ObjectDescription
+	description string // name of the objects in log lines
 
 	// deltasMu is held while a batch is applied and queued for the handlers, while a late handler joins, and while a
 	// page is queued for a handler. Of user code, only index functions run under it.
@@ -43,7 +43,7 @@ type distribution struct {
 	// reading is a lock: it holds a token while a page is read. The next handler in line may need the same page.
 	reading   chan struct{}
 	last      weak.Pointer[delivery.Page] // the last page that was read; guarded by reading
-	lastCount uint64                      // value of distributions when the read of last began; guarded by reading
+	lastCount uint64                      // value of distributions before last was read; guarded by reading
 	// distributions counts the distributions of changes to the handlers.
 	distributions atomic.Uint64
 }
@@ -106,7 +106,7 @@ func (d *distribution) queuePage(ctx context.Context, l *delivery.Listener) (los
 	for _, obj := range p.Objects {
 		d.detector.AddObject(obj)
 	}
-	if err := d.deltasMu.LockContext(ctx); err != nil { // its holder may be waiting for the disk
+	if err := d.deltasMu.LockContext(ctx); err != nil { // the lock's holder may be waiting for the disk
 		return nil, err
 	}
 	defer d.deltasMu.Unlock()
@@ -186,7 +186,7 @@ func (d *distribution) each(
 	if err == nil || fnErr != nil || ctx.Err() != nil || isClosed(err) {
 		return nil, err
 	}
-	// A record is unreadable: read the rest one by one.
+	// A record is unreadable: read the remaining objects one by one, to find the unreadable ones.
 	keys, err := d.store.Keys(ctx)
 	if err != nil {
 		return nil, err

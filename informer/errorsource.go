@@ -44,8 +44,8 @@ func newErrorSource(example runtime.Object, o cache.ReflectorOptions) *errorSour
 // errNothingToWatch ends ListAndWatch after its list.
 var errNothingToWatch = errors.New("there is nothing to watch")
 
-// reflectorAt returns the Reflector with this LastSyncResourceVersion. Only a list sets it, so reflectorAt lists
-// nothing at that resourceVersion.
+// reflectorAt returns a cache.Reflector whose LastSyncResourceVersion is resourceVersion. Only a list can set that, so
+// reflectorAt lets the Reflector list an empty result with that resourceVersion.
 func (s *errorSource) reflectorAt(ctx context.Context, resourceVersion string) *cache.Reflector {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -174,9 +174,9 @@ func (i *Informer) joinDistribution(l *delivery.Listener) (replays bool, err err
 	return replays, i.processor.Add(l)
 }
 
-// joinHandlers starts the durable handlers of i. Unless the run began with the other handlers, it also adds these to
-// the distribution of changes; they first get the stored objects, a page at a time. It retries until the store can be
-// read or ctx ends. Further calls do nothing.
+// joinHandlers starts the durable handlers of i. Unless the run began with the ordinary handlers of i, it also adds
+// them to the distribution of changes; they first get the stored objects, a page at a time. It retries until the store
+// can be read or ctx ends. Further calls do nothing.
 func (i *Informer) joinHandlers(ctx context.Context) {
 	i.durable.Start(ctx)
 	for delay := storeBackoff(); !i.hasJoined(); {
@@ -217,7 +217,7 @@ func (i *Informer) tryJoin(ctx context.Context) error {
 	return nil
 }
 
-// handlerSource is the delivery.Source of the handlers of an Informer.
+// handlerSource implements delivery.Source: it reads pages of stored objects for the handlers of an Informer.
 type handlerSource struct{ i *Informer }
 
 var _ delivery.Source = handlerSource{}

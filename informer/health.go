@@ -14,8 +14,8 @@ type health struct {
 	mu        sync.Mutex
 	storeErr  error             // guarded by mu; why the store cannot be written; nil while it can
 	commitErr error             // guarded by mu; why dirty changes cannot be committed; nil while they can
-	rewriting reflector.Reason  // guarded by mu; Status.Rewriting
-	unguarded map[string]string // guarded by mu; never nil; by change, why it would go unnoticed
+	rewriting reflector.Reason  // guarded by mu; why a list must rewrite all stored objects; "" if none must
+	unguarded map[string]string // guarded by mu; never nil; the reason for each change that would go unnoticed
 	// distrusts is true once an object could not be decoded, in this run or an earlier one.
 	distrusts atomic.Bool
 }
@@ -55,8 +55,8 @@ func (h *health) setRewriting(r reflector.Reason) {
 	h.rewriting = r
 }
 
-// setUnguarded records why a change would go unnoticed. With a nil err it deletes the record. It returns true if err is
-// not nil and no reason was recorded for the change before.
+// setUnguarded records why a change would go unnoticed. err is the reason; a nil err deletes the record. It returns
+// true if the change has a reason now and had none before.
 func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +69,8 @@ func (h *health) setUnguarded(change string, err error) (isNew bool) {
 	return !known
 }
 
-// unguardedNow returns Status.Unguarded without the sentences from the reflector's status.
+// unguardedNow returns a sentence for each recorded change that would go unnoticed, for Status.Unguarded. The sentences
+// that derive from the reflector's status are not included.
 func (h *health) unguardedNow() (sentences []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -157,11 +157,11 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets the handler for each error that ends a connection (also of a watch beside a
-// list), and for the store's failures. Default cache.DefaultWatchErrorHandler. The handler's Reflector has the right
-// name, type and LastSyncResourceVersion, but never runs. Two goroutines may call the handler at a time: one for the
-// connection, the other for the store. It is called once for each call that is overdue (reflector.ErrOverdue), and once
-// for a failure of the store. The method fails once the informer has started.
+// SetWatchErrorHandlerWithContext sets the handler for each error that ends a connection (including a watch that runs
+// during a list), and for the store's failures. Default cache.DefaultWatchErrorHandler. The handler's Reflector has the
+// right name, type and LastSyncResourceVersion, but never runs. Two goroutines may call the handler at a time: one for
+// the connection, the other for the store. It is called once for each call that is overdue (reflector.ErrOverdue), and
+// once for a failure of the store. The method fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	return i.beforeStart(func() { i.onWatchError = handler })
 }

@@ -28,7 +28,8 @@ func leftOutUndecodable(info entry.Info) bool {
 	})
 }
 
-// leftOutByTransform returns the record of an object whose transform failed, or which could not be decoded for it.
+// leftOutByTransform returns the record of a left-out object: its transform failed, or it could not be decoded for the
+// transform.
 func leftOutByTransform(obj runtime.Object) entry.LeftOut {
 	l := entry.LeftOut{Reason: entry.LeftOutTransform}
 	if u, ok := obj.(*entry.Undecoded); ok && u.Err() != nil {

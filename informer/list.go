@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// beginList opens a Replacement.
+// beginList begins a list: it opens a store.Replacement, whose objects replace all stored objects when the list ends.
 func (p *loop) beginList(ctx context.Context, s listStart) error {
 	p.abortList()
 	p.void = false
@@ -24,7 +24,7 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 			return entry.Result{}, err
 		}
 		if reflector.Reason(info.MustRelist).Lasts() {
-			s.options.Rewrite = true // MustRelist was set after this list was requested, and this list clears it
+			s.options.Rewrite = true // a reason to rewrite every object was stored after the request; this list clears it
 		}
 		list, err := p.store.BeginReplace(ctx, s.options)
 		if err == nil {
@@ -113,9 +113,9 @@ func (p *loop) finishList(ctx context.Context, resourceVersion string) error {
 	return nil
 }
 
-// saveFirstList commits the first list, which is in the memtable, and then calls asks.ToNoteSaved. So a synced
-// informer's first list survives a crash. It retries until ctx ends or the store is closed. Meanwhile the loop
-// continues, and repairs the file if it has failed.
+// saveFirstList commits the first list, which is in the memtable, and then notifies the process loop, which may report
+// the informer as synced. So a synced informer's first list survives a crash. It retries until ctx ends or the store is
+// closed. Meanwhile the process loop continues, and repairs the file if it has failed.
 func (p *loop) saveFirstList(ctx context.Context) {
 	for delay := storeBackoff(); ; {
 		err := p.file.Flush(ctx)
@@ -129,7 +129,8 @@ func (p *loop) saveFirstList(ctx context.Context) {
 	}
 }
 
-// endList distributes the last changes of a committed list, and deletes of the unseen objects that the list lacks.
+// endList distributes the last changes of a committed list, and deletes of the objects that a repair has lost and that
+// the list lacks too.
 func (p *loop) endList(ctx context.Context, changes []entry.Change) {
 	p.list, p.pause, p.listDue = nil, nil, false
 	p.sync.missing.Store(false)

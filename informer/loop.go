@@ -25,7 +25,8 @@ import (
 type loop struct {
 	*sharedInformer
 	relist func(reflector.Reason)
-	// contradicted and acceptsContradiction are Reflector.Contradicted and Reflector.AcceptsContradiction.
+	// contradicted requests a list because an event shows that the server was rewound; acceptsContradiction reports
+	// whether such a request would lead to a list. Both are methods of the Reflector.
 	contradicted, acceptsContradiction func() bool
 
 	attrs *attributes.Tracker
@@ -57,7 +58,8 @@ type loop struct {
 	// nil and zero before the first.
 	unreadablePause *wait.Backoff
 	unreadableUntil time.Time
-	// losses is the last value of collection.Losses that needs no further list.
+	// losses is the number of rebuilds with lost objects that need no further list. A higher result of
+	// collection.Losses requires a list.
 	losses int
 	// written is the last write to memory, until reportWrite reports it to the observer; nil if there is none.
 	written *Commit
@@ -116,7 +118,7 @@ func (p *loop) handleAsks(ctx context.Context, a asks.Ask) error {
 		}
 		close(a.Looked)
 	}
-	if a.Unreadable != nil && p.health.rewritingNow() == "" { // otherwise a rewriting list is due already
+	if a.Unreadable != nil && p.health.rewritingNow() == "" { // otherwise a list that rewrites every object is due
 		if err := p.replaceUnreadable(ctx, []delivery.Unreadable{{Err: a.Unreadable}}); err != nil {
 			return err
 		}
@@ -162,7 +164,7 @@ func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 		p.abortList()
 		return nil
 	case d.Type == fifo.Drained:
-		return nil // run calls syncing.processed
+		return nil // the caller then reports the batch to syncing
 	case p.list != nil:
 		return p.foldIn(ctx, deltas)
 	}
@@ -211,8 +213,9 @@ func opOf(d fifo.Delta) (entry.Op, bool) {
 	return entry.Op{}, false
 }
 
-// eventOf returns the type of a delta with a resourceVersion, which has a position in the server's history. It returns
-// "" for other deltas: events after a stray, and objects that are delivered again.
+// eventOf returns the type of a delta that has a resourceVersion, that is, a position in the server's history. It
+// returns "" for a delta without one: an object that is delivered again, or an event after an object that was not
+// requested.
 func eventOf(d fifo.Delta) cache.DeltaType {
 	if d.ResourceVersion == "" {
 		return ""
@@ -221,7 +224,8 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 }
 
 // distribute queues changes for the handlers, in order. The caller holds deltasMu. As in client-go, updates that keep
-// the resourceVersion reach only resyncing handlers. With all they reach every handler, because the body has changed.
+// the resourceVersion reach only resyncing handlers. If all is true they reach every handler, because the content has
+// changed.
 func (p *loop) distribute(changes []entry.Change, all bool) {
 	p.distribution.distributions.Add(1)
 	p.auditor.Changed(changes)

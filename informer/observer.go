@@ -27,7 +27,7 @@ type Observer interface {
 }
 
 // Commit is an attempt to commit all changes since the last commit: events, or a list or a part of it. For an informer
-// without a file it is one write to memory.
+// without a file, a Commit describes a single write to memory.
 type Commit struct {
 	// Changes is the number of objects that were added, updated or deleted. It is 0 if only the resourceVersion
 	// changed.

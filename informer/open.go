@@ -50,7 +50,7 @@ func (o Options) withDefaults(example runtime.Object) (Options, error) {
 	if o.Resource.Kind == "" {
 		o.Resource.Kind = kindOfExample(example)
 		o.Resource.Singular = strings.ToLower(o.Resource.Kind)
-		o.Resource.Namespaced = o.Identity.Namespace != "" // false: unknown; a store derives it from the keys
+		o.Resource.Namespaced = o.Identity.Namespace != "" // if false, the store derives it from the keys
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -21,11 +21,12 @@ type SyncPolicy string
 // The policies.
 const (
 	// Resumed: the server has accepted the resumed watch, and everything that it had then has been stored and queued
-	// for the handlers; or a list has. Never weaker than client-go's HasSynced.
+	// for the handlers. A list that was stored and queued serves as well. Never weaker than client-go's HasSynced.
 	//
-	// With Options.ListMetadata a start compares up to 10,000 stored objects with the server's metadata. It waits for
-	// the events of those that differ, not for a bookmark: that takes two requests. With more objects it takes at most
-	// seven, and about a second for the bookmark. After a lost connection up to 100 objects are compared so.
+	// With Options.ListMetadata a start compares up to 10,000 stored objects with the server's metadata. It then waits
+	// for the events of the objects that differ, not for a bookmark, and needs two requests. With more objects a start
+	// needs at most seven requests, and about a second for the bookmark. After a lost connection up to 100 objects are
+	// compared in this way.
 	Resumed SyncPolicy = "Resumed"
 	// Disk: the handlers have the first page of the stored objects. Use it for offline starts. If no list was ever
 	// complete, HasSynced waits for one.
@@ -108,8 +109,8 @@ type Options struct {
 	// which reads the hashes once for all informers. It is called at the first connect, then at most once an hour,
 	// before a list by metadata, and at the first connect half a minute after such a list. If the function caches its
 	// answer (as other implementations than requests.Schemas may), a list by metadata may keep bodies of an older
-	// schema. It has 40 s. If it fails, Status.Unguarded says why, and it is called again at the next connect, or after
-	// an hour if the server has answered. Default: not checked.
+	// schema. A call may take 40 s. If it fails, Status.Unguarded says why, and it is called again at the next connect,
+	// or after an hour if the server has answered. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
 	// ServerVersion returns the server's version, such as v1.37.2; see requests.ServerVersion. If it is set, the
 	// informer chooses the encoding of unstructured objects at every connect: protobuf if Codec can read it
@@ -130,7 +131,7 @@ type Options struct {
 	// Objects that a transform has changed cannot be a seed. Default: none.
 	Seed seed.Source
 	// SeedCluster is the cluster id that a seed must have. With it an informer can begin without the server, or with a
-	// server whose cluster id cannot be read. Default: the server's.
+	// server whose cluster id cannot be read. Default: the id that the server reports.
 	SeedCluster string
 	// AuditEvery is the maximum time between audits by Informer.Audit: each follows after a random half to whole of it.
 	// An audit does not notice a body that changes under its resourceVersion, such as a new default of a CRD;
@@ -142,8 +143,8 @@ type Options struct {
 	// list at its end, in one step, unless the differences are larger than package store holds in memory. Default 2000.
 	PageSize int64
 
-	// RelistSpread is reflector.Options.RelistSpread, for fleets whose simultaneous lists overload their API server.
-	// Default 0.
+	// RelistSpread is the maximum random wait before a list that lost history (410 Gone) requires, for fleets whose
+	// simultaneous lists overload their API server: see reflector.Options. Default 0: lists begin at once.
 	RelistSpread time.Duration
 
 	// Observer is called for commits, handler calls and the informer's life cycle, for metrics. Default: none.

@@ -25,7 +25,7 @@ func (i *sharedInformer) watchFailure(ctx context.Context) {
 		case <-i.file.Failed():
 		case <-readers:
 			if !errors.Is(i.indexer.Err(), entry.ErrIncompatible) {
-				readers = nil // the file has failed, or the object will be read again
+				readers = nil // failures of the file are handled above; other errors need no list
 				continue
 			}
 		case <-i.file.Closing():

@@ -64,7 +64,7 @@ func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	sd.Objects = func(ctx context.Context, fn func(*entry.Undecoded) error) error {
 		err := read(ctx, fn)
 		if err == nil {
-			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // no effect after a contact in this run
+			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // unless the server was contacted in this run
 		}
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *seeds) note(st SeedStatus) {
 	s.status = &st
 }
 
-// get returns Status.Seed, with the error err, which is reflector.Status.SeedErr.
+// get returns the value for Status.Seed. err is why no seed could be used, as the reflector reports it, or nil.
 func (s *seeds) get(err error) *SeedStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()

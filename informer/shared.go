@@ -54,7 +54,8 @@ type sharedInformer struct {
 	// decoding them.
 	source    cache.ListerWatcherWithContext
 	undecoded bool
-	// encoding is the encoding of requests; nil if the client's configuration decides.
+	// encoding chooses the encoding, protobuf or JSON, that requests ask for; nil if the client's configuration
+	// decides.
 	encoding *attributes.Encoding
 	example  runtime.Object
 	store    store.Interface
@@ -65,7 +66,8 @@ type sharedInformer struct {
 	file       file
 	collection collection
 	memoryOnly string
-	// attrs are the attributes of this program's writes, without the server's attributes.
+	// attrs are the attributes stored with the objects that this program writes, such as codec and Go types, without
+	// those that are read from the server.
 	attrs    entry.Attributes
 	clock    clock.WithTicker
 	queue    *fifo.Queue
@@ -158,7 +160,8 @@ func (i *sharedInformer) currentReflector() *reflector.Reflector {
 	return i.reflector
 }
 
-// lastSyncResourceVersion is Informer.LastSyncResourceVersion of a running Informer.
+// lastSyncResourceVersion returns the newest resourceVersion received from the server in this run, or the stored one
+// before that. It returns "" before the run.
 func (i *sharedInformer) lastSyncResourceVersion() string {
 	r := i.currentReflector()
 	if r == nil {

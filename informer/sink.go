@@ -23,14 +23,14 @@ import (
 // mustList is the type of a delta that says that the stored state cannot be resumed. Its object is a reflector.Reason.
 const mustList cache.DeltaType = "MustList"
 
-// page is the object of a cache.Replaced delta.
+// page is the payload of a cache.Replaced delta: a page of a list of whole objects.
 type page struct {
 	items []runtime.Object
 	// leftOut lists the objects whose transform failed. They have not been deleted, so their stored state is kept.
 	leftOut []entry.LeftOut
 }
 
-// listStart is the object of a fifo.ReplaceStarted delta.
+// listStart is the payload of a fifo.ReplaceStarted delta, which begins a list.
 type listStart struct {
 	reason  reflector.Reason
 	options store.ReplaceOptions
@@ -67,7 +67,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion}
 	c.Newest = append(c.Newest, info.Newest...)
 	if c.Relist = s.attrs.Mismatch(); c.Relist != "" {
-		s.announce(c.Relist) // even if leftOutIn or missingReason replaces the list's reason
+		s.announce(c.Relist) // even if the code below replaces it as the list's reason
 	}
 	leftOutIn(info, &c)
 	if info.MustRelist != "" || info.ResourceVersion == "" {
@@ -179,12 +179,13 @@ func (s *sink) AbortReplace(ctx context.Context) error {
 	return s.push(ctx, fifo.ReplaceAborted, nil)
 }
 
-// MustList pushes that a list is due.
+// MustList pushes a delta that makes the process loop store that a list is due, and why.
 func (s *sink) MustList(ctx context.Context, reason reflector.Reason) error {
 	return s.push(ctx, mustList, reason)
 }
 
-// Synced pushes a mark. Everything that the server had at the last contact precedes it in the queue.
+// Synced pushes a mark, that is, a fifo.Drained delta. The server's state at the last contact precedes the mark in the
+// queue.
 func (s *sink) Synced(ctx context.Context) error {
 	s.sync.pushed.Add(1)
 	return s.push(ctx, fifo.Drained, nil)
@@ -203,8 +204,8 @@ func keyOf(obj any) string {
 	return key
 }
 
-// contact records when the server confirmed the objects as its current state, or sent a newer one. Only the reflector
-// calls it.
+// contact records the time at which the server confirmed the received objects as its current state, or sent a newer
+// state. Only the reflector calls it.
 func (i *sharedInformer) contact(at time.Time) {
 	i.lastContact.Store(max(i.lastContact.Load(), at.UnixNano()))
 }

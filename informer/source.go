@@ -35,7 +35,7 @@ func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 	return i.sources.add(fn, i.shared.contactOrStored())
 }
 
-// facts are the inputs of sourceOf.
+// facts are the conditions from which sourceOf derives where the readers' data comes from.
 type facts struct {
 	complete bool // the store, in memory or on disk, has a complete state
 	live     bool // reflector.Status.Live
@@ -108,7 +108,8 @@ func (i *Informer) sourceErr(reading error) error {
 	return firstError(i.refusal(), storeErr, commitErr, reading, connection)
 }
 
-// contactOrStored returns Status.LastContact.
+// contactOrStored returns the time of the last contact with the server in this run, or else the stored time of an
+// earlier run's contact.
 func (i *sharedInformer) contactOrStored() time.Time {
 	if at := i.contactTime(); !at.IsZero() {
 		return at

@@ -90,11 +90,11 @@ type Status struct {
 	// labels.
 	Skipped int
 	// LeftOut lists the objects that are missing, or stored in an older state, because this run or an earlier one could
-	// not store them. They are recorded in the file with the resourceVersion that passes them, until they are stored or
-	// deleted. The next start looks them up by name once its watch has caught up, so a fixed program lacks nothing. If
-	// they are more than entry.MaxLeftOut, the server refuses the look-ups, or it sends no bookmarks that show how far
-	// the watch has come, everything is listed (reflector.ReasonLeftOut). LeftOutMore is true if there may be others.
-	// See entry.Info.
+	// not store them. They are recorded in the file together with the first stored resourceVersion beyond their own,
+	// until they are stored or deleted. The next start looks them up by name once its watch has caught up, so a fixed
+	// program lacks nothing. If they are more than entry.MaxLeftOut, the server refuses the look-ups, or it sends no
+	// bookmarks that show how far the watch has come, everything is listed (reflector.ReasonLeftOut). LeftOutMore is
+	// true if there may be others. See entry.Info.
 	LeftOut     []entry.LeftOut
 	LeftOutMore bool
 	// Notes are the known defects of the readers' data: see entry.Info.Notes. While Source is Live, no note is about

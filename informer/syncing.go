@@ -25,7 +25,7 @@ type syncing struct {
 	// missing is true while the store may lack objects that the server has.
 	missing atomic.Bool
 
-	// marks counts the marks that the loop has reached. Only the loop uses it.
+	// marks counts the marks (fifo.Drained deltas) that the process loop has reached. Only that loop uses it.
 	marks int64
 	// markDeferred is true if the loop has reached a mark (fifo.Drained) while objects were missing. When they are
 	// restored, the mark becomes applied. Only the loop uses it.
@@ -33,7 +33,8 @@ type syncing struct {
 	// saving counts the first lists that are applied in memory and not committed yet. It exceeds 1 only if a repair of
 	// the file has lost an earlier one. Only the loop uses it.
 	saving int
-	// due is true if done must be closed once saving is 0. Only the loop uses it.
+	// due is true if only the commit of first lists is missing: done must be closed once saving is 0. Only the loop
+	// uses it.
 	due bool
 }
 
@@ -60,18 +61,20 @@ func (s *syncing) complete() {
 	}
 }
 
-// saved records that this many first lists have been committed.
+// saved is called with the number of first lists that have been committed since the last call.
 func (s *syncing) saved(lists int) {
 	if s.saving -= lists; s.due {
 		s.complete()
 	}
 }
 
-// level reports whether the loop has reached the last pushed mark with no object missing.
+// level reports whether the process loop has stored everything before the last mark (fifo.Drained delta) that was
+// pushed, with no object missing.
 func (s *syncing) level() bool { return s.pushed.Load() == s.applied.Load() }
 
-// processed is called after each batch. mark is true if the batch was a mark. dropped is true if the loop has dropped
-// the batch, because earlier deltas of the stream were lost.
+// processed is called after each batch. mark is true if the batch was a mark (fifo.Drained), which follows everything
+// that the server had at the last contact. dropped is true if the loop has dropped the batch, because earlier deltas of
+// the stream were lost.
 func (s *syncing) processed(mark, dropped bool) {
 	if mark {
 		s.marks++
@@ -88,8 +91,8 @@ func (s *syncing) processed(mark, dropped bool) {
 	}
 }
 
-// listBegun is called when a list begins. A mark that was reached while objects were missing no longer counts, because
-// another mark follows the list.
+// listBegun is called when a list begins. A mark (fifo.Drained) that was reached while objects were missing no longer
+// counts, because another mark follows the list.
 func (s *syncing) listBegun() { s.markDeferred = false }
 
 // synced is the HasSyncedChecker of an Informer. It is done once the Informer runs and its collection has synced.

@@ -41,11 +41,11 @@ func (i *sharedInformer) noteCommitErr(ctx context.Context, err error) {
 	}
 }
 
-// backpressure waits while too many changes of the store are dirty. It is called before deltasMu is taken, because
-// Apply itself waits only at a higher bound.
+// backpressure waits while too many changes of the store are dirty. It is called before deltasMu is taken, because the
+// store's Apply waits only at a higher bound, with deltasMu held.
 func (p *loop) backpressure(ctx context.Context) {
 	if p.collection != nil {
-		_ = p.collection.Backpressure(ctx) //nolint:errcheck // Apply returns the same error
+		_ = p.collection.Backpressure(ctx) //nolint:errcheck // the following Apply returns the same error
 	}
 }
 

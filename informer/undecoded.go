@@ -54,8 +54,8 @@ func (i *sharedInformer) accepting(request wire.Requests, sent *codec.Sent) wire
 // decodes reports whether a handler or the mutation detector needs the objects of changes.
 func (i *sharedInformer) decodes() bool { return i.hasHandlers() || detectsMutations }
 
-// decodesAtOnce is store.CollectionOptions.Decodes. Once an undecodable object was found, each received object is
-// decoded before it is stored. So undecodable objects are left out, and readers find none.
+// decodesAtOnce reports whether each received object must be decoded before it is stored: a handler needs it, or an
+// undecodable object was found before. Then undecodable objects are left out, and readers find none.
 func (i *sharedInformer) decodesAtOnce() bool { return i.decodes() || i.health.distrustsNow() }
 
 // decode decodes the objects of a change. An undecodable old state becomes nil, like an unreadable one.

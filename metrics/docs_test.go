@@ -49,7 +49,8 @@ func describeAll(t *testing.T) (all []described) {
 		describe(t, receivedBytes, "counter"))
 }
 
-// TestDocument checks that docs/metrics.md has exactly the metrics of Describe. -update writes its table.
+// TestDocument checks that docs/metrics.md has exactly the metrics of Describe. With the flag -update the test writes
+// the table in that document.
 func TestDocument(t *testing.T) {
 	rows := "| name | type | further labels | |\n|---|---|---|---|\n"
 	all := describeAll(t)

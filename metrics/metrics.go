@@ -17,7 +17,7 @@ import (
 // Metrics observes informers and collects their metrics, which docs/metrics.md describes.
 type Metrics struct {
 	received meter.Received
-	counts   atomic.Bool // received is in use
+	counts   atomic.Bool // true once CountReceived was called: the received bytes are counted
 	commits  commits
 
 	mu        sync.RWMutex
@@ -57,7 +57,7 @@ func (m *Metrics) InformerMade(i *informer.Informer) {
 	})
 	for _, other := range m.informers {
 		if other.collection == o.collection && i.File() != nil && other.informer.File() == i.File() {
-			o.calls = other.calls // informers of one collection share these, and only one of them is collected
+			o.calls = other.calls // informers of one collection share their call counters, and only one informer is collected
 		}
 	}
 	m.informers = append(m.informers, o)

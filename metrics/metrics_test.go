@@ -80,7 +80,7 @@ func TestExposition(t *testing.T) {
 
 const exposition = "testdata/exposition.txt"
 
-// ofFiles are metrics whose values differ between runs.
+// ofFiles are the metrics of files whose values differ between runs.
 var ofFiles = []string{"larder_store_size_bytes", "larder_store_free_bytes", "larder_store_written_bytes_total"}
 
 var update = flag.Bool("update", false, "write "+exposition+" and the tables of docs/metrics.md anew")
@@ -409,7 +409,7 @@ func TestReceived(t *testing.T) {
 	if m.received.Bytes() == 0 {
 		t.Error("nothing was counted")
 	}
-	if got := testutil.ToFloat64(m); got != float64(m.received.Bytes()) { // the only metric without informers
+	if got := testutil.ToFloat64(m); got != float64(m.received.Bytes()) { // the only metric that is collected while there are no informers
 		t.Errorf("collected %v of %d", got, m.received.Bytes())
 	}
 }

@@ -221,7 +221,7 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
 }
 
-// sleeper takes half a second for each call.
+// sleeper is a handler whose calls take half a second each.
 type sleeper struct{}
 
 func (sleeper) OnAdd(any, bool)   { time.Sleep(500 * time.Millisecond) }

@@ -148,7 +148,8 @@ func counter(name, help string, value func(s *informer.Status) float64) metric {
 	return counterOf(name, help, "", func(s *informer.Status, send send) { send(value(s)) })
 }
 
-// gaugeOf returns a metric with a value for each value of an additional label; "" for no label.
+// gaugeOf returns a metric with one sample for each value of an additional label. The metric has no additional label if
+// label is "".
 func gaugeOf(name, help, label string, read func(s *informer.Status, send send)) metric {
 	labels := informerLabels
 	if label != "" {

@@ -111,9 +111,9 @@ type Auditor struct {
 	status    Status
 	noted     noted
 	damaged   bool          // the current list restores objects that the file has lost
-	incidents map[Cause]int // the result of Incidents
-	// due has the channels, made by awaitList, that the next list closes. taking has the channels that the current list
-	// closes.
+	incidents map[Cause]int // number of incidents so far, by cause
+	// due has the channels of audits that wait for the next list; taking has those of audits that wait for the current
+	// list. The channels are closed when that list has been stored.
 	due, taking []chan struct{}
 }
 

@@ -33,7 +33,8 @@ func (a *Auditor) Skipped(key string) {
 	note(a.noted.skipped, key)
 }
 
-// Changed records changes that have been stored.
+// Changed records stored changes, so that audits do not report deleted objects, and again report objects that could not
+// be stored before.
 func (a *Auditor) Changed(changes []entry.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -37,7 +37,7 @@ func MinTime(objects int) time.Duration {
 	return time.Duration(max(0, (objects-1)/pageSize)) * pause
 }
 
-// verdict is the result of a scan.
+// verdict is the result of comparing all objects: whether a list is due, and why.
 type verdict int
 
 const (
@@ -226,7 +226,7 @@ func (s *scan) differing(ctx context.Context, p page, after, last string) (keys 
 	}
 	for _, server := range p.refs {
 		for len(stored) > 0 && stored[0].Key < server.Key {
-			// otherwise the stored object is newer than the page
+			// An object stored after the page was read is no difference: the page could not have it.
 			if !entry.NewerRV(stored[0].ResourceVersion, p.resourceVersion) {
 				keys = append(keys, stored[0].Key)
 			}

@@ -28,7 +28,7 @@ type page struct {
 // server's error, which may be of a newer resourceVersion. That is harmless, since each page is compared by itself.
 func (s *scan) page(ctx context.Context, token string) (p page, err error) {
 	begun := s.o.Clock.Now()
-	// 0.2 s, doubled up to 10 s.
+	// The wait before a retry is 0.2 s at first, and doubles with each retry up to 10 s.
 	delay := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
 	for {
 		limited, cancel := context.WithTimeout(ctx, timeout)

@@ -122,7 +122,8 @@ type adapter struct {
 	informers map[kind][]toolscache.SharedIndexInformer
 }
 
-// adapt returns the adapter, and copies of config and opts that have the defaults of cache.New and use transport.
+// adapt returns the adapter, and copies of config and opts that have the defaults of cache.New and an HTTP client that
+// can record requests.
 func adapt(
 	config *rest.Config, opts cache.Options, template informer.Options,
 ) (*rest.Config, cache.Options, *adapter, error) {

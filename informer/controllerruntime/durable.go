@@ -84,7 +84,7 @@ func (d *Durable) register(
 		inf, err := informer.Of(shared)
 		if err == nil {
 			all[inf.Identity().Namespace], err = inf.Durable().AddKeys(d.name, func(key toolscache.ObjectName) {
-				<-d.begun // the Reconciler could not find the key before
+				<-d.begun // wait until d.keys is set, where the Reconciler looks up the key
 				queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: key.Namespace, Name: key.Name}})
 			})
 		}
@@ -95,7 +95,8 @@ func (d *Durable) register(
 	return all, nil
 }
 
-// begin must be called before the request is reconciled, and end afterwards with whether the request is done.
+// begin must be called before a request is reconciled. The caller calls the returned function afterwards, and passes
+// true if the request is done.
 func (d *Durable) begin(request reconcile.Request) (end func(done bool)) {
 	keys := d.keys[request.Namespace]
 	if keys == nil {

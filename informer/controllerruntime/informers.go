@@ -40,8 +40,8 @@ func (c madeCache) Start(ctx context.Context) error {
 	return c.Cache.Start(ctx)
 }
 
-// NeedLeaderElection returns the cache's. A manager adds the cache as a Runnable, which would wait for the election
-// without this method.
+// NeedLeaderElection returns the answer of the wrapped cache. A manager runs the cache as a Runnable, and without this
+// method would start it only after the leader election.
 func (c madeCache) NeedLeaderElection() bool {
 	says, ok := c.Cache.(manager.LeaderElectionRunnable)
 	return !ok || says.NeedLeaderElection()
@@ -110,7 +110,7 @@ func (a *adapter) note(obj runtime.Object, inf toolscache.SharedIndexInformer) {
 // kind identifies the informers of a cache: a cache has one for each kind and namespace.
 type kind struct {
 	goType reflect.Type
-	gvk    schema.GroupVersionKind // empty if goType has a single kind
+	gvk    schema.GroupVersionKind // empty if goType determines the kind
 }
 
 func kindOf(obj runtime.Object) kind {

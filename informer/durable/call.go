@@ -20,7 +20,8 @@ const (
 	callRetryMax = time.Minute
 )
 
-// try calls the handler for a change of w's key. It returns true if the change is acknowledged.
+// try calls the handler for the change c, and records a failure in w, the unacknowledged changes of the same key. It
+// returns true if the change is acknowledged.
 func (f *follower) try(ctx context.Context, w *work, c consumer.Change) (acknowledged bool) {
 	if f.queues {
 		f.mu.Lock()
@@ -39,9 +40,9 @@ func (f *follower) try(ctx context.Context, w *work, c consumer.Change) (acknowl
 	return !f.queues
 }
 
-// retry calls the handler for the unacknowledged changes of a key in works, oldest first, until a call fails. It reads
-// the changes from the file, and returns an error only if reading fails. A handler that queues keys is called once,
-// with the key.
+// retry calls the handler for the unacknowledged changes of one key, oldest first, until a call fails or all are
+// acknowledged. It reads the changes from the file, and returns an error only if reading fails. A handler that queues
+// keys is called once, with the key.
 func (f *follower) retry(ctx context.Context, key string, w *work) error {
 	f.unnoted = true
 	if f.queues {
@@ -68,7 +69,8 @@ func (f *follower) retry(ctx context.Context, key string, w *work) error {
 	}
 }
 
-// insist calls fn until it returns nil. Between calls it retries keys in works that are due.
+// insist calls fn until it returns nil. Between calls it calls the handler again for keys whose earlier calls failed,
+// when they are due.
 func (f *follower) insist(ctx context.Context, fn func() error) error {
 	for tries := 1; ; tries++ {
 		err := f.call(ctx, fn)
@@ -125,7 +127,8 @@ func (f *follower) failed(ctx context.Context, key string, tries int, err error)
 	klog.FromContext(ctx).Error(err, "A durable handler has failed, and will be called again", about...)
 }
 
-// delay is first, doubled with each try up to most, give or take ten percent.
+// delay returns the wait after a number of failed tries: first, doubled with each try up to most, give or take ten
+// percent.
 func delay(tries int, first, most time.Duration) time.Duration {
 	d := most
 	if tries < 16 {

@@ -20,7 +20,7 @@ const (
 	// moments whenever many keys are due.
 	stallLogged = time.Minute
 	// noteWithin is how long a handler that queues keys delays passing its position to the store. Each change and each
-	// answer moves the position, which lists up to maxWorks keys.
+	// acknowledgement moves the position, which lists up to maxWorks keys.
 	noteWithin = 20 * time.Millisecond
 	// A failed read of the file is repeated after readRetry, doubled up to readRetryMax.
 	readRetry    = 200 * time.Millisecond
@@ -81,7 +81,7 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	}
 }
 
-// resume reads the stored position. The failing keys in it are due at once.
+// resume reads the handler's stored position. Keys whose changes were not acknowledged are due at once.
 func (f *follower) resume(ctx context.Context) (err error) {
 	if f.position, f.resets, err = f.cursor.Position(); err != nil {
 		return err
@@ -129,8 +129,8 @@ func (f *follower) page(ctx context.Context) (more bool, err error) {
 	return p.More, f.noteDue()
 }
 
-// take calls the handler for a change, unless its key is in works, and moves the position past it. It waits while works
-// is full.
+// take calls the handler for a change, unless earlier changes of the same key are unacknowledged, and moves the
+// position past the change. It waits while the maximum number of keys has unacknowledged changes.
 func (f *follower) take(ctx context.Context, c consumer.Change) error {
 	if err := f.awaitCapacity(ctx, c.Key); err != nil {
 		return err
@@ -155,7 +155,8 @@ func (f *follower) take(ctx context.Context, c consumer.Change) error {
 	return f.noteDue()
 }
 
-// awaitCapacity waits while works is full and does not contain key.
+// awaitCapacity waits while the maximum number of other keys has unacknowledged changes, so that a change of key could
+// not be recorded if its call failed.
 func (f *follower) awaitCapacity(ctx context.Context, key string) error {
 	logAt := f.o.Clock.Now().Add(stallLogged)
 	for f.works[key] == nil && len(f.works) >= maxWorks {
@@ -174,8 +175,8 @@ func (f *follower) awaitCapacity(ctx context.Context, key string) error {
 	return errors.Join(f.attend(ctx), ctx.Err())
 }
 
-// attend applies the answers received so far, and retries the keys that are due. It fails if the handler has been
-// reset.
+// attend applies the acknowledgements received from workers so far, and calls the handler again for the keys that are
+// due. It fails if the handler has been reset.
 func (f *follower) attend(ctx context.Context) error {
 	f.takeAnswers()
 	now := f.o.Clock.Now()
@@ -221,8 +222,9 @@ func (f *follower) notePosition() error {
 	return err
 }
 
-// awaitUntil waits until changed is closed, an answer arrives, a key is due, or the time is at. Then it calls attend.
-// changed may be nil, and a zero at means no limit. It fails with consumer.ErrReset if the handler has been reset.
+// awaitUntil waits until changed is closed, a worker acknowledges a key, a key is due, or the time is at. Then it calls
+// attend. changed may be nil, and a zero at means no limit. It fails with consumer.ErrReset if the handler has been
+// reset.
 func (f *follower) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
 	if at = earlier(at, f.dueAt); f.unnoted {
 		at = earlier(at, f.notedAt.Add(noteWithin))

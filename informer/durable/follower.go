@@ -42,7 +42,7 @@ type follower struct {
 	notedAt time.Time
 	unnoted bool
 
-	answered chan struct{} // has a token when answers is not empty
+	answered chan struct{} // capacity 1; has a token when answers is not empty
 
 	mu      sync.Mutex
 	epoch   int                // number of calls of follow so far; an answer of an older epoch is ignored; guarded by mu
@@ -132,7 +132,8 @@ func (f *follower) stop() (ended bool) {
 	return f.cancel == nil
 }
 
-// beginEpoch invalidates answers to earlier offers: after a reset the changes may be numbered from 1 again.
+// beginEpoch makes later acknowledgements of changes that were enqueued so far ineffective: after a reset the changes
+// may be numbered from 1 again.
 func (f *follower) beginEpoch() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,7 +163,8 @@ func (f *follower) answer(key string, seq uint64, epoch int) {
 	}
 }
 
-// takeAnswers applies the answers received so far to works.
+// takeAnswers applies the acknowledgements that workers have sent: it removes keys whose newest change is acknowledged
+// from works.
 func (f *follower) takeAnswers() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -31,7 +31,7 @@ func clusterID(
 	})
 }
 
-// schemas returns the Schemas for all informers of a factory; nil if there is no client.
+// schemas returns the reader of schema hashes that all informers of a factory share; nil if there is no client.
 func schemas(client rest.Interface) *requests.Schemas {
 	if missing(client) {
 		return nil

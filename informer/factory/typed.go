@@ -55,13 +55,14 @@ func NewSharedInformerFactory(
 type sharedInformerFactory struct {
 	informers.SharedInformerFactory
 	ours   []*informer.Informer
-	types  []reflect.Type // types of ours, in the same order
+	types  []reflect.Type // the types of the informers in ours, in the same order
 	logger *logr.Logger   // nil: klog's logger
 
 	unstarted sync.Once // done once the types that were not started are logged
 
 	mu sync.Mutex
-	// known has the types of ours, and the logged types with client-go's informers; guarded by mu.
+	// known has the types with Larder's informers, and the types whose use of client-go's informers has been logged;
+	// guarded by mu.
 	known map[reflect.Type]bool
 }
 
@@ -125,7 +126,7 @@ func (f *sharedInformerFactory) logStock(logger klog.Logger) {
 // started returns the types that have been started.
 func (f *sharedInformerFactory) started() map[reflect.Type]bool {
 	ended, cancel := context.WithCancel(context.Background())
-	cancel() // so that the call does not wait
+	cancel() // the call then returns at once
 	return f.SharedInformerFactory.WaitForCacheSyncWithContext(ended).Synced
 }
 

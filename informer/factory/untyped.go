@@ -71,7 +71,7 @@ func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.
 	}
 	inf, err := f.newInformerLocked(gvr)
 	if err != nil {
-		// It is in the map like any other, so that WaitForCacheSync does not succeed.
+		// The refused informer is kept like any other, so that WaitForCacheSync does not succeed.
 		err = fmt.Errorf("informer factory, %s: %w", gvr.GroupResource(), err)
 		inf = &untypedInformer{informer: informer.Refused(f.form.example(), err), lister: refusedLister{err}}
 	}

@@ -13,13 +13,14 @@ type untypedInformer struct {
 	started  bool // guarded by the factory's mu
 }
 
-// Informer returns the informer.
+// Informer implements informers.GenericInformer.
 func (i *untypedInformer) Informer() cache.SharedIndexInformer { return i.informer }
 
-// Lister returns a lister of the informer's objects.
+// Lister implements informers.GenericInformer.
 func (i *untypedInformer) Lister() cache.GenericLister { return i.lister }
 
-// refusedLister fails with the reason. The lister of a refused informer's indexer would return an empty result instead.
+// refusedLister is the lister of a resource for which no informer could be made; its methods fail with the reason. The
+// lister of a refused informer's indexer would return an empty result instead.
 type refusedLister struct{ err error }
 
 func (l refusedLister) List(labels.Selector) ([]runtime.Object, error)  { return nil, l.err }

@@ -34,8 +34,8 @@ type Mapper struct {
 	sem, news chan struct{}
 
 	mu       sync.Mutex
-	failures int             // guarded by mu; number of failed requests in a row
-	until    time.Time       // guarded by mu; until then misses fail at once
+	failures int             // guarded by mu; number of requests that failed in a row
+	until    time.Time       // guarded by mu; end of the back-off; until then misses fail at once
 	askErr   error           // guarded by mu; error of the last request; nil if the server answered
 	stored   facts.Discovery // guarded by mu; the discovery in the store
 	keepErr  error           // guarded by mu; why known is not stored; nil if it is
@@ -48,7 +48,7 @@ type known struct {
 	facts.Discovery
 	mapper meta.RESTMapper
 	asked  time.Time // when the request began; zero if an earlier process made it
-	// failed maps the group-versions whose own server did not answer to the error.
+	// failed has, for each group-version whose aggregated API server did not answer, the error.
 	failed map[schema.GroupVersion]error
 }
 

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// missWait bounds how long a miss waits for the server. It is short because callers may hold locks that readers of
-	// other kinds need. coldWait replaces it while no discovery is known, when no kind can be read at all. It is
-	// client-go's timeout of a discovery request.
+	// missWait bounds how long a miss (a query for a kind or resource that is not in the known discovery) waits for the
+	// server. It is short because callers may hold locks that readers of other kinds need. coldWait replaces it while
+	// no discovery is known, when no kind can be read at all. It is client-go's timeout of a discovery request.
 	missWait = 10 * time.Second
 	coldWait = 32 * time.Second
 	// runWait bounds how long Run waits for an answer. It allows for a few hundred KB over a modem; no caller waits for

@@ -22,8 +22,8 @@ const (
 	lastWait = 5 * time.Second
 )
 
-// Run asks the server once, as soon as it can be reached, unless a miss has done so. It stores the discovery then and
-// after each change. It returns when ctx has ended and the last discovery is stored.
+// Run asks the server once, as soon as it can be reached, unless a query for an unknown kind has done so. It stores the
+// discovery then and after each change. It returns when ctx has ended and the last discovery is stored.
 func (m *Mapper) Run(ctx context.Context) {
 	m.contact(ctx)
 	for ctx.Err() == nil {
@@ -75,8 +75,8 @@ func (m *Mapper) sleep(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// askLimited asks the server, unless a miss has done so. It first waits for a slot of the limiter that the store's
-// informers share, so that only one of them tries while the server is unreachable.
+// askLimited asks the server, unless a query for an unknown kind has done so. It first waits for a slot of the limiter
+// that the store's informers share, so that only one of them tries while the server is unreachable.
 func (m *Mapper) askLimited(ctx context.Context) error {
 	slot, err := m.limiter.Connect(ctx, false, func(error) {})
 	if err != nil {

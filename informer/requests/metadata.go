@@ -35,7 +35,7 @@ func (l *RESTListWatch) ListMetadata(
 // know the type.
 func listMetadata(ctx context.Context, r *rest.Request) (*metav1.PartialObjectMetadataList, error) {
 	answer := r.SetHeader("Accept", accept(asMetadataList)).Do(ctx)
-	if err := answer.Error(); err != nil { // returns the server's Status as an error; Raw does not
+	if err := answer.Error(); err != nil { // Raw would not return the server's Status as an error
 		return nil, err
 	}
 	raw, err := answer.Raw()

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Asks holds the pending requests. The zero value has none and is ready to use.
+// Asks holds the pending requests to the process loop of an informer. The zero value has none and is ready to use.
 type Asks struct {
 	mu sync.Mutex
 	Ask
@@ -23,7 +23,7 @@ type Ask struct {
 	// Looked, if not nil, requests a repair of the store, which has failed or is being closed. The loop closes the
 	// channel once the store works again.
 	Looked chan struct{}
-	// Saved is the number of first lists that have been committed since the last Take.
+	// Saved is how many first lists of the collection have been committed since the last Take.
 	Saved int
 }
 

@@ -56,7 +56,7 @@ type Options struct {
 	// Unguarded is called with a change of the server that would not be noticed, and the reason; why is nil once the
 	// change would be noticed.
 	Unguarded func(ctx context.Context, change string, why error)
-	// Relist requests a list for a reason.
+	// Relist is called to request a list, with the reason.
 	Relist func(reflector.Reason)
 	Clock  clock.WithTicker
 }
@@ -70,11 +70,11 @@ type Tracker struct {
 
 	// want has the attributes that a list would be written with now. Those from the server are as last read.
 	want entry.Attributes
-	// have has the attributes of the contents, including queued deltas. pending has the attributes of the list that is
-	// being received.
+	// have has the attributes of the stored contents, including queued deltas. pending has the attributes of the list
+	// that is being received.
 	have, pending  entry.Attributes
 	listing        bool      // true between ForList and Listed
-	holds          bool      // there are contents, which have describes
+	holds          bool      // the collection has contents; have describes them
 	openAPIRead    time.Time // when want.OpenAPI was read, by Options.Clock; zero if never in this run
 	connected      time.Time // when the last Verify began, by the machine's clock
 	fresh          bool      // want.OpenAPI was read after connected
@@ -195,8 +195,8 @@ func (a *Tracker) AllowsMetadata(ctx context.Context) bool {
 	return allowed
 }
 
-// changed reports whether a list with the attributes now may have other bodies than the contents under equal UID and
-// resourceVersion.
+// changed reports whether a list with the attributes now may contain an object that differs from the stored one
+// although UID and resourceVersion are equal.
 func (a *Tracker) changed(now entry.Attributes) bool {
 	return a.Mismatch() != "" || a.have.ClusterID != now.ClusterID || a.have.OpenAPI != now.OpenAPI ||
 		a.hides(a.have.Wire)
@@ -233,7 +233,7 @@ func (a *Tracker) Seeding(openAPI, wire string) {
 }
 
 // ForList returns the options of a list that begins now, after Verify. If an attribute has changed or become known, the
-// list rewrites the contents, also if the list's reason is another.
+// list rewrites the contents, even if it was requested for another reason.
 func (a *Tracker) ForList(reason reflector.Reason) store.ReplaceOptions {
 	a.relist.cancel()
 	next := a.want
@@ -335,7 +335,7 @@ func (a *Tracker) readOpenAPI(ctx context.Context, notBefore time.Time) attribut
 	ctx, asked := shared.Ask(ctx, notBefore)
 	hash := attribute{read: time.Now()}
 	hash.value, hash.err = a.o.OpenAPIHash(ctx)
-	if hash.err == nil && !asked.Read().IsZero() { // after an error the function may still be using asked
+	if hash.err == nil && !asked.Read().IsZero() { // after an error the call may still be running and using asked
 		hash.read = asked.Read()
 	}
 	return hash
@@ -369,7 +369,7 @@ func (a *Tracker) read(ctx context.Context, lost time.Time) (id attribute, hash 
 	if a.o.ClusterID != nil {
 		ctx, _ := shared.Ask(ctx, lost)
 		if id.value, id.err = a.o.ClusterID(ctx); id.err != nil && !limiter.Final(id.err) {
-			cancel() // the connection does not work for the hash either
+			cancel() // the hash cannot be read on this connection either
 		}
 	}
 	beside.Wait()

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// delayed calls ask with a reason after a delay.
+// delayed plans one call at a time of the function ask, with a reason, after a delay.
 type delayed struct {
 	clock clock.WithTicker
 	ask   func(reflector.Reason)

@@ -75,9 +75,9 @@ func (e *Encoding) now() string {
 	return ""
 }
 
-// decide chooses the encoding for a server of that version, or an unknown one, and contents stored with Wire stored.
-// JSON that was chosen for a newer server stays: during an upgrade of a control plane, connections reach old and new
-// servers.
+// decide chooses the encoding of requests. server is the server's version, "" if unknown, and stored the
+// entry.Attributes.Wire of the stored contents. JSON that was chosen for a newer server stays: during an upgrade of a
+// control plane, connections reach old and new servers.
 func (e *Encoding) decide(server, stored string) string {
 	if e.version == nil {
 		return wireJSON

@@ -47,7 +47,8 @@ type paging struct {
 	after   string // last key that the pages so far have covered
 }
 
-// claim reports whether the next page is needed, if ready is true. If so, the caller must add it.
+// claim reports whether the next page must be read now. If so, the caller must read and add it. It returns false if
+// ready is false, if a page is already being read, or if no page is left.
 func (p *paging) claim(ready bool) bool {
 	if !p.active || p.reading || !ready {
 		return false
@@ -76,11 +77,11 @@ type backlog struct {
 	kept map[string]runtime.Object
 	// page is the last page, kept for other handlers that need the same page.
 	page *Page
-	// relists is true if unreadable objects cause a list.
+	// relists is true if a list must be requested for stored objects that cannot be read.
 	relists bool
 }
 
-// keep keeps the state before n, if no page has covered its key yet.
+// keep records the state of an object before the change n, unless a page has covered its key already.
 func (b *backlog) keep(n *Call) {
 	if !b.active || n.Key <= b.after {
 		return
@@ -123,10 +124,10 @@ func (b *backlog) move(p *Page) {
 }
 
 // StartReplay starts the backlog of l: the stored objects are delivered first. If given is true, the caller must add
-// the first page; otherwise run reads it. No change may have been distributed to l before.
+// the first page; otherwise the listener's goroutine reads it. No change may have been distributed to l before.
 func (l *Listener) StartReplay(relists, given bool) {
 	defer l.poke()
-	l.tracker.Start() // Finished is called when the last page has been queued
+	l.tracker.Start() // ended by tracker.Finished when the last page has been queued
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasStopped {

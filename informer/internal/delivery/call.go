@@ -20,7 +20,7 @@ type Call struct {
 	Initial bool
 	// resync is true for an update by a resync: Old and New are the same object.
 	resync bool
-	// latest is true if pending.latest pointed to this call when it was queued.
+	// latest is true if this call is an update into which later updates of the same key could merge when it was queued.
 	latest bool
 }
 

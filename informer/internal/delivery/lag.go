@@ -17,7 +17,7 @@ type lag struct {
 	behind bool // whether the last line reported that the handler is behind
 }
 
-// lagReport is a line to be logged.
+// lagReport is a log line that says that a handler is behind, or has caught up.
 type lagReport struct {
 	what            lagEvent
 	pending, merged int

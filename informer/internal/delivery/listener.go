@@ -32,7 +32,7 @@ type Listener struct {
 	source  Source
 	stopped chan struct{} // closed by stop
 	done    chan struct{} // closed when the goroutine has ended, or will never start
-	wake    chan struct{} // has a token when run may have work
+	wake    chan struct{} // capacity 1; has a token when there may be pending calls
 
 	mu         sync.Mutex
 	pending    pending   // guarded by mu
@@ -132,7 +132,7 @@ func (l *Listener) queue(n Call) (report lagReport) {
 	return l.lag.queued(&n, &l.pending, l.clock)
 }
 
-// poke wakes run.
+// poke wakes the listener's goroutine, so that it looks for pending calls.
 func (l *Listener) poke() {
 	select {
 	case l.wake <- struct{}{}:
@@ -140,7 +140,7 @@ func (l *Listener) poke() {
 	}
 }
 
-// stop makes run and watchSynced return after a running call, and drops the pending calls.
+// stop drops the pending calls. The listener's goroutines end after a running call has returned.
 func (l *Listener) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +153,7 @@ func (l *Listener) stop() {
 	}
 }
 
-// run makes the calls, in order, until stop.
+// run calls the handler for each notification, in order, until stop is called.
 func (l *Listener) run() {
 	defer close(l.done)
 	for {
@@ -231,7 +231,7 @@ func (l *Listener) pause() {
 	}
 }
 
-// watchSynced marks the tracker's upstream as synced when the informer has synced.
+// watchSynced waits until the informer has synced, and then allows the handler's registration to become synced.
 func (l *Listener) watchSynced() {
 	select {
 	case <-l.upstream.Done():

@@ -28,7 +28,8 @@ type pending struct {
 	// ring holds notification n at n modulo its length, which is a power of two.
 	ring       []Call
 	head, tail uint64
-	// crossed is the number of the first notification that updates can merge into.
+	// crossed is the number of the first notification into which a later update can merge. Before it was queued, the
+	// number of pending notifications was below the threshold.
 	crossed uint64
 	// latest has the number of a key's last notification, if that is an update and was queued at or above the
 	// threshold. A number below crossed is no longer used, and is removed with its notification.
@@ -102,7 +103,7 @@ func (q *pending) forget(key string) {
 		delete(q.latest, key)
 	}
 	if len(q.latest) == 0 {
-		q.latest = nil // an empty map keeps its memory
+		q.latest = nil // a new map later: an emptied map keeps its memory
 	}
 }
 

@@ -22,8 +22,8 @@ type resyncing struct {
 	through uint64
 }
 
-// StartResync starts a resync. If it returns true, the caller must add the first page now. Otherwise run reads that
-// page once the backlog has been delivered or the current resync has ended.
+// StartResync starts a resync. If it returns true, the caller must add the first page now. Otherwise the listener's
+// goroutine reads that page once the backlog has been delivered or the current resync has ended.
 func (l *Listener) StartResync() (give bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

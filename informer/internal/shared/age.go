@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Asked is one call's demand on the age of its answer, and then that age. The called function uses it until it returns,
-// its caller afterwards. The methods work on nil, which allows any age.
+// Asked belongs to one call of a function that reads from the server. It holds the earliest acceptable request time of
+// the answer, and later the answer's actual request time. The called function uses it until it returns, and then the
+// caller. A nil Asked accepts answers of any age.
 type Asked struct {
 	notBefore, read time.Time
 }
