@@ -409,7 +409,7 @@ func TestReceived(t *testing.T) {
 	if m.received.Bytes() == 0 {
 		t.Error("nothing was counted")
 	}
-	if got := testutil.ToFloat64(m); got != float64(m.received.Bytes()) { // the only metric that is collected while there are no informers
+	if got := testutil.ToFloat64(m); got != float64(m.received.Bytes()) { // the only metric without an informer
 		t.Errorf("collected %v of %d", got, m.received.Bytes())
 	}
 }
