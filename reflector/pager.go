@@ -143,7 +143,8 @@ func (p *pager) ask(ctx context.Context) {
 	}()
 }
 
-// count counts the list request in the Status, as a page or as a probe (limit=1).
+// count counts the list request in the Status: as a page, and for the first page as a list too; or as the fetch of a
+// single object.
 func (p *pager) count(o metav1.ListOptions) {
 	p.s.r.board.update(func(st *Status) {
 		if p.one == "" {

@@ -35,17 +35,17 @@ func NewDecoder(c Collection) *Decoder {
 	gvk := c.Identity.GroupVersion().WithKind(c.Resource.Kind)
 	if c.Identity.Representation == entry.Metadata {
 		d.example = &metav1.PartialObjectMetadata{}
-	} else if obj, err := scheme.Scheme.New(gvk); err == nil { // without an error, the scheme knows the kind
+	} else if obj, err := scheme.Scheme.New(gvk); err == nil { // the scheme knows the kind
 		d.example = obj
 	}
-	if typed, err := codec.For(d.example); err == nil { // without an error, example is a type that a collection can hold
+	if typed, err := codec.For(d.example); err == nil { // the example's type can be encoded
 		d.typed = typed
 	}
 	d.view, _ = codec.View(c.Identity.Representation, d.typed) // cannot fail: PartialObjectMetadata has a codec
 	return d
 }
 
-// Codec returns a codec that reads the collection's payloads as unstructured objects, as [codec.View] does.
+// Codec returns a codec that decodes the collection's payloads to unstructured objects; see [codec.View].
 func (d *Decoder) Codec() codec.Codec { return d.view }
 
 // Decode returns the object of a record. Typed clients leave apiVersion and kind empty; Decode then sets the
@@ -62,7 +62,7 @@ func (d *Decoder) Decode(r entry.Entry) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// decodeExactly is Decode without the added apiVersion and kind.
+// decodeExactly is Decode, except that an object without apiVersion and kind stays without them.
 func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, error) {
 	obj, err := codec.Decode(d.view, r.Encoding, r.Payload)
 	switch {
@@ -78,12 +78,14 @@ func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, erro
 	return u, nil
 }
 
-// encode replaces the payload of r with u, in the same encoding. u is the result of decodeExactly(r), possibly changed.
+// encode replaces the payload of record r with the object u, in the encoding of the old payload. u is the result of
+// decodeExactly(r), possibly changed.
 func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) (err error) {
 	switch {
 	case r.Encoding == codec.EncodingProtobuf:
 		obj := d.example.DeepCopyObject()
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj) != nil { // its error may quote the object
+		// The converter's error may quote the object, so it is not returned.
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj) != nil {
 			return fmt.Errorf("%s: encode %q: it does not fit its type any more", d.id, r.Key)
 		}
 		r.Payload, err = d.typed.Append(nil, obj)

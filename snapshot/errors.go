@@ -22,7 +22,7 @@ var (
 
 // Errors of reading.
 var (
-	// ErrDamaged: the file differs from the written one; see DamageError.
+	// ErrDamaged: the bytes of the file are not the ones that were written; see DamageError.
 	ErrDamaged = errors.New("the snapshot is damaged")
 	// ErrNoCollection: the snapshot has no such collection.
 	ErrNoCollection = errors.New("no such collection in the snapshot")
@@ -82,10 +82,11 @@ func (e *DamageError) Unwrap() []error {
 	return []error{ErrDamaged}
 }
 
-// MissingError names the damaged blocks of a collection. File has returned all other blocks. It wraps ErrDamaged.
+// MissingError lists the damaged blocks of a collection. The File has returned the objects of all other blocks. It
+// wraps ErrDamaged.
 type MissingError struct {
 	Collection string
-	// Damage is a DamageError for each block, in the order of the file.
+	// Damage has a DamageError for each damaged block, in the order of the file.
 	Damage []*DamageError
 	// Objects is the number of missing objects. If Exact is false it is a lower bound: the index of the collection, which
 	// lists its blocks, is damaged.
@@ -125,8 +126,8 @@ func (e *MissingError) Unwrap() []error {
 	return all
 }
 
-// add records the loss of a block with this number of objects (0 for an index) if err is damage. It returns any other
-// error.
+// add records the loss of a damaged block that has this number of objects (0 for an index) if err is damage. It returns
+// any other error unchanged.
 func (e *MissingError) add(err error, objects int) error {
 	var d *DamageError
 	if !errors.As(err, &d) {
@@ -137,7 +138,7 @@ func (e *MissingError) add(err error, objects int) error {
 	return nil
 }
 
-// errOrNil returns e if blocks are missing, and otherwise nil.
+// errOrNil returns e if it records damaged blocks, and nil otherwise.
 func (e *MissingError) errOrNil() error {
 	if len(e.Damage) == 0 {
 		return nil

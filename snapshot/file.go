@@ -29,43 +29,44 @@ type OpenOptions struct {
 	// MaxAge bounds the age of seeds. A collection whose last contact with its server is this long ago is no seed; the
 	// other collections of the snapshot still are. Other uses ignore MaxAge. Default: no bound.
 	MaxAge time.Duration
-	// Name is the name of NewFile's snapshot in messages. It must not contain credentials.
+	// Name is the name of the snapshot in messages, for NewFile, which has no path. It must not contain credentials.
 	Name string
 }
 
 // File is an open snapshot file. Reads use its index and verify each block. Any number of goroutines may use it.
 type File struct {
 	in     io.ReaderAt // the decrypted file
-	size   int64       // of in
-	closer io.Closer   // nil if there is nothing to close
+	size   int64       // size of the decrypted file
+	closer io.Closer   // closes the underlying file; nil if there is nothing to close
 	source string      // the name of the file in messages
 	maxAge time.Duration
 
 	manifest Manifest
 	parts    []part         // one for each of manifest.Collections
 	byID     map[string]int // Identity.ID → index in parts
-	blocks   int            // of all parts
-	// documents has the documents of the manifest, by name.
+	blocks   int            // number of blocks of all collections
+	// documents locates the documents about the API server that the manifest names, by name.
 	documents map[string]document
-	buffers   sync.Pool // of *buffer
+	buffers   sync.Pool // pool of *buffer values
 }
 
 var _ Source = (*File)(nil)
 
-// part has the offsets of a collection in the file: its blocks, then its index.
+// part has the offsets of a collection in the file: the blocks begin at begin, the index of the blocks at index, and
+// end is its end.
 type part struct {
 	begin, index, end int64
 	digest            string // SHA-256 of the index
-	number            int    // of its first block, counted over the file
+	number            int    // number of the collection's first block, counted over the whole file
 }
 
-// buffer has the memory for one read.
+// buffer is the reusable memory for reading one block.
 type buffer struct {
 	data         []byte
 	decompressor *layout.Decompressor
 }
 
-// prepare makes the decompressor.
+// prepare creates the buffer's decompressor, unless it has one.
 func (b *buffer) prepare() (err error) {
 	if b.decompressor == nil {
 		b.decompressor, err = layout.NewDecompressor()
@@ -98,7 +99,8 @@ func Open(path string, o OpenOptions) (*File, error) {
 	return s, nil
 }
 
-// NewFile is Open for the size bytes of r. File.Close closes r if it is an io.Closer; a failed NewFile does not.
+// NewFile opens a snapshot like Open, from the first size bytes of r instead of a path. File.Close closes r if it is an
+// io.Closer; a failed NewFile does not.
 func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	in, plain, encrypted, err := decryptAt(r, size, o.Identities)
 	if err != nil {
@@ -137,13 +139,14 @@ func (f *File) Records(ctx context.Context, id entry.Identity, fn func(entry.Ent
 	return f.scan(ctx, id, keyRange{}, fn)
 }
 
-// Namespace is Records for the objects of one namespace. It reads only the blocks whose keys may be in it.
+// Namespace calls fn with the records of the objects in one namespace, like Records. It reads only the blocks whose
+// keys may be in that namespace.
 func (f *File) Namespace(ctx context.Context, id entry.Identity, namespace string, fn func(entry.Entry) error) error {
 	return f.scan(ctx, id, keyRange{prefix: namespace + "/"}, fn)
 }
 
-// RecordsAfter is Records for the keys greater than after that begin with prefix. It reads only the blocks that may
-// contain such keys.
+// RecordsAfter calls fn with the records whose keys begin with prefix and are greater than after, like Records. It
+// reads only the blocks that may contain such keys.
 func (f *File) RecordsAfter(
 	ctx context.Context, id entry.Identity, after, prefix string, fn func(entry.Entry) error,
 ) error {
@@ -161,7 +164,7 @@ func (f *File) Get(ctx context.Context, id entry.Identity, key string) (rec entr
 	return rec, ok, err
 }
 
-// keyRange is one key, or all keys with a prefix that are greater than after.
+// keyRange is a range of object keys: one key, or all keys that have a prefix and are greater than the key after.
 type keyRange struct {
 	prefix, after string
 	one           bool
@@ -171,10 +174,11 @@ func (k keyRange) has(key string) bool {
 	return strings.HasPrefix(key, k.prefix) && key > k.after && (!k.one || key == k.prefix)
 }
 
-// past reports whether key and all greater ones are out of the range.
+// past reports whether key and all greater keys are behind the end of the range.
 func (k keyRange) past(key string) bool { return key > max(k.prefix, k.after) && !k.has(key) }
 
-// scan calls fn with the records in a range, and skips damaged blocks.
+// scan calls fn with the collection's records in a key range. It skips damaged blocks, and returns a MissingError for
+// them at the end.
 func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(entry.Entry) error) error {
 	n, ok := f.byID[id.ID()]
 	if !ok {
@@ -220,15 +224,17 @@ func (f *File) scan(ctx context.Context, id entry.Identity, k keyRange, fn func(
 	return missing.errOrNil()
 }
 
-// Bounds of the memory for decoding one object (codec.Weight): decodeLeast plus decodeRatio times the size of the file.
-// Objects of up to decodeAlways bytes are always within them, and are not checked.
+// Bounds of the memory for decoding one object, as codec.Weight estimates it. An object may take decodeLeast bytes plus
+// decodeRatio times the size of the snapshot file. Objects of up to decodeAlways bytes never exceed that, and are not
+// checked.
 const (
 	decodeLeast  = 32 << 20
 	decodeRatio  = 4
 	decodeAlways = 32 << 10
 )
 
-// decodable returns an error if decoding an object would take memory out of proportion to the file.
+// decodable returns an error if decoding the object of a record would take memory out of proportion to the snapshot
+// file.
 func (f *File) decodable(r entry.Entry) error {
 	if len(r.Payload) <= decodeAlways {
 		return nil
@@ -242,7 +248,7 @@ func (f *File) decodable(r entry.Entry) error {
 		w>>20, f.size, atMost>>20, ErrTooLarge)
 }
 
-// index reads the index of the n-th collection.
+// index reads and verifies the index of the n-th collection: the list of its blocks.
 func (f *File) index(n int) ([]layout.Block, error) {
 	p := f.parts[n]
 	data := make([]byte, p.end-p.index)
@@ -262,7 +268,8 @@ func (f *File) index(n int) ([]layout.Block, error) {
 	return blocks, nil
 }
 
-// block reads and verifies block i of collection n. The records are in memory of buf.
+// block reads and verifies block i of collection n, and returns its records uncompressed. They are valid until buf is
+// used again.
 func (f *File) block(buf *buffer, n, i int, b layout.Block) ([]byte, error) {
 	records, err := f.records(buf, n, b)
 	if d := new(DamageError); errors.As(err, &d) {
@@ -294,11 +301,11 @@ func (f *File) records(buf *buffer, n int, b layout.Block) (records []byte, err 
 	return records, nil
 }
 
-// each calls fn with the records of a block that are in a range.
+// each calls fn with those records of an uncompressed block whose keys are in a range.
 func each(records []byte, k keyRange, fn func(entry.Entry) error) error {
 	for len(records) > 0 {
 		r, more, ok := layout.CutRecord(records)
-		if !ok || k.past(r.Key) { // always ok: Block.Check has parsed the records
+		if !ok || k.past(r.Key) { // ok is always true here: Block.Check has parsed the records before
 			return nil
 		}
 		if records = more; k.has(r.Key) {
@@ -310,7 +317,8 @@ func each(records []byte, k keyRange, fn func(entry.Entry) error) error {
 	return nil
 }
 
-// read fills data from offset at. Its errors name collection n; n is -1 outside of collections.
+// read fills data with the bytes of the file from offset at. Its errors name collection n; n is -1 outside of
+// collections.
 func (f *File) read(data []byte, at int64, n int) error {
 	if got, err := f.in.ReadAt(data, at); got < len(data) {
 		if errors.Is(err, io.EOF) {

@@ -20,7 +20,8 @@ type Filter struct {
 	// Namespaces selects the objects of these namespaces; empty selects all. Objects without a namespace are selected only
 	// if it is empty.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Labels and Fields are selectors as in kubectl; empty selects everything. query.Query says how Fields are named.
+	// Labels and Fields are label and field selectors as in kubectl; empty selects everything. Package query documents
+	// the names in Fields.
 	Labels string `json:"labels,omitempty"`
 	Fields string `json:"fields,omitempty"`
 }
@@ -30,7 +31,7 @@ func (f Filter) Empty() bool {
 	return len(f.Resources) == 0 && len(f.Namespaces) == 0 && f.Labels == "" && f.Fields == ""
 }
 
-// filter is a parsed Filter.
+// filter is a parsed Filter, ready to be applied to collections and records.
 type filter struct {
 	Filter
 	query query.Query
@@ -54,8 +55,8 @@ func newFilter(f Filter) (*filter, error) {
 	return out, nil
 }
 
-// Takes reports whether the filter can select any object of c. With Namespaces, it can select none of a collection that
-// is not Namespaced. For a collection without Objects that may be unknown, and Takes may return true.
+// Takes reports whether the filter can select any object of collection c. A filter by namespace selects nothing of a
+// collection of cluster-scoped objects. If c has no objects, its scope may be unknown, and Takes may return true.
 func (f Filter) Takes(c Collection) bool {
 	if len(f.Resources) > 0 && !slices.ContainsFunc(f.Resources, func(name string) bool { return isNamed(c, name) }) {
 		return false
@@ -69,9 +70,9 @@ func (f Filter) Takes(c Collection) bool {
 	return mayBeNamespaced(c)
 }
 
-// mayBeNamespaced reports whether objects of a collection of all namespaces can be in a namespace. An empty collection
-// counts as namespaced if no server has described its resource (no short names, categories, columns or selectable
-// fields): the program that stored it may not have known the scope.
+// mayBeNamespaced reports whether objects of a collection can be in a namespace. An empty collection counts as
+// namespaced if no server has described its resource (no short names, categories, columns or selectable fields). The
+// program that stored it may not have known the scope.
 func mayBeNamespaced(c Collection) bool {
 	r := c.Resource
 	described := len(r.ShortNames) > 0 || len(r.Categories) > 0 || len(r.Columns) > 0 ||
@@ -79,7 +80,7 @@ func mayBeNamespaced(c Collection) bool {
 	return r.Namespaced || c.Objects == 0 && !described
 }
 
-// describe returns, for people, the filter's restrictions that apply to c.
+// describe returns the filter's restrictions that apply to collection c, as text for people.
 func (f *filter) describe(c Collection) (out []string) {
 	if len(f.Namespaces) > 0 && c.Identity.Namespace == "" {
 		out = append(out, "only namespaces "+strings.Join(f.Namespaces, ", "))
@@ -93,7 +94,7 @@ func (f *filter) describe(c Collection) (out []string) {
 	return out
 }
 
-// takes reports whether a record of c is selected.
+// takes reports whether the filter selects a record of collection c. d decodes the record if a selector needs that.
 func (f *filter) takes(c Collection, d *Decoder, r entry.Entry) (bool, error) {
 	if len(f.Namespaces) > 0 && c.Identity.Namespace == "" {
 		namespace, _, ok := strings.Cut(r.Key, "/")
@@ -111,7 +112,7 @@ func (f *filter) takes(c Collection, d *Decoder, r entry.Entry) (bool, error) {
 	return f.query.Matches(u)
 }
 
-// isNamed reports whether name names the resource of c.
+// isNamed reports whether name, in any of the forms of Filter.Resources, means the resource of collection c.
 func isNamed(c Collection, name string) bool {
 	id, r := c.Identity, c.Resource
 	first, rest, qualified := strings.Cut(name, ".")

@@ -25,7 +25,8 @@ type Header struct {
 	TakenAt time.Time `json:"takenAt,omitzero"`
 	// Larder is the version of the program that wrote the snapshot; at most 255 bytes.
 	Larder string `json:"larder,omitempty"`
-	// Filter and Redaction of the save, or nil. Each Collection describes the objects and values left out.
+	// Filter and Redaction are the ones that the save applied; nil if none. Each Collection describes the objects and
+	// values that it lacks for that reason.
 	Filter    *Filter    `json:"filter,omitempty"`
 	Redaction *Redaction `json:"redaction,omitempty"`
 	// LeftOut has, for people, an entry for each collection that was left out of the snapshot, with the reason.
@@ -34,12 +35,14 @@ type Header struct {
 
 // Collection describes a collection of a snapshot. The names in its tags are part of the format.
 type Collection struct {
-	Identity   entry.Identity     `json:"-"` // these three are stored as fields of collectionText
+	// Identity, Attributes and Resource are stored in the fields of collectionText.
+	Identity   entry.Identity     `json:"-"`
 	Attributes entry.Attributes   `json:"-"`
 	Resource   entry.ResourceInfo `json:"-"`
-	// ResourceVersion covers every object. Empty: the collection cannot be resumed.
+	// ResourceVersion is the resourceVersion at which the collection has exactly these objects. Empty: the collection
+	// cannot be resumed.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Complete is true if the collection is a whole list.
+	// Complete is true if the collection has all objects of a list.
 	Complete bool `json:"complete,omitempty"`
 	// MustRelist is the reason why the collection cannot be resumed; empty if it can. Filters and redactions set it.
 	MustRelist string `json:"mustRelist,omitempty"`
@@ -57,7 +60,7 @@ type Collection struct {
 	Blocks  int   `json:"blocks,omitempty"`
 }
 
-// Info returns the description of the collection as a store has it.
+// Info returns the description of the collection in the form that a store keeps.
 func (c Collection) Info() entry.Info {
 	return entry.Info{
 		Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource, ResourceVersion: c.ResourceVersion,
@@ -67,11 +70,12 @@ func (c Collection) Info() entry.Info {
 
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// Confidential returns the reason why c must not be written in plain text without the user's request, or "". Every exit
-// asks it: save, export, restore, diff, and programs that serve objects.
+// Confidential returns the reason why collection c must not be written in plain text without the user's request; "" if
+// it may be. Every operation that outputs objects checks it: save, export, restore, diff, and programs that serve
+// objects.
 func (c Collection) Confidential() string {
 	switch {
-	case c.SecretsRedacted(): // by this selection, or by the save of the snapshot that is read
+	case c.SecretsRedacted(): // redacted by this selection, or earlier by the save of the snapshot that is read
 		return ""
 	case c.Identity.GroupResource() == secrets:
 		return "they are Secrets"
@@ -105,8 +109,8 @@ type Manifest struct {
 	Documents []string
 }
 
-// collectionText is a collection in the catalog. The names are part of the format. Unknown fields of later builds are
-// ignored.
+// collectionText is the JSON of a collection in the catalog at the end of the file. The member names are part of the
+// format. Unknown members, which later versions write, are ignored.
 type collectionText struct {
 	Group          string `json:"group,omitempty"`
 	Version        string `json:"version"`
@@ -121,34 +125,36 @@ type collectionText struct {
 	entry.ResourceInfo
 	Collection
 
-	// Stored is the size of all blocks in the file, and Index the size of the index behind them, in bytes.
+	// Stored is the size of all blocks of the collection in the file, and Index the size of the index that follows
+	// them, in bytes.
 	Stored      int64  `json:"stored,omitempty"`
 	Index       int    `json:"index,omitempty"`
 	IndexDigest []byte `json:"indexDigest"`
 }
 
-// documentText is a document in the catalog.
+// documentText is the JSON of a document in the catalog at the end of the file.
 type documentText struct {
 	Name string `json:"name"`
-	// Size is the size of the document, and Stored its size in the file, smaller if compressed, in bytes.
+	// Size is the size of the document in bytes. Stored is its size in the file, which is smaller if it is compressed.
 	Size   int    `json:"size"`
 	Stored int    `json:"stored"`
 	Digest []byte `json:"digest"`
 }
 
-// sizes reports whether the sizes are plausible.
+// sizes reports whether the document's sizes are within the limits of the format.
 func (t documentText) sizes() bool {
 	return 0 <= t.Stored && t.Stored <= t.Size && t.Size <= layout.MaxPart
 }
 
-// catalog is the description of a snapshot in JSON. Only the signature, if any, and the footer follow it.
+// catalog describes all collections and documents of a snapshot, in JSON. It is near the end of the file: only the
+// signature, if any, and the footer follow it.
 type catalog struct {
 	Header      Header           `json:"header"`
 	Collections []collectionText `json:"collections"`
 	Documents   []documentText   `json:"documents,omitempty"`
 }
 
-// Bounds of the catalog: the number of collections and of documents, and the bytes of the header and of one
+// Limits of the catalog: the number of collections, the number of documents, and the bytes of the header and of one
 // description.
 const (
 	maxDescribed   = 16 << 10
@@ -156,19 +162,19 @@ const (
 	maxDescription = 256 << 10
 )
 
-// errCounts: the counts in a catalog are impossible. Its text does not quote them.
+// errCounts: the numbers of objects, bytes and blocks in a catalog are impossible. The text does not quote them.
 var errCounts = errors.New("its counts of objects, bytes and blocks cannot be")
 
-// counts reports whether the counts are plausible, so that sums of them cannot overflow. A block has at least one
-// record and a bounded size, and the index has an entry for it.
+// counts reports whether the collection's numbers of objects, bytes and blocks are possible, so that sums of them
+// cannot overflow. A block has at least one record and a bounded size, and the index has an entry for it.
 func (t collectionText) counts() bool {
 	return t.Blocks >= 0 && t.Blocks <= t.Index && t.Index <= layout.MaxPart && t.Stored >= 0 &&
 		t.Objects >= t.Blocks && int64(t.Objects) <= int64(t.Blocks)*layout.MaxPart &&
 		t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*layout.MaxPart
 }
 
-// trim drops empty names, columns without a name, and unused capacity of lists. So a description in memory is little
-// larger than its text.
+// trim drops empty names, columns without a name, and unused capacity of lists from the description. So it takes little
+// more memory than its JSON.
 func (t *collectionText) trim() {
 	for _, names := range []*[]string{&t.ShortNames, &t.Categories, &t.SelectableFields, &t.RequestedAs, &t.Filtered,
 		&t.Redacted} {
@@ -186,7 +192,7 @@ func textOf(c Collection) collectionText {
 	}
 }
 
-// collection is the inverse of textOf.
+// collection returns the Collection that this JSON of the catalog describes. textOf is the inverse.
 func (t collectionText) collection() (c Collection, err error) {
 	if !t.counts() {
 		return c, errCounts

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/internal/layout"
 )
 
-// open reads prologue, footer and catalog, and verifies the signature if keys are given.
+// open reads the prologue, the footer and the catalog of the file, and verifies the signature if keys are given.
 func (f *File) open(keys []minisign.PublicKey) error {
 	data := make([]byte, min(f.size, int64(layout.MaxPrologue)))
 	if err := f.read(data, 0, -1); err != nil {
@@ -52,8 +52,8 @@ func (f *File) open(keys []minisign.PublicKey) error {
 	return nil
 }
 
-// catalog parses the catalog, one description at a time. Collections and documents must fill the file from begin to end
-// without gaps.
+// catalog parses the JSON of the catalog, one description at a time. The described collections and documents must fill
+// the file from begin to end without gaps.
 func (f *File) catalog(text []byte, begin, end int64) error {
 	d := catalogDecoder{Decoder: json.NewDecoder(bytes.NewReader(text))}
 	at, seen := begin, map[string]bool{}
@@ -93,16 +93,17 @@ func (f *File) catalog(text []byte, begin, end int64) error {
 	return err
 }
 
-// errCatalog begins the errors that do not quote the catalog, so their text is safe to print.
+// errCatalog begins the text of errors about the catalog that do not quote it, so that the text is safe to print.
 var errCatalog = errors.New("the catalog")
 
-// catalogDecoder decodes the JSON of a catalog with memory for one description at a time.
+// catalogDecoder decodes the JSON of a catalog. It holds only one description in memory at a time.
 type catalogDecoder struct {
 	*json.Decoder
 	raw json.RawMessage
 }
 
-// object calls field for each member of an object; field reads the value. Nothing may follow the object.
+// object calls field with the name of each member of a JSON object; field reads the member's value. No data may follow
+// the object.
 func (d *catalogDecoder) object(field func(name string) error) error {
 	if err := d.token(json.Delim('{')); err != nil {
 		return err
@@ -112,7 +113,7 @@ func (d *catalogDecoder) object(field func(name string) error) error {
 		if err != nil {
 			return err
 		}
-		name, _ := t.(string) // a string: the decoder checks it
+		name, _ := t.(string) // the decoder checks that a member's name is a string
 		if err := field(name); err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func (d *catalogDecoder) object(field func(name string) error) error {
 	return nil
 }
 
-// list calls item for each element of a list; item reads it. null is an empty list.
+// list calls item for each element of a JSON array; item reads the element. null counts as an empty array.
 func (d *catalogDecoder) list(item func() error) error {
 	if t, err := d.Token(); err != nil || t == nil {
 		return err
@@ -152,7 +153,7 @@ func (d *catalogDecoder) token(want json.Delim) error {
 	return err
 }
 
-// value reads a value of at most atMost bytes into to; if to is nil it skips the value.
+// value reads a JSON value of at most atMost bytes into to; if to is nil, it skips the value.
 func (d *catalogDecoder) value(to any, atMost int) error {
 	if err := d.Decode(&d.raw); err != nil {
 		return err
@@ -166,7 +167,8 @@ func (d *catalogDecoder) value(to any, atMost int) error {
 	return json.Unmarshal(d.raw, to)
 }
 
-// footer reads the footer, and checks it against the id and the size of the prologue.
+// footer reads the footer at the end of the file. It must have the id of the prologue, and offsets that fit the file's
+// size.
 func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	cut := &DamageError{Block: -1, Offset: f.size,
 		Reason: "its end is missing: it was cut short, or is still being written"}
@@ -189,7 +191,8 @@ func (f *File) footer(id layout.ID, size int64) (layout.Footer, error) {
 	return foot, nil
 }
 
-// collection adds a collection with its offsets, begin to end at most. It returns the offset of the collection's end.
+// collection adds a collection of the catalog to f. Its blocks begin at offset begin, and its index must end at or
+// before offset end. collection returns the offset of its end.
 func (f *File) collection(t collectionText, begin, end int64) (int64, error) {
 	c, err := t.collection()
 	if err != nil {
@@ -211,7 +214,8 @@ func (f *File) collection(t collectionText, begin, end int64) (int64, error) {
 	return p.end, nil
 }
 
-// documentAt adds a document with its offsets, begin to end at most. It returns the offset of the document's end.
+// documentAt adds a document of the catalog to f. It begins at offset begin and must end at or before offset end.
+// documentAt returns the offset of its end.
 func (f *File) documentAt(t documentText, begin, end int64) (int64, error) {
 	_, twice := f.documents[t.Name]
 	switch {
@@ -225,7 +229,7 @@ func (f *File) documentAt(t documentText, begin, end int64) (int64, error) {
 	return begin + int64(t.Stored), nil
 }
 
-// textError returns the text of err without the contents that errors of encoding/json may quote.
+// textError returns the text of err without the parts that errors of encoding/json may quote from the file.
 func textError(err error) string {
 	if errors.Is(err, errCounts) || errors.Is(err, errCatalog) {
 		return err.Error()

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// redactedText replaces a redacted value. redactedData replaces a value in base64.
+// redactedText replaces a redacted value. redactedData is the same text in base64, for fields that hold base64.
 const redactedText = "REDACTED"
 
 var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
@@ -19,7 +19,7 @@ var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
 // redactedValues is the entry in Collection.Redacted for Secrets and ConfigMaps whose values were replaced.
 const redactedValues = "values of data"
 
-// lastApplied is the annotation with kubectl's copy of the object.
+// lastApplied is the annotation in which kubectl apply keeps a copy of the whole object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Redaction says which values in objects are replaced by REDACTED. Its zero value replaces none.
@@ -28,7 +28,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // kubectl.kubernetes.io/last-applied-configuration, a copy of the object, is redacted with any values of its resource.
 // The same holds for objects within the object.
 type Redaction struct {
-	// Secrets and ConfigMaps redact the values in data, stringData and binaryData of these kinds. Their names stay.
+	// Secrets and ConfigMaps say whether the values in data, stringData and binaryData of these kinds are redacted. The
+	// keys of the values stay.
 	Secrets    bool `json:"secrets,omitempty"`
 	ConfigMaps bool `json:"configMaps,omitempty"`
 	// Annotations has patterns of the annotations whose values are redacted, also in pod templates and the like.
@@ -45,11 +46,11 @@ func (r Redaction) Empty() bool {
 	return !r.Secrets && !r.ConfigMaps && len(r.Annotations) == 0 && len(r.Env) == 0 && !r.ManagedFields
 }
 
-// redaction is a parsed Redaction. Method of adds the rules for one resource.
+// redaction is a parsed Redaction. The method of returns the rules for one resource.
 type redaction struct {
 	Redaction
-	data             map[string]string // replacement by field; nil if the resource has no such fields
-	annotations, env *regexp.Regexp    // nil for none
+	data             map[string]string // replacement by name of the field; nil if the resource has no such fields
+	annotations, env *regexp.Regexp    // the patterns as expressions; nil if there are none
 }
 
 func newRedaction(r Redaction) (out redaction, err error) {
@@ -63,7 +64,7 @@ func newRedaction(r Redaction) (out redaction, err error) {
 	return out, nil
 }
 
-// of returns the redaction for a resource.
+// of returns the rules for one resource. Values in data are redacted only for Secrets and ConfigMaps.
 func (r redaction) of(resource schema.GroupResource) redaction {
 	switch {
 	case r.Secrets && resource == secrets:
@@ -74,7 +75,7 @@ func (r redaction) of(resource schema.GroupResource) redaction {
 	return r
 }
 
-// describe returns, for people, the values that r redacts, or nil.
+// describe returns the kinds of values that r redacts, as text for people; nil if it redacts none.
 func (r redaction) describe() (out []string) {
 	if r.data != nil {
 		out = append(out, redactedValues)
@@ -91,7 +92,7 @@ func (r redaction) describe() (out []string) {
 	return out
 }
 
-// record redacts the object of a record.
+// record decodes the object of a record, redacts it, and encodes it again if that changed it.
 func (r redaction) record(d *Decoder, rec *entry.Entry) error {
 	u, err := d.decodeExactly(*rec)
 	if err != nil {
@@ -103,7 +104,8 @@ func (r redaction) record(d *Decoder, rec *entry.Entry) error {
 	return nil
 }
 
-// compilePatterns returns an expression that matches any of the patterns, or nil if there are none.
+// compilePatterns returns one expression that matches a text if any of the patterns with * and ? does; nil if there are
+// no patterns.
 func compilePatterns(patterns []string) (*regexp.Regexp, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -136,7 +138,8 @@ func (r redaction) apply(object map[string]any) (changed bool) {
 	return changed
 }
 
-// walk redacts annotations and environment variables in a value, at any depth.
+// walk redacts the annotations and environment variables in a JSON value, at any depth. It returns whether it changed
+// the value.
 func (r redaction) walk(v any) (changed bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -174,7 +177,7 @@ func (r redaction) walkEnv(v any) (changed bool) {
 	if byName, ok := v.(map[string]any); ok {
 		for name, value := range byName {
 			switch value.(type) {
-			case map[string]any, []any: // not the value of a variable
+			case map[string]any, []any: // a map or list is not the value of an environment variable
 			default:
 				if r.env.MatchString(name) {
 					changed = redactAt(byName, name, redactedText) || changed
@@ -185,7 +188,7 @@ func (r redaction) walkEnv(v any) (changed bool) {
 	}
 	list, _ := v.([]any)
 	for i, item := range list {
-		if text, ok := item.(string); ok { // NAME=value, as in custom resources
+		if text, ok := item.(string); ok { // NAME=value in one text, as some custom resources have it
 			name, value, ok := strings.Cut(text, "=")
 			if ok && value != redactedText && r.env.MatchString(name) {
 				list[i], changed = name+"="+redactedText, true
@@ -200,7 +203,7 @@ func (r redaction) walkEnv(v any) (changed bool) {
 	return changed
 }
 
-// redactValues replaces all values of a field that is a map.
+// redactValues replaces all values of a field of the object that is a map. It returns whether it changed the object.
 func redactValues(object map[string]any, field, replacement string) (changed bool) {
 	switch values := object[field].(type) {
 	case map[string]any:
@@ -208,14 +211,15 @@ func redactValues(object map[string]any, field, replacement string) (changed boo
 			changed = redactAt(values, name, replacement) || changed
 		}
 	case nil:
-	default: // a malformed object: data must be a map
+	default: // the object is malformed, since data must be a map: replace all of it
 		object[field] = map[string]any{}
 		changed = true
 	}
 	return changed
 }
 
-// redactAt replaces a value and returns true, unless the value is absent or equals the replacement.
+// redactAt replaces the value with that name in a map. It returns whether it changed the map. It does not if the value
+// is absent or null, or equals the replacement.
 func redactAt(m map[string]any, name, replacement string) bool {
 	v, ok := m[name]
 	if !ok || v == any(replacement) || v == nil {

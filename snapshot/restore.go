@@ -46,8 +46,9 @@ type Restored struct {
 // LeftOutCollections are the entries of LeftOut about collections.
 func (r Restored) LeftOutCollections() []string { return collectionsOf(r.LeftOut) }
 
-// redactedTransform is the prefix of Attributes.Transform of a redacted collection. No program uses this transform, so
-// the next list rewrites every object, even one with the server's UID and resourceVersion.
+// redactedTransform is the prefix of the stored transform version (Attributes.Transform) of a redacted collection. No
+// program uses this transform. So the next list rewrites every object, even one with the server's UID and
+// resourceVersion.
 const redactedTransform = "redacted: "
 
 // Restore creates a store at storePath from the snapshot at path. Each collection resumes its watch from the snapshot's
@@ -79,7 +80,7 @@ func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Res
 	return j.restored, nil
 }
 
-// restoring is the state of one restore.
+// restoring is the state of one call of Restore.
 type restoring struct {
 	o        RestoreOptions
 	src      *File
@@ -88,7 +89,7 @@ type restoring struct {
 	progress
 }
 
-// all imports the collections of src.
+// all imports the collections and documents of src into the new store.
 func (j *restoring) all(ctx context.Context) error {
 	all, err := j.src.Collections(ctx)
 	if err != nil {
@@ -126,7 +127,7 @@ func (j *restoring) all(ctx context.Context) error {
 	return nil
 }
 
-// leavesOut returns the reason why a collection is not restored, or "".
+// leavesOut returns the reason why a collection is not restored; "" if it is.
 func (j *restoring) leavesOut(c Collection) string {
 	if j.o.Secrets || c.Sealed && j.i.CanSeal() || j.i.Seals(c.Identity.GroupResource()) {
 		return ""
@@ -143,8 +144,8 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
 		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
 	}
-	// RequestedAs has arguments of the saved store's sync. A sync of the new store drops only what its own arguments
-	// named.
+	// RequestedAs records the arguments of the saved store's sync. A sync of the new store must drop only collections
+	// that its own arguments have named.
 	c.Resource.RequestedAs = nil
 	err := j.i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource,
 		Seal: c.Sealed && j.i.CanSeal()})
@@ -160,7 +161,8 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 		return err
 	}
 	c.Complete = c.Complete && len(c.Filtered) == 0 && !redacted(c)
-	if redacted(c) && c.MustRelist == "" { // the saved store was itself restored from a redacted snapshot
+	// The snapshot was saved from a store that was restored from a redacted snapshot.
+	if redacted(c) && c.MustRelist == "" {
 		c.MustRelist = "objects were redacted"
 	}
 	c.Objects, err = j.i.End(ctx, store.ImportState{ResourceVersion: c.ResourceVersion, Complete: c.Complete,
@@ -173,7 +175,8 @@ func (j *restoring) collection(ctx context.Context, c Collection) error {
 	return nil
 }
 
-// redacted reports whether a redaction, in this snapshot or in an earlier one, changed bodies of the collection.
+// redacted reports whether a redaction has changed objects of the collection, in this snapshot or before an earlier
+// restore.
 func redacted(c Collection) bool {
 	return len(c.Redacted) > 0 || strings.HasPrefix(c.Attributes.Transform, redactedTransform)
 }

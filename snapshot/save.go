@@ -43,15 +43,17 @@ type SaveOptions struct {
 	// Progress is called with the progress. May be nil.
 	Progress func(Progress)
 
-	pageSize int64 // objects in a page of a live server's list, for tests; 0 means listPage
+	pageSize int64 // number of objects in a page of a live server's list, for tests; 0 means the constant listPage
 }
 
 // Progress is the progress of a save or a restore. The saving or restoring goroutine reports it every 256 objects and
 // at the end of each collection.
 type Progress struct {
-	// Collection is the current collection; the zero value before the first and after the last.
+	// Collection is the collection that is being saved or restored; the zero value before the first and after the last
+	// one.
 	Collection entry.Identity
-	// Objects and Bytes (of payloads) count the finished objects. TotalObjects is the expected total; 0 if unknown.
+	// Objects and Bytes count the objects and their payload bytes so far. TotalObjects is the expected number of
+	// objects; 0 if unknown.
 	Objects, TotalObjects int
 	Bytes                 int64
 }
@@ -72,7 +74,7 @@ type Saved struct {
 	LeftOut []string
 }
 
-// leftOutDocument begins a document's entry in LeftOut.
+// leftOutDocument begins an entry in LeftOut that is about a document, not a collection.
 const leftOutDocument = "document "
 
 // LeftOutCollections are the entries of LeftOut about collections.
@@ -107,7 +109,8 @@ func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOption
 		return Saved{}, fmt.Errorf("save: the copy to save from: %w", err)
 	}
 	copied, err := st.OpenCopy(ctx, name)
-	// Where the system can remove an open file, the copy is gone even if this process dies.
+	// Remove the copy's name. Where the system can remove an open file, the copy then vanishes even if this process
+	// dies.
 	removed := os.Remove(name)
 	if err != nil {
 		return Saved{}, errors.Join(fmt.Errorf("save: the copy to save from: %w", err), removed)

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/wholefile"
 )
 
-// saveAt calls write with a new file, which then replaces the file at path. If several processes save to one path at
-// the same time, the last file stays; with KeepExisting the first.
+// saveAt calls write with a new temporary file, and renames that file to path. If several processes save to one path at
+// the same time, the last file stays; with KeepExisting the first one stays.
 func saveAt(path string, o SaveOptions, write func(*os.File) (Saved, error)) (saved Saved, err error) {
 	written := false
 	may := func(target string) error {

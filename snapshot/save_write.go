@@ -14,11 +14,11 @@ import (
 // progressEvery is the number of objects between two calls of SaveOptions.Progress.
 const progressEvery = 256
 
-// saving is the state of one save.
+// saving is the state of one call of Save.
 type saving struct {
 	o        SaveOptions
 	src      Source
-	of       Header // the Header of src; zero if src is no describer
+	of       Header // Header of the source snapshot; zero if src is not a snapshot or store
 	selected Source
 	saved    Saved
 	progress
@@ -30,7 +30,8 @@ func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, e
 	j.saved.LeftOut = slices.Clone(o.Header.LeftOut)
 	if d, ok := src.(describer); ok {
 		j.of = d.describe(ctx)
-		if len(o.Filter.Resources) == 0 { // a filter may leave out the resources of these entries
+		// If the filter names resources, the entries may be about resources that it excludes.
+		if len(o.Filter.Resources) == 0 {
 			j.saved.LeftOut = append(j.saved.LeftOut, j.of.LeftOut...)
 		}
 	}
@@ -79,7 +80,8 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// header returns the Header of the snapshot: the Header of the options, completed from the source and the collections.
+// header returns the Header of the new snapshot: that of SaveOptions, with empty fields completed from the source and
+// its collections.
 func (j *saving) header(all []Collection) Header {
 	h := j.o.Header
 	h.LeftOut, h.Filter, h.Redaction = j.saved.LeftOut, j.of.Filter, j.of.Redaction
@@ -114,7 +116,7 @@ func clusterOf(all []Collection) (id string) {
 	return id
 }
 
-// leavesOut returns the reason why a collection is not saved, or "".
+// leavesOut returns the reason why a collection is not saved; "" if it is.
 func (j *saving) leavesOut(c Collection) string {
 	if len(j.o.Recipients) > 0 || j.o.Secrets {
 		return ""
@@ -138,7 +140,8 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 	if err != nil {
 		return err
 	}
-	if live, ok := j.src.(*liveSource); ok { // the state of a live collection is known once its records were read
+	// A live server's resourceVersion is known once the collection's records were read.
+	if live, ok := j.src.(*liveSource); ok {
 		c = live.withState(c)
 	}
 	if c, err = out.End(c); err != nil {
@@ -149,7 +152,7 @@ func (j *saving) collection(ctx context.Context, out *writer, c Collection) erro
 	return nil
 }
 
-// progress counts objects and bytes, and reports them.
+// progress counts the finished objects and bytes, and reports them to SaveOptions.Progress.
 type progress struct {
 	notify func(Progress)
 	now    Progress

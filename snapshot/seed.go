@@ -30,7 +30,7 @@ type Seed func(ctx context.Context, after time.Time) (*File, error)
 
 var _ seed.Source = Seed(nil)
 
-// ErrNoSeed: the snapshot has no collection that can seed the informer.
+// ErrNoSeed: the snapshot has no collection from which the informer can start.
 var ErrNoSeed = errors.New("the snapshot is no seed for it")
 
 // Seed implements seed.Source.
@@ -46,7 +46,7 @@ func (s Seed) Seed(ctx context.Context, want seed.Request) (*seed.Seed, error) {
 	return sd, nil
 }
 
-// seed returns the first collection of f that satisfies the request. Closing the seed closes f.
+// seed returns the first collection of f from which an informer with this request can start. Closing the seed closes f.
 func (f *File) seed(want seed.Request) (*seed.Seed, error) {
 	var near []string
 	for _, c := range f.manifest.Collections {
@@ -65,7 +65,7 @@ func (f *File) seed(want seed.Request) (*seed.Seed, error) {
 	return nil, fmt.Errorf("%w: %s", ErrNoSeed, strings.Join(near, "; "))
 }
 
-// unfit returns the reason why a collection of the resource cannot satisfy the request, or "".
+// unfit returns the reason why a collection of the requested resource cannot satisfy the request; "" if it can.
 func (f *File) unfit(c Collection, want seed.Request) string {
 	switch of, as := c.Identity.Representation, want.Identity.Representation; {
 	case c.Attributes.ClusterID == "":
@@ -98,7 +98,7 @@ func (f *File) unfit(c Collection, want seed.Request) string {
 	return narrower(c.Identity, want.Identity)
 }
 
-// taken returns the last time at which the server is known to have had this state of c.
+// taken returns the last time at which the server is known to have had exactly the objects of collection c.
 func (f *File) taken(c Collection) time.Time {
 	if c.LastContact.IsZero() {
 		return f.manifest.TakenAt
@@ -106,7 +106,8 @@ func (f *File) taken(c Collection) time.Time {
 	return c.LastContact
 }
 
-// narrower returns the reason why a collection may lack objects that the request covers, or "".
+// narrower returns the reason why a collection with the identity has may lack objects that the identity want covers; ""
+// if it lacks none.
 func narrower(has, want entry.Identity) string {
 	switch {
 	case has.Namespace != "" && has.Namespace != want.Namespace:
@@ -144,8 +145,8 @@ func narrower(has, want entry.Identity) string {
 	return ""
 }
 
-// serverFields are field selectors that only the server can evaluate: objects lack the field or have another form of
-// it.
+// serverFields are field selectors that only the server can evaluate, because objects lack the field or have it in
+// another form.
 var serverFields = []string{"source", "status.successful", "spec.hostNetwork", "spec.unschedulable"}
 
 // seedOf returns the part of a collection that the request covers, in its representation.
@@ -188,7 +189,7 @@ func (f *File) seedOf(c Collection, want seed.Request) (*seed.Seed, error) {
 	}, nil
 }
 
-// narrowing returns a function that reports whether a record of c matches the selectors of the request.
+// narrowing returns a function that reports whether a record of collection c matches the selectors of the request.
 func narrowing(c Collection, want entry.Identity, d *Decoder) (func(entry.Entry) (bool, error), error) {
 	if c.Identity.LabelSelector == want.LabelSelector && c.Identity.FieldSelector == want.FieldSelector {
 		return func(entry.Entry) (bool, error) { return true, nil }, nil
@@ -204,7 +205,8 @@ func narrowing(c Collection, want entry.Identity, d *Decoder) (func(entry.Entry)
 	return query.Query{Labels: ls, Fields: fs}.ForEntries(d.view), nil
 }
 
-// converted returns the object of a record in the form of a server's answer.
+// converted returns the object of a record in the form in which a server would have sent it: not decoded yet, in
+// protobuf or JSON.
 func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) (*entry.Undecoded, error) {
 	if r.Encoding == codec.EncodingProtobuf {
 		message, err := codec.Message(r.Payload)
@@ -213,7 +215,7 @@ func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) 
 		}
 		if u, err := sent.Protobuf(message, of); err == nil {
 			return u, nil
-		} // such as a kind without a protobuf form: use JSON
+		} // such as a kind without a protobuf form: JSON is used below
 	}
 	u, err := d.Decode(r)
 	if err != nil {
@@ -226,7 +228,7 @@ func converted(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) 
 	return sent.JSON(text, of)
 }
 
-// metadataOf returns the metadata of a record's object.
+// metadataOf returns only the metadata of a record's object, in the form in which a server would send it.
 func metadataOf(d *Decoder, r entry.Entry, of metav1.TypeMeta, sent *codec.Sent) (*entry.Undecoded, error) {
 	u, err := d.Decode(r)
 	if err != nil {

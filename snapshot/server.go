@@ -19,10 +19,10 @@ import (
 
 // Listing is one collection of a live server, with the function that lists it.
 type Listing struct {
-	// Identity of the collection; its Representation is set to entry.Unstructured.
+	// Identity identifies the collection. Its Representation is set to entry.Unstructured.
 	Identity entry.Identity
 	Resource entry.ResourceInfo
-	// OpenAPI is the server's hash of the schema, for Attributes.OpenAPI. Empty means unknown.
+	// OpenAPI is the server's hash of the resource's schema, to be stored in Attributes.OpenAPI. Empty means unknown.
 	OpenAPI string
 	// List returns a page of the collection in the identity's namespace. It must pass the options to the server: they
 	// contain the selectors of the identity.
@@ -65,23 +65,23 @@ func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions
 	})
 }
 
-// liveSource is a Source of the collections of a server.
+// liveSource is a Source that lists the collections of a live server.
 type liveSource struct {
 	order    []*liveList
 	byID     map[string]*liveList
 	pageSize int64
-	now      *liveList // the collection being listed
-	// documents are SaveOptions.Documents.
+	now      *liveList // the collection whose list is in progress
+	// documents are the documents about the API server in SaveOptions.Documents.
 	documents facts.Memory
 }
 
-// liveList is one collection of a server.
+// liveList is one collection of a live server, and the state of its list.
 type liveList struct {
 	Listing
 	codec   codec.Codec
 	c       Collection
-	tries   int    // number of lists that started again
-	rv      string // resourceVersion of the list; empty before the list
+	tries   int    // number of times that the list had to start again
+	rv      string // resourceVersion of the list; empty before the first page
 	at      time.Time
 	refused error // the server's refusal of the list; nil for none
 }
@@ -114,7 +114,7 @@ func (s *liveSource) refused() (all []Refused) {
 	return all
 }
 
-// Collections implements Source. The states are unknown before Records.
+// Collections implements Source. The resourceVersions are unknown until Records has listed the collections.
 func (s *liveSource) Collections(context.Context) ([]Collection, error) {
 	all := make([]Collection, len(s.order))
 	for i, l := range s.order {
@@ -123,7 +123,7 @@ func (s *liveSource) Collections(context.Context) ([]Collection, error) {
 	return all, nil
 }
 
-// Records implements Source: it lists the collection.
+// Records implements Source: it lists the collection on the server and calls fn with each object.
 func (s *liveSource) Records(ctx context.Context, id entry.Identity, fn func(entry.Entry) error) error {
 	s.now = s.byID[id.ID()]
 	if s.now == nil {
@@ -135,7 +135,7 @@ func (s *liveSource) Records(ctx context.Context, id entry.Identity, fn func(ent
 	return nil
 }
 
-// withState returns c with the state of its list.
+// withState returns collection c with the resourceVersion and the time of its list.
 func (s *liveSource) withState(c Collection) Collection {
 	l := s.byID[c.Identity.ID()]
 	c.LastContact = l.at
@@ -150,7 +150,7 @@ func (s *liveSource) withState(c Collection) Collection {
 	return c
 }
 
-// listPage is the number of objects of a page, as in a relist.
+// listPage is the number of objects in a page of a live server's list. A relist of an informer uses the same number.
 const listPage = 2000
 
 // listSizes are the page sizes with which a collection is listed in turn, in multiples of the first size. 0 is one page
@@ -160,7 +160,8 @@ var listSizes = []int64{1, 5, 0}
 // errExpired: the server has compacted the resourceVersion of the first page.
 var errExpired = errors.New("the server has forgotten the resourceVersion of the list while it was read")
 
-// retry reports whether a failed save may succeed with larger pages. If so, it counts the try.
+// retry reports whether the save may succeed if it starts again with larger pages for the current collection. If so, it
+// counts the attempt.
 func (s *liveSource) retry(err error) bool {
 	if !errors.Is(err, errExpired) && !errors.Is(err, ErrOrder) || s.now == nil || s.now.tries == len(listSizes)-1 {
 		return false

@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// list calls fn with all objects of the collection, in their state at one resourceVersion.
+// list lists the collection in pages of limit objects and calls fn with each object, in the state at one
+// resourceVersion.
 func (l *liveList) list(ctx context.Context, limit int64, fn func(entry.Entry) error) error {
 	l.refused = nil
 	for token := ""; ; {
@@ -40,7 +41,8 @@ func (l *liveList) list(ctx context.Context, limit int64, fn func(entry.Entry) e
 		if err != nil {
 			return err
 		}
-		if token == "" && page.GetContinue() == "" { // a single page need not be sorted by key
+		// A list in one page is sorted here; several pages must arrive sorted by key.
+		if token == "" && page.GetContinue() == "" {
 			slices.SortFunc(records, func(a, b entry.Entry) int { return strings.Compare(a.Key, b.Key) })
 		}
 		for _, r := range records {
@@ -59,7 +61,8 @@ func isRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// page requests a page, and retries after transient errors. A retry with the same token returns the same page.
+// page requests one page of the list, and retries after transient errors. A retry with the same continue token returns
+// the same page.
 func (l *liveList) page(ctx context.Context, o metav1.ListOptions) (page *unstructured.UnstructuredList, err error) {
 	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5}
 	ended := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
@@ -79,7 +82,7 @@ func isTransient(err error) bool {
 		apierrors.IsInternalError(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
 }
 
-// encode returns objects as records.
+// encode returns the objects of a page as records of the snapshot.
 func (l *liveList) encode(items []unstructured.Unstructured) ([]entry.Entry, error) {
 	records := make([]entry.Entry, len(items))
 	for i := range items {

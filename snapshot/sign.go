@@ -16,11 +16,11 @@ import (
 var (
 	// ErrUnsigned: the snapshot has no signature, but the caller requires one.
 	ErrUnsigned = errors.New("the snapshot is not signed")
-	// ErrSignature: no given key has signed, or the signature is of another snapshot.
+	// ErrSignature: the signature was made by none of the given keys, or belongs to another snapshot.
 	ErrSignature = errors.New("the snapshot is not signed by whom it should be")
 )
 
-// maxSignature bounds a signature. A minisign signature with its comments has about 300 bytes.
+// maxSignature is the maximum size of a signature in bytes. A minisign signature with its comments has about 300 bytes.
 const maxSignature = 4 << 10
 
 // statement is the signed text: the cluster, the time, and the digest, which covers the whole contents.
@@ -35,8 +35,8 @@ func sign(key *minisign.PrivateKey, h Header, digest layout.Digest) []byte {
 		"a snapshot of Larder, taken "+h.TakenAt.UTC().Format(time.RFC3339), fmt.Sprintf("key %016X", key.ID()))
 }
 
-// signed reads the signature of f, and verifies it if keys are given. Before the verification it parses only the two
-// signed fields of the header.
+// signed reads the signature of the file, and verifies it if keys are given. Before the verification it parses only the
+// two fields of the header that are part of the signed text.
 func (f *File) signed(catalog, text []byte, keys []minisign.PublicKey) error {
 	var s minisign.Signature
 	known := len(text) > 0 && s.UnmarshalText(text) == nil

@@ -15,14 +15,14 @@ import (
 // returns false for anything but a regular file.
 func Is(path string) (bool, error) {
 	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() { // opening a pipe can block forever
+	if err != nil || !info.Mode().IsRegular() { // only a regular file is opened: opening a pipe can block forever
 		return false, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = f.Close() }() // opened for reading
+	defer func() { _ = f.Close() }() // the file was opened for reading, so an error of Close does not matter
 	begin := make([]byte, len(armor.Header))
 	n, err := io.ReadFull(f, begin)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

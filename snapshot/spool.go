@@ -9,13 +9,13 @@ import (
 	"filippo.io/age"
 )
 
-// spool buffers a snapshot that must be complete before it is read. The temporary file has no name and is encrypted
-// with a key that exists only in memory.
+// spool stores a snapshot that arrives as a stream, since it must be complete before it can be read. Its temporary file
+// has no name, and is encrypted with a key that exists only in memory.
 type spool struct {
 	f      *os.File
 	sealed io.WriteCloser
 	key    *age.X25519Identity
-	// named is true if the file still has its name, because the system cannot remove open files.
+	// named is true if the temporary file still has a name, because the system cannot remove open files.
 	named bool
 }
 
@@ -30,7 +30,7 @@ func newSpool(name string) (*spool, error) {
 		return nil, fmt.Errorf("make a temporary file: %w", err)
 	}
 	s := &spool{f: f, key: key}
-	s.named = os.Remove(f.Name()) != nil // not on Windows
+	s.named = os.Remove(f.Name()) != nil // Windows cannot remove an open file
 	if s.sealed, err = age.Encrypt(f, key.Recipient()); err != nil {
 		s.close()
 		return nil, err
@@ -41,7 +41,8 @@ func newSpool(name string) (*spool, error) {
 // Write implements io.Writer.
 func (s *spool) Write(p []byte) (int, error) { return s.sealed.Write(p) }
 
-// open returns the complete snapshot. Write must not be called afterwards. The File is valid until close.
+// open returns the complete snapshot for reading. Write must not be called afterwards. The File is valid until the
+// spool is closed.
 func (s *spool) open() (*File, error) {
 	if err := s.sealed.Close(); err != nil {
 		return nil, err

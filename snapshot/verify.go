@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// maxProblems is the number of problems in a Report. One more line says that there are others.
+// maxProblems is the maximum number of problems in a Report. One more line then says that there are others.
 const maxProblems = 1000
 
 // Report is the result of Verify.
@@ -63,7 +63,8 @@ func (f *File) Verify(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// verify decodes an object and compares it with its record.
+// verify decodes the object of a record, compares its metadata with the record, and adds the problems found to the
+// report.
 func (r *Report) verify(d *Decoder, rec entry.Entry) {
 	if rec.UID == "" {
 		r.problem("%s: %q has no UID", d.id, rec.Key)

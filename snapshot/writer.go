@@ -34,23 +34,23 @@ type writerOptions struct {
 // collection, and the descriptions of the earlier ones. After an error it must not be used any more.
 type writer struct {
 	w          io.Writer
-	sealed     io.WriteCloser // the encrypting writer below w; nil without encryption
+	sealed     io.WriteCloser // the age encryption below w; nil without encryption
 	compressor *layout.Compressor
 	id         layout.ID
-	target     int                  // size of a block
+	target     int                  // size at which a block is closed
 	key        *minisign.PrivateKey // signs the snapshot; may be nil
 
 	offset  int64
 	catalog catalog
 	ids     map[string]bool
 
-	// The open collection:
-	now   Collection // identity and counts
-	begun int64      // offset
+	// The collection that is being written:
+	now   Collection // identity and counts of the collection
+	begun int64      // offset of its first block
 	index []byte
-	first string // key
+	first string // key of the first record in the open block
 	block []byte
-	next  layout.Block // the open block
+	next  layout.Block // index entry of the block that is being filled
 }
 
 // newWriter writes the prologue of a snapshot to w.
@@ -127,7 +127,7 @@ func (w *writer) Add(r entry.Entry) error {
 	return nil
 }
 
-// refuse returns an error if r cannot be written.
+// refuse returns an error if the format does not allow record r: its key is out of order, or a part of it is too large.
 func (w *writer) refuse(r entry.Entry) error {
 	switch {
 	case r.Key == "":
@@ -147,7 +147,7 @@ func (w *writer) refuse(r entry.Entry) error {
 	return nil
 }
 
-// flush writes the open block.
+// flush compresses the open block and writes it to the file.
 func (w *writer) flush() error {
 	if w.next.Count == 0 {
 		return nil
@@ -160,7 +160,8 @@ func (w *writer) flush() error {
 	return w.write(stored)
 }
 
-// End completes the open collection, described by c, and returns c with its counts.
+// End writes the index of the open collection. c describes the collection; End returns c with its counts of objects,
+// bytes and blocks.
 func (w *writer) End(c Collection) (Collection, error) {
 	if err := w.flush(); err != nil {
 		return c, err

@@ -32,7 +32,7 @@ func listJSON(v *values, sent *codec.Sent) (*List, error) {
 		case "items":
 			has = true
 			return v.elements(items.add)
-		case "status", "message", "reason", "details", "code": // members of a Status
+		case "status", "message", "reason", "details", "code": // members that only a Status has
 			return v.member(name, &status)
 		}
 		_, err := v.next()
@@ -47,20 +47,20 @@ func listJSON(v *values, sent *codec.Sent) (*List, error) {
 	return l, items.make()
 }
 
-// texts collects the JSON of list items, and decodes them on all cores.
+// texts collects the JSON of list items, and decodes them in batches on all CPU cores.
 type texts struct {
 	sent *codec.Sent
 	list *List
 	all  [][]byte
 	size int
-	// waits is true if all[0] is an item without a kind, and the list's kind has not arrived yet.
+	// waits is true if the first collected item has no kind of its own, and the list's kind has not been read yet.
 	waits bool
 }
 
-// textsSize is how many bytes of JSON are collected before they become objects.
+// textsSize is how many bytes of items are collected before they are decoded.
 const textsSize = 1 << 20
 
-// add adds the JSON of an item.
+// add adds the JSON of one item to the batch, and decodes the batch once it is large enough.
 func (t *texts) add(text []byte) error {
 	t.all = append(t.all, bytes.Clone(text))
 	if t.size += len(text); t.size < textsSize || t.waits && t.list.Kind == "" {
@@ -69,8 +69,8 @@ func (t *texts) add(text []byte) error {
 	return t.make()
 }
 
-// make makes objects of the collected items, and adds them to the list. The items of custom resources precede their
-// list's kind, but have their own kinds. Items without a kind are kept until the list's kind has arrived.
+// make decodes the collected items and adds them to the list. Items without a kind of their own are kept until the
+// list's kind has been read. The items of custom resources precede their list's kind, but have kinds of their own.
 func (t *texts) make() error {
 	of := itemOf(t.list.TypeMeta)
 	made, errs := make([]*entry.Undecoded, len(t.all)), make([]error, len(t.all))
@@ -89,7 +89,7 @@ func (t *texts) make() error {
 	return nil
 }
 
-// add adds an item, unless err is an error.
+// add adds a decoded item to the list. It returns err if that is not nil.
 func (l *List) add(u *entry.Undecoded, err error) error {
 	if err != nil {
 		return opaque(err)
@@ -102,12 +102,12 @@ func (l *List) add(u *entry.Undecoded, err error) error {
 // io.ErrUnexpectedEOF must not make the answer look as if it broke off.
 func opaque(err error) error { return errors.New(err.Error()) }
 
-// itemOf returns the apiVersion and kind of the items of a list, as client-go infers them.
+// itemOf returns the apiVersion and kind of a list's items, derived from the list's as client-go does.
 func itemOf(list metav1.TypeMeta) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: list.APIVersion, Kind: strings.TrimSuffix(list.Kind, "List")}
 }
 
-// members calls fn with the name of each member of an object. fn has to take its value.
+// members calls fn with the name of each member of a JSON object. fn has to read the member's value.
 func (v *values) members(fn func(name string) error) error {
 	if err := v.take('{'); err != nil {
 		return err
@@ -124,9 +124,9 @@ func (v *values) members(fn func(name string) error) error {
 	})
 }
 
-// elements calls fn with each element of an array; null is an empty array.
+// elements calls fn with the JSON of each element of an array. null counts as an empty array.
 func (v *values) elements(fn func(text []byte) error) error {
-	if c, _ := v.peek(); c == 'n' { // 0 with an error, which take returns too
+	if c, _ := v.peek(); c == 'n' { // after an error c is 0, and the next read returns the same error
 		var null *struct{}
 		return v.decode(&null)
 	}
@@ -142,7 +142,7 @@ func (v *values) elements(fn func(text []byte) error) error {
 	})
 }
 
-// each calls fn for each of the elements that are separated by commas, until end, which it takes.
+// each calls fn at each of the elements that are separated by commas. It reads up to and including the byte end.
 func (v *values) each(end byte, fn func() error) error {
 	for n := 0; ; n++ {
 		c, err := v.peek()
@@ -162,19 +162,19 @@ func (v *values) each(end byte, fn func() error) error {
 	}
 }
 
-// decode takes the next value and decodes it.
+// decode reads the next JSON value and decodes it.
 func (v *values) decode(to any) error {
 	text, err := v.next()
 	if err != nil {
 		return err
 	}
 	if err := utiljson.Unmarshal(text, to); err != nil {
-		return errMalformed // err may quote the object
+		return errMalformed // err may quote the object, so it is not returned
 	}
 	return nil
 }
 
-// member takes the next value, and decodes it into the member of that name.
+// member reads the next JSON value and decodes it into the field with that member name.
 func (v *values) member(name string, to any) error {
 	text, err := v.next()
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 // maxKnown is the maximum number of undecodable objects that are remembered.
 const maxKnown = 10_000
 
-// undecodable has the keys of the listed objects that cannot be decoded. The list has reported them, so another event
-// about one of them is no reason to list again. It is safe for concurrent use.
+// undecodable has the keys of listed objects that cannot be decoded. The list has reported these objects as errors, so
+// an event about one of them need not cause another list. It is safe for concurrent use.
 type undecodable struct {
 	mu   sync.Mutex
 	keys map[string]struct{} // guarded by mu
 }
 
-// listed records the objects of a list.
+// listed records which objects of a list can be decoded.
 func (k *undecodable) listed(l *List) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -25,11 +25,11 @@ func (k *undecodable) listed(l *List) {
 	}
 }
 
-// noteLocked remembers u if it cannot be decoded, and forgets it otherwise.
+// noteLocked records the key of u if u cannot be decoded, and otherwise removes the key.
 func (k *undecodable) noteLocked(u *entry.Undecoded) {
 	switch {
 	case u.Err() == nil:
-		delete(k.keys, u.Key) // the map is nearly always nil
+		delete(k.keys, u.Key) // deleting from a nil map is allowed; the map is nearly always nil
 	case len(k.keys) < maxKnown:
 		if k.keys == nil {
 			k.keys = map[string]struct{}{}
@@ -38,7 +38,8 @@ func (k *undecodable) noteLocked(u *entry.Undecoded) {
 	}
 }
 
-// knows reports whether u, the object of an event, can be decoded, or was undecodable in an earlier list.
+// knows reports whether an event's object u may be delivered: it can be decoded, or an earlier list has reported it as
+// undecodable.
 func (k *undecodable) knows(u *entry.Undecoded) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -24,7 +24,7 @@ const magic = "k8s\x00"
 // errProtobuf: the answer is not valid protobuf, or not of the form that API servers send.
 var errProtobuf = errors.New("the server sent malformed protobuf")
 
-// The fields of messages of apimachinery.
+// The numbers of the fields in the protobuf messages of k8s.io/apimachinery.
 const (
 	unknownTypeMeta        = 1
 	unknownRaw             = 2
@@ -44,11 +44,11 @@ const (
 type message struct {
 	r       *bufio.Reader
 	left    int64
-	scratch *[]byte // the buffer for the result of bytes
+	scratch *[]byte // reusable buffer for the method bytes
 }
 
-// field reads the next field. It returns the number and size of a field of bytes, and the caller reads or skips its
-// value; it skips other fields. It returns io.EOF at the end of the message.
+// field reads the next field of the message. For a field of bytes it returns the number and the size, and the caller
+// reads or skips the bytes. It skips fields of other types. It returns io.EOF at the end of the message.
 func (m *message) field() (number protowire.Number, size int64, err error) {
 	for {
 		if m.left == 0 {
@@ -90,7 +90,7 @@ func (m *message) field() (number protowire.Number, size int64, err error) {
 	}
 }
 
-// varint reads a number. It returns io.EOF at the end of the input.
+// varint reads a number in protobuf's variable length. It returns io.EOF at the end of the input.
 func (m *message) varint() (n uint64, err error) {
 	for shift := 0; shift < 64; shift += 7 {
 		if m.left == 0 {
@@ -112,7 +112,7 @@ func (m *message) varint() (n uint64, err error) {
 	return 0, errProtobuf
 }
 
-// skip skips n bytes.
+// skip skips n bytes of the input.
 func (m *message) skip(n int64) error {
 	if m.left >= 0 && n > m.left {
 		return errProtobuf
@@ -124,8 +124,8 @@ func (m *message) skip(n int64) error {
 	return nil
 }
 
-// bytes reads the n bytes that field has announced. They are valid until the next call. It allocates no more than
-// arrives.
+// bytes reads n bytes of the input. They are valid until the next call. A truncated input causes no allocation much
+// larger than itself.
 func (m *message) bytes(n int64) ([]byte, error) {
 	if n > maxObject {
 		return nil, errTooLarge
@@ -179,7 +179,7 @@ func listProtobuf(r *bufio.Reader, sent *codec.Sent) (*List, error) {
 	}
 }
 
-// raw reads the list in a runtime.Unknown.
+// raw reads the bytes of the list itself from the message runtime.Unknown around it.
 func (l *List) raw(outer *message, size int64, sent *codec.Sent) error {
 	if l.Kind == "Status" {
 		b, err := outer.bytes(size)
@@ -221,7 +221,8 @@ func (l *List) raw(outer *message, size int64, sent *codec.Sent) error {
 	}
 }
 
-// header reads a field of a runtime.Unknown other than its content.
+// header decodes a field of the message runtime.Unknown around an object, such as its apiVersion and kind, but not the
+// object.
 func header(number protowire.Number, b []byte, of *metav1.TypeMeta) error {
 	if number != unknownTypeMeta {
 		if len(b) > 0 && (number == unknownContentEncoding || string(b) != runtime.ContentTypeProtobuf) {
@@ -248,9 +249,10 @@ func header(number protowire.Number, b []byte, of *metav1.TypeMeta) error {
 	return nil
 }
 
-// check returns an error if l is not a list. If the server sent a Status, that is the error. A list is recognized by
-// its items. An empty JSON list has them too; its kind says nothing, since a custom resource may have any listKind.
-// Protobuf omits the items of an empty list, so there the kind must end in List, as all of Kubernetes' own do.
+// check returns an error if l is not a list. If the server sent a Status, that Status is the error. An answer with
+// items is a list. An empty list has items in JSON too; its kind proves nothing, since a custom resource may have any
+// listKind. Protobuf omits the items of an empty list, so there the kind must end in List, as all of Kubernetes' own
+// kinds of lists do.
 func (l *List) check(status metav1.Status, items bool) error {
 	switch {
 	case l.Kind == "Status":
@@ -283,7 +285,7 @@ func eventProtobuf(r *bufio.Reader, scratch *[]byte, sent *codec.Sent) (watch.Ev
 	return eventInside(watch.EventType(kind), raw, sent)
 }
 
-// eventInside returns the event about the object in a runtime.Unknown.
+// eventInside returns the event about the object in the message runtime.Unknown around it.
 func eventInside(t watch.EventType, raw []byte, sent *codec.Sent) (watch.Event, error) {
 	unknown, found := bytes.CutPrefix(raw, []byte(magic))
 	if !found {
@@ -308,7 +310,7 @@ func eventInside(t watch.EventType, raw []byte, sent *codec.Sent) (watch.Event, 
 	return eventOf(t, u, err)
 }
 
-// cutTwo returns the last values of the fields a and b of a message.
+// cutTwo returns the last values of the fields with the numbers a and b in a protobuf message.
 func cutTwo(msg []byte, a, b protowire.Number) (of, and []byte, err error) {
 	for len(msg) > 0 {
 		number, wire, n := protowire.ConsumeTag(msg)

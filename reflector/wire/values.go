@@ -10,19 +10,19 @@ import (
 // errMalformed: the answer is not valid JSON.
 var errMalformed = errors.New("the server sent malformed JSON")
 
-// values splits JSON into values, without parsing them: the caller has to check each value.
+// values splits JSON text into values without parsing them. The caller has to check that each value is valid JSON.
 type values struct {
 	r *bufio.Reader
-	// buf[at:] has been read from r and has not been taken yet.
+	// buf[at:] are the bytes that were read from r and not consumed yet.
 	buf []byte
 	at  int
-	err error // the error of reading r; returned once buf is used up
+	err error // the error of reading r; returned once all bytes of buf are consumed
 }
 
 func newValues(r *bufio.Reader) *values { return &values{r: r} }
 
-// more reads once, and keeps the bytes that have not been taken. It fails if an earlier read has failed or reached the
-// end, or if more than maxObject bytes have not been taken.
+// more reads from r once, after the bytes that are not consumed yet. It fails if an earlier read has failed or reached
+// the end, or if more than maxObject bytes are not consumed.
 func (v *values) more() error {
 	if v.err != nil {
 		return v.err
@@ -61,7 +61,7 @@ func (v *values) peek() (byte, error) {
 	}
 }
 
-// take takes the next byte, which must be c.
+// take consumes the next byte, which must be c.
 func (v *values) take(c byte) error {
 	got, err := v.peek()
 	if err != nil {
@@ -74,7 +74,7 @@ func (v *values) take(c byte) error {
 	return nil
 }
 
-// next takes the next value. It is valid until the next call of a method.
+// next consumes and returns the next JSON value. The value is valid until the next call of a method.
 func (v *values) next() ([]byte, error) {
 	if _, err := v.peek(); err != nil {
 		return nil, cutOff(err)
@@ -91,7 +91,7 @@ func (v *values) next() ([]byte, error) {
 		}
 		n = len(v.buf) - v.at
 		if err := v.more(); err != nil {
-			return nil, cutOff(err) // no answer ends with a bare value
+			return nil, cutOff(err) // an answer that ends with a number or a literal was cut off
 		}
 	}
 }
@@ -104,10 +104,10 @@ func cutOff(err error) error {
 	return err
 }
 
-// scanner finds the end of a value that arrives in parts.
+// scanner finds the end of a JSON value that arrives in parts.
 type scanner struct {
 	depth     int
-	bare      bool // a number, true, false or null, which ends where another token begins
+	bare      bool // the value is a number, true, false or null, which ends where another token begins
 	inString  bool
 	isEscaped bool // the last byte was a backslash that escapes the next one
 }
@@ -137,7 +137,7 @@ func (s *scanner) end(part []byte) int {
 			}
 			s.depth++
 		case '}', ']':
-			if s.depth == 0 { // the end of the object or array around a bare value
+			if s.depth == 0 { // the end of the object or array that contains the number or literal
 				return i
 			}
 			if s.depth--; s.depth == 0 {

@@ -18,10 +18,10 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// watcher is a watch. It owns the goroutine that reads the answer.
+// watcher is an open watch. It owns the goroutine that reads the server's answer.
 type watcher struct {
 	ctx    context.Context // context of the request; stop cancels it
-	stop   func()          // ends the request, once
+	stop   func()          // ends the request; further calls do nothing
 	events chan watch.Event
 	of     *listWatch
 }
@@ -41,7 +41,7 @@ func (w *watcher) Stop() { w.stop() }
 // ResultChan implements watch.Interface.
 func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 
-// read sends the events until the answer ends, or Stop is called.
+// read sends the events of the answer until the answer ends, or Stop is called.
 func (w *watcher) read(r *bufio.Reader) {
 	defer close(w.events)
 	defer w.Stop()
@@ -64,8 +64,8 @@ func (w *watcher) read(r *bufio.Reader) {
 	w.end(err)
 }
 
-// refuses returns the error for an event that ends the watch: its object cannot be decoded, and no list has reported
-// that before. A deletion never ends the watch: the deleted object's state is less important.
+// refuses returns an error if the object of an event cannot be decoded and no list has reported that before. The error
+// ends the watch. A DELETED event never ends the watch: the deletion matters more than the deleted object's state.
 func (w *watcher) refuses(ev watch.Event) error {
 	u, ok := ev.Object.(*entry.Undecoded)
 	if !ok || w.of.known.knows(u) || ev.Type == watch.Deleted {
@@ -74,11 +74,11 @@ func (w *watcher) refuses(ev watch.Event) error {
 	return fmt.Errorf("object %q: %w", u.Key, u.Err())
 }
 
-// reader returns the function that reads the next event.
+// reader returns the function that reads the next event of an answer, in JSON or protobuf.
 func reader(r *bufio.Reader, sent *codec.Sent) (func() (watch.Event, error), error) {
 	json, err := isJSON(r)
 	switch {
-	case errors.Is(err, errEmpty): // a watch without events
+	case errors.Is(err, errEmpty): // the answer ended before its first event: a watch without events
 		return nil, io.EOF
 	case err != nil:
 		return nil, err
@@ -90,8 +90,8 @@ func reader(r *bufio.Reader, sent *codec.Sent) (func() (watch.Event, error), err
 	return func() (watch.Event, error) { return eventProtobuf(r, scratch, sent) }, nil
 }
 
-// end handles the end of the answer as client-go's watch.StreamWatcher does: after a lost connection the watch just
-// ends, and an answer that cannot be read is an ERROR event.
+// end handles the end of the answer as client-go's watch.StreamWatcher does. After a lost connection the watch just
+// ends; an answer that cannot be read causes an ERROR event.
 func (w *watcher) end(err error) {
 	logger := klog.FromContext(w.ctx)
 	switch {

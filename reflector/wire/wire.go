@@ -26,7 +26,7 @@ const maxObject = 64 << 20
 // bufferSize is the size of the buffer between the connection and the decoder.
 const bufferSize = 64 << 10
 
-// Errors of answers.
+// Errors about the answer to a list or watch request.
 var (
 	errTooLarge = fmt.Errorf("the server sent an object of more than %d MiB", maxObject>>20)
 	errFormat   = errors.New("the server answered in neither protobuf nor JSON")
@@ -52,7 +52,7 @@ type listWatch struct {
 	asksForJSON atomic.Bool
 }
 
-// request makes a request.
+// request makes the request for a list or a watch, for JSON only if the server has answered in CBOR before.
 func (w *listWatch) request(o metav1.ListOptions) *rest.Request {
 	r := w.requests(o)
 	if w.asksForJSON.Load() {
@@ -61,8 +61,8 @@ func (w *listWatch) request(o metav1.ListOptions) *rest.Request {
 	return r
 }
 
-// notes returns err, the error of reading an answer, as noted. If the answer is in CBOR, further requests ask for JSON.
-// again is true for the first such error: the request should be repeated.
+// notes checks whether err says that an answer is in CBOR, and returns the error for the caller. If so, further
+// requests ask for JSON. again is true for the first CBOR answer: the caller should repeat the request.
 func (w *listWatch) notes(err error) (again bool, noted error) {
 	if !errors.Is(err, errCBOR) {
 		return false, err
@@ -121,10 +121,10 @@ func (w *listWatch) listOnce(ctx context.Context, o metav1.ListOptions) (*List, 
 	return l, nil
 }
 
-// body is the body of an answer.
+// body is the body of an HTTP answer.
 type body struct {
 	io.Reader
-	broken bool // a read has failed
+	broken bool // a read has failed before the end of the body
 }
 
 func (b *body) Read(p []byte) (n int, err error) {
@@ -170,10 +170,10 @@ func isJSON(r *bufio.Reader) (bool, error) {
 	switch first[0] {
 	case '{', ' ', '\t', '\r', '\n':
 		return true, nil
-	case magic[0], 0: // 0 begins the length of a frame
+	case magic[0], 0: // 0 is the first byte of the length of a protobuf frame
 		return false, nil
 	}
-	if first[0] >= 0x80 { // an array, a map or a tag of CBOR; no JSON begins with it
+	if first[0] >= 0x80 { // in CBOR an array, a map or a tag begins with such a byte; no JSON does
 		return false, errCBOR
 	}
 	return false, errFormat

@@ -33,13 +33,13 @@ type Kind string
 const (
 	Added   Kind = "added"
 	Removed Kind = "removed"
-	// Changed: the same object, with a difference in a field that is not ignored.
+	// Changed: the object has the same UID in both sources, and differs in a field that is not ignored.
 	Changed Kind = "changed"
 	// Replaced: the object was deleted, and a new one of the same name was created, with another UID.
 	Replaced Kind = "replaced"
 )
 
-// Change is one difference between two sources. It is valid until the callback of Compare returns.
+// Change is one difference between the two compared sources. It is valid until the callback of Compare returns.
 type Change struct {
 	Kind Kind
 	// Collection is the collection in the second source, or in the first if the object was Removed. If only an overlap is
@@ -54,10 +54,11 @@ type Change struct {
 	Patch []byte
 }
 
-// Report counts the results of Compare.
+// Report is the result of Compare: how many objects differ, and which collections were compared.
 type Report struct {
 	Added, Removed, Changed, Replaced, Same int
-	// OnlyInA and OnlyInB have the collections of only one source. Their objects are not counted.
+	// OnlyInA and OnlyInB have the collections that exist in only one of the two sources. Their objects are not
+	// counted.
 	OnlyInA, OnlyInB []snapshot.Collection
 	// Overlaps has the pairs of collections that were compared only in their common part.
 	Overlaps []Overlap
@@ -111,7 +112,7 @@ func Compare(ctx context.Context, a, b snapshot.Source, o Options, fn func(Chang
 	return report, nil
 }
 
-// differ compares one pair of collections.
+// differ compares one pair of collections, one from each source.
 type differ struct {
 	a, b          *snapshot.Decoder
 	before, after snapshot.Collection
@@ -121,7 +122,7 @@ type differ struct {
 	report        *Report
 }
 
-// run merges the records of a and b by key.
+// run merges the records of both collections by key, and reports the differences.
 func (d *differ) run(ctx context.Context, p pair, a, b snapshot.Source) error {
 	left, stopLeft := pull(ctx, a, p.a.Identity)
 	defer stopLeft()
@@ -158,7 +159,7 @@ func (d *differ) run(ctx context.Context, p pair, a, b snapshot.Source) error {
 	return nil
 }
 
-// one reports an object of only one source.
+// one reports an object that only one of the two sources has.
 func (d *differ) one(kind Kind, c snapshot.Collection, decoder *snapshot.Decoder, r entry.Entry) error {
 	change := Change{Kind: kind, Collection: c, Key: r.Key}
 	u, err := decoder.Decode(r)
@@ -178,7 +179,7 @@ func (d *differ) one(kind Kind, c snapshot.Collection, decoder *snapshot.Decoder
 	return d.fn(change)
 }
 
-// both compares two states of an object.
+// both compares the states of an object that both sources have.
 func (d *differ) both(l, r entry.Entry) error {
 	if l.UID == r.UID && l.Encoding == r.Encoding && !d.loose && bytes.Equal(l.Payload, r.Payload) {
 		d.report.Same++
@@ -207,7 +208,7 @@ func (d *differ) both(l, r entry.Entry) error {
 	return d.fn(change)
 }
 
-// compare decodes both states and creates the patch.
+// compare decodes both states of an object, and creates the patch between them. same is true if they do not differ.
 func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error) {
 	if change.Before, err = d.a.Decode(l); err != nil {
 		return false, err
@@ -222,7 +223,8 @@ func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error
 			prune(u.Object)
 		}
 		if texts[i], err = u.MarshalJSON(); err != nil {
-			return false, fmt.Errorf("%q cannot be written as JSON", r.Key) // err may quote the object
+			// The encoder's error may quote the object, so it is not returned.
+			return false, fmt.Errorf("%q cannot be written as JSON", r.Key)
 		}
 	}
 	if bytes.Equal(texts[0], texts[1]) {
@@ -235,8 +237,8 @@ func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error
 	return false, nil
 }
 
-// prune removes null and empty fields, which typed and unstructured objects have in different places. It returns
-// whether v itself is empty.
+// prune removes null and empty fields from a JSON value, because typed and unstructured objects have them in different
+// places. It returns whether the value itself is empty.
 func prune(v any) (empty bool) {
 	switch v := v.(type) {
 	case nil:

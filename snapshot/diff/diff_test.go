@@ -66,7 +66,7 @@ func memory(of ...contentOf) memorySource { return of }
 
 var errStopped = errors.New("stopped")
 
-// seen is a change in the model.
+// seen is one change that the model of Compare finds.
 type seen struct {
 	kind diff.Kind
 	key  string
@@ -180,7 +180,7 @@ func checkPatch(t *rapid.T, c diff.Change) {
 	}
 }
 
-// jsonEqual compares JSON values, with all digits of numbers.
+// jsonEqual compares two JSON values. Numbers are equal only if all of their digits are.
 func jsonEqual(a, b []byte) bool {
 	var values [2]any
 	for i, text := range [][]byte{a, b} {
@@ -281,7 +281,7 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 	}
 }
 
-// TestDiffEnds checks that Compare ends with an error of the function, of a source, or of the order of keys. goleak
+// TestDiffEnds checks that Compare ends with an error of its callback, of a source, or of records out of order. goleak
 // checks that no goroutine is left.
 func TestDiffEnds(t *testing.T) {
 	a, b := memory(contentOf{widgets(), nil}), memory(contentOf{widgets(), []entry.Entry{

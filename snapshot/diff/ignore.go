@@ -11,7 +11,7 @@ func DefaultIgnore() []string {
 	return []string{"metadata.managedFields", "metadata.resourceVersion", "metadata.generation"}
 }
 
-// paths has the ignored fields, each as the names on the path to it.
+// paths has the ignored fields of objects. Each path is a list of field names.
 type paths [][]string
 
 func parsePaths(texts []string) (paths, error) {
@@ -67,14 +67,14 @@ func parsePath(text string) (path []string, ok bool) {
 	return path, len(path) > 0
 }
 
-// remove removes the paths from an object.
+// remove removes the ignored fields from an object.
 func (p paths) remove(object map[string]any) {
 	for _, path := range p {
 		removePath(object, path)
 	}
 }
 
-// removePath removes the field at path from v, or from all items of v if v is a list.
+// removePath removes the field at path from the JSON value v, or from all items if v is a list.
 func removePath(v any, path []string) {
 	switch v := v.(type) {
 	case map[string]any:

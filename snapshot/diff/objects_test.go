@@ -38,7 +38,8 @@ func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 		if err := json.Unmarshal([]byte(text), typed); err != nil {
 			t.Fatal(err)
 		}
-		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // typed clients leave it empty
+		// Typed clients leave apiVersion and kind empty.
+		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		obj = typed
 	}
 	codec, err := codec.For(obj)
@@ -71,13 +72,14 @@ type contentOf struct {
 	records    []entry.Entry
 }
 
-// memorySource is a Source in memory.
+// memorySource is a snapshot.Source whose collections are in memory.
 type memorySource []contentOf
 
 func (m memorySource) Collections(context.Context) (out []snapshot.Collection, err error) {
 	for _, c := range m {
 		of := c.collection
-		of.Objects = max(of.Objects, len(c.records)) // with objects, Filter.Takes trusts Resource.Namespaced
+		// Filter.Takes trusts Resource.Namespaced only if the collection has objects.
+		of.Objects = max(of.Objects, len(c.records))
 		out = append(out, of)
 	}
 	return out, nil

@@ -11,15 +11,17 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// pair is a collection of each source. The objects in scope are compared: all of them, unless part is set.
+// pair is a collection of each source, to be compared. All objects are compared, or, if part is set, only those in
+// scope.
 type pair struct {
 	a, b  snapshot.Collection
 	scope entry.Identity
 	part  bool
 }
 
-// matchCollections pairs collections: first those with equal identities, then a typed and an unstructured collection of
-// one scope, then overlaps. No object is in two pairs. The report gets the other collections.
+// matchCollections pairs the collections of two sources: first those with equal identities, then a typed and an
+// unstructured collection of the same objects, then collections that overlap. No object is in two pairs. Collections
+// without a pair are added to the report.
 func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report) (pairs []pair, err error) {
 	inA, err := a.Collections(ctx)
 	if err != nil {
@@ -39,7 +41,7 @@ func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report)
 				scope, ok := overlapOf(a.Identity, b.Identity)
 				part := round == 2
 				switch {
-				case part: // objects of the scope may be in an earlier pair
+				case part: // other collections may overlap too, but objects of this scope may be in an earlier pair
 					ok = ok && !slices.ContainsFunc(pairs, func(p pair) bool { return mayShare(p.scope, scope) })
 				case isPaired(a.Identity, ofA), isPaired(b.Identity, ofB):
 					ok = false
@@ -69,7 +71,8 @@ func matchCollections(ctx context.Context, a, b snapshot.Source, report *Report)
 	return pairs, nil
 }
 
-// sameScope reports whether a and b differ at most in the representation.
+// sameScope reports whether the identities a and b differ at most in the representation of objects (typed or
+// unstructured).
 func sameScope(a, b entry.Identity) bool {
 	a.Representation = b.Representation
 	return a == b
@@ -105,21 +108,21 @@ func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
 	return scope, sameLabels && sameFields
 }
 
-// decidable reports whether objects contain enough to evaluate a field selector. A server treats an omitted boolean
-// or number as false or 0, which cannot be seen in the object.
+// decidable reports whether objects contain enough to evaluate a field selector without the server. A server treats an
+// omitted boolean or number as false or 0; the stored object does not show that.
 func decidable(selector string) bool {
 	parsed, err := fields.ParseSelector(selector)
 	return err == nil && !slices.ContainsFunc(parsed.Requirements(),
 		func(r fields.Requirement) bool { return r.Value == "false" || r.Value == "0" })
 }
 
-// mayShare reports whether an object can be in both scopes. Different selectors may select the same object.
+// mayShare reports whether one object can be in both scopes. Different selectors may select the same object.
 func mayShare(a, b entry.Identity) bool {
 	return a.GroupVersionResource == b.GroupVersionResource &&
 		(a.Namespace == "" || b.Namespace == "" || a.Namespace == b.Namespace)
 }
 
-// within returns a Source with one collection of src, restricted to the scope.
+// within returns a Source with one collection of src, restricted to the objects in a scope.
 func within(src snapshot.Source, c snapshot.Collection, scope entry.Identity) (snapshot.Source, error) {
 	var f snapshot.Filter
 	if c.Identity.Namespace == "" && scope.Namespace != "" {
@@ -134,13 +137,13 @@ func within(src snapshot.Source, c snapshot.Collection, scope entry.Identity) (s
 	return snapshot.Select(&only{src, c}, snapshot.SelectOptions{Filter: f})
 }
 
-// only is a Source with one collection of another Source.
+// only is a Source with just one collection of another Source.
 type only struct {
 	snapshot.Source
 	c snapshot.Collection
 }
 
-// Collections implements snapshot.Source.
+// Collections implements snapshot.Source: it returns the one collection.
 func (o *only) Collections(context.Context) ([]snapshot.Collection, error) {
 	return []snapshot.Collection{o.c}, nil
 }

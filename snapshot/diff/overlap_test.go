@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/diff"
 )
 
-// podsOf is a collection of pods within a scope, with those pods: namespace/name=label.
+// podsOf returns a collection of pods of a namespace and selectors. Each pod is written as namespace/name=label.
 func podsOf(t *testing.T, r entry.Representation, namespace, labels string, pods ...[2]string) contentOf {
 	t.Helper()
 	of := contentOf{collection: collectionOf(core("pods"), "Pod", r)}

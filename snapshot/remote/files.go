@@ -17,7 +17,7 @@ import (
 type Files interface {
 	// Open opens a file for random reads. The end of ctx also ends the reads.
 	Open(ctx context.Context, name string) (File, error)
-	// List returns the files.
+	// List returns the names and sizes of all files.
 	List(ctx context.Context) ([]Info, error)
 	// Put creates or replaces a file with the contents of r, in one step.
 	Put(ctx context.Context, name string, r io.ReadSeeker) error
@@ -25,7 +25,7 @@ type Files interface {
 	Remove(ctx context.Context, name string) error
 }
 
-// File is an open file.
+// File is an open file for random reads.
 type File interface {
 	io.ReaderAt
 	io.Closer
@@ -46,7 +46,7 @@ type Scheme func(u *url.URL) (files Files, file string, err error)
 // ErrReadOnly: the URL allows reading only.
 var ErrReadOnly = errors.New("snapshots at an HTTP URL can only be read; write to the directory or bucket behind it")
 
-// directory implements Files in a local directory.
+// directory implements Files for a directory on the local disk.
 type directory string
 
 // diskFile is a file of a directory.
@@ -78,7 +78,8 @@ func (d directory) Open(_ context.Context, name string) (File, error) {
 func (d directory) List(context.Context) (all []Info, _ error) {
 	entries, err := os.ReadDir(string(d))
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // err: removed meanwhile
+		// Err is not nil if the file was removed meanwhile.
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			all = append(all, Info{e.Name(), info.Size()})
 		}
 	}
@@ -101,7 +102,7 @@ func (d directory) Remove(_ context.Context, name string) error {
 type web struct {
 	url    *url.URL
 	client Client
-	file   *url.URL // the URL of the single file, unchanged; nil for a repository
+	file   *url.URL // the URL of the only file, unchanged; nil for a repository
 }
 
 func (w web) Open(ctx context.Context, name string) (File, error) {

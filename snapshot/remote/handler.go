@@ -30,7 +30,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the snapshot cannot be read", http.StatusInternalServerError)
 		return
 	}
-	defer func() { _ = f.Close() }() // opened for reading
+	defer func() { _ = f.Close() }() // the file was opened for reading, so an error of Close does not matter
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		http.Error(w, "the snapshot cannot be read", http.StatusInternalServerError)

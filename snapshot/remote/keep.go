@@ -2,7 +2,7 @@ package remote
 
 import "time"
 
-// Keep is a retention policy: it keeps the snapshots that any of its fields keeps.
+// Keep is a retention policy for a repository: it keeps each snapshot that any of its fields selects.
 type Keep struct {
 	// Last is the number of newest snapshots to keep.
 	Last int
@@ -11,7 +11,7 @@ type Keep struct {
 	Hourly, Daily, Weekly int
 }
 
-// choose reports for each item, newest first, whether the policy keeps it.
+// choose returns for each snapshot, newest first, whether the policy keeps it.
 func (k Keep) choose(items []Item) []bool {
 	keeps := make([]bool, len(items))
 	for i := range items[:min(max(k.Last, 0), len(items))] {
@@ -19,12 +19,13 @@ func (k Keep) choose(items []Item) []bool {
 	}
 	newest(items, keeps, k.Hourly, func(t time.Time) time.Time { return t.Truncate(time.Hour) })
 	newest(items, keeps, k.Daily, func(t time.Time) time.Time { return t.Truncate(24 * time.Hour) })
-	newest(items, keeps, k.Weekly, func(t time.Time) time.Time { return t.Truncate(7 * 24 * time.Hour) }) // from Monday
+	// Weeks begin on Monday.
+	newest(items, keeps, k.Weekly, func(t time.Time) time.Time { return t.Truncate(7 * 24 * time.Hour) })
 	return keeps
 }
 
-// newest marks the newest item of each span as kept, for at most the given number of spans. of returns the start of an
-// item's span: its hour, day or week.
+// newest marks the newest snapshot of each span of time as kept, for at most the given number of spans. of returns the
+// start of a snapshot's span: its hour, day or week.
 func newest(items []Item, keeps []bool, spans int, of func(time.Time) time.Time) {
 	var last time.Time
 	for i, it := range items {

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// stall is the timeout for silence of the server, and maxStalls the number of failures in a row that end a read.
+	// stall is how long the server may send nothing. maxStalls is the number of failures in a row that end a read.
 	stall     = 30 * time.Second
 	maxStalls = 4
-	// A link that delivers less than slowBytes while readers wait for slowFor is too slow.
+	// A link is too slow if it delivers less than slowBytes while readers wait for slowFor.
 	slowBytes = 64 << 10
 	slowFor   = 2 * time.Minute
-	// maxWhole bounds the answer of a server without ranges, in bytes.
+	// maxWhole bounds the size of a file on a server without range requests, in bytes.
 	maxWhole = 4 << 30
-	// pause is the wait before the third request; it doubles with each further one, up to maxPause. The second request
-	// follows at once. Half of each wait is random.
+	// pause is the wait before the third request of a failed read; it doubles with each further request, up to
+	// maxPause. The second request follows at once. Half of each wait is random.
 	pause    = time.Second
 	maxPause = 20 * time.Second
 	// minRange and maxRange bound the range of a request, in bytes. Ranges start at minRange, and double while reads are
@@ -43,17 +43,19 @@ type reader struct {
 	url    *url.URL
 	limit  int64
 	size   int64
-	tag    string // ETag or Last-Modified of the first response; "" without either
+	tag    string // ETag or Last-Modified of the first response; "" if it had neither
 
 	mu        sync.Mutex
-	body      *body // guarded by mu; nil without an open response
+	body      *body // guarded by mu; nil if no response is open
 	rangeSize int64 // length of the last requested range; guarded by mu
 	next      int64 // offset of the end of the last response; guarded by mu
 	received  int64 // bytes received, without repeated ones; guarded by mu
-	// waited is the time that readers have waited since counted was set, up to clock. All are guarded by mu.
-	waited       time.Duration
-	clock        time.Time
-	got, counted int64    // bytes received, also repeated ones: now, and at the start of waited
+	// waited is the time that readers have waited for data since counted was set; clock is when it was last updated.
+	// Guarded by mu.
+	waited time.Duration
+	clock  time.Time
+	// Got is the number of bytes received, repeated ones included; counted is its value when waited was reset.
+	got, counted int64
 	whole        *os.File // guarded by mu; the whole file from a server without ranges
 	small        []byte   // guarded by mu; the whole file, if it fits into the first range
 }
@@ -61,10 +63,10 @@ type reader struct {
 // body is an open response.
 type body struct {
 	io.ReadCloser
-	at     int64 // offset of the next byte
-	end    int64 // end offset of the requested range
+	at     int64 // file offset of the next byte
+	end    int64 // file offset of the end of the requested range
 	cancel context.CancelFunc
-	timer  *time.Timer // cancels after stall
+	timer  *time.Timer // cancels the request if nothing arrives for the time stall
 }
 
 func (b *body) close() {
@@ -82,7 +84,7 @@ func OpenURL(ctx context.Context, client Client, u *url.URL) (File, error) {
 	return openURL(ctx, client, u, maxWhole)
 }
 
-// openURL is OpenURL with a bound for the answer of a server without ranges.
+// openURL is OpenURL with a bound for the size of a file on a server without range requests.
 func openURL(ctx context.Context, client Client, u *url.URL, limit int64) (File, error) {
 	if c, ok := client.(*http.Client); client == nil || ok && c == nil {
 		client = defaultClient
@@ -97,7 +99,7 @@ func openURL(ctx context.Context, client Client, u *url.URL, limit int64) (File,
 // Size implements File.
 func (r *reader) Size() int64 { return r.size }
 
-// begin requests the first range, and learns the size. A small file is read completely.
+// begin requests the first range of the file, and learns the file's size. A small file is read completely.
 func (r *reader) begin() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +128,7 @@ func (r *reader) ReadAt(p []byte, off int64) (n int, err error) {
 	return r.readLocked(p, off)
 }
 
-// readLocked reads a range within the file.
+// readLocked reads a range within the file, and repeats the request after failures.
 func (r *reader) readLocked(p []byte, off int64) (n int, err error) {
 	err = r.tryLocked(func() error {
 		for n < len(p) {
@@ -153,7 +155,7 @@ func (r *reader) readLocked(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// slowLocked adds to the time that the reader has waited, and fails if too few bytes arrived in that time.
+// slowLocked adds to the time that the reader has waited for data. It fails if too few bytes arrived in that time.
 func (r *reader) slowLocked() error {
 	now := time.Now()
 	r.waited, r.clock = r.waited+now.Sub(r.clock), now
@@ -174,8 +176,8 @@ func noEOF(err error) error {
 	return err
 }
 
-// tryLocked calls fn until it succeeds, for at most maxStalls failures in a row without progress. An answer that the
-// server is busy does not count as a failure, but as waiting on a slow link.
+// tryLocked calls fn until it succeeds, or until maxStalls calls in a row have failed without receiving data. The
+// answer that the server is busy is not a failure; its pause counts as waiting on a slow link.
 func (r *reader) tryLocked(fn func() error) error {
 	r.clock = time.Now()
 	for failed, wait := 0, time.Duration(0); ; wait = min(max(2*wait, pause), maxPause) {
@@ -211,7 +213,7 @@ func (r *reader) tryLocked(fn func() error) error {
 	}
 }
 
-// busyError: the server asks for a pause (429, 5xx).
+// busyError is the error if the server is busy and asks for a pause (429, 5xx).
 type busyError struct {
 	error
 	after time.Duration
@@ -229,10 +231,11 @@ func plain(err error) error {
 	return err
 }
 
-// finalError is an error that no retry can mend.
+// finalError is an error that no repeated request can remedy.
 type finalError struct{ error }
 
-// seekLocked makes the open response continue at an offset. A new request asks for at least length bytes.
+// seekLocked makes the open response continue at a file offset: it skips bytes, or opens a new response. A new request
+// asks for at least length bytes.
 func (r *reader) seekLocked(at, length int64) error {
 	switch {
 	case r.body != nil && r.body.at == at:
@@ -254,7 +257,7 @@ func (r *reader) dropLocked() {
 	}
 }
 
-// openLocked requests length bytes from an offset.
+// openLocked requests length bytes of the file from an offset.
 func (r *reader) openLocked(at, length int64) error {
 	ctx, cancel := context.WithCancel(r.ctx)
 	timer := time.AfterFunc(stall, cancel)
@@ -297,7 +300,7 @@ func (r *reader) openLocked(at, length int64) error {
 		return &finalError{errChanged}
 	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
 		b.close()
-		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // 0 if it is absent, or a date
+		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // 0 if the header is absent or a date
 		return &busyError{fmt.Errorf("the server answered %s", answer.Status), time.Duration(seconds) * time.Second}
 	case code == http.StatusNotFound:
 		b.close()
@@ -320,7 +323,7 @@ func sizeOf(contentRange string, at int64) (int64, error) {
 	return size, nil
 }
 
-// keepLocked saves the response of a server without ranges in a file without a name.
+// keepLocked downloads the whole file, from a server without range requests, to a temporary file without a name.
 func (r *reader) keepLocked(b *body) error {
 	defer b.close()
 	f, err := os.CreateTemp("", "larder-snapshot-*")
@@ -340,7 +343,7 @@ func (r *reader) keepLocked(b *body) error {
 	return nil
 }
 
-// progress reads a body, and fails once the link is too slow.
+// progress reads the body of a response, and fails once the link is too slow.
 type progress struct {
 	body *body
 	r    *reader
@@ -371,6 +374,6 @@ func (r *reader) Close() error {
 // discard closes and removes a file.
 func discard(f *os.File) error {
 	err := f.Close()
-	_ = os.Remove(f.Name()) // fails if keepLocked has removed it already
+	_ = os.Remove(f.Name()) // fails if keepLocked has removed the file already
 	return err
 }

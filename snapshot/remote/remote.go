@@ -37,12 +37,13 @@ type Options struct {
 	Schemes map[string]Scheme
 }
 
-// ErrPlainHTTP: the URL of a seed is http without a required signature. Anyone on the network path could replace it.
+// ErrPlainHTTP: the URL of a seed is http, and no signature is required. Anyone on the network path could replace the
+// seed.
 var ErrPlainHTTP = errors.New("over http, without TLS, others can replace a snapshot that no signature protects " +
 	"(use https, or give the public key that has to have signed it)")
 
-// Seed returns the snapshot at a URL as a seed. It is opened again for each informer. It fails with ErrPlainHTTP under
-// the same conditions as Check.
+// Seed returns the snapshot at a URL as a seed for informers. It is opened again for each informer. Seed fails with
+// ErrPlainHTTP for an http URL without Options.SignedBy.
 func Seed(from string, o Options) snapshot.Seed {
 	return func(ctx context.Context, _ time.Time) (*snapshot.File, error) {
 		if err := Check(from, o); err != nil {
@@ -74,7 +75,7 @@ func Open(ctx context.Context, from string, o Options) (*snapshot.File, error) {
 	return o.open(file, name)
 }
 
-// open opens the snapshot in a file. On an error it closes the file.
+// open opens the snapshot in a file of a Files. If that fails, it closes the file.
 func (o Options) open(file File, name string) (*snapshot.File, error) {
 	f, err := snapshot.NewFile(file, file.Size(),
 		snapshot.OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy, MaxAge: o.MaxAge, Name: name})
@@ -87,11 +88,11 @@ func (o Options) open(file File, name string) (*snapshot.File, error) {
 // location is the parsed URL of a snapshot or a repository.
 type location struct {
 	files Files
-	file  string // empty: the newest snapshot
-	name  string // of the files, in messages; with file it is the URL of the directory
+	file  string // name of the file; empty for the newest snapshot
+	name  string // name of the files in messages; for a single file the URL of its directory
 }
 
-// parse parses a URL or a path.
+// parse parses the URL or path of a snapshot or a repository.
 func parse(from string, o Options) (location, error) {
 	if from == "" {
 		return location{}, errors.New("the URL of the snapshot is empty")
@@ -101,7 +102,7 @@ func parse(from string, o Options) (location, error) {
 	}
 	u, err := url.Parse(from)
 	if err != nil {
-		// without err, which quotes the URL: that may have credentials
+		// err is not returned, because it quotes the URL, which may have credentials.
 		return location{}, errors.New("the URL of the snapshot is malformed")
 	}
 	if u.Path == "" {
@@ -142,7 +143,7 @@ func parse(from string, o Options) (location, error) {
 	return location{files, file, strings.TrimSuffix(redacted(u), file)}, nil
 }
 
-// onDisk returns the location at a path. An existing directory needs no slash at its end.
+// onDisk returns the location at a path on the local disk. An existing directory needs no slash at its end.
 func onDisk(path string) location {
 	if info, err := os.Stat(path); err == nil && info.IsDir() && !os.IsPathSeparator(path[len(path)-1]) {
 		path += string(filepath.Separator)
@@ -177,7 +178,8 @@ func (p location) open(ctx context.Context) (file File, name string, err error) 
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, p.nameOf(one), err
 	}
-	if again, err := p.latest(ctx); err == nil && again != one { // a push and a prune came between
+	// The newest snapshot was replaced and removed meanwhile: try the next one.
+	if again, err := p.latest(ctx); err == nil && again != one {
 		one = again
 		file, err := bounded(ctx, p.files, one)
 		return file, p.nameOf(one), err
@@ -226,13 +228,13 @@ func (c canceled) Close() error {
 	return c.File.Close()
 }
 
-// nameOf returns the name of a file for messages.
+// nameOf returns the name of a file of the location, for messages.
 func (p location) nameOf(file string) string {
 	if p.name == "" || strings.HasSuffix(p.name, "/") || strings.HasSuffix(p.name, string(filepath.Separator)) ||
 		p.file != "" {
 		return p.name + file
 	}
-	return p.name + ":" + file // a tag
+	return p.name + ":" + file // in an OCI registry, file is a tag
 }
 
 // latestFile contains the name of the newest snapshot and a line feed.

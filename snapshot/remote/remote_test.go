@@ -118,7 +118,7 @@ func read(ctx context.Context, f *snapshot.File) (n int, err error) {
 	return n, err
 }
 
-// cutting cuts each answer off after a little more than 100 KB.
+// cutting cuts each HTTP answer off after a little more than 100 KB.
 func cutting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&cut{w, 100 << 10}, r) })
 }
@@ -239,7 +239,7 @@ func content(data []byte) http.Handler {
 	})
 }
 
-// TestEndless checks that an endless answer of a server without ranges is not read to its end.
+// TestEndless checks that the endless answer of a server without range requests is not read to its end.
 func TestEndless(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for {

@@ -32,16 +32,16 @@ type Item struct {
 	Name string
 	// Taken is the time in the name, in seconds: TakenAt, or the file's time if TakenAt was unknown or unreadable.
 	Taken time.Time
-	// Size is the size in bytes.
+	// Size is the size of the snapshot file in bytes.
 	Size int64
-	// Latest is true for the snapshot that the repository's URL stands for.
+	// Latest is true for the snapshot that readers of the repository's URL receive.
 	Latest bool
-	// Manifest is set by Describe. It is nil before, and if Err has the error of reading the snapshot.
+	// Manifest describes the snapshot; Describe sets it. It is nil before, and if the snapshot could not be read (Err).
 	Manifest *snapshot.Manifest
 	Err      error
 }
 
-// A name begins with the time, so names sort by time. The start of the file's SHA-256 follows.
+// The name of a snapshot begins with its time, so names sort by time. The start of the file's SHA-256 follows.
 const (
 	nameTime   = "20060102T150405Z"
 	nameDigest = 12
@@ -51,7 +51,7 @@ const (
 
 var namePattern = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}\.larder$`)
 
-// isName reports whether name is a name that Push gives. Files with other names are ignored.
+// isName reports whether name has the form of the names that Push gives. Files with other names are ignored.
 func isName(name string) bool {
 	_, err := takenOf(name)
 	return namePattern.MatchString(name) && err == nil
@@ -124,7 +124,8 @@ func (r *Repository) Push(ctx context.Context, f *os.File) (name string, err err
 	if _, err := whole.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
-	if there, err := bounded(ctx, r.at.files, name); err == nil { // do not replace it under its readers
+	// The same snapshot is there already: do not replace the file while others read it.
+	if there, err := bounded(ctx, r.at.files, name); err == nil {
 		size := there.Size()
 		if err := there.Close(); err == nil && size == info.Size() {
 			return name, r.put(ctx, latestFile, strings.NewReader(name+"\n"))
@@ -136,7 +137,7 @@ func (r *Repository) Push(ctx context.Context, f *os.File) (name string, err err
 	return name, r.put(ctx, latestFile, strings.NewReader(name+"\n"))
 }
 
-// put uploads a file, and gives up if the destination reads nothing for uploadTimeout.
+// put uploads a file. It gives up if the destination reads nothing for uploadTimeout.
 func (r *Repository) put(ctx context.Context, name string, in io.ReadSeeker) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -149,7 +150,7 @@ func (r *Repository) put(ctx context.Context, name string, in io.ReadSeeker) err
 	return err
 }
 
-// watched resets a timer with each read.
+// watched is a reader that resets a timer with each read.
 type watched struct {
 	io.ReadSeeker
 	timer *time.Timer
@@ -175,13 +176,14 @@ func (r *Repository) takenAt(f *os.File, info fs.FileInfo) (time.Time, error) {
 	return s.Manifest().TakenAt, nil
 }
 
-// List returns the snapshots of the repository, newest first. If the latest is unknown, no Item has Latest set.
+// List returns the snapshots of the repository, newest first. If it is unknown which one is the latest, no Item has
+// Latest set.
 func (r *Repository) List(ctx context.Context) ([]Item, error) {
 	items, _, err := r.list(ctx)
 	return items, err
 }
 
-// list also returns the error of reading the file latest.
+// list returns the snapshots, and the error of reading which one is the latest.
 func (r *Repository) list(ctx context.Context) (items []Item, latestErr, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errRequestTimeout)
 	defer cancel()
@@ -198,7 +200,7 @@ func (r *Repository) list(ctx context.Context) (items []Item, latestErr, err err
 	}
 	for _, i := range all {
 		if isName(i.Name) {
-			taken, _ := takenOf(i.Name) // isName has parsed it
+			taken, _ := takenOf(i.Name) // cannot fail: isName has parsed the name
 			items = append(items, Item{Name: i.Name, Taken: taken, Size: i.Size, Latest: i.Name == latest})
 		}
 	}
@@ -317,8 +319,8 @@ type borrowed struct{ diskFile }
 
 func (borrowed) Close() error { return nil }
 
-// verify reads the whole snapshot. It returns false for an encrypted snapshot if neither identities nor signatures were
-// given.
+// verify reads and checks the whole snapshot. It returns false for an encrypted snapshot if neither identities nor
+// signatures were given: nothing can be checked then.
 func (o Options) verify(ctx context.Context, f *os.File, name string) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {

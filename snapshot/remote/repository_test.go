@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// takenAt saves a copy of a snapshot with another TakenAt.
+// takenAt saves a copy of a snapshot whose Header says that it was taken at another time.
 func takenAt(t *testing.T, from string, at time.Time, o snapshot.SaveOptions) string {
 	t.Helper()
 	f, err := snapshot.Open(from, snapshot.OpenOptions{})
@@ -150,12 +150,12 @@ func TestPrune(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		keep remote.Keep
-		want []int // indexes of at
+		want []int // indexes of the kept snapshots in at
 	}{
 		{remote.Keep{}, []int{0}},
 		{remote.Keep{Last: 3}, []int{0, 1, 2}},
 		{remote.Keep{Last: 100}, []int{0, 1, 2, 3, 4, 5}},
-		{remote.Keep{Hourly: 2}, []int{0, 1}}, // 12:00 and 11:58
+		{remote.Keep{Hourly: 2}, []int{0, 1}}, // the newest of 12:00 and of 11:58
 		{remote.Keep{Daily: 2}, []int{0, 3}},
 		{remote.Keep{Daily: 7}, []int{0, 3, 5}},
 		{remote.Keep{Weekly: 2}, []int{0, 5}}, // Sunday the 22nd belongs to the previous week

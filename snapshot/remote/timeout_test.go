@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// silent is a Files that never answers.
+// silent is a remote.Files whose methods wait until the context ends.
 type silent struct{}
 
 func wait(ctx context.Context) error {
@@ -88,7 +88,7 @@ func (r slowToRespond) Do(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestSlowResponses checks that the time before a response begins counts towards the limit for slow links.
+// TestSlowResponses checks that the wait for the start of a response counts towards the limit for slow links.
 func TestSlowResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, err := url.Parse("https://cdn.example.com/x.larder")
@@ -104,7 +104,7 @@ func TestSlowResponses(t *testing.T) {
 	})
 }
 
-// busy answers 429 until a time.
+// busy is a client that receives 429 (too many requests) until a given time.
 type busy struct {
 	trickle
 	until time.Time
@@ -118,7 +118,8 @@ func (b *busy) Do(r *http.Request) (*http.Response, error) {
 	return b.trickle.Do(r)
 }
 
-// TestBusy checks that requests to a busy server are repeated for a minute, and given up if it stays busy.
+// TestBusy checks that requests to a server that answers 429 are repeated for a minute. If it stays busy, the read
+// fails.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, err := url.Parse("https://cdn.example.com/x.larder")
@@ -174,7 +175,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// vanishing is a directory whose latest snapshot is replaced and removed at the moment it is opened.
+// vanishing is a directory of snapshots. Its latest snapshot is replaced and removed just before it is opened.
 type vanishing struct {
 	remote.Files
 	dir  string

@@ -28,9 +28,11 @@ type Gate struct {
 	o Options
 	DropCount
 	dropped Dropped
-	// astray is true if there was a stray, by another criterion than its Go type, since the last list without strays.
+	// astray is true if the server sent a stray (an object that was not requested) since the last list without strays.
+	// A stray by its Go type alone does not set it.
 	astray bool
-	// skippedCount is the number of objects that were skipped since skippedSince; it limits the log.
+	// skippedCount is the number of objects that were dropped since the time skippedSince. It bounds the number of log
+	// messages per hour.
 	skippedSince time.Time
 	skippedCount int
 }
@@ -41,7 +43,7 @@ type Options struct {
 	ExpectedType runtime.Object
 	Admit        func(runtime.Object) error
 	Shard        sharding.Selector
-	// OnDrop is called with the new value when Dropped has changed. Required.
+	// OnDrop is called with the new counts of dropped objects whenever they have changed. Required.
 	OnDrop func(Dropped)
 	Clock  clock.PassiveClock
 }
@@ -56,21 +58,21 @@ type Dropped struct {
 // New returns a Gate.
 func New(o Options) *Gate { return &Gate{o: o} }
 
-// update lets change edit the counts of dropped objects, and passes them to Options.OnDrop.
+// update calls change to edit the counts of dropped objects, and passes the result to Options.OnDrop.
 func (g *Gate) update(change func(*Dropped)) {
 	change(&g.dropped)
 	g.o.OnDrop(g.dropped)
 }
 
-// DropCount counts the objects that were not delivered.
+// DropCount counts the dropped objects, for example of one list.
 type DropCount struct {
 	// Strays counts the objects of another type or scope than requested.
 	Strays int
-	// foreign counts the objects of other shards.
+	// foreign counts the objects of other shards than requested.
 	foreign foreigners
 }
 
-// Since returns the difference between p and an earlier count.
+// Since returns how many objects were dropped since the earlier count then.
 func (p DropCount) Since(then DropCount) DropCount {
 	return DropCount{p.Strays - then.Strays, p.foreign.since(then.foreign)}
 }
@@ -115,7 +117,7 @@ func (g *Gate) Check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool
 	return ref, true
 }
 
-// Skip logs and counts an object that is not delivered, because of err.
+// Skip logs and counts an object that is dropped; err is the reason.
 func (g *Gate) Skip(ctx context.Context, ref entry.ObjectRef, err error) {
 	g.logSkipped(ctx, ref, err)
 	var st stray
@@ -154,14 +156,15 @@ func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
 // stray is the error for an object of another type or scope than requested.
 type stray struct {
 	error
-	// goType is true if the object has another Go type than expected. That stray does not set astray: a program that
-	// expects this Go type does not resume from the contents that this program has stored.
+	// goType is true if the object has another Go type than expected. Such an object does not prevent a resume
+	// (astray): a program that expects another Go type does not resume from the objects that this program has stored.
 	goType bool
 }
 
 func (e stray) Unwrap() error { return e.error }
 
-// Is makes errors.Is(err, ErrStrays) true for a single stray too, not only for a list with nothing but strays.
+// Is makes errors.Is(err, ErrStrays) true for the error of a single dropped object too, not only for that of a list
+// with nothing but strays.
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
 // Admit returns a stray error if Options.Admit refuses the object.
@@ -175,8 +178,8 @@ func (g *Gate) Admit(ref entry.ObjectRef, obj runtime.Object) error {
 	return nil
 }
 
-// Resumable returns the resourceVersion for the sink: rv, or "" while astray is true. The sink then has nothing to
-// resume from, because objects of its collection may be missing.
+// Resumable returns the resourceVersion to pass to the sink: rv, or "" while astray is true. Without a resourceVersion
+// the sink cannot resume: objects of its collection may be missing.
 func (g *Gate) Resumable(rv string) string {
 	if g.astray {
 		return ""
@@ -184,8 +187,8 @@ func (g *Gate) Resumable(rv string) string {
 	return rv
 }
 
-// RefOf returns the reference to an object. If the object does not have the expected type, it returns an error and as
-// complete a reference as possible.
+// RefOf returns the reference (key, UID, resourceVersion) of an object. If the object does not have the expected type,
+// it returns an error, and the fields of the reference that are known.
 func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
 	ref, err := Identify(obj)
 	if err != nil {
@@ -197,7 +200,7 @@ func (g *Gate) RefOf(obj runtime.Object) (entry.ObjectRef, error) {
 	return ref, nil
 }
 
-// Identify identifies an object of any type.
+// Identify returns the reference (key, UID, resourceVersion) of an object of any type.
 func Identify(obj runtime.Object) (entry.ObjectRef, error) {
 	acc, err := meta.Accessor(obj)
 	if err != nil {
@@ -239,5 +242,5 @@ func typeOf(obj runtime.Object) reflect.Type {
 	return reflect.TypeOf(obj)
 }
 
-// typeName returns the name of typeOf.
+// typeName returns the name of an object's Go type, decoded if the object is stored undecoded.
 func typeName(obj runtime.Object) string { return fmt.Sprint(typeOf(obj)) }

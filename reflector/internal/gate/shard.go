@@ -23,8 +23,8 @@ const shardIgnored = "the server, or the ListerWatcher, does not heed the shard 
 // whose feature gate is off, ignores it and sends every shard. A missing metav1.ShardInfo does not show that: watches,
 // and lists of custom resources and of metadata, never have it. So each object is checked.
 type foreigners struct {
-	// sent counts all of them. distinct counts only items of lists, without an item that has the UID of the previous one
-	// (last): events may be about a few objects only.
+	// sent counts all objects of other shards. distinct counts only items of lists, and an item with the UID of the
+	// previous item (last) only once: events may be about a few objects only.
 	sent, distinct int
 	last           types.UID
 }
@@ -33,7 +33,8 @@ type foreigners struct {
 // server sends every shard, not that objects may be missing. An object keeps its UID and namespace, and so its shard.
 // It was never delivered before, so its DELETED event is dropped too.
 func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
-	if ours, err := g.o.Shard.Matches(obj); ours || err != nil { // RefOf refuses an object without metadata
+	// An object whose shard is unknown is kept; RefOf refuses it if it has no metadata.
+	if ours, err := g.o.Shard.Matches(obj); ours || err != nil {
 		return false
 	}
 	g.foreign.sent++
@@ -44,7 +45,7 @@ func (g *Gate) LeaveOut(ctx context.Context, obj runtime.Object) bool {
 	return true
 }
 
-// LeaveOutItem is LeaveOut for an item of a list.
+// LeaveOutItem is like LeaveOut, for an item of a list instead of an event's object.
 func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
 	if !g.LeaveOut(ctx, obj) {
 		return false
@@ -58,13 +59,14 @@ func (g *Gate) LeaveOutItem(ctx context.Context, obj runtime.Object) bool {
 
 func (g *Gate) setUnsharded(why string) { g.update(func(s *Dropped) { s.Unsharded = why }) }
 
-// chanceOfNone is the natural logarithm of a probability, about 1e-13. If a list of every shard would lack objects of
-// this shard with a smaller probability than that, the list is of another shard.
+// chanceOfNone is the natural logarithm of a probability, about 1e-13. It is the threshold for lists that contain no
+// object of this shard: if a list of all shards would look like that with a smaller probability, the list is of another
+// shard.
 const chanceOfNone = -30
 
-// isOtherShard reports whether a list with nothing but objects of other shards cannot be a list of every shard, which
-// would have some of ours. Then the ListerWatcher requests another shard, and the list must not replace the contents.
-// That can be known only if hashes are spread evenly, as the hashes of UIDs are.
+// isOtherShard reports whether a list, all of whose objects are of other shards, was requested for another shard. A
+// list of all shards would contain some objects of this shard. A list of another shard must not replace the stored
+// objects. The answer is known only for selectors by UID, whose hashes are spread evenly.
 func (g *Gate) isOtherShard(sent foreigners) bool {
 	return float64(sent.distinct)*math.Log1p(-shareOfUIDs(g.o.Shard)) < chanceOfNone
 }
@@ -91,14 +93,14 @@ func hashFraction(hash string) (float64, error) {
 	return float64(n) / math.MaxUint64, err
 }
 
-// errAnotherShard returns the error of a list that is of another shard.
+// errAnotherShard returns the error for a list that was requested for another shard than Options.Shard.
 func (g *Gate) errAnotherShard(sent foreigners) error {
 	return fmt.Errorf(
 		"%w: all %d objects of the list are of other shards than %s; make the ListerWatcher's requests with that selector",
 		ErrStrays, sent.sent, g.o.Shard)
 }
 
-// since returns the difference between f and an earlier count.
+// since returns how many objects of other shards were counted since the earlier count then.
 func (f foreigners) since(then foreigners) foreigners {
 	return foreigners{sent: f.sent - then.sent, distinct: f.distinct - then.distinct}
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Finding is the result of one look-up.
+// Finding is the result of comparing one stored object with the server's state.
 type Finding string
 
 const (
@@ -27,7 +27,7 @@ func Check(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) Fin
 	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
 		return Agrees
 	case !entry.ComparableRV(got.ResourceVersion):
-		return Agrees // nothing is known
+		return Agrees // resourceVersions that cannot be compared prove nothing
 	case Below(at, got.ResourceVersion):
 		return Changed
 	}

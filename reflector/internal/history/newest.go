@@ -6,20 +6,21 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// newestSize is the maximum length of Newest. MaxLookups is how many of its objects are looked up at a connect. Newest
-// holds more than MaxLookups so that enough remain after deletions.
+// newestSize is the maximum length of Newest. MaxLookups is how many of its objects are compared with the server's at a
+// connect. Newest holds more objects than that, so that enough remain after deletions.
 const (
 	newestSize = 16
 	MaxLookups = 5
 )
 
-// Newest is a short list of the newest objects of the stream, highest resourceVersion first. The reflector looks them
-// up at a connect to find out whether the server was rewound. Deleted objects are removed from it.
+// Newest is a short list of the objects with the highest resourceVersions that the stream has delivered, highest first.
+// At a connect the reflector compares them with the server's, to detect a server that was restored from a backup.
+// Deleted objects are removed from the list.
 type Newest struct {
 	Refs []entry.ObjectRef
 }
 
-// Put adds a new state of an object and removes its older one. It adds nothing if ref has no UID, if its
+// Put adds a new state of an object in place of an older state. It adds nothing if ref has no UID, if its
 // resourceVersion cannot be compared, or if the list is full of newer objects.
 func (n *Newest) Put(ref entry.ObjectRef) {
 	n.Remove(ref.Key)

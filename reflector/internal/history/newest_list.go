@@ -2,15 +2,15 @@ package history
 
 import "github.com/larder-dev/larder/entry"
 
-// touchedMax bounds the keys that ListNewest remembers.
+// touchedMax bounds the number of event keys that ListNewest remembers.
 const touchedMax = 10_000
 
-// ListNewest finds the newest objects of a list with folded events. An event for a key is newer than the list's item of
-// that key, whichever arrives first. In particular, an item that was deleted by an event must not reappear.
+// ListNewest finds the newest objects of a list that has a watch beside it. An event for a key is newer than the list's
+// item of that key, whichever arrives first. In particular, an item that was deleted by an event must not reappear.
 type ListNewest struct {
 	items   Newest
 	events  Newest
-	touched map[string]struct{} // keys of events; nil once there were too many
+	touched map[string]struct{} // keys of all events so far; nil once there were more than touchedMax
 }
 
 // NewListNewest returns a ListNewest for a new list.
@@ -48,8 +48,8 @@ func (l *ListNewest) touch(key string) {
 	}
 }
 
-// Result returns the newest objects of items and events. If there were events for more keys than touchedMax, it returns
-// the newest of the events only.
+// Result returns the newest objects of the items and events. After events for more than touchedMax keys, it returns the
+// newest objects of the events only.
 func (l *ListNewest) Result() Newest {
 	n := l.events
 	if l.touched == nil {

@@ -18,8 +18,8 @@ func keys(n Newest) []string {
 	return k
 }
 
-// TestNewest checks Newest against a map of all objects. Newest may lack an object only if newer ones have displaced it
-// before they were deleted.
+// TestNewest checks the list of newest objects against a map of all objects. An object may be missing only if newer
+// objects have displaced it and were deleted later.
 func TestNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var n Newest

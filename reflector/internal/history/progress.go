@@ -6,15 +6,16 @@ import "github.com/larder-dev/larder/entry"
 type Progress struct {
 	// RV is the resourceVersion from which a watch resumes.
 	RV string
-	// comparable is false if the resourceVersion of the list, or of a later event, could not be compared. Then RV is that
-	// of the list or of the last event: a token to resume from in this run, even if it looks like a number.
+	// comparable is false if the resourceVersion of the list, or of a later event, could not be compared. Then RV is
+	// the resourceVersion of the list or of the last event. A watch of this run can resume from it, even though its
+	// order is unknown.
 	comparable bool
 }
 
-// At returns the Progress of a list, a seed or a stored state at rv.
+// At returns the Progress of a stream that starts at rv: after a list or a seed, or from a stored state.
 func At(rv string) Progress { return Progress{RV: rv, comparable: entry.ComparableRV(rv)} }
 
-// Comparable reports whether RV can be compared with other resourceVersions.
+// Comparable reports whether the stream's resourceVersion can be compared with others.
 func (c *Progress) Comparable() bool { return c.comparable }
 
 // Below reports whether a is lower than b. Both must be comparable.
@@ -28,7 +29,7 @@ func Max(a, b string) string {
 	return a
 }
 
-// Reached reports whether everything up to rv has been delivered.
+// Reached reports whether the stream has been delivered up to rv.
 func (c *Progress) Reached(rv string) bool { return c.comparable && !Below(c.RV, rv) }
 
 // Advance moves to the resourceVersion of an event or bookmark: to a higher one, or to any if they cannot be compared.

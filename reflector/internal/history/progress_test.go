@@ -9,7 +9,7 @@ import (
 func TestAdvance(t *testing.T) {
 	for _, tt := range []struct {
 		list, event  string
-		rv, resuming string // the resourceVersion for the sink, and the next watch
+		rv, resuming string // rv is the resourceVersion for the sink; resuming is where the next watch starts
 	}{
 		{"100", "101", "101", "101"},
 		{"100", "99", "100", "100"},
@@ -21,7 +21,7 @@ func TestAdvance(t *testing.T) {
 		{"v100", "101", "", "101"},
 		{"v100", "", "", "v100"},
 		{"v100", "0", "", "v100"},
-		// A watch from these begins with all objects, in no order.
+		// A watch from "" or "0" begins with all objects, in no order.
 		{"", "101", "", ""},
 		{"0", "101", "", "0"},
 	} {

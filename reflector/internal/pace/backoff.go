@@ -7,7 +7,8 @@ import (
 	"github.com/larder-dev/larder/internal/limiter"
 )
 
-// Health is how long a watch must live to reset the back-off.
+// Health is how long a watch must live to reset the back-off after errors. A list that follows another one within this
+// time waits.
 const Health = 2 * time.Minute
 
 // Backoff counts failures in a row. The zero value is ready.
@@ -23,5 +24,5 @@ func (b *Backoff) Next(retryAfter time.Duration) time.Duration {
 	return retryAfter + rand.N(d+1)
 }
 
-// Reset resets the count: the next wait is short again.
+// Reset resets the count of failures, so that the next wait is short again.
 func (b *Backoff) Reset() { b.failures = 0 }

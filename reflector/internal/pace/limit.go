@@ -12,29 +12,33 @@ const (
 	// time, but not 2,000. Each additional page of a list of 100,000 pods costs the server 37 ms of CPU, so the two small
 	// pages at the start are 2 % of the list's cost.
 	firstLimit = 500
-	// leastLimit is the lowest limit. It is not 1, because requests with limit=1 count as probes.
+	// leastLimit is the lowest limit of a page request. It is not 1, because requests with limit=1 count as probes.
 	leastLimit = 2
-	// pageBytes is the target size of a page. 2,000 pods are half of it.
+	// pageBytes is the target size of a page. Half of it holds 2,000 pods.
 	pageBytes = 16 << 20
-	// PromptPage is the duration below which a page doubles the limit. API servers cut off answers that take a minute.
+	// PromptPage is the duration of a page request below which the next limit doubles. API servers cut off answers that
+	// take a minute.
 	PromptPage = 20 * time.Second
-	// maxPenalty is the maximum number of pages before a larger one is requested again.
+	// maxPenalty is the maximum number of pages that must arrive, after an answer broke off, before a larger page is
+	// tried again.
 	maxPenalty = 32
 )
 
 // Limit is the number of objects to request in a page. It is kept for the run, so that the next list need not adapt to
 // the link and the objects again.
 type Limit struct {
-	// Next is the limit of the next page. It is neither below Least nor above most.
+	// Next is the limit of the next page. It stays between Least and most.
 	Next, Least, most int64
-	// cutAt is the last limit whose answer was cut off; 0 if a page as large has arrived since.
+	// cutAt is the last limit whose answer broke off; 0 once a page of that size has arrived.
 	cutAt int64
-	// hold is how many more pages must arrive before a larger one is requested. penalty is the value of hold after the
-	// last cut. It doubles: otherwise, on a link that cuts off every long answer, each page would be requested twice.
+	// hold is how many more pages must arrive before a larger one is requested. penalty is the initial value of hold
+	// after an answer has broken off. It doubles each time: otherwise, on a link that breaks off every long answer,
+	// every page would be requested twice.
 	hold, penalty int
-	// settled is true if a page has arrived since the last cut. Cuts in a row raise the penalty only once.
+	// settled is true if a page has arrived since an answer last broke off. Several broken answers in a row increase
+	// the penalty only once.
 	settled bool
-	// slow counts the cuts in a row that took at least PromptPage.
+	// slow counts the broken answers in a row that took at least PromptPage.
 	slow int
 }
 
@@ -43,7 +47,8 @@ func NewLimit(most int64) Limit {
 	return Limit{Next: min(firstLimit, most), Least: min(leastLimit, most), most: most, settled: true}
 }
 
-// Cut lowers the limit after a request for asked objects whose answer timed out, or broke off, after took.
+// Cut lowers the limit after a request for asked objects whose answer timed out or broke off. took is the duration of
+// the request.
 func (l *Limit) Cut(asked int64, took time.Duration) {
 	if l.settled {
 		l.penalty, l.slow = min(max(2*l.penalty, 1), maxPenalty), 0
@@ -77,9 +82,9 @@ func (l *Limit) Arrived(asked int64, n int, meanSize int64, took time.Duration) 
 }
 
 const (
-	// samples is how many objects of a page MeanSize measures; to measure all would cost 5 % of a cold start.
+	// samples is how many objects of a page MeanSize measures. Measuring all of them would cost 5 % of a cold start.
 	samples = 64
-	// MeanSize stops at enoughBytes if it has measured fewSamples.
+	// MeanSize stops measuring at enoughBytes if it has measured fewSamples objects.
 	enoughBytes, fewSamples = 1 << 20, 8
 )
 
@@ -110,7 +115,7 @@ func encodedSize(obj runtime.Object) int64 {
 	}
 	raw, err := json.Marshal(obj)
 	if err != nil {
-		return 0 // the sink reports the error
+		return 0 // an object that is no JSON object: the sink reports the error
 	}
 	return int64(len(raw))
 }
@@ -133,5 +138,5 @@ func jsonSize(v any) int64 {
 		}
 		return n
 	}
-	return 4 // a number, true, false, null
+	return 4 // about the length of a number, true, false or null
 }

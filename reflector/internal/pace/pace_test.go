@@ -40,13 +40,14 @@ func TestBackoffJitter(t *testing.T) {
 		d := b.Next(time.Second)
 		lowest, highest = min(lowest, d), max(highest, d)
 	}
-	// Full jitter: anything from nothing to the ceiling, after the server's Retry-After.
+	// Full jitter: the random part of the wait is between zero and the ceiling. The server's Retry-After is added to
+	// it.
 	if lowest < time.Second || lowest > 2*time.Second || highest > 7400*time.Millisecond || highest < 6*time.Second {
 		t.Errorf("waits from %s to %s", lowest, highest)
 	}
 }
 
-// TestPageOfOne checks that the least limit does not exceed the requested page size.
+// TestPageOfOne checks that the lowest limit does not exceed the requested page size.
 func TestPageOfOne(t *testing.T) {
 	l := NewLimit(1)
 	if l.Cut(l.Next, time.Minute); l.Next != 1 {
@@ -86,7 +87,8 @@ func TestMeanSize(t *testing.T) {
 	}
 }
 
-// TestPutOffIsNoPatience checks that ErrPutOff does not lengthen the time-out, which grows only for slow answers.
+// TestPutOffIsNoPatience checks that ErrPutOff, which means that the server asked to retry later, does not lengthen the
+// time-out. Only slow answers lengthen it.
 func TestPutOffIsNoPatience(t *testing.T) {
 	var p Patience
 	for range 3 {
@@ -96,7 +98,8 @@ func TestPutOffIsNoPatience(t *testing.T) {
 	}
 }
 
-// TestPatience checks that the time-out doubles after a request that reached it, up to a maximum.
+// TestPatience checks that the time-out of a single object's request doubles after the request has timed out, up to a
+// maximum.
 func TestPatience(t *testing.T) {
 	var p Patience
 	late := context.DeadlineExceeded
@@ -142,7 +145,7 @@ func TestSilenceLimit(t *testing.T) {
 	want("5", silenceLimit, drains)
 }
 
-// counted counts the calls of Size.
+// counted is an object that counts the calls of its method Size.
 type counted struct {
 	corev1.ConfigMap
 	n *int

@@ -23,7 +23,7 @@ type Patience struct {
 	doublings int
 }
 
-// Time returns the time-out of the next such request.
+// Time returns the time-out of the next request for a single object.
 func (p *Patience) Time() time.Duration {
 	return min(RequestTimeout<<p.doublings, maxPatience)
 }

@@ -3,20 +3,22 @@ package pace
 import "time"
 
 const (
-	// silenceLimit is how long a watch may be silent until a probe checks it: bookmarks arrive once a minute.
+	// silenceLimit is how long a watch may deliver nothing until a probe checks whether the server has moved on.
+	// Servers send a bookmark once a minute.
 	silenceLimit = 150 * time.Second
 	// DrainTimeout is the timeoutSeconds of a watch that drains. The server sends a bookmark about two seconds before the
 	// time-out, so after one second.
 	DrainTimeout = 3 * time.Second
-	// drainGrace is added to DrainTimeout for a server that ignores it.
+	// drainGrace is the time beyond DrainTimeout after which a watch counts as silent, for a server that ignores the
+	// time-out.
 	drainGrace = 30 * time.Second
-	// MaxSilence is the maximum of Silence.Limit.
+	// MaxSilence is the maximum time for which a watch may deliver nothing.
 	MaxSilence = 10 * time.Minute
 )
 
-// Silence bounds the silence of watches. A large event on a thin link looks like a dead connection, since an event
-// arrives only as a whole. If the watch is closed, the server sends the event to the next watch from its first byte. So
-// the next watch from the same resourceVersion may be silent for longer.
+// Silence determines how long a watch may deliver nothing before it counts as dead. A large event on a slow link looks
+// like a dead connection, since an event arrives only as a whole. If the watch is closed, the server sends the event to
+// the next watch from its first byte. So the next watch from the same resourceVersion may be silent for longer.
 type Silence struct {
 	// at is the resourceVersion of the last watch that was closed for its silence. doublings is how often the limit of a
 	// watch from there is doubled.
@@ -35,7 +37,8 @@ func (q *Silence) Limit(draining bool, rv string) time.Duration {
 	return silenceLimit
 }
 
-// Closed is called when a watch at rv was closed for its silence: the next one from rv may be silent for longer.
+// Closed records that a watch from rv was closed because it delivered nothing for too long. The next watch from rv may
+// be silent for longer.
 func (q *Silence) Closed(rv string) {
 	if rv != q.at {
 		q.at, q.doublings = rv, 0

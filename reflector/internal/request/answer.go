@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// ErrPutOff is exported as reflector.ErrPutOff.
+// ErrPutOff: the server asked to retry the request later (Retry-After) until the request timed out. It is exported as
+// reflector.ErrPutOff.
 var ErrPutOff = errors.New("the server puts the request off")
 
 // noPrevious is part of the error of a watch from an API server without a watch cache for the resource (events, for
@@ -30,8 +31,8 @@ func Expired(err error) bool {
 		apierrors.IsInternalError(err) && strings.Contains(err.Error(), noPrevious)
 }
 
-// TooLarge reports whether err says that the server has not reached our resourceVersion. Servers before 1.19 say so
-// only in the message, which client-go's reflector checks too.
+// TooLarge reports whether err says that the server has not reached the requested resourceVersion yet. Servers before
+// 1.19 say so only in the message, which client-go's reflector checks too.
 func TooLarge(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		return true
@@ -39,7 +40,8 @@ func TooLarge(err error) bool {
 	return apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
 }
 
-// Denied reports whether err persists until the server changes: no permission, or a resource that is not served.
+// Denied reports whether err (403, 404, 405) persists until the server changes: the permission is missing, or the
+// resource is not served.
 func Denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
@@ -62,7 +64,7 @@ func Rejected(err error) bool {
 	return status.Code != http.StatusBadGateway
 }
 
-// Refused reports whether the server refuses the request's parameters.
+// Refused reports whether err says that the server does not accept the request's parameters.
 func Refused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
 // RefusesMetadata reports whether err may come from a list by metadata although a list of whole objects would succeed.
@@ -111,14 +113,15 @@ func Exchanged(err error) string {
 	return status.Continue
 }
 
-// watchDecoding is the cause in client-go's error for an event that it cannot decode. Package wire uses it too.
+// watchDecoding is the type of the cause in client-go's error for an event that it cannot decode. Package wire uses the
+// same type.
 const watchDecoding = "ClientWatchDecoding"
 
-// inTheStream begins the message of that error, before the reason.
+// inTheStream begins the message of client-go's error for an event that it cannot decode. The reason follows it.
 const inTheStream = "unable to decode an event from the watch stream: "
 
-// lostConnections are the beginnings of reasons that come from the transport. client-go reports some lost connections
-// as events that cannot be decoded, though nothing is wrong with the event.
+// lostConnections are texts with which a transport's error begins. client-go reports some lost connections as events
+// that cannot be decoded, though nothing is wrong with the event.
 var lostConnections = []string{"http2: ", "stream error: ", "read tcp ", "read unix ", "tls: ", "local error: tls: ",
 	"remote error: tls: "}
 

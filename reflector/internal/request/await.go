@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// Awaiter receives the progress of HTTP requests.
+// Awaiter is notified of the progress of HTTP requests.
 type Awaiter interface {
-	// Await is called when a request begins. answered is called when the first byte of its answer has arrived or it has
-	// ended.
+	// Await is called when an HTTP request begins. The returned function is called when the first byte of the answer
+	// has arrived, or when the request has ended.
 	Await() (answered func())
 	// GotConn is called when a request has got a network connection.
 	GotConn()
 }
 
-// awaiting is a call that makes HTTP requests, one after the other.
+// awaiting is the state of one call of a ListerWatcher, which may make several HTTP requests, one after the other.
 type awaiting struct {
 	by Awaiter
 
 	mu       sync.Mutex
-	ended    bool   // guarded by mu
-	answered func() // guarded by mu; nil while no answer is awaited
+	ended    bool   // guarded by mu; the call has returned
+	answered func() // guarded by mu; result of Awaiter.Await; nil while no answer is awaited
 }
 
 // Await returns the context for a call that makes HTTP requests, and reports these requests to by. A request begins
@@ -36,7 +36,7 @@ func Await(ctx context.Context, by Awaiter) (_ context.Context, ended func()) {
 	return httptrace.WithClientTrace(ctx, trace), a.end
 }
 
-// begin calls Awaiter.Await, unless an answer is awaited already.
+// begin calls Awaiter.Await, unless the call is waiting for an answer already.
 func (a *awaiting) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,7 +55,8 @@ func (a *awaiting) firstByte() {
 	}
 }
 
-// end is called when the call has returned. A watch keeps using the context, but awaits no further answer.
+// end is called when the call has returned. A watch keeps using the call's context, but its further requests are not
+// reported.
 func (a *awaiting) end() {
 	a.firstByte()
 	a.mu.Lock()

@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 )
 
-// answers counts the responses to a request, redirections and refusals included. client-go's REST client repeats a
-// request that is refused with Retry-After, up to ten times. If the request times out meanwhile, the error does not
+// answers counts the HTTP responses to a request, including redirections and refusals. client-go's REST client repeats
+// a request that is refused with Retry-After, up to ten times. If the request times out meanwhile, its error does not
 // mention these refusals.
 type answers struct{ n atomic.Int32 }
 
-// count returns a context for the request that counts its responses.
+// count returns a context with which an HTTP request adds its responses to the count.
 func (a *answers) count(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { a.n.Add(1) }})
 }

@@ -16,10 +16,11 @@ import (
 	"github.com/larder-dev/larder/internal/guest"
 )
 
-// CallWait is how long a call may go on after its context has ended.
+// CallWait is how long a call of a ListerWatcher may continue after its context has ended. Then it is reported as
+// overdue.
 const CallWait = 5 * time.Second
 
-// Of returns the Requests to lw. Their HTTP requests are reported to by.
+// Of returns the Requests that call lw. by is notified of the progress of their HTTP requests.
 func Of(lw cache.ListerWatcherWithContext, by Awaiter) Requests { return Requests{lw, by} }
 
 // Requests makes the calls to the user's ListerWatcher. Some ListerWatchers ignore their context (a cache.ListWatch
@@ -30,8 +31,8 @@ type Requests struct {
 	by Awaiter
 }
 
-// List makes one list request, whose time-out is within. Any goroutine may call it. While the request is overdue,
-// overdue is called on the same goroutine.
+// List makes one list request with the time-out within. Any goroutine may call it. If the request outlives its
+// time-out, List calls overdue on the same goroutine and keeps waiting.
 func (l Requests) List(
 	ctx context.Context, within time.Duration, o metav1.ListOptions, overdue func(error),
 ) (runtime.Object, metav1.ListInterface, error) {
@@ -66,7 +67,8 @@ func isList(l *unstructured.UnstructuredList) bool {
 	if len(l.Items) > 0 {
 		return true
 	}
-	for _, member := range []string{"columnDefinitions", "rows", "status", "spec"} { // of a Table, Status or object
+	// Members of a Table, a Status or a single object.
+	for _, member := range []string{"columnDefinitions", "rows", "status", "spec"} {
 		if _, has := l.Object[member]; has {
 			return false
 		}
@@ -75,7 +77,8 @@ func isList(l *unstructured.UnstructuredList) bool {
 	return !named
 }
 
-// Watch requests a watch that lives as long as limited. It waits for an overdue call until ctx ends.
+// Watch requests a watch whose context is limited. If the call outlives its time-out, Watch calls overdue and keeps
+// waiting until ctx ends.
 func (l Requests) Watch(
 	ctx, limited context.Context, o metav1.ListOptions, overdue func(error),
 ) (watch.Interface, error) {

@@ -5,12 +5,13 @@ import (
 	"math"
 )
 
-// Block is a block of records in the index of its collection.
+// Block describes a block of records, as the index of its collection lists it.
 type Block struct {
-	// First and Last are the keys of its first and last records, Count is the number of records.
+	// First and Last are the keys of the block's first and last records. Count is the number of its records.
 	First, Last string
 	Count       int
-	// Size is the size of the records, Stored the size of the block in the file, smaller if compressed.
+	// Size is the size of the block's records in bytes. Stored is the size of the block in the file, which is smaller
+	// if it is compressed.
 	Size, Stored int
 	// Digest is the SHA-256 of the Stored bytes.
 	Digest Digest
@@ -18,7 +19,7 @@ type Block struct {
 	Offset int64
 }
 
-// AppendBlock appends an index entry.
+// AppendBlock appends the index entry of a block to dst.
 func AppendBlock(dst []byte, b Block) []byte {
 	dst = appendSized(appendSized(dst, b.First), b.Last)
 	for _, n := range []int{b.Count, b.Size, b.Stored} {

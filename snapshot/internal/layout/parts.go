@@ -11,7 +11,7 @@ import (
 // Version is the version of the format.
 const Version = 1
 
-// The numbers of the format: snapshot/README.md explains them.
+// The magic numbers, sizes and limits of the format: snapshot/README.md explains them.
 const (
 	// Magic is the start of a file.
 	Magic    = "\x89LARDER\n"
@@ -28,13 +28,14 @@ const (
 	// MaxLarder bounds the text of the Larder version.
 	MaxLarder = 255
 
-	// BlockTarget is the size of the records in a block: it is closed by the record that reaches it.
+	// BlockTarget is the target size of the records in a block: the record that reaches this size is the block's last.
 	BlockTarget = 256 << 10
-	// MaxPart bounds a block before compression, and so a record, the index of a collection, and the catalog.
+	// MaxPart bounds the size of a block before compression (and so of a record), of the index of a collection, and of
+	// the catalog.
 	MaxPart = 16 << 20
-	// MaxKey bounds a key.
+	// MaxKey bounds the key of a record, in bytes.
 	MaxKey = 32 << 10
-	// MaxMark bounds each of UID, resourceVersion and encoding of a record.
+	// MaxMark bounds each of the UID, the resourceVersion and the encoding of a record, in bytes.
 	MaxMark = 1 << 10
 )
 
@@ -43,12 +44,13 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // Digest is a SHA-256.
 type Digest = [DigestSize]byte
 
-// ID is in prologue and footer. A snapshot inside an object has another ID, so its footer is not taken for the file's.
+// ID is the random id of a snapshot file, in its prologue and its footer. A snapshot inside an object has another ID,
+// so its footer is not mistaken for the file's.
 type ID [idSize]byte
 
 // NewID returns a random ID.
 func NewID() (id ID) {
-	_, _ = rand.Read(id[:]) // never fails
+	_, _ = rand.Read(id[:]) // never fails, by the documentation of crypto/rand
 	return id
 }
 
@@ -78,8 +80,8 @@ var (
 	ErrPrologue = errors.New("its first bytes are not what was written (checksum)")
 )
 
-// ParsePrologue parses the prologue at the start of data, which must have MaxPrologue bytes or be the whole file. size
-// is the size of the prologue.
+// ParsePrologue parses the prologue at the start of data. data must have MaxPrologue bytes, or be the whole file if
+// that is shorter. size is the size of the prologue.
 func ParsePrologue(data []byte) (p Prologue, size int, err error) {
 	if short := min(len(data), len(Magic)); short == 0 || string(data[:short]) != Magic[:short] {
 		return p, 0, ErrMagic
@@ -99,7 +101,7 @@ func ParsePrologue(data []byte) (p Prologue, size int, err error) {
 
 // Footer is the end of a file.
 type Footer struct {
-	// Catalog is the offset of the catalog, Length its size.
+	// Catalog is the offset of the catalog in the file. Length is the catalog's size.
 	Catalog uint64
 	Length  uint32
 	ID      ID

@@ -7,7 +7,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// AppendRecord appends r as in a block: key, UID, resourceVersion, encoding and payload, each preceded by its length.
+// AppendRecord appends r to dst as it is stored in a block: key, UID, resourceVersion, encoding and payload, each
+// preceded by its length.
 func AppendRecord(dst []byte, r entry.Entry) []byte {
 	dst = appendSized(dst, r.Key)
 	dst = appendSized(dst, r.UID)
@@ -16,7 +17,7 @@ func AppendRecord(dst []byte, r entry.Entry) []byte {
 	return appendSized(dst, r.Payload)
 }
 
-// RecordSize returns an upper bound of the size that AppendRecord appends.
+// RecordSize returns an upper bound of the number of bytes that AppendRecord appends.
 func RecordSize(r entry.Entry) int {
 	return len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) + len(r.Payload) + 5*binary.MaxVarintLen32
 }
@@ -38,7 +39,7 @@ func CutRecord(data []byte) (r entry.Entry, rest []byte, ok bool) {
 	return r, data, true
 }
 
-// encodingName returns the text of b. The known encodings cause no allocation.
+// encodingName returns the name of an encoding as a string. Known encodings cause no allocation.
 func encodingName(b []byte) string {
 	switch string(b) {
 	case "msgpack":
@@ -83,7 +84,7 @@ func appendSized[T string | []byte](dst []byte, s T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// cutSized is the inverse of appendSized. Its results are slices of data.
+// cutSized cuts the first length-prefixed value off data. Its results are slices of data.
 func cutSized(data []byte) (s, rest []byte, ok bool) {
 	size, n := binary.Uvarint(data)
 	if n <= 0 || size > uint64(len(data)-n) {

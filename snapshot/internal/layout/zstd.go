@@ -6,7 +6,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// encoderWindow is the window of the encoder. It covers all blocks but the largest, which have large records.
+// encoderWindow is the window size of the zstd encoder. It covers all blocks, except those with very large records.
 const encoderWindow = 512 << 10
 
 // Compressor compresses blocks. Only one goroutine may use it at a time.
@@ -26,8 +26,8 @@ func NewCompressor() (*Compressor, error) {
 	return &Compressor{encoder: e}, nil
 }
 
-// Compress returns the compressed body, or body itself if compression saves nothing. The result is valid until the next
-// call.
+// Compress returns the compressed block, or the block itself if compression saves nothing. The result is valid until
+// the next call.
 func (c *Compressor) Compress(body []byte) []byte {
 	c.out = c.encoder.EncodeAll(body, Reuse(c.out))
 	if len(c.out) >= len(body) {
@@ -36,7 +36,7 @@ func (c *Compressor) Compress(body []byte) []byte {
 	return c.out
 }
 
-// Reuse returns b with length 0 for reuse, or nil if a large record has grown it.
+// Reuse returns b with length 0 for reuse, or nil if a large record has made b too large to keep.
 func Reuse(b []byte) []byte {
 	if cap(b) > 4*BlockTarget {
 		return nil
@@ -60,7 +60,7 @@ func NewDecompressor() (*Decompressor, error) {
 	return &Decompressor{decoder: d}, nil
 }
 
-// Decompress decompresses stored to exactly size bytes. The result is valid until the next call.
+// Decompress decompresses a stored block to exactly size bytes. The result is valid until the next call.
 func (d *Decompressor) Decompress(stored []byte, size int) ([]byte, error) {
 	if size == len(stored) {
 		return stored, nil

@@ -33,13 +33,13 @@ import (
 const MediaType = "application/vnd.larder.snapshot.v1"
 
 const (
-	suffix = ".larder" // of file names; tags lack it
-	latest = "latest"  // the file and the tag
-	// maxManifest bounds the size of a manifest.
+	suffix = ".larder" // file names end in it; tags do not
+	latest = "latest"  // name of the file, and of the tag, for the newest snapshot
+	// maxManifest bounds the size of an OCI manifest.
 	maxManifest = 1 << 20
 )
 
-// repository implements remote.Files by the tags of a repository.
+// repository implements remote.Files for a repository of an OCI registry: each tag is a file.
 type repository struct {
 	repo   *registries.Repository
 	client *auth.Client
@@ -134,7 +134,7 @@ func verified(f remote.File, layer ocispec.Descriptor) (_ remote.File, err error
 	return to, nil
 }
 
-// pinnedFile is a temporary file whose digest was verified. Close removes it.
+// pinnedFile is a temporary file whose contents match the digest in the URL. Close removes it.
 type pinnedFile struct {
 	*os.File
 	size int64
@@ -181,7 +181,7 @@ func (r *repository) layer(ctx context.Context, tag string) (ocispec.Descriptor,
 	return m.Layers[0], nil
 }
 
-// List implements remote.Files. It leaves sizes unknown.
+// List implements remote.Files. The sizes of the files are not known.
 func (r *repository) List(ctx context.Context) (all []remote.Info, err error) {
 	err = r.repo.Tags(ctx, "", func(tags []string) error {
 		for _, tag := range tags {
@@ -238,7 +238,7 @@ func describe(in io.ReadSeeker) (ocispec.Descriptor, error) {
 	return ocispec.Descriptor{MediaType: MediaType, Digest: h.Digest(), Size: size}, err
 }
 
-// Remove implements remote.Files.
+// Remove implements remote.Files: it deletes the manifest of the tag.
 func (r *repository) Remove(ctx context.Context, name string) error {
 	desc, err := r.repo.Resolve(ctx, strings.TrimSuffix(name, suffix))
 	if err != nil {

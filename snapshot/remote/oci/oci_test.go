@@ -27,7 +27,7 @@ import (
 // registry is an OCI registry with one snapshot, tagged v1.
 type registry struct {
 	manifest []byte
-	blob     []byte // the layer in answers, possibly changed
+	blob     []byte // contents of the layer in answers, possibly altered
 	redirect string // target of a redirect for the layer; empty for none
 }
 
@@ -95,7 +95,8 @@ func open(t *testing.T, url string) error {
 func TestDigest(t *testing.T) {
 	sound := newRegistry(t)
 	other := bytes.Clone(sound.blob)
-	other[len(other)-1]++ // the footer: without a check of the digest, snapshot.NewFile would refuse it with another error
+	// Alters the footer; without a check of the digest, snapshot.NewFile would refuse it with another error.
+	other[len(other)-1]++
 	of := digest.FromBytes(sound.manifest).String()
 	for name, tt := range map[string]struct {
 		change    func(r *registry)

@@ -19,10 +19,12 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// valid is the lifetime of a presigned URL, and so of an open snapshot. Credentials that expire earlier shorten it.
+// valid is the lifetime of a presigned URL, and so the maximum for which a snapshot can stay open. Credentials that
+// expire earlier shorten it.
 const valid = 12 * time.Hour
 
-// part is the size of a part of a larger upload, the minimum of S3. A part is read into memory before it is sent.
+// part is the size of a part of a multipart upload: the minimum that S3 allows. A part is read into memory before it is
+// sent.
 const part = 5 << 20
 
 // bucket implements remote.Files by the objects of a bucket whose keys begin with a prefix: empty, or with a final
@@ -48,7 +50,7 @@ func Scheme(u *url.URL) (remote.Files, string, error) {
 		return nil, "", err
 	}
 	region := cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
-	if region == "" && endpoint != aws { // other servers ignore it, and a set region saves the request for it
+	if region == "" && endpoint != aws { // other servers than AWS ignore the region; setting one saves a request for it
 		region = "us-east-1"
 	}
 	client, err := minio.New(endpoint, &minio.Options{
@@ -97,7 +99,7 @@ func (b *bucket) Open(ctx context.Context, name string) (remote.File, error) {
 func (b *bucket) List(ctx context.Context) (all []remote.Info, err error) {
 	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix}) {
 		if o.Err != nil {
-			err = plain(o.Err) // an error is the last element
+			err = plain(o.Err) // a failed listing sends its error as the last element
 			continue
 		}
 		all = append(all, remote.Info{Name: strings.TrimPrefix(o.Key, b.prefix), Size: o.Size})
