@@ -48,7 +48,7 @@ type writer struct {
 	now   Collection // identity and counts of the collection
 	begun int64      // offset of its first block
 	index []byte
-	first string // key of the first record in the open block
+	first string // key of the collection's first record
 	block []byte
 	next  layout.Block // index entry of the block that is being filled
 }

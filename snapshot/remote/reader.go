@@ -234,8 +234,8 @@ func plain(err error) error {
 // finalError is an error that no repeated request can remedy.
 type finalError struct{ error }
 
-// seekLocked makes the open response continue at a file offset: it skips bytes, or opens a new response. A new request
-// asks for at least length bytes.
+// seekLocked makes the next read start at a file offset. It keeps the open response if that is already there, and
+// otherwise requests a new range of at least length bytes.
 func (r *reader) seekLocked(at, length int64) error {
 	switch {
 	case r.body != nil && r.body.at == at:

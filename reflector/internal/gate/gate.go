@@ -156,15 +156,15 @@ func (g *Gate) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
 // stray is the error for an object of another type or scope than requested.
 type stray struct {
 	error
-	// goType is true if the object has another Go type than expected. Such an object does not prevent a resume
-	// (astray): a program that expects another Go type does not resume from the objects that this program has stored.
+	// goType is true if the object has another Go type than expected. It does not prevent a resume (astray): a program
+	// that expects another Go type does not resume from the objects that this program has stored.
 	goType bool
 }
 
 func (e stray) Unwrap() error { return e.error }
 
-// Is makes errors.Is(err, ErrStrays) true for the error of a single dropped object too, not only for that of a list
-// with nothing but strays.
+// Is makes errors.Is(err, ErrStrays) true for the error of a single dropped object too, and not only for the error of a
+// list with nothing but strays.
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
 // Admit returns a stray error if Options.Admit refuses the object.
