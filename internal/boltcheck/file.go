@@ -17,8 +17,8 @@ type File struct {
 	free bitmap
 }
 
-// Open returns the newest committed state of a file with that size. It verifies the file's length, the headers of the
-// root and freelist pages, and the freelist. It reads only a few pages.
+// Open returns the newest committed state of a bbolt file of size bytes. It verifies the file's length, the headers of
+// the root and freelist pages, and the freelist. It reads only a few pages.
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	metas, err := readMetas(r)
 	if err != nil {
@@ -27,7 +27,8 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return open(r, size, newest(metas))
 }
 
-// OpenTx is Open for the transaction with that id, which the caller must have just begun.
+// OpenTx returns the state of the file that the transaction with that id sees. The caller must have just begun that
+// transaction. It verifies the same pages as Open.
 func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	m, err := metaOf(r, txid)
 	if err != nil {
@@ -47,8 +48,8 @@ func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	return &File{Meta: m, Size: size, r: r, free: newBitmap(m.HighWater)}, nil
 }
 
-// ErrOvertaken: two transactions were committed since the given one began, so its meta page was overwritten. Begin a
-// new transaction.
+// ErrOvertaken: bbolt has committed two transactions since the given transaction began, so the meta page of that
+// transaction was overwritten. Begin a new transaction.
 var ErrOvertaken = errors.New("its meta page has been written over")
 
 // IsFree reports whether the page is in the freelist.
@@ -100,7 +101,7 @@ func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
 	return f, nil
 }
 
-// page is a page that was read.
+// page is a bbolt page that was read, with its overflow pages.
 type page struct {
 	id       uint64
 	flags    uint16
@@ -110,7 +111,7 @@ type page struct {
 	span int64
 	// off is the page's offset in the file.
 	off int64
-	// data is the first part of the page, at most window bytes.
+	// data is the first part of the page and its overflow pages, at most window bytes (64 KiB).
 	data []byte
 	r    io.ReaderAt
 }
@@ -184,7 +185,7 @@ func (f *File) freelistHead() (p page, at, count int64, err error) {
 		return p, 0, 0, fmt.Errorf("freelist: page %d has flags %#x: %w", p.id, p.flags, ErrDamaged)
 	}
 	count, at = int64(p.count), headerSize
-	if count == 0xFFFF { // then the number of ids comes first
+	if count == 0xFFFF { // bbolt's mark for a long freelist: the number of ids is at the start of the content
 		b, err := p.read(at, 8, nil)
 		if err != nil {
 			return p, 0, 0, fmt.Errorf("freelist: %w", err)
@@ -197,7 +198,7 @@ func (f *File) freelistHead() (p page, at, count int64, err error) {
 	return p, at, count, nil
 }
 
-// readFreelist fills f.free.
+// readFreelist reads the freelist page, verifies its page ids, and stores them in f.free.
 func (f *File) readFreelist() error {
 	p, at, count, err := f.freelistHead()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// counted counts the bytes that were read.
+// counted is an io.ReaderAt that counts the bytes that were read.
 type counted struct {
 	*bytes.Reader
 	read int
@@ -40,7 +40,7 @@ func TestFreeBytes(t *testing.T) {
 	if _, err := FreeBytes(r, f.TxID+1); !errors.Is(err, ErrOvertaken) {
 		t.Errorf("another transaction: %v", err)
 	}
-	data[f.Freelist*uint64(f.PageSize)+8] ^= 0x10 // the page's flags
+	data[f.Freelist*uint64(f.PageSize)+8] ^= 0x10 // the flags in the header of the freelist page
 	if _, err := FreeBytes(bytes.NewReader(data), f.TxID); !errors.Is(err, ErrDamaged) {
 		t.Errorf("damaged: %v", err)
 	}

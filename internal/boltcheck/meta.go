@@ -133,7 +133,7 @@ func classifyHead(r io.ReaderAt, why error) error {
 	for _, c := range head {
 		uniform = uniform && c == head[0]
 	}
-	number := head[:min(n, 8)] // the page number: 0
+	number := head[:min(n, 8)] // the first field of a page header is the page's id, which is 0 for the first page
 	isMeta := n == headerSize && binary.NativeEndian.Uint16(head[8:]) == flagMeta
 	if uniform || len(bytes.Trim(number, "\x00")) == 0 || isMeta {
 		return fmt.Errorf("no valid meta page (%w): %w", why, ErrDamaged)

@@ -46,7 +46,9 @@ func (w *walker) walk() ([]string, error) {
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrDamaged), w.o.Unsafe != nil: // the error does not say which buckets are unsafe
+	// A freelist that cannot be read does not end the walk if the caller wants to know all unsafe buckets: the read error
+	// does not say which buckets these are.
+	case errors.Is(err, ErrDamaged), w.o.Unsafe != nil:
 		if err := w.add("freelist", err); err != nil {
 			return w.end(err)
 		}
@@ -77,19 +79,20 @@ type walker struct {
 	only *keyRange
 	// problems found so far.
 	problems []string
-	// levels[:depth] hold the pages on the path to the current page; the rest is kept for reuse.
+	// levels[:depth] are the buffers of the pages on the path from the root to the current page. Buffers beyond depth are
+	// kept for reuse.
 	levels []*level
 	depth  int
 	head   [headerSize]byte
 }
 
-// level is the memory for one page while the walk is at or below it.
+// level holds the buffers for one bbolt page, while the walk reads that page or a page below it.
 type level struct {
 	data     []byte
 	elements []element
 }
 
-// descend returns the memory for one more page.
+// descend returns the buffers for a page one level further down the tree.
 func (w *walker) descend() *level {
 	if w.depth == len(w.levels) {
 		w.levels = append(w.levels, &level{})
@@ -173,7 +176,7 @@ func (w *walker) claim(p page) error {
 // keyRange is the range of keys that a page may have: from low, and below high unless high is nil.
 type keyRange struct{ low, high []byte }
 
-// touches reports whether a page with the range page may have keys from r.low to r.high.
+// touches reports whether a page whose keys lie in the range page may have keys from r.low to r.high.
 func (r *keyRange) touches(page keyRange) bool {
 	return (r.high == nil || bytes.Compare(page.low, r.high) <= 0) &&
 		(page.high == nil || bytes.Compare(page.high, r.low) > 0)

@@ -170,7 +170,7 @@ func TestHeaderBits(t *testing.T) {
 	}
 }
 
-// TestRandomBits flips bits of the tree's pages and compares with bbolt's own check.
+// TestRandomBits flips random bits of tree pages. Walk must find all damage that bbolt's own check finds.
 func TestRandomBits(t *testing.T) {
 	data := sample(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -182,12 +182,12 @@ func TestRandomBits(t *testing.T) {
 		for range 150 {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
 			if bit/8 < headerSize {
-				continue // covered by TestHeaderBits
+				continue // header bits are covered by TestHeaderBits
 			}
 			flipped := &data[off+bit/8]
 			*flipped ^= 1 << (bit % 8)
 			if ours := problems(t, data, WalkOptions{}); len(ours) > 0 {
-				noticed++ // bbolt might crash on it
+				noticed++ // Walk found the damage, so bbolt's check, which might crash on the file, is not run
 			} else if theirs := boltFinds(t, data); len(theirs) > 0 {
 				t.Errorf("%s page at %d, bit %d: bbolt finds %q, Walk nothing", kind, off, bit, theirs)
 			}
@@ -233,7 +233,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestMeta covers the choice between the two meta pages.
+// TestMeta checks which of the two meta pages of a bbolt file Open uses if one of them is older or damaged.
 func TestMeta(t *testing.T) {
 	data := sample(t)
 	whole, err := Open(bytes.NewReader(data), int64(len(data)))
@@ -268,7 +268,7 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// failing fails reads beyond an offset.
+// failing is an io.ReaderAt that fails reads beyond an offset.
 type failing struct {
 	r   *bytes.Reader
 	off int64
@@ -301,7 +301,7 @@ func TestReadError(t *testing.T) {
 		if f == nil {
 			continue
 		}
-		// A caller that salvages the file learns which buckets to avoid.
+		// With WalkOptions.Unsafe, a caller that salvages the file learns which buckets to avoid.
 		unsafe := 0
 		found, err := f.Walk(context.Background(), WalkOptions{Unsafe: func([]string) { unsafe++ }})
 		if err != nil || unsafe == 0 && len(found) > 1 {
@@ -422,7 +422,8 @@ func TestRange(t *testing.T) {
 		binary.NativeEndian.PutUint32(overflow, 1)
 		found, whole := look(data, elements[0].key, elements[0].key), look(data, nil, nil)
 		copy(overflow, was)
-		if (len(whole) > 0) != (len(found) > 0) { // both miss a leaf of another bucket
+		// Range must agree with a walk of the whole bucket. Neither looks at leaves of other buckets.
+		if (len(whole) > 0) != (len(found) > 0) {
 			t.Errorf("the leaf at %d: alone %q, and with all others %q", offset, found, whole)
 		}
 		if len(found) > 0 {

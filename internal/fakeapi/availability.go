@@ -13,12 +13,12 @@ import (
 // availability records which of the server's resources and group-versions are not served. All are served by default.
 type availability struct {
 	mu      sync.Mutex
-	dropped map[schema.GroupVersionResource]bool // guarded by mu
-	away    map[schema.GroupVersion]bool         // guarded by mu
+	dropped map[schema.GroupVersionResource]bool // resources that SetServed has stopped; guarded by mu
+	away    map[schema.GroupVersion]bool         // group-versions that SetAvailable has made unavailable; guarded by mu
 }
 
-// SetServed starts or stops serving a resource, like a version of a CustomResourceDefinition. A resource that is not
-// served is not in discovery, and requests for it are not found. Its open watches end.
+// SetServed starts or stops serving a resource, as when a CustomResourceDefinition stops serving a version. A resource
+// that is not served is missing from discovery, and requests for it get 404. Its open watches end.
 func (s *Server) SetServed(gvr schema.GroupVersionResource, served bool) {
 	s.availability.mu.Lock()
 	if s.availability.dropped == nil {
@@ -31,8 +31,8 @@ func (s *Server) SetServed(gvr schema.GroupVersionResource, served bool) {
 	}
 }
 
-// SetAvailable makes a group-version available or unavailable, like an aggregated API whose server is down. An
-// unavailable group-version is listed among the groups, and all other requests for it are answered 503. Its open
+// SetAvailable makes a group-version available or unavailable, as an aggregated API becomes when its server is down.
+// Discovery still lists an unavailable group-version in its group, but all other requests for it get 503. Its open
 // watches end.
 func (s *Server) SetAvailable(gv schema.GroupVersion, available bool) {
 	s.availability.mu.Lock()

@@ -85,8 +85,8 @@ func (q *request) decodeBody(body []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// patched returns old with a merge patch applied. The result has the old resourceVersion, which is no precondition,
-// unless the patch has one.
+// patched returns old with a JSON merge patch applied. The result has the resourceVersion of old unless the patch sets
+// another one, so a patch without a resourceVersion never conflicts.
 func (q *request) patched(old *object, patch []byte) (runtime.Object, error) {
 	mediaType, _, _ := mime.ParseMediaType(q.r.Header.Get("Content-Type"))
 	if mediaType != string(types.MergePatchType) {

@@ -49,7 +49,7 @@ func TestTypedClientListsAndWatches(t *testing.T) {
 				t.Errorf("counts: %+v", c)
 			}
 			w.Stop()
-			s.Stop() // so that the end of the watch is not counted after ResetCounts
+			s.Stop() // ends the watch now, so that its end is not counted after ResetCounts
 			s.ResetCounts()
 			if c := s.Counts(podsGVR); c != (Counts{}) || len(s.Requests()) > 0 {
 				t.Errorf("after ResetCounts: %+v, %v", c, s.Requests())

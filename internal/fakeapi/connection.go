@@ -46,7 +46,7 @@ func (c *connections) doneLocked(conn net.Conn) {
 	}
 }
 
-// countedConn counts the bytes sent, for the resource of the current request.
+// countedConn is a connection that counts the bytes sent, for the resource of the current request.
 type countedConn struct {
 	*net.TCPConn
 	counter atomic.Pointer[atomic.Int64]
@@ -66,7 +66,7 @@ func (c *countedConn) reset() {
 	_ = c.Close()
 }
 
-// countedListener returns each connection as a countedConn.
+// countedListener is a TCP listener whose Accept returns each connection as a countedConn.
 type countedListener struct{ *net.TCPListener }
 
 func (l countedListener) Accept() (net.Conn, error) {

@@ -6,17 +6,17 @@ import (
 	"net/http"
 )
 
-// errCut is returned to the server's own writers of an answer that a fault has cut.
+// errCut is the write error that the server's own handlers receive after an injected fault has cut their answer.
 var errCut = errors.New("the answer was cut by a fault")
 
-// cutBody is a body that breaks after Fault.AfterBytes bytes.
+// cutBody is a response body that breaks after the number of bytes that an injected fault sets (Fault.AfterBytes).
 type cutBody struct {
 	q    *request
 	left int
 	done bool
 }
 
-// body returns the writer for the answer's body.
+// body returns the writer for the answer's body, which breaks early if an injected fault demands it.
 func (q *request) body() io.Writer {
 	if q.fault == nil || q.fault.AfterBytes == 0 {
 		return q.w
@@ -39,8 +39,8 @@ func (b *cutBody) Write(p []byte) (int, error) {
 	return n, errCut
 }
 
-// cut ends an answer that has begun. BreakEOF closes the connection, since a return of the handler would end the answer
-// properly.
+// cut breaks an answer that has begun. BreakEOF closes the connection, because a return of the handler would end the
+// answer properly.
 func (q *request) cut(how Break) {
 	if how != BreakEOF {
 		q.end(how)

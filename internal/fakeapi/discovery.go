@@ -82,8 +82,8 @@ func (s *Server) groups() metav1.APIGroupList {
 	return list
 }
 
-// resourceList returns the resources of a group-version. Each has a status subresource, which is not served: it is
-// there so that clients have a subresource to leave out.
+// resourceList returns the resources of a group-version. Each resource is listed with a status subresource, which is
+// not served: it exists so that tests notice clients that do not skip subresources.
 func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),

@@ -20,7 +20,8 @@ type Fault struct {
 	//   - "discovery", any request that is not for a resource.
 	Verb     string
 	Resource string
-	// Times is the number of requests that the fault applies to; 0 means until clear is called.
+	// Times is the number of requests that the fault applies to; 0 means until the function that InjectFault returned is
+	// called.
 	Times int
 	// After is the number of matching requests that are answered normally first: for page 3 of a list After is 2.
 	After int
@@ -28,15 +29,16 @@ type Fault struct {
 	Status     int
 	Reason     string
 	RetryAfter int
-	// InStream sends Status as an ERROR event in a watch, after AfterEvents events, as kube-apiserver sends 410.
+	// InStream sends Status as an ERROR event of a watch, after AfterEvents events. kube-apiserver reports an expired
+	// resourceVersion (410) like this.
 	InStream bool
 	// Break, if not empty, replaces the answer, or ends a watch after AfterEvents events. BreakEOF makes an answer that
 	// is no stream empty.
 	Break       Break
 	AfterEvents int
-	// AfterBytes, if not 0, applies Break after that many bytes of a list's body as sent (compressed or not), and
-	// BreakEOF then ends the connection. A shorter answer is complete. A slow connection has that effect on answers
-	// with a timeout.
+	// AfterBytes, if not 0, applies Break after that many bytes of a list's body as sent (compressed or not); BreakEOF
+	// then closes the connection. A body with fewer bytes is sent completely. So the fault resembles a slow connection, on
+	// which only large answers reach a timeout.
 	AfterBytes int
 	// Unsorted shuffles a list's items. SwallowEvents silently drops the events of a watch after AfterEvents, but not
 	// bookmarks.
@@ -57,10 +59,10 @@ const (
 	BreakHang Break = "Hang"
 )
 
-// faults are the injected faults.
+// faults are the injected faults of a server.
 type faults struct {
 	mu   sync.Mutex
-	list []*activeFault // guarded by mu
+	list []*activeFault // injected faults, oldest first; guarded by mu
 }
 
 type activeFault struct {
@@ -86,7 +88,8 @@ func (fs *faults) InjectFault(f Fault) (clear func()) {
 	}
 }
 
-// take returns the fault for a request, or nil, and counts the request.
+// take returns the oldest fault that applies to a request, or nil. It reduces the remaining Times of that fault, and the
+// remaining After of older faults that match.
 func (fs *faults) take(verb, resource string) *activeFault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -106,7 +109,7 @@ func (fs *faults) take(verb, resource string) *activeFault {
 	return nil
 }
 
-// answer answers the request according to the fault. It returns false if the server must handle the request.
+// answer sends the answer that the fault demands. It returns false if the server must answer the request itself.
 func (f *activeFault) answer(q *request) bool {
 	switch {
 	case q.verb == verbWatch && f.InStream:
@@ -115,10 +118,10 @@ func (f *activeFault) answer(q *request) bool {
 		writeError(q.w, f.status())
 		return true
 	case q.verb == verbWatch && (f.AfterEvents > 0 || f.Break == BreakEOF):
-		// The watch applies the fault.
+		// The watch handler applies the fault, after the first events or at the end of the stream.
 		return false
 	case q.verb == verbList && f.AfterBytes > 0:
-		// The writer of the page applies the fault.
+		// The writer of the list's body applies the fault, after AfterBytes bytes.
 		return false
 	case f.Break != "":
 		q.end(f.Break)
@@ -139,7 +142,7 @@ func (f *activeFault) status() error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// end ends the answer. BreakEOF needs no action: the handler's return ends the answer.
+// end breaks an answer in the given way. BreakEOF needs no action, because the return of the handler ends the answer.
 func (q *request) end(how Break) {
 	switch how {
 	case BreakReset:

@@ -91,14 +91,14 @@ func TestStreamFaults(t *testing.T) {
 		c.f.Verb, c.f.Times = "watch", 1
 		s.InjectFault(c.f)
 		events, err := stream(t, s, "&resourceVersion=1002&timeoutSeconds=1")
-		// After a reset the kernel may discard received data.
+		// After a reset of the connection the kernel may discard received data, so the client may have fewer events.
 		if events != c.events && c.f.Break != BreakReset || !errors.Is(err, c.err) {
 			t.Errorf("%s: %d events, then %v", c.name, events, err)
 		}
 	}
 }
 
-// TestCutBody checks that the answer of a large list is cut, and that a shorter answer is not.
+// TestCutBody checks that a fault with AfterBytes cuts the answer to a large list, and not a shorter answer.
 func TestCutBody(t *testing.T) {
 	s := start(t, Options{})
 	load(t, s, 2000)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// noWatchList makes client-go list instead of starting a watch with the initial events.
+// noWatchList makes a client-go reflector begin with a list instead of a watch that sends the initial events.
 type noWatchList struct{}
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
@@ -85,8 +85,8 @@ func TestInformer(t *testing.T) {
 			if n := len(informer.GetStore().ListKeys()); n != 1200 {
 				t.Errorf("%d objects, not 1200", n)
 			}
-			waitWatches(t, s, 1) // the watch begins after the sync
-			// client-go lists first at "0", and with limit=500 only at "".
+			waitWatches(t, s, 1) // client-go opens its watch after the informer has synced
+			// client-go's first list is at resourceVersion "0", in one page. Only a list at resourceVersion "" has pages of 500.
 			if got := s.Counts(podsGVR); got.Lists != c.lists || got.Watches != 1 {
 				t.Errorf("counts: %+v", got)
 			}
@@ -102,7 +102,7 @@ func TestInformer(t *testing.T) {
 			must(t, s.Load(podsGVR, pod("default", "y", nil)))
 			next("add y")
 
-			// The history is lost, so client-go finds the delete by a relist.
+			// The restarted server has no watch history, so client-go finds the deletion by a relist.
 			s.Stop()
 			must(t, s.Delete(podsGVR, "default", "pod-00007"))
 			s.Compact()

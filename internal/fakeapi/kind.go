@@ -80,7 +80,7 @@ func (k *kind) custom() bool { return k.typ == nil }
 
 func (k *kind) gvk() schema.GroupVersionKind { return k.GroupVersion().WithKind(k.Kind) }
 
-// key returns an object's key, by which lists are sorted.
+// key returns an object's key; lists are sorted by it.
 func (k *kind) key(namespace, name string) string {
 	if k.Namespaced {
 		return namespace + "/" + name

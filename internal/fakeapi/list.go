@@ -50,7 +50,7 @@ func decodeToken(s string) (continueToken, error) {
 	return c, nil
 }
 
-// page is the answer to a list.
+// page is the answer to a list request: the objects, the resourceVersion and the continue token.
 type page struct {
 	objects []*object
 	meta    metav1.ListMeta
@@ -69,7 +69,7 @@ func (s *Server) serveList(q *request) error {
 	return q.writePage(p)
 }
 
-// page selects the objects of one page.
+// page returns the objects that answer one list request.
 func (s *storage) page(q *request) (page, error) {
 	state, rv, start, err := s.listState(q)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *storage) listState(q *request) (state []*object, rv uint64, start strin
 		exact = uint64(token.RV)
 	case o.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
 	case o.rv > 0 && o.Limit > 0 && o.ResourceVersionMatch == "":
-		// A limit makes a resourceVersion exact if there is no resourceVersionMatch.
+		// As in kube-apiserver, a list with a limit but no resourceVersionMatch reads exactly the given resourceVersion.
 	case o.rv > s.rv:
 		return nil, 0, "", apistatus.TooLarge(o.rv, formatRV(s.rv))
 	default:
@@ -172,7 +172,7 @@ func (q *request) writePage(p page) error {
 	if size > gzipThreshold && strings.Contains(q.r.Header.Get("Accept-Encoding"), "gzip") {
 		q.w.Header().Set("Content-Encoding", "gzip")
 		q.w.Header().Add("Vary", "Accept-Encoding")
-		// The level is valid.
+		// NewWriterLevel fails only for an invalid compression level.
 		zip, _ := gzip.NewWriterLevel(body, gzip.BestSpeed)
 		defer func() { _ = zip.Close() }()
 		out = zip

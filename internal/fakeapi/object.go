@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// object is one state of one object. Immutable.
+// object is an API object at one resourceVersion. Immutable.
 type object struct {
 	kind            *kind
 	key             string
@@ -43,11 +43,11 @@ type marshaler interface {
 	Unmarshal(data []byte) error
 }
 
-// stamp has the fields that the server sets in a written object.
+// stamp has the metadata that the server sets when an object is written.
 type stamp struct {
 	rv      uint64
 	uid     types.UID
-	created metav1.Time // zero keeps the object's own
+	created metav1.Time // creationTimestamp to set; zero keeps the object's own
 	// namespace, if not empty, replaces the object's namespace.
 	namespace string
 }
@@ -111,7 +111,7 @@ func newCustomObject(k *kind, obj runtime.Object, st stamp) (*object, error) {
 	return o, nil
 }
 
-// describe returns the object without its encoding.
+// describe returns an object with the given metadata and no encoding yet.
 func describe(k *kind, m metav1.Object, rv uint64) *object {
 	o := &object{
 		kind: k, namespace: m.GetNamespace(), name: m.GetName(), uid: m.GetUID(), rv: rv,
@@ -197,7 +197,8 @@ func (o *object) unstructured() (*unstructured.Unstructured, error) {
 	return u, u.UnmarshalJSON(body)
 }
 
-// at returns the same object with another resourceVersion, as a watch reports a deletion.
+// at returns the same object with another resourceVersion. A watch reports a deletion as the last state of the object
+// at the resourceVersion of the deletion.
 func (o *object) at(rv uint64) (*object, error) {
 	obj, err := o.decode()
 	if err != nil {

@@ -32,7 +32,7 @@ func TestPagesAreOneState(t *testing.T) {
 			if left > 0 && (list.RemainingItemCount == nil || *list.RemainingItemCount != left) {
 				t.Errorf("page %d says that %v remain, not %d", page, list.RemainingItemCount, left)
 			}
-			// Writes between pages must not be visible.
+			// A later page must show the state of the first page, not these writes.
 			must(t, s.Delete(podsGVR, "default", fmt.Sprintf("pod-%05d", 9-page)))
 			must(t, s.Load(podsGVR, pod("default", fmt.Sprintf("pod-00005-%d", page), nil)))
 			_, err = s.Update(podsGVR, pod("default", fmt.Sprintf("pod-%05d", 6-page), map[string]string{"changed": "yes"}))
@@ -82,7 +82,7 @@ func TestContinueExpires(t *testing.T) {
 func TestListResourceVersions(t *testing.T) {
 	s := start(t, Options{StartRV: 100})
 	ctx := testContext(t)
-	load(t, s, 3) // resourceVersions 102 to 104, after the two namespaces
+	load(t, s, 3) // the pods are at resourceVersions 102 to 104, after the two namespaces
 	pods := typed(t, s, contentProtobuf).CoreV1().Pods("")
 	exact := metav1.ResourceVersionMatchExact
 	notOlder := metav1.ResourceVersionMatchNotOlderThan

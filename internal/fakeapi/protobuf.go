@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// The messages around objects are assembled by hand from the encoded objects, so that a list of 100,000 objects is
-// never decoded.
+// Lists and watch events are assembled by hand from encoded objects, so that a list of 100,000 objects is never
+// decoded.
 
-// protobufMagic begins every message of Kubernetes that is not inside another.
+// protobufMagic is the prefix of every Kubernetes protobuf message that is not nested in another message.
 const protobufMagic = "k8s\x00"
 
 const wireBytes = 2
@@ -32,7 +32,7 @@ func appendEnvelope(dst []byte, apiVersion, kindName string, raw []byte) []byte 
 	return append(dst, raw...)
 }
 
-// appendEnvelopeHeader appends the envelope up to the content of its last field.
+// appendEnvelopeHeader appends the part of the envelope (runtime.Unknown) that precedes the encoded object.
 func appendEnvelopeHeader(dst []byte, apiVersion, kindName string, length int) []byte {
 	dst = append(dst, protobufMagic...)
 	typeMeta := appendField(nil, 1, []byte(apiVersion))

@@ -74,7 +74,7 @@ func (o *object) derive(r representation) ([]byte, error) {
 	return nil, fmt.Errorf("%s has no protobuf form", o.kind.Kind)
 }
 
-// partial returns the object's metadata.
+// partial returns the object's metadata as a PartialObjectMetadata.
 func (o *object) partial() (*metav1.PartialObjectMetadata, error) {
 	p := &metav1.PartialObjectMetadata{}
 	if o.kind.custom() {
@@ -84,7 +84,8 @@ func (o *object) partial() (*metav1.PartialObjectMetadata, error) {
 		p.TypeMeta = metav1.TypeMeta{}
 		return p, nil
 	}
-	// Every built-in type has its metadata in the same field as PartialObjectMetadata; the other fields are skipped.
+	// In protobuf, every built-in type has its metadata in the same field as PartialObjectMetadata. Unmarshal skips the
+	// rest.
 	return p, p.Unmarshal(o.raw)
 }
 

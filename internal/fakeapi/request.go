@@ -26,7 +26,7 @@ type request struct {
 	hijacked bool
 }
 
-// Verbs in faults and the request log.
+// Values of Fault.Verb and of the verb in the request log.
 const (
 	verbList       = "list"
 	verbProbe      = "probe"
@@ -66,8 +66,8 @@ func (s *Server) handler(stopping <-chan struct{}, conns *connections) http.Hand
 	})
 }
 
-// countRefused counts a request that could not be parsed: for its resource and verb if they are known, otherwise as
-// discovery.
+// countRefused counts a request that could not be parsed. It is counted for its resource and verb, or as discovery if
+// they are not known.
 func (s *Server) countRefused(q *request) {
 	if q.kind == nil || q.verb == "" {
 		s.requestLog.request(schema.GroupVersionResource{}, verbDiscovery, q.r)

@@ -12,7 +12,8 @@ import (
 
 // Counts are the numbers of requests served since the start, or since ResetCounts.
 type Counts struct {
-	// Lists counts every page, without probes and compares.
+	// Lists is the number of list pages. Lists with limit=1 (Probes) and lists with a timeout (Compares) are counted
+	// separately.
 	Lists, Probes, Compares, Watches, Gets, Discovery, Writes int
 	// ListedObjects is the number of listed objects, SentEvents the number of sent events, without bookmarks and
 	// errors.
@@ -28,7 +29,8 @@ type requestLog struct {
 	log    []Request
 }
 
-// counter counts for one resource. Discovery, and requests for unknown resources, are counted under the empty resource.
+// counter holds the counts of one resource. Discovery, and requests for unknown resources, are counted under the empty
+// resource.
 type counter struct {
 	counts Counts
 	bytes  *atomic.Int64
@@ -66,7 +68,7 @@ func (a *Counts) add(b Counts) {
 func (l *requestLog) ResetCounts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// The counters are kept, since open connections hold pointers to their bytes.
+	// The counters stay in the map, since open connections hold pointers to their byte counts.
 	for _, one := range l.byKind {
 		one.counts = Counts{}
 		one.bytes.Store(0)
@@ -77,7 +79,7 @@ func (l *requestLog) ResetCounts() {
 // maxRequests bounds the request log.
 const maxRequests = 100_000
 
-// Request is one line of the request log.
+// Request is an entry of the request log.
 type Request struct {
 	// Verb is a verb of Fault, "deletecollection" or "discovery". Resource is empty for discovery.
 	Verb, Resource string
@@ -121,7 +123,7 @@ func (l *requestLog) ofLocked(gvr schema.GroupVersionResource) *counter {
 	return one
 }
 
-// request counts a request, and returns the counter for the bytes of its answer.
+// request counts a request, and returns the counter to which the bytes of its answer are added.
 func (l *requestLog) request(gvr schema.GroupVersionResource, verb string, r *http.Request) *atomic.Int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

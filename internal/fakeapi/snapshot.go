@@ -19,9 +19,9 @@ type tableState struct {
 	trimmed uint64
 }
 
-// Snapshot returns the whole state, like an etcd backup. Restore returns the server to it: objects, history and the
-// current resourceVersion. The snapshot of a new server, restored into this one, turns this server into another,
-// younger cluster at the same address.
+// Snapshot returns the whole state of the server, like an etcd backup. Restore sets a server back to it: objects,
+// history and the current resourceVersion. Restoring the snapshot of a new server simulates a younger cluster at the
+// same address.
 func (s *storage) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

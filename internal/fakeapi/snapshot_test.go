@@ -10,9 +10,9 @@ func TestSnapshotAndRestore(t *testing.T) {
 	s := start(t, Options{})
 	ctx := testContext(t)
 	pods := typed(t, s, contentProtobuf).CoreV1().Pods("")
-	load(t, s, 2) // 1002, 1003
+	load(t, s, 2) // two pods, at resourceVersions 1002 and 1003
 	backup := s.Snapshot()
-	must(t, s.Delete(podsGVR, "default", "pod-00000")) // 1004
+	must(t, s.Delete(podsGVR, "default", "pod-00000")) // at resourceVersion 1004
 	must(t, s.Load(podsGVR, pod("default", "lost", nil)))
 	open, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1005"})
 	must(t, err)
@@ -26,13 +26,13 @@ func TestSnapshotAndRestore(t *testing.T) {
 	if len(list.Items) != 2 || list.ResourceVersion != "1003" || list.Items[0].Name != "pod-00000" {
 		t.Errorf("restored: %d pods at %s", len(list.Items), list.ResourceVersion)
 	}
-	// The server's resourceVersion overtakes a client at 1005, without an error.
+	// After the restore the server is behind a client at 1005. When it has passed 1005 again, that client gets no error.
 	must(t, s.Load(podsGVR, pod("default", "x", nil), pod("default", "y", nil), pod("default", "z", nil)))
 	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1005"})
 	must(t, err)
 	expect(t, w, "ADDED default/z 1006")
 	w.Stop()
-	// The history before the backup is still available.
+	// A watch can still start at a resourceVersion from before the backup.
 	w, err = pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
 	must(t, err)
 	expect(t, w, "ADDED default/pod-00001 1003", "ADDED default/x 1004")
@@ -42,7 +42,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 	if s.RV() != "1003" || len(s.List(podsGVR)) != 2 {
 		t.Errorf("restored again: %d pods at %s", len(s.List(podsGVR)), s.RV())
 	}
-	// Another, younger cluster at the same address.
+	// The snapshot of a new server makes this one look like a younger cluster at the same address.
 	uid := kubeSystemUID(t, s)
 	must(t, s.Restore(New(Options{}).Snapshot()))
 	if len(s.List(podsGVR)) != 0 || s.RV() != "1001" || kubeSystemUID(t, s) == uid {

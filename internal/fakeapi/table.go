@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// table holds the objects of one resource, and their history. storage.mu guards it.
+// table holds the objects of one resource, and the events in its history. storage.mu guards it.
 type table struct {
 	kind    *kind
 	objects map[string]*object
@@ -17,13 +17,14 @@ type table struct {
 	sorted []*object
 	dirty  map[string]struct{}
 
-	// log is the history, oldest event first; log[0] has the number first.
+	// log is the history, oldest event first. Events are numbered in the order of writes; the field first is the number of
+	// log[0].
 	log   []*event
 	first uint64
 	// trimmed is the resourceVersion of the newest event that was removed from log.
 	trimmed uint64
 
-	// changed wakes the watches: it is closed and replaced when one may have work.
+	// changed is closed and replaced when a watch may have something to send. Watches wait for it.
 	changed chan struct{}
 	watches map[*watcher]struct{}
 }
@@ -32,7 +33,7 @@ type table struct {
 type event struct {
 	rv  uint64
 	key string
-	// prev is nil if the object was created; cur is nil if it was deleted.
+	// prev is the object before the write, nil if the write created it; cur is the object after it, nil if it was deleted.
 	prev, cur *object
 	// gone returns prev with the resourceVersion of the event, for watches that report the event as a deletion.
 	gone func() (*object, error)
@@ -92,10 +93,10 @@ func (t *table) compact() {
 	}
 }
 
-// end returns the number of the next event.
+// end returns the number that the next event in the history will have.
 func (t *table) end() uint64 { return t.first + uint64(len(t.log)) }
 
-// after returns the number of the first event newer than rv.
+// after returns the number of the first event in the history that is newer than rv.
 func (t *table) after(rv uint64) uint64 {
 	i := sort.Search(len(t.log), func(i int) bool { return t.log[i].rv > rv })
 	return t.first + uint64(i)
@@ -115,7 +116,7 @@ func (t *table) ordered() []*object {
 	return t.sorted
 }
 
-// at returns the state at an older resourceVersion in the history.
+// at returns the objects as they were at an older resourceVersion, which must be in the history.
 func (t *table) at(rv uint64) []*object {
 	now := t.ordered()
 	if len(t.log) == 0 || t.log[len(t.log)-1].rv <= rv {
@@ -134,7 +135,8 @@ func search(state []*object, key string) int {
 	return n
 }
 
-// merged returns base with the objects of the changed keys replaced by get's results; a nil result removes the object.
+// merged returns base with the objects of the changed keys replaced by the results of get. A nil result removes the
+// object.
 func merged[V any](base []*object, changed map[string]V, get func(key string) *object) []*object {
 	keys := make([]string, 0, len(changed))
 	for key := range changed {

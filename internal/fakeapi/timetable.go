@@ -33,7 +33,7 @@ func (t *timetable) schedule(now time.Time) {
 	}
 }
 
-// due reports whether a bookmark is due, and if so plans the next.
+// due reports whether a bookmark is due, and if so sets the time of the next one.
 func (t *timetable) due(now time.Time) bool {
 	if t.next.IsZero() || now.Before(t.next) {
 		return false

@@ -20,7 +20,7 @@ const flushBytes = 64 << 10
 type watcher struct {
 	q     *request
 	table *table
-	// next is the number of the next event to send; guarded by storage.mu.
+	// next is the number of the next event of the table's log to send; guarded by storage.mu.
 	next uint64
 	// base is the resourceVersion that events and bookmarks must exceed.
 	base uint64
@@ -39,7 +39,7 @@ type watcher struct {
 	frame         []byte
 }
 
-// serveWatch answers a watch until its timeout or until it is ended.
+// serveWatch answers a watch until its timeout, or until a fault, Stop or the client ends it.
 func (s *Server) serveWatch(q *request) error {
 	timeout := defaultWatchTimeout
 	if seconds := q.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
@@ -64,7 +64,7 @@ func (s *Server) serveWatch(q *request) error {
 	return nil
 }
 
-// openWatch sets the position where the watch begins, and registers it.
+// openWatch sets the first event or the initial state that the watch sends, and registers the watch.
 func (s *storage) openWatch(w *watcher) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *storage) openWatch(w *watcher) error {
 	default:
 		w.next, w.base = t.after(o.rv), o.rv
 		if n := len(t.log); n > 0 && w.next < t.end() {
-			// Events that are sent at once count as known: bookmarks must be newer.
+			// The watch starts with the events in the history, so its bookmarks must be newer than these.
 			w.timetable.floor = t.log[n-1].rv
 		}
 	}
@@ -100,7 +100,7 @@ func (s *storage) closeWatch(w *watcher) {
 	delete(w.table.watches, w)
 }
 
-// work is the next work of a watch.
+// work is the result of storage.take: the events and bookmarks that a watch sends next, or the reason why it ends.
 type work struct {
 	events   []*event
 	rv       uint64
@@ -109,7 +109,7 @@ type work struct {
 	changed  <-chan struct{}
 }
 
-// take returns the events since the last call. They include all of the resource's events up to work.rv.
+// take returns the events since the last call, up to the resourceVersion work.rv.
 func (s *storage) take(w *watcher) work {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *storage) take(w *watcher) work {
 	job := work{rv: s.rv, bookmark: s.bookmarks != w.bookmarks, broken: w.broken, changed: t.changed}
 	w.bookmarks = s.bookmarks
 	if w.next < t.first {
-		// The history no longer has the next event, since the watch was too slow.
+		// The history no longer has the next event, because the client reads too slowly: end the watch.
 		job.broken = BreakEOF
 		return job
 	}
@@ -156,7 +156,7 @@ func (w *watcher) run(ctx context.Context, s *storage) {
 	}
 }
 
-// wait waits for work. It returns false when the watch is over.
+// wait blocks until the watch may have something to send. It returns false when the watch must end.
 func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) bool {
 	timer := time.NewTimer(w.timetable.until(time.Now()))
 	defer timer.Stop()
@@ -218,7 +218,7 @@ func (w *watcher) sendObject(t watch.EventType, o *object) bool {
 	return w.write(t, body) && !w.cut()
 }
 
-// cut applies the request's fault. It returns true if that ends the watch.
+// cut applies the injected fault of the watch's request, if one is due. It returns true if the fault ends the watch.
 func (w *watcher) cut() bool {
 	f := w.q.fault
 	if f == nil || w.sent < f.AfterEvents {

@@ -49,10 +49,10 @@ func describeEvent(e watch.Event) string {
 
 func TestWatchSelectorTransitions(t *testing.T) {
 	for _, contentType := range contentTypes {
-		s := start(t, Options{StartRV: 1000}) // the two namespaces are 1000 and 1001
+		s := start(t, Options{StartRV: 1000}) // the two namespaces are at 1000 and 1001
 		ctx := testContext(t)
 		yes, no := map[string]string{"app": "x"}, map[string]string{"app": "y"}
-		must(t, s.Load(podsGVR, pod("default", "a", yes), pod("default", "b", no))) // 1002, 1003
+		must(t, s.Load(podsGVR, pod("default", "a", yes), pod("default", "b", no))) // at 1002 and 1003
 		w, err := typed(t, s, contentType).CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{
 			ResourceVersion: "1003", LabelSelector: "app=x",
 		})
@@ -61,22 +61,22 @@ func TestWatchSelectorTransitions(t *testing.T) {
 			_, err := s.Update(podsGVR, pod("default", name, labels))
 			must(t, err)
 		}
-		update("a", no)                                        // 1004: stops matching
-		update("b", map[string]string{"app": "y", "z": "z"})   // 1005: never matched
-		update("b", yes)                                       // 1006: begins to match
-		update("b", map[string]string{"app": "x", "z": "z"})   // 1007
-		must(t, s.Delete(podsGVR, "default", "a"))             // 1008: had stopped matching
-		must(t, s.Delete(podsGVR, "default", "b"))             // 1009
-		must(t, s.Load(podsGVR, pod("elsewhere", "c", yes)))   // 1010: another namespace
-		must(t, s.Load(configMapsGVR, newConfigMap("d", "d"))) // 1011: another resource
-		must(t, s.Load(podsGVR, pod("default", "d", yes)))     // 1012
+		update("a", no)                                        // at 1004: a stops matching the selector
+		update("b", map[string]string{"app": "y", "z": "z"})   // at 1005: b still does not match
+		update("b", yes)                                       // at 1006: b begins to match
+		update("b", map[string]string{"app": "x", "z": "z"})   // at 1007: b changes and still matches
+		must(t, s.Delete(podsGVR, "default", "a"))             // at 1008: a, which had stopped matching
+		must(t, s.Delete(podsGVR, "default", "b"))             // at 1009: b, which matches
+		must(t, s.Load(podsGVR, pod("elsewhere", "c", yes)))   // at 1010: in another namespace
+		must(t, s.Load(configMapsGVR, newConfigMap("d", "d"))) // at 1011: of another resource
+		must(t, s.Load(podsGVR, pod("default", "d", yes)))     // at 1012: d matches
 		expect(t, w, "DELETED default/a 1004", "ADDED default/b 1006", "MODIFIED default/b 1007",
 			"DELETED default/b 1009", "ADDED default/d 1012")
 		w.Stop()
 		if got := s.Counts(podsGVR).SentEvents; got != 5 {
 			t.Errorf("%d events counted, not 5", got)
 		}
-		// the same events from history
+		// A later watch from 1005 receives the same events from the history.
 		w, err = typed(t, s, contentType).CoreV1().Pods("").Watch(ctx, metav1.ListOptions{
 			ResourceVersion: "1005", LabelSelector: "app=x",
 		})
@@ -116,7 +116,7 @@ func TestWatchFromTheFutureIsSilent(t *testing.T) {
 	defer w.Stop()
 	load(t, s, 2)
 	s.Bookmark()
-	// A second watch receives all events; afterwards the test reads the events of the first.
+	// The events of a second watch show how far the server has come. Then the test reads the first watch.
 	control, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1001", AllowWatchBookmarks: true})
 	must(t, err)
 	defer control.Stop()
@@ -138,7 +138,7 @@ func TestSendInitialEvents(t *testing.T) {
 	yes := true
 	for _, contentType := range contentTypes {
 		s := start(t, Options{})
-		load(t, s, 2) // 1002, 1003
+		load(t, s, 2) // two pods, at resourceVersions 1002 and 1003
 		ctx := testContext(t)
 		pods := typed(t, s, contentType).CoreV1().Pods("")
 		o := metav1.ListOptions{
@@ -150,7 +150,7 @@ func TestSendInitialEvents(t *testing.T) {
 		must(t, s.Delete(podsGVR, "default", "pod-00000"))
 		expect(t, w, "DELETED default/pod-00000 1004")
 		w.Stop()
-		// A probe: no object matches, the bookmark is still sent.
+		// A watch whose selector matches no object still receives the bookmark at the end of the initial events.
 		o.LabelSelector, o.ResourceVersion = "nothing=matches", "1002"
 		w, err = pods.Watch(ctx, o)
 		must(t, err)
@@ -194,12 +194,12 @@ func TestBookmarks(t *testing.T) {
 	without, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
 	must(t, err)
 	defer without.Stop()
-	must(t, s.Load(configMapsGVR, newConfigMap("a", "a"))) // 1003
+	must(t, s.Load(configMapsGVR, newConfigMap("a", "a"))) // at resourceVersion 1003
 	waitWatches(t, s, 2)
 	s.Bookmark()
 	expect(t, with, "BOOKMARK / 1003")
 	load2 := pod("default", "x", nil)
-	must(t, s.Load(podsGVR, load2)) // 1004
+	must(t, s.Load(podsGVR, load2)) // at resourceVersion 1004
 	expect(t, with, "ADDED default/x 1004")
 	expect(t, without, "ADDED default/x 1004")
 }
@@ -209,7 +209,7 @@ func TestBookmarks(t *testing.T) {
 func TestBookmarkBeforeTheEnd(t *testing.T) {
 	s := start(t, Options{})
 	load(t, s, 1)
-	must(t, s.Load(configMapsGVR, newConfigMap("a", "a"))) // 1003
+	must(t, s.Load(configMapsGVR, newConfigMap("a", "a"))) // at resourceVersion 1003
 	timeout := int64(3)
 	pods := typed(t, s, contentJSON).CoreV1().Pods("")
 	o := metav1.ListOptions{ResourceVersion: "1002", AllowWatchBookmarks: true, TimeoutSeconds: &timeout}
@@ -233,7 +233,7 @@ func TestBookmarkBeforeTheEnd(t *testing.T) {
 // covered by the initial events.
 func TestFirstBookmarkVersion(t *testing.T) {
 	s := New(Options{})
-	load(t, s, 3) // 1002 … 1004
+	load(t, s, 3) // at resourceVersions 1002 to 1004
 	for query, want := range map[string]uint64{
 		"resourceVersion=1002":                      1004,
 		"resourceVersion=1004":                      1004,
@@ -308,7 +308,7 @@ func TestCompactLeavesOpenWatchesAlone(t *testing.T) {
 
 func TestHistoryIsBounded(t *testing.T) {
 	s := start(t, Options{History: 4})
-	load(t, s, 20) // 1002 … 1021
+	load(t, s, 20) // at resourceVersions 1002 to 1021
 	pods := typed(t, s, contentJSON).CoreV1().Pods("")
 	w, err := pods.Watch(testContext(t), metav1.ListOptions{ResourceVersion: "1005"})
 	must(t, err)

@@ -15,7 +15,7 @@ import (
 )
 
 // Create stores a new object and returns it as stored, with UID, resourceVersion and creationTimestamp. obj may be
-// typed or unstructured, and is not modified. Errors are API errors.
+// typed or unstructured, and is not modified. Errors are API errors, as a client receives them.
 func (s *storage) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *storage) Load(gvr schema.GroupVersionResource, objs ...runtime.Object) 
 	return nil
 }
 
-// Update replaces the object of that name. If obj has a resourceVersion it must be the stored one. An update without
-// changes keeps the resourceVersion and causes no event.
+// Update replaces the object with the same namespace and name. If obj has a resourceVersion it must equal the stored
+// one. An update without changes keeps the resourceVersion and causes no event.
 func (s *storage) Update(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *storage) List(gvr schema.GroupVersionResource) []unstructured.Unstructu
 	s.mu.Unlock()
 	out := make([]unstructured.Unstructured, 0, len(objects))
 	for _, o := range objects {
-		// The server encoded it, so it can be decoded.
+		// The server encoded this object, so decoding cannot fail.
 		if u, err := o.unstructured(); err == nil {
 			out = append(out, *u)
 		}
@@ -172,7 +172,8 @@ func (s *storage) update(k *kind, obj runtime.Object) (*object, error) {
 	return s.modify(k, m.GetNamespace(), m.GetName(), func(*object) (runtime.Object, error) { return obj, nil })
 }
 
-// modify replaces an object by the result of change. change is called with mu held, and must not call the server.
+// modify replaces an object by the result of change. change is called with storage.mu held, and must not call the
+// server.
 func (s *storage) modify(
 	k *kind, namespace, name string, change func(old *object) (runtime.Object, error),
 ) (*object, error) {
@@ -208,7 +209,7 @@ func (s *storage) modify(
 	return o, nil
 }
 
-// kube-apiserver's text
+// the message of a conflict in kube-apiserver
 var errConflict = errors.New(
 	"the object has been modified; please apply your changes to the latest version and try again")
 

@@ -47,8 +47,8 @@ type Limiter struct {
 	connected bool
 	// recovered is closed when the link is up again, and then replaced; guarded by mu.
 	recovered chan struct{}
-	connects  slots // guarded by mu
-	lists     slots // guarded by mu
+	connects  slots // slots and waiting callers of Connect; guarded by mu
+	lists     slots // slots and waiting callers of List; guarded by mu
 	// timer fires at the time of the next attempt while the link is down; guarded by mu.
 	timer *time.Timer
 }
@@ -107,7 +107,7 @@ func (l *Limiter) wait(
 	if i := slices.Index(p.queue, w); i >= 0 {
 		p.queue = slices.Delete(p.queue, i, i+1)
 	} else {
-		p.taken-- // the slot was granted meanwhile
+		p.taken-- // the slot was granted although ctx has ended: release it
 	}
 	l.grantLocked()
 	return nil, context.Cause(ctx)
@@ -202,7 +202,7 @@ func (l *Limiter) failLocked(err error) {
 	for _, w := range slices.Concat(l.connects.queue, l.lists.queue) {
 		select {
 		case w.failure <- err:
-		default: // the waiter has not received the last error yet
+		default: // the channel still holds an earlier error, which the waiter will receive
 		}
 	}
 }
@@ -224,8 +224,8 @@ func (l *Limiter) grantLocked() {
 	l.planLocked()
 }
 
-// maxConnectsLocked returns the number of clients that may connect at a time now. While the link is down, dueLocked
-// limits them further.
+// maxConnectsLocked returns the number of clients that may connect at a time now. While the link is down, the backoff
+// limits them further (dueLocked).
 func (l *Limiter) maxConnectsLocked() int {
 	if l.connected || l.failures > 0 {
 		return maxConnects

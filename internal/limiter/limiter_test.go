@@ -15,17 +15,17 @@ import (
 
 var errAway = errors.New("nobody answers")
 
-// peers are clients that share a Limiter.
+// peers are simulated clients of one server that share a Limiter.
 type peers struct {
 	l        *Limiter
 	up       atomic.Bool
 	attempts atomic.Int32
 	live     atomic.Int32
-	now, max atomic.Int32 // clients that connect at the same time
+	now, max atomic.Int32 // clients that are connecting now, and their largest number so far
 	wg       sync.WaitGroup
 }
 
-// run is one client, which behaves as in package reflector: it tries until it is live.
+// run simulates one client, which behaves as in package reflector: it tries to connect until the server answers.
 func (p *peers) run(ctx context.Context, answers func() bool, takes time.Duration) {
 	for {
 		slot, err := p.l.Connect(ctx, false, func(error) {})
@@ -75,7 +75,7 @@ func TestOneBackOff(t *testing.T) {
 			p.wg.Go(func() { p.run(t.Context(), p.up.Load, 10*time.Millisecond) })
 		}
 		time.Sleep(10 * time.Minute)
-		// The mean interval is 15 s, which makes 40 attempts. The limits allow for chance.
+		// With a mean interval of 15 s, 40 attempts are expected. The limits allow for the random waits.
 		if n := p.attempts.Load(); n < 20 || n > 90 || p.max.Load() != 1 {
 			t.Errorf("%d attempts in ten minutes, %d at a time", n, p.max.Load())
 		}
@@ -157,7 +157,7 @@ func TestFailureWhileDataIsReceived(t *testing.T) {
 			t.Errorf("%d failures", n)
 		}
 		slot.Done()
-		slot.Done() // once more does nothing
+		slot.Done() // a second call does nothing
 		if l.connects.taken != 0 {
 			t.Errorf("%d slots are taken", l.connects.taken)
 		}
@@ -195,7 +195,7 @@ func TestOneAPIIsAway(t *testing.T) {
 		if waited := attempt(false, unavailable); waited > 0 {
 			t.Errorf("a client waited for %s after one failed again", waited)
 		}
-		attempt(true, errAway) // the connection fails
+		attempt(true, errAway) // an attempt whose connection fails
 		if waited := attempt(false, errAway); waited == 0 {
 			t.Error("a client did not wait, although the server cannot be reached")
 		}
@@ -295,7 +295,7 @@ func TestAFleetSpreads(t *testing.T) {
 func TestInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
-		l.Lost(errAway) // one at a time
+		l.Lost(errAway) // while the link is down, one client at a time may connect
 		var mu sync.Mutex
 		var order []int
 		var wg sync.WaitGroup

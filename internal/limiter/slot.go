@@ -10,12 +10,12 @@ type Slot struct {
 	l        *Limiter
 	of       func(*Limiter) *slots
 	begun    time.Time
-	received int64 // value of Limiter.received when the slot was granted
+	received int64 // the number of calls of Limiter.Received when the slot was granted
 	// failed is true if the client's last attempt failed.
 	failed bool
 
 	done bool // true after Done; guarded by l.mu
-	// dials is true after Connecting; guarded by l.mu. alone is the timer of watchAlone.
+	// dials is true after a call of Connecting; guarded by l.mu. alone is the timer that watchAlone has started.
 	dials bool
 	alone *time.Timer
 	// silent is the number of the slot's requests that wait for an overdue response. While it is not 0, the slot does
@@ -88,11 +88,11 @@ func (t *Slot) Connected() {
 	}
 }
 
-// await is a request that waits for the first byte of its response.
+// await is a request of the slot's owner that waits for the first byte of its response.
 type await struct {
 	timer *time.Timer
-	ended bool // guarded by l.mu
-	due   bool // guarded by l.mu: it is counted in Slot.silent
+	ended bool // true once the response has begun or the request has ended; guarded by l.mu
+	due   bool // the response is overdue, so the request is counted in Slot.silent; guarded by l.mu
 }
 
 // Await is called when a request of the slot's owner begins. If no byte of the response arrives within 250 ms, the slot
@@ -120,7 +120,7 @@ func (t *Slot) Await() (answered func()) {
 	})
 }
 
-// fallSilent is called when a request's response is overdue.
+// fallSilent is called when the response of a request is overdue. It stops counting the request's slot.
 func (t *Slot) fallSilent(a *await) {
 	t.l.mu.Lock()
 	defer t.l.mu.Unlock()

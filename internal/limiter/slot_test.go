@@ -49,7 +49,7 @@ func TestSilentSlots(t *testing.T) {
 		if n := granted(); n != maxLists+maxSilent {
 			t.Errorf("%d in the end", n)
 		}
-		// Two slots with a response count again, and two waiting slots stop counting instead.
+		// When two requests receive a response, their slots count again, and two other overdue slots stop counting instead.
 		answers[0]()
 		answers[1]()
 		answers[1]()
@@ -167,7 +167,7 @@ func TestOneConnectsFirst(t *testing.T) {
 		l.Ended()
 		connect(3)
 		first = among("and once more", 1)
-		first[0].Await() // of an owner that does not report its connections
+		first[0].Await() // the slot's owner makes a request but never calls Connecting
 		time.Sleep(silence)
 		done(append(among("after 250 ms without a connection that is reported", 2), first...)...)
 

@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call is a system call of a traced thread.
+// call is a system call that a traced thread has begun.
 type call struct {
 	tid   int
 	args  [6]uint64
-	since int // length of the record when the call began
-	// file is the number of the descriptor's file, or 0; paths are the path arguments, relative to the root.
+	since int // number of recorded ops when the call began
+	// file is the number of the file that the descriptor argument refers to, or 0; paths are the path arguments, relative
+	// to the root.
 	file  int
 	paths []string
 	// positioned: the call has an explicit file offset, as pwrite64 does.
@@ -35,7 +36,7 @@ type syscallKind struct {
 	// paths are the positions of the path arguments, each preceded by the position of its directory descriptor; 0
 	// stands for the working directory.
 	paths []int
-	do    func(f *files, c call) error // nil: the call ends the recording with an error
+	do    func(f *files, c call) error // records the call; nil: such a call ends the recording with an error
 }
 
 // syscallKinds are the calls that may change a file. All other calls are ignored.
@@ -135,7 +136,8 @@ func (f *files) path(c *call, dir, arg int) (path string, inside bool, err error
 func readString(tid int, at uint64) (string, error) {
 	var all []byte
 	for len(all) <= unix.PathMax {
-		page := make([]byte, 4096-at%4096) // the next page may be unmapped
+		// Read no further than this memory page: the next page may be unmapped.
+		page := make([]byte, 4096-at%4096)
 		n, err := readMemory(tid, at, page)
 		if err != nil {
 			return "", err

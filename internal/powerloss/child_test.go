@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Paths of childStore. It creates the directories.
+// Paths of the files that childStore writes, relative to the recorded directory.
 const (
 	storeName    = "a/b/larder.db"
 	snapshotName = "a/b/saved.larder"
@@ -46,13 +46,13 @@ func openStore(path string, logger logr.Logger, keys ...string) (*store.Store, e
 	}
 	return store.Open(path, store.Options{
 		Logger: &logger, Encryption: &seal.Encryption{Keys: parsed},
-		CommitBytes: 24 << 10, // for many background commits
+		CommitBytes: 24 << 10, // small, so that the store commits often in the background
 	})
 }
 
-// worker uses stores in a child process and announces its progress in the record. "class C" names its work from now on.
-// "begun T N" says that T may be at N from now on. "done T N" says that T is durably at N, since the call that promises
-// it has returned.
+// worker uses stores in a recorded process and writes its progress to the record, as texts. "class C" gives the name of
+// the work that follows. "begun T N" says that T (a collection or file) may be at N from now on. "done T N" says that T
+// is durably at N: the call that promises this has returned.
 type worker struct {
 	*powerloss.Marker
 	dir    string
@@ -62,7 +62,7 @@ type worker struct {
 	docs   int
 }
 
-// tape applies a stream to its collection.
+// tape applies a stream (a scripted sequence of events) to its collection.
 type tape struct {
 	stream
 	c      *store.Collection
@@ -72,7 +72,7 @@ type tape struct {
 	seq    uint64
 }
 
-// step is one job of a worker, with the class that names it in the record.
+// step is one job of a worker, with the class under which the record names that job.
 type step struct {
 	class string
 	do    func(ctx context.Context) error
@@ -89,7 +89,7 @@ func childStore(dir string) error {
 	})
 }
 
-// survived is the mark of a child that should have been killed before.
+// survived is the text that a process adds to the record if it was not killed where it should have been.
 const survived = "not killed"
 
 // childKilledInCommit continues with the files of childStore. It is killed between the write and the sync of a commit.
@@ -139,7 +139,8 @@ func (w *worker) run(steps []step) error {
 func (w *worker) begun(what string, n int) error { return w.Mark(fmt.Sprintf("begun %s %d", what, n)) }
 func (w *worker) done(what string, n int) error  { return w.Mark(fmt.Sprintf("done %s %d", what, n)) }
 
-// open opens the store and its collections, and continues each stream at its collection's resourceVersion.
+// open opens the store and its collections. Each scripted stream of events continues at its collection's
+// resourceVersion.
 func (w *worker) open(ctx context.Context, keys ...string) (err error) {
 	if w.s, err = openStore(filepath.Join(w.dir, storeName), quiet, keys...); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (w *worker) open(ctx context.Context, keys ...string) (err error) {
 		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
-		t.n, _ = strconv.Atoi(info.ResourceVersion) // empty at first
+		t.n, _ = strconv.Atoi(info.ResourceVersion) // a new collection has no resourceVersion: n is 0
 		t.now, t.seq = t.after(t.n), position.Seq
 	}
 	data, err := w.s.Document(ctx, "document")
@@ -251,7 +252,7 @@ func (w *worker) batches(ctx context.Context) error {
 	return nil
 }
 
-// whileWriting calls do while batches are applied, and commits them.
+// whileWriting calls do while twelve batches are applied, and then commits all changes.
 func (w *worker) whileWriting(ctx context.Context, do func() error) error {
 	applied := make(chan error, 1)
 	go func() {
@@ -325,7 +326,7 @@ func (w *worker) rekey(ctx context.Context) error {
 	}))
 }
 
-// save writes snapshots, each over the previous one.
+// save writes snapshot files, each in place of the previous one.
 func (w *worker) save(ctx context.Context) error {
 	for i := range 3 {
 		if err := errors.Join(w.apply(ctx, w.tapes[0]), w.flush(ctx), w.begun("snapshot", w.tapes[0].n)); err != nil {

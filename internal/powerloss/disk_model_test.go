@@ -2,7 +2,7 @@ package powerloss
 
 import "slices"
 
-// Faults make a disk lose synced data. Tests use them to verify that the checks find it.
+// Faults make a simulated disk lose synced data. Tests use them to verify that the checks find lost data.
 type Faults struct {
 	// IgnoreSync: fsync and fdatasync of a file do nothing.
 	IgnoreSync bool
@@ -24,7 +24,7 @@ type Disk struct {
 // file is a file or a directory.
 type file struct {
 	dir bool
-	// data is the durable content of a file; names are the durable entries of a directory.
+	// data is the durable content of a file; names are the durable entries of a directory, by name.
 	data  []byte
 	names map[string]int
 	// pending are the indexes, in order, of the ops that may be lost.
@@ -36,10 +36,10 @@ func NewDisk(record []Op, faults Faults) *Disk {
 	return &Disk{record: record, faults: faults, files: map[int]*file{Root: {dir: true, names: map[string]int{}}}}
 }
 
-// At returns the number of ops that have returned.
+// At returns the number of ops of the record that the disk has replayed.
 func (d *Disk) At() int { return d.at }
 
-// Advance replays the record until its first at ops have returned. It cannot go back.
+// Advance replays the record up to its first at ops. It cannot go back.
 func (d *Disk) Advance(at int) {
 	for ; d.at < at; d.at++ {
 		switch op := d.record[d.at]; op.Kind {
@@ -57,7 +57,7 @@ func (d *Disk) Advance(at int) {
 	}
 }
 
-// make creates the file of a name if it is new.
+// make adds the file that a directory entry names, if the disk does not have the file yet.
 func (d *Disk) make(n Name) {
 	if n.File == 0 || d.files[n.File] != nil {
 		return
@@ -65,7 +65,7 @@ func (d *Disk) make(n Name) {
 	d.files[n.File] = &file{dir: n.Dir, names: map[string]int{}}
 }
 
-// sync makes the pending ops of f before the op since durable.
+// sync makes the pending ops of f durable that precede op number since in the record.
 func (d *Disk) sync(f *file, since int) {
 	if f.dir && d.faults.IgnoreDirSync || !f.dir && d.faults.IgnoreSync {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/powerloss"
 )
 
-// Ops of scripted records. Files are numbered from 2.
+// Ops of scripted records. The root directory is file 1, so other files are numbered from 2.
 func names(dir int, names ...powerloss.Name) powerloss.Op {
 	return powerloss.Op{Kind: powerloss.Names, File: dir, Names: names}
 }
@@ -57,13 +57,13 @@ func TestImages(t *testing.T) {
 	dir := names(root, powerloss.Name{Name: "d", File: 2, Dir: true})
 	remove := names(root, powerloss.Name{Name: "f"})
 	replace := names(root, powerloss.Name{Name: "g"}, powerloss.Name{Name: "f", File: 3})
-	old := slices.Clip(made(write(2, 0, sectors("AB")), syncs(2, 3))) // f=AB is durable
+	old := slices.Clip(made(write(2, 0, sectors("AB")), syncs(2, 3))) // a durable file f of two sectors, A and B
 	tests := []struct {
 		name   string
 		record []powerloss.Op
 		faults powerloss.Faults
-		// want has the possible trees, with path=content for each file: a letter for each sector, and 0 for a sector of
-		// zeros.
+		// want has the possible disk states, as path=content for each file. The content is a letter for each sector; 0 is a
+		// sector of zeros.
 		want string
 	}{
 		{"nothing", nil, honest, ""},
@@ -144,7 +144,7 @@ func mustImage(t *testing.T, dir string, record []powerloss.Op, faults powerloss
 	return strings.Join(found, " ")
 }
 
-// summary returns a letter for each sector.
+// summary returns one letter for each sector of a file's content.
 func summary(data []byte) string {
 	var s strings.Builder
 	for sector := range slices.Chunk(data, 512) {

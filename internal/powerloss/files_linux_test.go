@@ -43,7 +43,7 @@ func inodeOf(path string) (inode, error) {
 func (f *files) ofDescriptor(tid int, fd uint64) int {
 	at, err := inodeOf(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(fd)))
 	if err != nil {
-		return 0 // not open
+		return 0 // the descriptor is not open
 	}
 	return f.numbers[at]
 }
@@ -71,7 +71,7 @@ func (f *files) rename(numbers map[string]int, paths ...string) error {
 // make records a new file or directory.
 func (f *files) make(path string, at inode, dir bool) error {
 	f.last++
-	f.numbers[at] = f.last // inode numbers are reused
+	f.numbers[at] = f.last // replaces a deleted file with the same inode number
 	f.dirs[f.last] = dir
 	return f.rename(map[string]int{path: f.last}, path)
 }
@@ -138,7 +138,7 @@ func wrote(f *files, c call) error {
 	return nil
 }
 
-// position returns a descriptor's file offset, which is behind the last read or write.
+// position returns a descriptor's file offset, which is the end of the last read or write.
 func position(tid int, fd uint64) (at int64, err error) {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", tid, int32(fd)))
 	if err != nil {

@@ -89,24 +89,24 @@ func writeSparse(path string, data []byte) error {
 	return f.Truncate(int64(len(data)))
 }
 
-// fate decides which pending ops of one file survive.
+// fate decides at random which pending ops of one file survive the power loss.
 type fate struct {
 	random *rand.Rand
 	how    int
-	// cut is the number of ops that survive with inOrder.
+	// cut is the number of ops that survive if the way is inOrder.
 	cut int
-	// chance is the probability that a sector survives.
+	// chance is the probability that one sector of a write survives.
 	chance float64
 	kept   []bool
 }
 
-// The ways in which ops survive.
+// The ways in which the pending ops of a file survive.
 const (
 	all = iota
 	none
-	inOrder // the first ops, and part of the next one
-	some    // each op or not
-	torn    // each sector or not
+	inOrder // the first ops survive, and part of the next one
+	some    // each op survives or not
+	torn    // each sector of a write survives or not
 	ways
 )
 

@@ -57,7 +57,8 @@ func numberOfImages() int {
 	return 200
 }
 
-// testImages checks that all images are good and that each class of work occurs. It keeps the first bad image.
+// testImages checks that the store recovers from all chosen images, and that each class of work occurs among them. It
+// keeps the files of the first bad image.
 func testImages(t *testing.T, record []powerloss.Op, chosen []image) {
 	classes, bad := map[string]int{}, 0
 	disk := powerloss.NewDisk(record, powerloss.Faults{})
@@ -104,7 +105,7 @@ func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 				delete(written, op.File)
 			}
 		case powerloss.Write:
-			// A file that is never synced, such as .opening, does not count.
+			// A file that no process ever syncs, such as the store's .opening file, does not count.
 			if before, ok := written[op.File]; ok && before < began && synced[op.File] {
 				t.Fatalf("operation %d writes to file %d, of which operation %d of a process that was killed is not synced",
 					i, op.File, before)
@@ -114,10 +115,10 @@ func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 	}
 }
 
-// image selects a moment of the power loss.
+// image selects a state of the disk after a power loss: the point in the record, and which unsynced ops survive.
 type image struct {
 	number, at int
-	least      bool // only synced ops survive
+	least      bool // whether only synced ops survive
 }
 
 // random selects the state of the image.
@@ -128,7 +129,7 @@ func (i image) random() *rand.Rand {
 	return rand.New(rand.NewPCG(*seed, uint64(i.number)))
 }
 
-// choose returns n images, equally many for each class of work, ordered by moment.
+// choose returns n images, equally many for each class of work, in the order of the record.
 func choose(record []powerloss.Op, n int, seed uint64) []image {
 	classes := momentsOf(record)
 	names := slices.Sorted(maps.Keys(classes))
@@ -156,7 +157,7 @@ func ends(record []powerloss.Op) (all []image) {
 	return append(all, image{number: len(all), at: len(record), least: true})
 }
 
-// moments are the moments of a class of work: after each op, and right before each sync.
+// moments are the points in the record that belong to a class of work: after each op, and right before each sync.
 type moments struct{ all, synced []int }
 
 func momentsOf(record []powerloss.Op) map[string]*moments {
@@ -180,7 +181,8 @@ func momentsOf(record []powerloss.Op) map[string]*moments {
 	return found
 }
 
-// each opens images until then returns false. then receives the problems of the image in err.
+// each writes and checks the images in turn. It passes each image and its problems (err) to then, and stops when then
+// returns false.
 func each(
 	t *testing.T, record []powerloss.Op, disk *powerloss.Disk, all []image,
 	then func(i image, p promise, fates string, err error) bool,

@@ -11,13 +11,13 @@ type Kind uint8
 const (
 	// Write writes Data at Offset.
 	Write Kind = iota
-	// Truncate sets the size to Offset.
+	// Truncate sets the size of a file to Offset.
 	Truncate
-	// Names changes names in a directory, all or none of them.
+	// Names changes entries of a directory, all or none of them.
 	Names
-	// Sync makes all ops on the file or directory before the op Since durable.
+	// Sync makes those ops on the file or directory durable that precede op number Since.
 	Sync
-	// Mark is a Text from the process.
+	// Mark adds a Text from the recorded process.
 	Mark
 )
 
@@ -41,13 +41,13 @@ type Op struct {
 // Name is an entry of a directory after an op.
 type Name struct {
 	Name string
-	// File is its number; 0 if the name was removed.
+	// File is the number of the file that the entry refers to; 0 if the entry was removed.
 	File int
 	// Dir: the file is a directory.
 	Dir bool
 }
 
-// markFD is the descriptor of the Marker in a recorded process.
+// markFD is the file descriptor that a recorded process uses to add texts to the record.
 const markFD = 3
 
 // Marker adds texts to the record of the Recorder that runs this process.
@@ -62,7 +62,7 @@ func (m *Marker) Mark(text string) error {
 	return err
 }
 
-// dieAt is the prefix of DieAtSync's mark.
+// dieAt is the prefix of the text with which DieAtSync asks the Recorder to kill the process.
 const dieAt = "die at sync "
 
 // DieAtSync makes the Recorder kill this process before its nth sync from now on, counting syncs of directories or of

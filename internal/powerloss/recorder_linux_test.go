@@ -65,7 +65,7 @@ var errDie = errors.New("the process wants to be killed")
 
 // end kills a traced process and waits for all its threads.
 func end(p *os.Process) error {
-	_ = p.Kill() // an error means that it has ended
+	_ = p.Kill() // an error means that the process has already ended
 	for {
 		tid, status, err := wait()
 		if errors.Is(err, unix.ECHILD) || tid == p.Pid && (status.Exited() || status.Signaled()) {
@@ -98,7 +98,7 @@ func (t *tracer) run() error {
 		}
 		if status.Exited() || status.Signaled() {
 			if tid != t.pid {
-				continue // a thread
+				continue // only a thread has ended, not the process
 			}
 			if status.Signaled() || status.ExitStatus() != 0 {
 				return fmt.Errorf("it ended with status %#x; see what it has written", uint32(status))
@@ -109,12 +109,12 @@ func (t *tracer) run() error {
 		known[tid] = true
 		deliver := 0
 		switch {
-		case first && tid == t.pid: // it has not run yet
+		case first && tid == t.pid: // the process has not executed anything yet
 			err = unix.PtraceSetOptions(tid, traceOptions)
-		case first && signal == unix.SIGSTOP: // a new thread
+		case first && signal == unix.SIGSTOP: // first stop of a new thread
 		case signal == unix.SIGTRAP|0x80:
 			err = t.stopped(tid)
-		case signal == unix.SIGTRAP && status.TrapCause() > 0: // a thread is being created
+		case signal == unix.SIGTRAP && status.TrapCause() > 0: // the parent of a new thread stops, too
 		default:
 			deliver = int(signal)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/powerloss"
 )
 
-// childFiles makes each recorded call once.
+// childFiles, run in a recorded process, makes each system call that can be recorded once.
 func childFiles(dir string) error {
 	sub, m := filepath.Join(dir, "sub"), powerloss.NewMarker()
 	err := os.Mkdir(sub, 0o700)
@@ -67,7 +67,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunRefuses checks that a process that changes a file through a mapping is refused.
+// TestRunRefuses checks that the recording fails if a process maps a file for writing, since such writes cannot be
+// traced.
 func TestRunRefuses(t *testing.T) {
 	dir := tempDir(t)
 	r := mustRecorder(t, dir)

@@ -21,8 +21,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// stream is the history of one resource: events numbered from 1, each with its number as the resourceVersion. It is the
-// same in every process.
+// stream is a scripted sequence of events of one resource, numbered from 1. Each event has its number as
+// resourceVersion. The sequence is the same in every process.
 type stream struct {
 	seed   uint64
 	id     entry.Identity
@@ -58,10 +58,11 @@ func secretsID() entry.Identity {
 // streamKeys is the number of objects in a stream.
 const streamKeys = 150
 
-// version is the state of an object: the numbers of the events that created it and that changed it last.
+// version is the state of an object in a scripted stream: the numbers of the events that created it and that changed it
+// last.
 type version struct{ made, changed int }
 
-// contents are the existing objects after some event.
+// contents are the objects that exist after some event of a scripted stream.
 type contents map[int]version
 
 // next applies event n. It returns the event's object, its previous version, and whether it was deleted.
@@ -81,7 +82,7 @@ func (c contents) next(st stream, n int) (object int, was version, deleted bool)
 	return object, was, false
 }
 
-// after returns the contents after event n.
+// after returns the objects that exist after event n.
 func (st stream) after(n int) contents {
 	c := contents{}
 	for i := 1; i <= n; i++ {
@@ -90,7 +91,7 @@ func (st stream) after(n int) contents {
 	return c
 }
 
-// make returns an object in one of its states.
+// make returns the object with that number, in the state v.
 func (st stream) make(object int, v version) runtime.Object {
 	random := rand.New(rand.NewPCG(st.seed, uint64(object)<<32|uint64(v.changed)))
 	return st.object(metav1.ObjectMeta{

@@ -62,7 +62,7 @@ func testAddUpdateDelete(t *testing.T, i cache.Indexer) {
 	must(t, i.Add(Pod("c", "3", "3")))
 	must(t, i.Update(Pod("a/x", "1", "4", ColorLabel, "red")))
 	must(t, i.Update(Pod("d/new", "5", "5"))) // an update of a missing object adds it
-	must(t, i.Add(Pod("b/x", "2", "6")))      // adding again replaces
+	must(t, i.Add(Pod("b/x", "2", "6")))      // adding an existing object replaces it
 	must(t, i.Delete(Pod("c", "3", "7")))
 	want := []string{"a/x uid=1 rv=4 color=red", "b/x uid=2 rv=6", "d/new uid=5 rv=5"}
 	same(t, "List", sums(t, i.List()), want)
@@ -260,7 +260,7 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// sameKeys compares the results of IndexKeys and ByIndex with the expected keys.
+// sameKeys checks that IndexKeys and ByIndex return the expected keys for a value of an index.
 func sameKeys(t *testing.T, i cache.Indexer, index, value string, want ...string) {
 	t.Helper()
 	keys, err := i.IndexKeys(index, value)

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Key returns a new key in the form of an argument of Sealing.
+// Key returns a new encryption key, as text that Sealing accepts.
 func Key(t Failer) string {
 	t.Helper()
 	line, err := seal.GenerateKey("")

@@ -65,14 +65,15 @@ func RunModel(t *rapid.T, h Harness) {
 type model struct {
 	h    Harness
 	c    store.Interface
-	rv   int // of the server's last change
+	rv   int // resourceVersion of the server's last change
 	pods map[string]*corev1.Pod
 
 	storedRV   string
 	complete   bool
 	mustRelist string
-	reported   bool // this process has reported changes
-	// unreported are the keys that an earlier process stored from a list that did not end.
+	reported   bool // whether this process has reported any changes
+	// unreported are the keys that an earlier process stored from a list that did not end. No process has reported these
+	// objects.
 	unreported map[string]bool
 	funcs      cache.Indexers
 }
@@ -83,7 +84,7 @@ var modelIndexers = cache.Indexers{
 	"name":               ByName,
 }
 
-// modelKeys differ in the bytes that sort next to the separator.
+// modelKeys are object keys with the bytes that sort next to the slash between namespace and name.
 var modelKeys = []string{"a/x", "a/y", "a-b/x", "a.b/x", "a0/x", "b/x", "b/x.y", "b/x-y", "c", "zz/z"}
 
 func (m *model) open(t *rapid.T) {
@@ -112,7 +113,7 @@ func (m *model) next() string {
 	return strconv.Itoa(m.rv)
 }
 
-// drawPod draws the next state of key, at a new resourceVersion.
+// drawPod draws the next state of the pod under key, at a new resourceVersion.
 func (m *model) drawPod(t *rapid.T, key string, old *corev1.Pod) *corev1.Pod {
 	rv := m.next()
 	uid := "uid-" + rv
@@ -188,7 +189,7 @@ func (m *model) advance(rv string) {
 	}
 }
 
-// drawTombstone draws one of the forms of a deleted object.
+// drawTombstone draws one of the forms in which client-go passes a deleted object.
 func drawTombstone(t *rapid.T, key string, p *corev1.Pod) any {
 	if rapid.Bool().Draw(t, "tombstone") {
 		return cache.DeletedFinalStateUnknown{Key: key, Obj: p}

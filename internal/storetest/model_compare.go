@@ -137,7 +137,8 @@ func (m *model) compareInfo(t *rapid.T) {
 	}
 }
 
-// compareNewest compares Info.Newest, after a list without skipped objects, with the newest objects of the map.
+// compareNewest checks that Info.Newest has the newest objects of the map. It must be called after a list in which
+// every object could be stored.
 func (m *model) compareNewest(t *rapid.T, info entry.Info) {
 	pods := slices.SortedFunc(maps.Values(m.pods), func(a, b *corev1.Pod) int {
 		x, _ := strconv.Atoi(a.ResourceVersion)

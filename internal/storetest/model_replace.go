@@ -17,31 +17,31 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// relist is one list from a server: its state at one moment, in pages, during further events. Some pages have a later
-// state, as after an inconsistent continue token.
+// relist is one list from a server: the state at one resourceVersion, in pages, while further events arrive. Some pages
+// have a later state, as after an inconsistent continue token.
 type relist struct {
 	m       *model
 	r       store.Replacement
 	rewrite bool
 	cold    bool
-	visible map[string]*corev1.Pod // readers must see exactly these objects
-	shown   bool                   // changes became visible before the end, since they were too large to hold back
+	visible map[string]*corev1.Pod // the objects that readers must see now
+	shown   bool                   // changes were visible before the list ended, as they were too large to hold back
 	// unreportedAtBegin are the keys of model.unreported at the beginning of the list.
 	unreportedAtBegin map[string]bool
 
-	server   map[string]*corev1.Pod // the server's current state
-	listed   map[string]item        // the newest listed state by key
+	server   map[string]*corev1.Pod // the server's current state by key
+	listed   map[string]item        // the newest state by key that the list or an event has sent
 	events   []item
-	shadow   map[string]*corev1.Pod // the result of the reported changes
+	shadow   map[string]*corev1.Pod // the state that results from the reported changes
 	skipping bool
 }
 
-// item is a state from a page or an event.
+// item is a state of an object from a list page or a watch event.
 type item struct {
 	key string
-	pod *corev1.Pod // of a delete: the last state
+	pod *corev1.Pod // the object; for a delete, its last state
 	del bool
-	ok  bool // the collection could index it when it arrived
+	ok  bool // whether the collection's index functions accepted the object when it arrived
 }
 
 // replace runs a random list on the collection.
@@ -51,7 +51,7 @@ func (m *model) replace(t *rapid.T) {
 		m: m, rewrite: rapid.Bool().Draw(t, "rewrite"), cold: !m.complete && !m.reported,
 		server: map[string]*corev1.Pod{}, listed: map[string]item{}, shadow: maps.Clone(m.pods),
 	}
-	if l.cold { // objects of an earlier process's unfinished list were never reported
+	if l.cold { // the stored objects are of an earlier process's unfinished list, and were never reported
 		m.unreported = map[string]bool{}
 		for key := range m.pods {
 			m.unreported[key] = true
@@ -76,15 +76,15 @@ func (m *model) replace(t *rapid.T) {
 	l.commit(t, attrs)
 }
 
-// drawServer draws the server's state from the stored one.
+// drawServer draws the server's current objects as random changes of the stored objects.
 func (l *relist) drawServer(t *rapid.T) {
 	for _, key := range modelKeys {
 		old := l.shadow[key]
 		switch rapid.IntRange(0, 5).Draw(t, "server "+key) {
-		case 0: // gone
+		case 0: // the server has deleted the object
 		case 1:
 			l.server[key] = l.m.drawPod(t, key, old)
-		case 2: // a new default: another body at the same resourceVersion
+		case 2: // other content at the same resourceVersion, as after a change of a default value
 			if old != nil {
 				old = old.DeepCopy()
 				old.Labels = map[string]string{"default": l.m.next(), FailLabel: old.Labels[FailLabel]}
@@ -125,7 +125,8 @@ func (l *relist) stream(t *rapid.T) {
 		sent := keys[:n]
 		keys = keys[n:]
 		if len(keys) > 0 && rapid.IntRange(0, 5).Draw(t, "twice") == 0 {
-			// A server that does not sort may send a key in two pages, not in one, and the second is no older.
+			// A server that does not sort may send a key in two pages, though not twice in one page. The second state is no
+			// older.
 			again := rapid.SampledFrom(slices.Sorted(maps.Keys(snapshot))).Draw(t, "again")
 			switch _, listed := l.listed[again]; {
 			case slices.Contains(sent, again):
@@ -163,7 +164,8 @@ func (l *relist) sendEvent(t *rapid.T) {
 	e := item{key: key}
 	if old != nil && rapid.IntRange(0, 2).Draw(t, "event") == 0 {
 		e.del, e.pod = true, old.DeepCopy()
-		if l.m.unreported[key] && (l.cold || l.shown) { // deleted at once, without a report
+		// The delete of an object that was never reported takes effect at once, and is not reported.
+		if l.m.unreported[key] && (l.cold || l.shown) {
 			delete(l.visible, key)
 			delete(l.m.unreported, key)
 		}
@@ -181,7 +183,7 @@ func (l *relist) sendEvent(t *rapid.T) {
 	l.take(t, res, err)
 }
 
-// take checks reported changes and applies them to shadow.
+// take checks the changes that a step of the list has reported, and applies them to shadow.
 func (l *relist) take(t *rapid.T, res entry.Result, err error) {
 	if err != nil {
 		t.Fatalf("replacement: %v", err)
@@ -213,7 +215,7 @@ func (l *relist) take(t *rapid.T, res entry.Result, err error) {
 	}
 }
 
-// checkVisible checks that a change of a list is visible from the moment it is reported, and not before.
+// checkVisible checks that readers see each change of a list from the moment it is reported, and not before.
 func (l *relist) checkVisible(t *rapid.T) {
 	objs, err := l.m.c.List(context.Background())
 	var want []string
@@ -235,7 +237,7 @@ func (l *relist) checkVisible(t *rapid.T) {
 
 func (l *relist) abort(t *rapid.T) {
 	l.r.Abort()
-	l.m.pods = l.visible // reported changes, and objects of an earlier process
+	l.m.pods = l.visible // an aborted list leaves the changes that were already visible
 	if l.shown {
 		l.m.mustRelist = "some reason"
 	}
@@ -264,7 +266,7 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 	if !l.cold && !l.shown && !slices.IsSorted(order) {
 		t.Fatalf("the changes of a commit are not deletes and then the others, each in key order: %q", order)
 	}
-	l.r.Abort() // no effect
+	l.r.Abort() // Abort after the end of a list has no effect
 	for key := range want {
 		if l.shadow[key] == nil || Sum(l.shadow[key]) != Sum(want[key]) {
 			t.Fatalf("%s is reported as %s, want %s", key, Sum(l.shadow[key]), Sum(want[key]))
@@ -319,7 +321,7 @@ func (l *relist) expected() map[string]*corev1.Pod {
 		switch {
 		case it.ok:
 			want[key] = p
-		case old != nil: // skipped: the old state remains
+		case old != nil: // an object that could not be stored keeps its old state
 			want[key] = old
 		}
 	}

@@ -82,7 +82,7 @@ func PodCodec() codec.Codec {
 	return codec
 }
 
-// Sum describes a pod in one line. The tests consider pods with equal sums equal.
+// Sum describes a pod in one line. Tests treat pods with equal descriptions as equal.
 func Sum(obj runtime.Object) string {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

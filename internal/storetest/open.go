@@ -14,7 +14,7 @@ func Open(t testing.TB, o store.Options) *store.Store {
 	return OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), o)
 }
 
-// OpenFile is Open for a file of a given name. It skips the check if the test has closed the store.
+// OpenFile opens a store at path. When the test ends the store is checked and closed, unless the test has closed it.
 func OpenFile(t testing.TB, path string, o store.Options) *store.Store {
 	t.Helper()
 	s, err := store.Open(path, o)

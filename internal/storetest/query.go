@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// Queried is the query part of store.Interface, which store.View has too.
+// Queried has the query methods of store.Interface. store.View has them too.
 type Queried interface {
 	Select(ctx context.Context, q query.Query) ([]runtime.Object, error)
 	Each(ctx context.Context, q query.Query, fn func(key string, obj runtime.Object) error) error

@@ -9,13 +9,15 @@ import (
 	"github.com/larder-dev/larder/internal/storetest/disk"
 )
 
-// Flip damages the records of these keys in an unlocked file. All collections of the file must have them.
+// Flip damages the records of these keys in the unlocked file at path. Every collection in the file must have all the
+// keys.
 func Flip(t testing.TB, path string, keys ...string) {
 	t.Helper()
 	tamper(t, path, keys, disk.Flip)
 }
 
-// Punch removes records and corrects the number of objects, so that only the entries of existing indexes show the loss.
+// Punch removes the records of these keys and corrects the stored number of objects, so that only leftover index
+// entries show the loss.
 func Punch(t testing.TB, path string, keys ...string) {
 	t.Helper()
 	tamper(t, path, keys, (*bbolt.Bucket).Delete)

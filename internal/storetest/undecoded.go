@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Undecoded returns a wrapper of c that passes objects undecoded, as package reflector/wire does. The changes that it
-// returns are decoded.
+// Undecoded returns a wrapper of c that converts objects to entry.Undecoded before it passes them to c, as package
+// reflector/wire does. The changes that it returns are decoded.
 func Undecoded(c store.Interface) store.Interface { return undecoding{c, NewSender(PodCodec())} }
 
 // Sender makes undecoded pods.

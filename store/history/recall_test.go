@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// TestRecalled checks that events of an earlier process lead a watch on, and that nothing is given that needs their
-// old objects.
+// TestRecalled checks that a watch can start at a resourceVersion from before a restart, using the events that an
+// earlier process stored. Events whose old object is needed, which is not stored, are not used.
 func TestRecalled(t *testing.T) {
 	w := history.New(1 << 20)
 	if !w.Recall([]*history.Event{recalled("a", 11), recalled("b", 13)}, 10, "14") {
@@ -31,7 +31,7 @@ func TestRecalled(t *testing.T) {
 	}
 }
 
-// TestRecallPassesOver checks which changes of a file a window does not begin with.
+// TestRecallPassesOver checks which stored changes of an earlier process a history window must not begin with.
 func TestRecallPassesOver(t *testing.T) {
 	for name, test := range map[string]struct {
 		changes []*history.Event
@@ -66,8 +66,8 @@ func TestRecallPassesOver(t *testing.T) {
 	wantFind(t, w, "13", true, nil)
 }
 
-// TestExisted checks that a watch learns of an object of an earlier process as ADDED exactly if its client cannot know
-// the object.
+// TestExisted checks when a watch reports an object that an earlier process stored as ADDED: exactly if the client
+// cannot know the object from before.
 func TestExisted(t *testing.T) {
 	since := recalled("a", 20)
 	since.Since = 12

@@ -10,12 +10,13 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// state returns an object under key at a resourceVersion.
+// state returns an object under key, in its state at a resourceVersion.
 func state(key string, rv uint64) *entry.Entry {
 	return &entry.Entry{Key: key, UID: key, ResourceVersion: fmt.Sprint(rv), Payload: make([]byte, 1000)}
 }
 
-// created, updated and deleted return an event of key at a resourceVersion; before is that of the old object.
+// created, updated and deleted return an event of the object under key at a resourceVersion. before is the
+// resourceVersion of the object's previous state.
 func created(key string, rv uint64) *history.Event {
 	return &history.Event{Key: key, RV: rv, New: state(key, rv)}
 }
@@ -33,8 +34,8 @@ func recalled(key string, rv uint64) *history.Event {
 	return &history.Event{Key: key, RV: rv, New: state(key, rv), Recalled: true}
 }
 
-// windowOf returns a window of bound bytes whose collection is at resourceVersion 10, after some batches of one event
-// each.
+// windowOf returns a history window limited to bound bytes. Its collection was at resourceVersion 10, and then had
+// batches of one event each.
 func windowOf(bound int, events ...*history.Event) *history.Window {
 	w := history.New(bound)
 	w.Restart("10", true)
@@ -69,7 +70,8 @@ func wantVersions(t *testing.T, w *history.Window, at history.Position, want ...
 	}
 }
 
-// wantFind checks that Find fails with an error, or succeeds if want is nil.
+// wantFind checks that a search for resourceVersion rv in the history window fails with the error want, or succeeds if
+// want is nil.
 func wantFind(t *testing.T, w *history.Window, rv string, whole bool, want error) history.Position {
 	t.Helper()
 	at, err := w.Find(rv, whole)
@@ -79,7 +81,7 @@ func wantFind(t *testing.T, w *history.Window, rv string, whole bool, want error
 	return at
 }
 
-// wantEnded checks that no reader can go on from a position.
+// wantEnded checks that a reader at this position of the history gets an error.
 func wantEnded(t *testing.T, w *history.Window, at history.Position) {
 	t.Helper()
 	if events, _, _, err := w.After(at, 100); !errors.Is(err, history.ErrExpired) {
@@ -94,8 +96,8 @@ func wantEnded(t *testing.T, w *history.Window, at history.Position) {
 	}
 }
 
-// TestTrimmed checks that a window at its bound has no silent gap: each position and each resourceVersion from which
-// an event is missing is ErrExpired, and all others lead to every later event (issue 37).
+// TestTrimmed checks that a history window at its size limit has no silent gap: each position and each resourceVersion
+// after which an event is missing gets ErrExpired. From all others, every later event can be read (issue 37).
 func TestTrimmed(t *testing.T) {
 	w := windowOf(3*1300, created("a", 11))
 	type moment struct {
@@ -144,7 +146,7 @@ func TestLargeEvent(t *testing.T) {
 	wantFind(t, w, "10", true, history.ErrExpired)
 }
 
-// TestSize checks that the old and the new object of an event count for the bound.
+// TestSize checks that both the old and the new object of an event count towards the size limit of a history window.
 func TestSize(t *testing.T) {
 	bare := (&history.Event{Key: "a", RV: 1}).Size()
 	if got := updated("a", 1, 2).Size() - bare; got != 2000 {
@@ -156,8 +158,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestBrokenBatches checks that a batch that does not continue the window ends all positions from before, and the
-// resourceVersions with them, and that one that continues it does not.
+// TestBrokenBatches checks a batch that does not continue the history window: it ends all earlier positions and
+// resourceVersions. A batch that continues the window ends none.
 func TestBrokenBatches(t *testing.T) {
 	replaced := updated("a", 11, 12)
 	replaced.New.UID = "another"
@@ -167,7 +169,7 @@ func TestBrokenBatches(t *testing.T) {
 		events []*history.Event
 		rv     string
 		breaks bool
-		find   error // of Find(rv)
+		find   error // wanted error of Find(rv)
 	}{
 		"continues":                       {[]*history.Event{updated("a", 11, 12), created("b", 13)}, "13", false, nil},
 		"advances without events":         {nil, "12", false, nil},
@@ -216,7 +218,8 @@ func errOf(first bool, a, b error) error {
 	return b
 }
 
-// TestNothingNew checks that a batch without events at the same resourceVersion wakes no reader, and ends no position.
+// TestNothingNew checks that a batch without events at the same resourceVersion neither wakes a reader nor ends a
+// position.
 func TestNothingNew(t *testing.T) {
 	w := windowOf(1<<20, created("a", 11))
 	at, _ := w.Now()
@@ -230,7 +233,8 @@ func TestNothingNew(t *testing.T) {
 	wantVersions(t, w, at)
 }
 
-// TestFirstBatch checks that the first batch of a window whose state is unknown gives no position in the past.
+// TestFirstBatch checks a history window whose collection had an unknown state: no position before its first batch is
+// valid.
 func TestFirstBatch(t *testing.T) {
 	w := history.New(1 << 20)
 	before, rv := w.Now()
@@ -244,7 +248,7 @@ func TestFirstBatch(t *testing.T) {
 	wantFind(t, w, "5", false, nil)
 }
 
-// TestRestart checks from which resourceVersion the changes after a list lead on.
+// TestRestart checks from which resourceVersions a watch can read the changes that follow a list.
 func TestRestart(t *testing.T) {
 	for name, test := range map[string]struct {
 		disturb, changed bool
@@ -283,8 +287,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestDisturbed checks that a list that was read before the collection changed without events cannot be continued,
-// while a watch can, and that positions from later events are good again.
+// TestDisturbed checks a change of the collection without events. A paged list that began before it cannot be
+// continued, but a watch can, and so can lists that begin after later events.
 func TestDisturbed(t *testing.T) {
 	w := windowOf(1<<20, created("a", 11), created("b", 12))
 	before, _ := w.Now()
@@ -312,8 +316,8 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// TestUndoAndGrown checks that Undo gives the oldest state between two positions, and that Grown counts the keys with
-// the prefix, created, changed and deleted.
+// TestUndoAndGrown checks that Undo gives the oldest state of each object between two positions, and that Grown counts
+// the created, changed and deleted keys with a prefix.
 func TestUndoAndGrown(t *testing.T) {
 	w := windowOf(1<<20, created("n/a", 11), created("n/b", 12), updated("n/a", 11, 13), deleted("n/b", 12, 14),
 		created("m/c", 15), updated("n/a", 13, 16))
@@ -353,8 +357,8 @@ func TestUndoAndGrown(t *testing.T) {
 	}
 }
 
-// TestFindRefuses checks the errors for texts that are no resourceVersion, and that Find gives a position between
-// events.
+// TestFindRefuses checks the errors of Find for invalid resourceVersions, and that Find accepts a resourceVersion
+// between two events.
 func TestFindRefuses(t *testing.T) {
 	w := windowOf(1<<20, created("a", 11), created("b", 15))
 	for _, rv := range []string{"", "x", "-1", "11x"} {
@@ -374,7 +378,8 @@ func TestFindRefuses(t *testing.T) {
 	}
 }
 
-// TestEnd checks that a closed collection's window wakes its readers, and gives nothing any more (issue 37).
+// TestEnd checks that the history window of a closed collection wakes its readers and returns no more events (issue
+// 37).
 func TestEnd(t *testing.T) {
 	w := windowOf(1<<20, created("a", 11))
 	before, _ := w.Now()

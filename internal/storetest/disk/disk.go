@@ -16,9 +16,9 @@ import (
 
 // Suffixes of the files beside a store; see Beside.
 const (
-	SuffixOpening = ".opening"  // present while a process opens the store
-	SuffixNew     = ".new-"     // plus random text: a file that is being written, or that a crash left
-	SuffixDamaged = ".damaged-" // plus the time: a damaged file that was moved aside
+	SuffixOpening = ".opening"  // of a file that exists while a process opens the store
+	SuffixNew     = ".new-"     // then random text: a file that is being written, or that a crash left
+	SuffixDamaged = ".damaged-" // then the time: a damaged file that was moved aside
 )
 
 // Beside returns the sorted paths that begin with path and suffix and continue after that.
@@ -50,13 +50,13 @@ var (
 
 // Buckets and keys of a collection.
 var (
-	Info         = []byte("info")       // a key; its value is a record; see EditInfo
+	Info         = []byte("info")       // a key, not a bucket: a record with the collection's Info; see EditInfo
 	Objects      = []byte("objects")    // key → record
 	Index        = []byte("index")      // a bucket per index, of entries; see IndexEntry
-	Dictionaries = []byte("dict")       // SeqKey of the id → record; see DictionaryKey
-	Seq          = []byte("seq")        // SeqKey → object key
-	Tombstones   = []byte("tombstones") // SeqKey → tombstone; see ParseTombstone
-	Cursors      = []byte("handlers")   // name → record
+	Dictionaries = []byte("dict")       // SeqKey of the dictionary's id → record; see DictionaryKey
+	Seq          = []byte("seq")        // SeqKey of the object's sequence number → object key
+	Tombstones   = []byte("tombstones") // SeqKey of the delete's sequence number → tombstone; see ParseTombstone
+	Cursors      = []byte("handlers")   // handler name → record with the handler's position
 )
 
 // PutFormat sets the stored format version.
@@ -102,5 +102,5 @@ func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) 
 // ParseSeqKey is the inverse of SeqKey.
 func ParseSeqKey(k []byte) uint64 { return binary.BigEndian.Uint64(k) }
 
-// DictionaryKey returns the key that the checksum of a dictionary's record covers.
+// DictionaryKey returns the key that the checksum of a dictionary's record includes.
 func DictionaryKey(id uint64) string { return fmt.Sprintf("%s/%016x", Dictionaries, id) }

@@ -14,8 +14,8 @@ import (
 // Versions of records.
 const (
 	Plain  = 1
-	Packed = 2 // compressed
-	Sealed = 3 // encrypted, optionally compressed before
+	Packed = 2 // the payload is compressed
+	Sealed = 3 // the payload is encrypted, optionally compressed before
 )
 
 // RecordFixed is the length of the version and checksum at the beginning of a record.
@@ -30,11 +30,11 @@ type Record struct {
 	UID, RV    string
 	Seq        uint64
 	Encoding   string
-	Terms      map[string][]string // by index; tokens in a sealed record
+	Terms      map[string][]string // index values by index name; in a sealed record, their tokens
 	Dictionary uint64              // id of the dictionary that the payload is compressed with, or 0
-	Size       uint64              // of the uncompressed payload
-	SealedBy   uint64              // id of the data key, or 0
-	Created    uint64              // the seq at which the object was created, or 0 for Seq
+	Size       uint64              // length of the uncompressed payload in bytes
+	SealedBy   uint64              // id of the data key that seals the payload, or 0
+	Created    uint64              // sequence number at which the object was created; 0 if it is Seq
 	Payload    []byte
 }
 
@@ -111,7 +111,7 @@ func (r Record) Append(dst []byte, collection, key string) []byte {
 		fields[4] = map[string][]string{}
 	}
 	if err := e.Encode(fields); err != nil {
-		panic(err) // impossible: only text and numbers
+		panic(err) // impossible: the terms are only text and numbers
 	}
 	data := []byte{r.Version, 0, 0, 0, 0}
 	data = binary.AppendUvarint(data, uint64(head.Len()))
@@ -185,7 +185,7 @@ func info(b *bolt.Bucket) (Record, map[string]any, error) {
 		return r, nil, err
 	}
 	d := msgpack.NewDecoder(bytes.NewReader(r.Payload))
-	d.UseLooseInterfaceDecoding(true) // numbers are int64 or uint64
+	d.UseLooseInterfaceDecoding(true) // decode numbers as int64 or uint64
 	m, err := d.DecodeMap()
 	return r, m, err
 }
