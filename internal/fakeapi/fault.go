@@ -88,8 +88,8 @@ func (fs *faults) InjectFault(f Fault) (clear func()) {
 	}
 }
 
-// take returns the oldest fault that applies to a request, or nil. It reduces the remaining Times of that fault, and the
-// remaining After of older faults that match.
+// take returns the oldest fault that applies to a request, or nil. It reduces the remaining Times of that fault, and
+// the remaining After of older faults that match.
 func (fs *faults) take(verb, resource string) *activeFault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
