@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/sizing"
 )
 
-// settings are the parsed flags.
+// settings holds the values of the benchmark's parsed command-line flags.
 type settings struct {
 	runner.Options
 	quick         bool
@@ -30,7 +30,7 @@ type settings struct {
 	sizes         []sizing.Size
 	results, docs string
 	render, into  string
-	// command is the command line, quoted for a shell.
+	// command is the command line of this process, quoted for a shell.
 	command string
 }
 
@@ -118,7 +118,7 @@ func numbers(text string) (all []int, err error) {
 	return all, nil
 }
 
-// fleets parses a list such as 20x100000,200x1000, and returns it in ascending order of pods.
+// fleets parses a list of fleets (stores x pods), such as 20x100000,200x1000. It sorts them by their number of pods.
 func fleets(text string) (all []seeded.Fleet, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		stores, pods, _ := strings.Cut(strings.TrimSpace(part), "x")
@@ -133,7 +133,7 @@ func fleets(text string) (all []seeded.Fleet, err error) {
 	return all, nil
 }
 
-// sizes parses a list such as 1000xpods,1000000xwidgets.
+// sizes parses a list of collection sizes (objects x resource), such as 1000xpods,1000000xwidgets.
 func sizes(text string) (all []sizing.Size, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		objects, kind, _ := strings.Cut(strings.TrimSpace(part), "x")
@@ -158,7 +158,8 @@ func quoted(args []string) []string {
 	return out
 }
 
-// programs parses a flag such as 8x10,8x10+1@5,50x10@none.
+// programs parses a list of programs to measure, such as 8x10,8x10+1@5,50x10@none: kinds x objects of each kind, then
+// optionally + objects that change before a start, and @ requests a second (none: unlimited).
 func programs(text string) (all []runner.Program, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		var p runner.Program

@@ -98,7 +98,7 @@ func (s *settings) measure(ctx context.Context, stdout io.Writer) error {
 	return errors.Join(failed, err)
 }
 
-// earlier returns the record that -into names, or nil.
+// earlier returns the record in the file that the flag -into names, or nil without the flag.
 func (s *settings) earlier() (*report.Record, error) {
 	if s.into == "" {
 		return nil, nil

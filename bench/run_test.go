@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/seeded"
 )
 
-// TestMain is also the program that the tests start for each case.
+// TestMain also acts as the program that the tests start in a process for each benchmark case.
 func TestMain(m *testing.M) {
 	children := map[string]func(context.Context, io.Reader, io.Writer) error{
 		runner.ChildArgument: runner.Child, seeded.ChildArgument: seeded.Child,
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestEverything runs every scenario once, small, on the embedded server.
+// TestEverything checks that every scenario runs, with few objects, on the embedded server.
 func TestEverything(t *testing.T) {
 	// By default, the race detector lets every process sleep for a second at its end.
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -93,7 +93,7 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// TestSeeds checks that starts from a seed request no list, and that other starts request one each. It is small, on the
+// TestSeeds checks that starts from a seed send no list, and that other starts send one each. It runs few stores on the
 // embedded server.
 func TestSeeds(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -116,7 +116,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestSizes measures larder sync in a process of its own, small.
+// TestSizes checks the measurement of larder sync in a process of its own, with few objects.
 func TestSizes(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir := t.TempDir()

@@ -30,7 +30,8 @@ const (
 	legendLine = 24 * vg.Length(1)
 )
 
-// fontFamily matches the font in gonum's output, which few readers have.
+// fontFamily matches the font name in SVG files written by gonum. Write replaces that font, because few readers have
+// it.
 var fontFamily = regexp.MustCompile(`font-family:[^;"]*`)
 
 // sans returns a font with the metrics of Helvetica and Arial, in which readers see the text.
@@ -49,7 +50,7 @@ func New() *plot.Plot {
 	return p
 }
 
-// Text is the style of text at the left of a point.
+// Text returns the style of left-aligned text that begins at a point.
 func Text(size vg.Length) text.Style {
 	return text.Style{Color: color.Black, Handler: plot.DefaultTextHandler, Font: sans(size)}
 }
@@ -93,10 +94,10 @@ func layOut(width vg.Length, items []Item, place func(Item, vg.Point)) vg.Length
 	return legendLine/2 - at.Y
 }
 
-// svgTag matches the opening tag of a picture.
+// svgTag matches the opening <svg> tag of a picture file.
 var svgTag = regexp.MustCompile(`<svg\b[^>]*>`)
 
-// dark inverts brightness and keeps hues if the reader's browser prefers dark pages.
+// dark is a CSS rule in each picture: if the reader's browser prefers dark pages, it inverts brightness and keeps hues.
 const dark = `<style>@media (prefers-color-scheme: dark) { svg { filter: invert(.9) hue-rotate(180deg) } }</style>`
 
 // Write draws a picture of this height into an SVG file.

@@ -6,11 +6,12 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// Asked are requests for objects of one kind.
+// Asked counts the requests that an API server received for objects of one kind.
 type Asked struct {
-	// Lists counts pages of lists, also of metadata, and watches that begin with a list.
+	// Lists counts each page of a list, also of metadata-only lists, and each watch that begins with a list
+	// (WatchList).
 	Lists int
-	// Probes counts requests with the verb LIST for one object: by name, or with a limit of one.
+	// Probes counts LIST requests that read at most one object: by its name, or with a limit of 1.
 	Probes int
 	// Total is the number of LIST requests in the server's own counter: Lists without watches, plus Probes.
 	Total int

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// minHistory is the number of events in a watch's history beyond two for each object. A case makes about one change for
-// each object.
+// minHistory is the number of watch events that the embedded server keeps in addition to two for each object. A
+// benchmark case makes about one change for each object.
 const minHistory = 10_000
 
 // embedded is the API server in this process.
@@ -30,7 +30,7 @@ func StartEmbedded(n int) (Cluster, error) {
 			GroupVersionResource: load.KindOf("widgets").GVR, Kind: "Widget", Singular: "widget", Namespaced: true,
 		}},
 	})}
-	// A real server creates this ConfigMap, so informers of ConfigMaps see it on both servers.
+	// A real server creates a ConfigMap of its own in kube-system. So does this one: informers see it on both servers.
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
 	}}
@@ -75,7 +75,7 @@ func (e embedded) Load(ctx context.Context, kind load.Kind, n int) error {
 	return nil
 }
 
-// Change also sets load.MadeAnnotation in the objects.
+// Change implements Cluster. It also writes the current time into the objects, as the annotation load.MadeAnnotation.
 func (e embedded) Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error {
 	for _, i := range numbers {
 		if err := ctx.Err(); err != nil {

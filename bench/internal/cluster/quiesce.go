@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// After a list of everything a server releases memory for a while. It counts as quiet when it uses less than a tenth of
-// a core. The wait is bounded.
+// After a list of all objects, an API server's runtime releases memory for a while. The server counts as quiet when it
+// uses less than a tenth of a core. The wait is bounded.
 const (
 	quietWindow = 300 * time.Millisecond
 	quietShare  = 0.1
 	quietAfter  = 15 * time.Second
 )
 
-// Quiesce makes the server collect its garbage and waits until it is quiet. Otherwise a case would pay for its
-// predecessor: a collection with 100,000 pods takes seconds, and the Go runtime starts one every two minutes.
+// Quiesce makes the API server collect garbage and waits until its processor use is low. Otherwise a measurement would
+// include the garbage of the previous one: a collection with 100,000 pods takes seconds, and the Go runtime starts one
+// every two minutes.
 func Quiesce(ctx context.Context, c Cluster) error {
 	if err := c.Collect(ctx); err != nil {
 		return err

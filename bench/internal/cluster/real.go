@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// writers is the number of concurrent requests.
+// writers is the number of concurrent write requests when objects are created or changed.
 const writers = 32
 
 type real struct {
@@ -27,8 +27,8 @@ type real struct {
 	client  kubernetes.Interface
 	version string
 
-	mark   int64 // the end of the audit log at the last Asked
-	listed int   // the server's counter of lists at the last Asked
+	mark   int64 // end of the audit log at the previous call of Asked
+	listed int   // the server's counter of LIST requests at that time
 }
 
 // StartReal starts kube-apiserver and etcd with data and logs in dir. It builds them if they are missing. args are

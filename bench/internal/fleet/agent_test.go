@@ -17,11 +17,11 @@ import (
 	"github.com/larder-dev/larder/seed"
 )
 
-// agent runs until ctx ends, and calls level whenever its state equals the server's.
+// agent is a simulated informer. It runs until ctx ends, and calls level whenever its state equals the server's.
 type agent func(ctx context.Context, level func())
 
-// client is a kind of agent. prepare is called when an agent last ran, or, for agents that never ran, when the seed is
-// taken.
+// client is a kind of agent, such as client-go's reflector. prepare is called at the time when an agent last ran, or,
+// for agents that never ran, when their seed snapshot is taken.
 type client struct {
 	Name    string
 	prepare func(s *server) agent
@@ -62,8 +62,8 @@ func (f forgetful) Replace([]any, string) error {
 	return nil
 }
 
-// newLarder returns an agent with Larder's reflector. It holds the server's current state, unless it starts for the
-// first time. spread is Options.RelistSpread.
+// newLarder returns an agent with Larder's reflector. Its stored state is the server's current one, or empty if it
+// starts for the first time. spread is the value of Options.RelistSpread.
 func newLarder(s *server, spread time.Duration) agent {
 	held := sink{}
 	if !s.sc.first {
@@ -72,12 +72,13 @@ func newLarder(s *server, spread time.Duration) agent {
 	return runLarder(s, held, reflector.Options{RelistSpread: spread})
 }
 
-// newSeeded returns an agent with Larder's reflector that has no state, and the server's current state as a seed.
+// newSeeded returns an agent that runs Larder's reflector without stored state. Its seed is a snapshot of the server's
+// current state.
 func newSeeded(s *server) agent {
 	return runLarder(s, sink{}, reflector.Options{Seed: s.seed(s.now())})
 }
 
-// runLarder returns an agent that runs Larder's reflector.
+// runLarder returns an agent that runs Larder's reflector with these options.
 func runLarder(s *server, held sink, o reflector.Options) agent {
 	return func(ctx context.Context, level func()) {
 		l := link{s: s, watching: func() {}}
@@ -103,7 +104,8 @@ func runLarder(s *server, held sink, o reflector.Options) agent {
 	}
 }
 
-// checkpoint returns the Checkpoint of an agent with the server's current state.
+// checkpoint returns the stored checkpoint (resourceVersion and cluster) of an agent that has the server's current
+// state.
 func (s *server) checkpoint() reflector.Checkpoint {
 	at := s.now()
 	made := s.changes(at)
@@ -117,8 +119,8 @@ func (s *server) checkpoint() reflector.Checkpoint {
 	return cp
 }
 
-// seed returns reflector.Options.Seed for a snapshot of the server's state at a time. It stands for a CDN: it answers
-// at once, without the server.
+// seed returns a function for reflector.Options.Seed. The seed is a snapshot of the server's state at that time. It
+// stands for a download from a CDN: it answers at once, without a request to the server.
 func (s *server) seed(at time.Duration) func(context.Context, time.Time) (*seed.Seed, error) {
 	kind := &entry.UndecodedKind{Type: reflect.TypeFor[*metav1.PartialObjectMetadata]()}
 	return func(context.Context, time.Time) (*seed.Seed, error) {
@@ -137,7 +139,7 @@ func (s *server) seed(at time.Duration) func(context.Context, time.Time) (*seed.
 	}
 }
 
-// sink is a reflector.Sink that stores nothing. It has only the checkpoint of a restart.
+// sink is a reflector.Sink that discards objects. It only keeps the checkpoint that a restarted agent resumes from.
 type sink struct {
 	cp    reflector.Checkpoint
 	level func()

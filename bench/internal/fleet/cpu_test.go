@@ -17,10 +17,10 @@ type processor struct {
 	cores float64
 
 	mu      sync.Mutex // guards the fields below
-	jobs    []*job     // in the order of their ends
-	virtual float64    // seconds
-	used    float64    // seconds of all cores
-	at      time.Time  // time of the last update
+	jobs    []*job     // ordered by the time of their ends
+	virtual float64    // processor time of a job since the beginning, in seconds
+	used    float64    // total processor time, in seconds of all cores
+	at      time.Time  // time of the last update of virtual and used
 	timer   *time.Timer
 }
 
@@ -51,14 +51,14 @@ func (p *processor) work(ctx context.Context, cpu time.Duration) error {
 	}
 }
 
-// usage returns the processor time used so far, in seconds of all cores.
+// usage returns the processor time of all jobs so far, in seconds summed over all cores.
 func (p *processor) usage() (seconds float64) {
 	p.update(func() { seconds = p.used })
 	return seconds
 }
 
-// update adds the time since the last update, ends finished jobs, calls do, and sets the timer to the next end of a
-// job.
+// update credits the jobs with the time since the last update, ends finished jobs, calls do, and sets the timer to the
+// end of the next job.
 func (p *processor) update(do func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *processor) update(do func()) {
 	p.at = now
 	p.virtual += passed * p.rateLocked()
 	p.used += passed * min(float64(len(p.jobs)), p.cores)
-	// A rest of less than a microsecond is a rounding error of the timer.
+	// A job with less than a microsecond left is finished: that is a rounding error of the timer.
 	for len(p.jobs) > 0 && p.jobs[0].end <= p.virtual+1e-6 {
 		close(p.jobs[0].done)
 		p.jobs = p.jobs[1:]

@@ -43,7 +43,7 @@ func (f *fairness) take(ctx context.Context, seats int64) error {
 	return f.refuse()
 }
 
-// queue changes the length of the queue, and reports whether it fits.
+// queue adds by to the length of the queue. It returns false, and changes nothing, if the queue would be too long.
 func (f *fairness) queue(by int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,7 +60,7 @@ func (f *fairness) refuse() error {
 	return apierrors.NewTooManyRequests("too many requests, please try again later", f.dropped.note(time.Now().Unix()))
 }
 
-// maxRetryAfter bounds Retry-After, in seconds.
+// maxRetryAfter is the maximum Retry-After in the answer to a refused request, in seconds.
 const maxRetryAfter = 32
 
 // dropped computes Retry-After from the number of recently refused requests, like apiserver's
@@ -68,7 +68,7 @@ const maxRetryAfter = 32
 // while less than one is.
 type dropped struct {
 	retryAfter, raised int64
-	// counts are the refused requests of each of the last maxRetryAfter seconds, at the second modulo the length.
+	// counts holds the number of refused requests in each recent second, indexed by the second modulo the length.
 	counts [2 * maxRetryAfter]int64
 	second int64
 }

@@ -26,8 +26,8 @@ var (
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
-	// The default handler holds a lock while it sleeps. The time of a bubble stands still while one of its goroutines
-	// waits for a lock.
+	// client-go's default error handler sleeps while it holds a lock. In a synctest bubble, time stands still while a
+	// goroutine waits for a lock.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }
@@ -63,7 +63,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// check checks the results that must hold for any number of agents.
+// check checks the results of one simulation that must hold for any number of agents.
 func check(t *testing.T, sc scenario, c client, s summary) {
 	if s.All < 0 {
 		t.Errorf("%.0f %% of the agents were up to date at the end", s.Series.Level[len(s.Series.Level)-1])
@@ -126,7 +126,8 @@ func simulate(t *testing.T, sc scenario, c client, n int) (samples []sample) {
 	return samples
 }
 
-// levelOnce returns the function that an agent calls when it is level. It counts the first call after time zero.
+// levelOnce returns the function that an agent calls when its state equals the server's. It counts the first such call
+// after time zero, when the scenario starts.
 func levelOnce(s *server, level *atomic.Int64) func() {
 	var once sync.Once
 	return func() {

@@ -23,7 +23,7 @@ type link struct {
 	watching func()
 }
 
-// unlisting is a client that cannot list by a watch.
+// unlisting wraps a client so that client-go's reflector does not use WatchList but LIST requests.
 type unlisting struct{ cache.ListerWatcher }
 
 // IsWatchListSemanticsUnSupported implements client-go's check for WatchList.
@@ -52,7 +52,7 @@ func (l link) ask(ctx context.Context, r request) error {
 // get requests one small object.
 func (l link) get(ctx context.Context) error { return l.ask(ctx, request{cost: smallCost}) }
 
-// ListWithContext implements cache.ListerWatcherWithContext.
+// ListWithContext implements cache.ListerWatcherWithContext. It charges the model server for the list.
 func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	switch {
 	case o.FieldSelector != "":
@@ -91,7 +91,7 @@ func (l link) page(ctx context.Context, o metav1.ListOptions) (runtime.Object, e
 	return l.answer(err, from*kept/objects, (from+n)*kept/objects, token)
 }
 
-// answer returns a list of the objects with indexes from (included) to to (excluded), or the error of the request.
+// answer returns a list of the objects with indexes from (included) to to (excluded), or err if the request failed.
 func (l link) answer(err error, from, to int, token string) (runtime.Object, error) {
 	if err != nil {
 		return nil, err

@@ -14,10 +14,10 @@ import (
 	"github.com/larder-dev/larder/bench/internal/chart"
 )
 
-// panel is a figure of a scenario over time.
+// panel is one measured quantity of a scenario, drawn over time.
 type panel struct {
 	label string
-	// least is the lower bound of a logarithmic scale, and most the end of a linear scale, which begins with zero.
+	// least is the lower bound of a logarithmic axis. most is the upper end of a linear axis, which begins with zero.
 	least, most float64
 	of          func(series) []float64
 }
@@ -124,7 +124,7 @@ func drawPanel(panel panel, sc scenario, runs []summary) (*plot.Plot, error) {
 	return p, nil
 }
 
-// decades are the ticks of a logarithmic scale, as plain numbers.
+// decades draws the ticks of a logarithmic axis as plain numbers: 1, 10, 100.
 type decades struct{}
 
 // Ticks implements plot.Ticker.
@@ -138,8 +138,8 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// points returns a value for each step. Long runs get a value for each minute, since the bytes of a list are counted at
-// its end.
+// points returns a point for each measured step of time. Long runs get a point for each minute, since the bytes of a
+// list are counted only at its end.
 func points(values []float64, least float64) (xys plotter.XYs) {
 	mean := 1
 	if len(values)*step > 15*60 {

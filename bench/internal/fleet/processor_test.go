@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestProcessor checks that jobs share the cores, that none gets more than one, and that an abandoned job frees its
-// share.
+// TestProcessor checks that simulated jobs share the server's cores, that no job gets more than one core, and that a
+// cancelled job frees its share.
 func TestProcessor(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -62,7 +62,7 @@ func TestProcessor(t *testing.T) {
 		if err := p.work(t.Context(), 2*time.Second); err != nil {
 			t.Error(err)
 		}
-		// Half of the first second, and all of the next one and a half.
+		// The job has half of the processor for the first second, and all of it for the next one and a half.
 		if took := time.Since(begun).Round(time.Millisecond); took != 2500*time.Millisecond {
 			t.Errorf("took %v", took)
 		}

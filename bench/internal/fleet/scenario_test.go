@@ -9,17 +9,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// scenario is an event for the whole fleet at time zero.
+// scenario is an event for the whole fleet of agents at time zero, such as a restart of the API server.
 type scenario struct {
 	Name, Title string
-	// restart: the agents restart, within startWithin. Otherwise all connections break, and for the time away a request
-	// returns the error of down.
+	// restart: the agents restart, spread over startWithin. If it is false, all connections break instead, and for the
+	// duration away a request returns the error of the function down.
 	restart bool
-	// first: the agents never ran, and have no stored state. restart is true, too.
+	// first: the agents start for the first time, without stored state. restart is then true, too.
 	first bool
 	down  func() error
 	away  time.Duration
-	// lost: the server returns without its history.
+	// lost: the API server returns without its watch history.
 	lost bool
 }
 
@@ -50,7 +50,8 @@ func (sc scenario) lists(c client, n int) int {
 	return 0
 }
 
-// refused returns the error of a closed port, and unavailable the answer of a load balancer without a server.
+// refused returns the error of a connection to a closed port. unavailable returns a load balancer's answer when no
+// server is ready.
 func refused() error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
@@ -60,20 +61,21 @@ func unavailable() error {
 }
 
 const (
-	// startWithin is the time in which restarted agents start, and spread the time in which they first started.
+	// startWithin is the period over which restarted agents start. spread is the period over which they first started.
 	startWithin = 10 * time.Second
 	spread      = 2 * time.Minute
 	// outage is how long restarted agents were down, and seedAge the age of the seed of new agents.
 	outage  = time.Minute
 	seedAge = 2 * time.Minute
-	// watched is the minimal duration of a run, and longest the maximal. A run ends when all agents are level.
+	// watched is the minimal duration of a simulated run, and longest the maximal. A run ends when all agents have the
+	// server's state.
 	watched = 10 * time.Minute
 	longest = 3 * time.Hour
 )
 
-// sample is the state after a number of seconds.
+// sample holds the measurements at one second of a run.
 type sample struct {
 	tally
 	CPU   float64 // seconds of all cores, since the start
-	Level int     // agents that were level since time zero
+	Level int     // agents that reached the server's state since time zero
 }

@@ -23,7 +23,7 @@ type server struct {
 	tally  tally
 }
 
-// request is a request in the model.
+// request is the cost and type of one request to the model server.
 type request struct {
 	cost
 	watch bool
@@ -31,7 +31,7 @@ type request struct {
 	begins bool
 }
 
-// tally counts requests since time zero.
+// tally counts requests since time zero, the start of the scenario.
 type tally struct {
 	Requests int
 	// Refused counts failed requests: refused by a load balancer or the server, or timed out.
@@ -48,7 +48,7 @@ func newServer(sc scenario) *server {
 	}
 }
 
-// begin starts the scenario.
+// begin marks time zero: from here on requests are charged and counted.
 func (s *server) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *server) begun() bool {
 	return !s.zero.IsZero()
 }
 
-// count adds to the tally, and returns it.
+// count adds requests to the server's totals, and returns the totals.
 func (s *server) count(add tally) tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *server) count(add tally) tally {
 	return s.tally
 }
 
-// serve charges a request.
+// serve simulates a request: it waits as long as the server would take and counts the result.
 func (s *server) serve(ctx context.Context, r request) error {
 	if !s.begun() {
 		return nil
@@ -100,7 +100,7 @@ func (s *server) serve(ctx context.Context, r request) error {
 	return nil
 }
 
-// away returns the error of requests while the server is down or starts.
+// away returns the error that requests get while the server is down or starting, or nil.
 func (s *server) away() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,10 +113,10 @@ func (s *server) away() error {
 	return nil
 }
 
-// errLate is the cause when the context of a handler times out.
+// errLate is the context's cancellation cause when a request exceeds the server's timeout.
 var errLate = errors.New("the handler's time is up")
 
-// handle waits for seats and takes the processor time.
+// handle waits for priority-and-fairness seats, and then for the request's processor time.
 func (s *server) handle(ctx context.Context, r request) error {
 	if err := s.apf.take(ctx, r.seats); err != nil {
 		return err

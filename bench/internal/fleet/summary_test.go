@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// series are the measurements of a run for the plot: a value for each step.
+// series holds the measurements of one simulated run for the plot: one value for each interval of time.
 type series struct {
 	Requests []float64 `json:"requestsPerSecond"`
 	MB       []float64 `json:"megabytesPerSecond"`
@@ -13,7 +13,7 @@ type series struct {
 	Level    []float64 `json:"percentLevel"`
 }
 
-// summary is the result of a run.
+// summary is the result of one simulated run.
 type summary struct {
 	Scenario string  `json:"scenario"`
 	Client   string  `json:"client"`
@@ -26,15 +26,15 @@ type summary struct {
 	Requests  int `json:"requests"`
 	Refused   int `json:"refused"`
 	Peak      int `json:"peakRequestsPerSecond"`
-	// Half and All are the seconds until half of the agents, and all of them, were level.
+	// Half and All are the seconds from time zero until half of the agents, and all of them, had the server's state.
 	Half int `json:"secondsToHalf"`
 	All  int `json:"secondsToAll"`
-	// Full is the number of seconds with more than nine tenths of the cores busy.
+	// Full is the number of seconds in which more than nine tenths of the server's cores were busy.
 	Full   int    `json:"secondsFull"`
 	Series series `json:"series"`
 }
 
-// step is the number of seconds of a point of a series.
+// step is the number of seconds between two plotted values.
 const step = 10
 
 func summarize(sc scenario, c client, n int, samples []sample) summary {
@@ -72,7 +72,7 @@ func summarize(sc scenario, c client, n int, samples []sample) summary {
 // rounded rounds to three decimals.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// String returns the row of the table below heading.
+// String returns the run as a row of the Markdown table.
 func (s summary) String() string {
 	return fmt.Sprintf("| %s | %s | %d | %d | %.1f GB | %.0f s | %d | %d | %d s | %d s | %d s |",
 		s.Scenario, s.Client, s.Lists, s.PeakLists, s.GB, s.CPU, s.Requests, s.Peak, s.Full, s.Half, s.All)

@@ -12,22 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream is an open watch.
+// stream is an open watch on the model server.
 type stream struct {
 	s *server
 	// rv is the resourceVersion to begin after. With initial, the stream begins with all objects instead.
 	rv      int64
 	initial bool
-	// accepted is called if the server has the history since rv.
+	// accepted is called if the server still has the history after rv, so that it accepts the watch.
 	accepted func()
-	// end is the time of the watch's timeout. A broken connection ends it earlier.
+	// end is the time at which the server ends the watch. A broken connection ends the watch earlier.
 	end     time.Time
 	broken  <-chan struct{}
 	stopped <-chan struct{}
 	results chan<- watch.Event
 }
 
-// watch begins a stream.
+// watch opens a watch on the model server and starts sending its events.
 func (s *server) watch(st stream) watch.Interface {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,8 @@ func (st stream) run(oldest int64) {
 	}
 }
 
-// begin sends the initial events, and returns the next change to send, or false at the end of the stream.
+// begin sends the initial events of a watch. It returns the number of the next change to send, or false at the end of
+// the stream.
 func (st stream) begin(oldest int64) (next int, ok bool) {
 	at := st.s.now()
 	switch {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kept is the number of objects in the model. Each stands for 1,000 objects.
+// kept is the number of objects that the model server stores. Each stands for 1,000 real objects.
 const kept = 100
 
 // history is the sequence of writes to the cluster, as a function of the time since its start. One object after the
@@ -19,10 +19,10 @@ type history struct{ began time.Time }
 // now returns the time since the start, the argument of the other methods.
 func (h history) now() time.Duration { return time.Since(h.began) }
 
-// changes returns the number of changes so far. The first has number 1.
+// changes returns the number of object changes until then. The first change has number 1.
 func (history) changes(at time.Duration) int { return int(at / changeEvery) }
 
-// due returns the time until a change.
+// due returns the time from now until the change with this number.
 func (h history) due(change int) time.Duration {
 	return time.Until(h.began.Add(time.Duration(change) * changeEvery))
 }
@@ -31,18 +31,18 @@ func (h history) rv(at time.Duration) int64 {
 	return kept + 1 + int64(at.Seconds()*rvRate) + int64(h.changes(at))
 }
 
-// next returns the first change that a watch from a resourceVersion has to send.
+// next returns the number of the first change that a watch from this resourceVersion has to send.
 func (h history) next(rv int64) int {
 	const each = rvRate*int64(changeEvery/time.Second) + 1
 	return int(max(rv-kept-1, 0)/each) + 1
 }
 
-// changed returns the object after a change.
+// changed returns the object as it is after the change with this number.
 func (h history) changed(change int) *metav1.PartialObjectMetadata {
 	return object((change-1)%kept, h.rv(time.Duration(change)*changeEvery))
 }
 
-// objects returns the objects with indexes from (included) to to (excluded), ordered by name, after their last changes.
+// objects returns the objects with indexes from (included) to to (excluded), ordered by name, as they are at that time.
 func (h history) objects(at time.Duration, from, to int) []*metav1.PartialObjectMetadata {
 	var all []*metav1.PartialObjectMetadata
 	for i := from; i < to; i++ {

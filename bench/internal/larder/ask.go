@@ -6,7 +6,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// Collection returns the first collection of the sync process that holds a store; false while it does not answer.
+// Collection returns the status of the first collection of the larder sync process that writes this store. It returns
+// false while the process does not answer.
 func Collection(ctx context.Context, store string) (c source.Collection, ok bool) {
 	client, _, err := source.Dial(ctx, store)
 	if err != nil {
@@ -20,7 +21,8 @@ func Collection(ctx context.Context, store string) (c source.Collection, ok bool
 	return status.Collections[0], true
 }
 
-// Synced returns the number of objects in the first collection, and whether it has synced.
+// Synced returns the number of objects in the first collection of the process that writes this store, and whether it
+// has synced.
 func Synced(ctx context.Context, store string) (objects int, synced bool) {
 	c, ok := Collection(ctx, store)
 	return c.Objects, ok && c.Live.Synced

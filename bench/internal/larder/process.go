@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/internal/cli/command"
 )
 
-// Argument is the first argument of a process that runs larder. The arguments of its command line follow.
+// Argument is the first argument of this program when it runs as larder. The arguments of larder's command line follow.
 const Argument = "larder"
 
 // Main runs the command line, and returns its exit code.
@@ -60,8 +60,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Ended reports whether the process has ended by itself.
 func (p *Process) Ended() bool { return len(p.ended) > 0 }
 
-// Stop makes the process commit its changes and exit, and waits for it. If the exit code is not 0, the error has the
-// log.
+// Stop makes larder sync commit its changes and exit, and waits for the exit. Unless the exit code is 0, the returned
+// error contains the log.
 func (p *Process) Stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has exited; Wait returns the reason
 	err := errors.Join(<-p.ended, p.log.Close())

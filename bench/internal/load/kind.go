@@ -17,8 +17,8 @@ import (
 // PerNamespace is the number of objects in a namespace.
 const PerNamespace = 1000
 
-// RevisionAnnotation has the number of changes of an object. MadeAnnotation has the time of the last change
-// (nanoseconds since 1970), if the embedded server made it.
+// RevisionAnnotation holds the number of changes that an object has had. MadeAnnotation holds the time of the last
+// change (nanoseconds since 1970); only the embedded server sets it.
 const (
 	RevisionAnnotation = "bench.larder.dev/revision"
 	MadeAnnotation     = "bench.larder.dev/made"
@@ -26,12 +26,12 @@ const (
 
 // Kind is one resource of the benchmark.
 type Kind struct {
-	// Name is the plural, also in results.
+	// Name is the plural resource name, such as pods. Results use it too.
 	Name string
 	GVR  schema.GroupVersionResource
 	// Example is an empty object; nil for a kind without a Go type.
 	Example runtime.Object
-	// New returns object i after revision changes.
+	// New returns the object with number i as it is after that many revisions.
 	New func(i, revision int) runtime.Object
 }
 
@@ -54,22 +54,23 @@ func KindOf(name string) Kind {
 	panic("there is no kind " + name)
 }
 
-// Key returns the key of object i.
+// Key returns the key (namespace/name) of the object with number i.
 func (k Kind) Key(i int) string { return Namespace(i) + "/" + k.ObjectName(i) }
 
-// ObjectName returns the name of object i.
+// ObjectName returns the name of the object with number i.
 func (k Kind) ObjectName(i int) string { return objectName(k.Name, i) }
 
 func objectName(kind string, i int) string { return fmt.Sprintf("%s-%07d", kind, i) }
 
-// Made reports whether the benchmark has created the object of this name. A cluster has others: the API server creates
+// Made reports whether the benchmark created the object with this name. Other objects exist too: the API server creates
 // a ConfigMap in kube-system.
 func (k Kind) Made(name string) bool { return strings.HasPrefix(name, k.Name+"-") }
 
-// Namespace returns the namespace of object i.
+// Namespace returns the namespace of the object with number i.
 func Namespace(i int) string { return fmt.Sprintf("bench-%04d", i/PerNamespace) }
 
-// Revision returns the revision of an object and the time of its last change; zero without an annotation.
+// Revision returns the number of changes of an object and the time of its last change, from its annotations. A value
+// without annotation is zero.
 func Revision(obj any) (revision int, made int64) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -81,10 +82,10 @@ func Revision(obj any) (revision int, made int64) {
 	return revision, made
 }
 
-// configMapBytes is the size of a ConfigMap's body.
+// configMapBytes is the size of the data in a ConfigMap, in bytes.
 const configMapBytes = 100 << 10
 
-// newConfigMap fills the body with random bytes in base64, which compress by a quarter.
+// newConfigMap returns a ConfigMap with random bytes in base64, which compress by a quarter.
 func newConfigMap(i, revision int) runtime.Object {
 	var seed [32]byte
 	copy(seed[:], strconv.Itoa(i))

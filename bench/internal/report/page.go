@@ -37,7 +37,7 @@ func Markdown(out io.Writer, r Record) error {
 	return errs
 }
 
-// embedded names the scenarios that run on the embedded server.
+// embedded returns the names of the scenarios that run on the embedded API server.
 func embedded() string {
 	var names []string
 	for _, s := range scenario.All() {
@@ -73,7 +73,7 @@ func writeScenario(out io.Writer, s scenario.Scenario, rows []Row) error {
 			}
 		}
 		rows = slices.DeleteFunc(rows, same)
-		// Without a measured reference the row would repeat the figures of another one.
+		// A row whose reference was not measured is left out: it would repeat the figures of another row.
 		if against := first.Metric.Against; first.Ratio != nil || against == "" || against == scenario.Nothing {
 			_, err = fmt.Fprintf(out, "| %s |\n", strings.Join(cells(residencies), " | "))
 		}
@@ -81,7 +81,7 @@ func writeScenario(out io.Writer, s scenario.Scenario, rows []Row) error {
 	return err
 }
 
-// cells returns the cells of one figure, whose rows have different residencies.
+// cells returns the table cells of one figure, given its rows for each residency (decoded objects in memory or not).
 func cells(rows []Row) []string {
 	first := rows[0]
 	objects := count(float64(first.N)) + " " + first.Kind
@@ -115,7 +115,7 @@ func (r Row) median(s *Summary) string {
 	return text
 }
 
-// joined returns the texts of several residencies, or one of them if they are equal.
+// joined returns the texts of several residencies joined, or a single text if they are equal.
 func joined(texts []string) string { return strings.Join(slices.Compact(texts), "; ") }
 
 // commands returns the commands that measure a scenario again, one for each kind of object, with the commit of each.

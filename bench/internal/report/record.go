@@ -33,18 +33,19 @@ type Record struct {
 	Cases   []Case `json:"cases"`
 }
 
-// Case summarizes all runs of one subject in one place. Policies and commit intervals have separate keys in Figures.
+// Case summarizes all runs of one subject (informer and residency) with one scenario, kind and number of objects.
+// Figures of other sync policies and commit intervals have keys of their own in Figures.
 type Case struct {
 	Place
 	Library string `json:"library"`
-	// Residency of Larder; empty for others.
+	// Residency tells whether Larder kept decoded objects in memory; empty for client-go and bbolt.
 	Residency string `json:"residency,omitempty"`
 	Asked
 	// Figures has a summary for each metric, by key.
 	Figures map[string]Summary `json:"figures"`
 }
 
-// Place is a scenario with a kind and number of objects. Subjects of one place are compared.
+// Place is a scenario with a kind and number of objects. Subjects measured in the same place are compared.
 type Place struct {
 	Scenario string `json:"scenario"`
 	Kind     string `json:"kind"`
@@ -52,7 +53,7 @@ type Place struct {
 	Dynamic  bool   `json:"dynamic,omitempty"`
 }
 
-// Asked has the flags and the commit of a case's run.
+// Asked holds the flags and the source commit with which a case was measured.
 type Asked struct {
 	Runs int `json:"runs"`
 	// Flags are the other flags of the command.
@@ -101,12 +102,13 @@ func caseOf(s Sample) Case {
 	}
 }
 
-// same reports whether both cases have the same subject and place.
+// same reports whether both cases measure the same subject with the same scenario, kind and number of objects.
 func (c Case) same(other Case) bool {
 	return c.Place == other.Place && c.Library == other.Library && c.Residency == other.Residency
 }
 
-// Merge returns the record with the cases of newer. They replace cases of the same scenario, kind and number.
+// Merge returns the record with the cases of newer. A newer case replaces an older one with the same scenario, kind and
+// number of objects.
 func (r Record) Merge(newer Record) Record {
 	again := func(c Case) bool {
 		return slices.ContainsFunc(newer.Cases, func(n Case) bool {
@@ -120,7 +122,7 @@ func (r Record) Merge(newer Record) Record {
 	return r
 }
 
-// both joins two texts, unless a already contains b.
+// both joins two texts with a separator. If a already contains b, it returns a.
 func both(a, b, sep string) string {
 	if slices.Contains(strings.Split(a, sep), b) {
 		return a

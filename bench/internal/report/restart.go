@@ -27,7 +27,7 @@ var (
 // margin is the space at the edges.
 const margin = 10
 
-// panel is a title with a bar for each subject.
+// panel is one part of the picture: a title with a bar for each compared informer.
 type panel struct {
 	title string
 	unit  scenario.Unit
@@ -90,7 +90,7 @@ func Restart(dir string, rows []Row) (bool, error) {
 	})
 }
 
-// The dimensions of a panel: a title, and a line with name, bar and value for each subject.
+// The dimensions of one part of the picture: a title, and a line with name, bar and value for each compared informer.
 const (
 	titleHeight = 28
 	barLine     = 24
@@ -101,7 +101,8 @@ const (
 
 func (p panel) height() vg.Length { return titleHeight + vg.Length(len(p.bars))*barLine + margin }
 
-// draw draws a panel below top. The longest bar fills the width, and the shortest bars have a minimal length.
+// draw draws the title and bars below top. The longest bar fills the width, and the shortest bars have a minimal
+// length.
 func (p panel) draw(c draw.Canvas, top vg.Length) {
 	style := chart.Text(chart.FontSize)
 	c.FillText(chart.Text(chart.TitleSize), vg.Point{X: c.Min.X + margin, Y: top - titleHeight*2/3}, p.title)

@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Row is one figure of Larder with one residency, beside the figures of its references.
+// Row is one figure of Larder with one residency (decoded objects in memory or not), beside the figures of its
+// references.
 type Row struct {
 	Place
 	// Title is the scenario's title, and Figure the metric's.
@@ -18,7 +19,8 @@ type Row struct {
 	Metric        scenario.Metric
 	Residency     string
 	Larder        Summary
-	// ClientGo, ClientGoList (without WatchList) and Reference, named by Metric.Against; nil if not measured.
+	// ClientGo, ClientGoList (client-go without WatchList) and Reference (the one that Metric.Against names) are the
+	// compared figures. Each is nil if it was not measured.
 	ClientGo, ClientGoList, Reference *Summary
 	// Ratio is Larder's figure divided by the reference; nil if the reference was not measured.
 	Ratio *float64
@@ -34,7 +36,8 @@ type Row struct {
 	asked  Asked
 }
 
-// Rows returns the rows ordered by scenario, kind and number, and otherwise in the order of measurement: typed first.
+// Rows returns the rows ordered by scenario, kind and number of objects. Rows equal in these keep the order of
+// measurement: typed before dynamic.
 func (r Record) Rows() []Row {
 	var rows []Row
 	for _, s := range scenario.All() {
@@ -51,7 +54,7 @@ func (r Record) Rows() []Row {
 	return rows
 }
 
-// places returns the places of a scenario with measurements of Larder.
+// places returns the kinds and numbers of objects with which a scenario has measured Larder.
 func (r Record) places(name string) []Place {
 	var places []Place
 	for _, c := range r.Cases {
@@ -65,8 +68,8 @@ func (r Record) places(name string) []Place {
 	return places
 }
 
-// row returns the row of one figure. It returns false if Larder was not measured, or if the reference is Larder with
-// fewer objects and that was not measured.
+// row returns the row of one figure. It returns false if Larder was not measured. It also returns false if the
+// reference is Larder with fewer objects, and that was not measured.
 func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency string) (Row, bool) {
 	larder := r.figure(p, subject.Larder, residency, m.Key)
 	if larder == nil {
@@ -100,7 +103,7 @@ func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency s
 	return row, true
 }
 
-// of returns the case of a subject in a place; nil if not measured.
+// of returns the measurements of a library and residency in a place; nil if there are none.
 func (r Record) of(p Place, library, residency string) *Case {
 	wanted := Case{Place: p, Library: library, Residency: residency}
 	if i := slices.IndexFunc(r.Cases, wanted.same); i >= 0 {
@@ -109,7 +112,7 @@ func (r Record) of(p Place, library, residency string) *Case {
 	return nil
 }
 
-// figure returns a figure of a subject; nil if not measured.
+// figure returns one figure of a library and residency in a place; nil if not measured.
 func (r Record) figure(p Place, library, residency, key string) *Summary {
 	c := r.of(p, library, residency)
 	if c == nil {
@@ -121,7 +124,7 @@ func (r Record) figure(p Place, library, residency, key string) *Summary {
 	return nil
 }
 
-// judge computes the ratio and whether the goal is met.
+// judge computes the row's ratio to its reference, and whether the goal is met.
 func (r *Row) judge() {
 	ratio := 0.0
 	base := cmp.Or(r.Reference, r.ClientGo)

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// samples returns the samples of a run with both numbers of pods.
+// samples returns the measurements of a run with two numbers of pods.
 func samples() []Sample {
 	clientGo, list := subject.Spec{Library: subject.ClientGo}, subject.Spec{Library: subject.ClientGoList}
 	raw := subject.Spec{Library: subject.Raw}
@@ -57,7 +57,8 @@ func samples() []Sample {
 	return out
 }
 
-// rowsOf sets Asked.Runs to 1, although samples has three samples of some cases.
+// rowsOf returns the rows of the samples of one run. It sets Asked.Runs to 1, although samples returns three samples of
+// some cases.
 func rowsOf(samples []Sample) []Row { return Record{Cases: Cases(samples, Asked{Runs: 1})}.Rows() }
 
 func find(t *testing.T, rows []Row, metric, against string, n int) Row {

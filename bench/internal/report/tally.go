@@ -31,7 +31,7 @@ func tallyOf(rows []Row, scenarios []scenario.Scenario) tally {
 	return t
 }
 
-// verdicts counts the rows that meet and miss a goal.
+// verdicts counts the rows that meet a goal and the rows that miss it.
 func verdicts(rows []Row, name string, m scenario.Metric, g scenario.Goal) (met, missed int) {
 	for _, r := range rows {
 		same := r.Scenario == name && r.Metric.Key == m.Key && r.Metric.Against == m.Against
@@ -47,7 +47,7 @@ func verdicts(rows []Row, name string, m scenario.Metric, g scenario.Goal) (met,
 	return met, missed
 }
 
-// String returns the beginning of a sentence.
+// String returns the counts as the beginning of a sentence.
 func (t tally) String() string {
 	return fmt.Sprintf("Of %d goals %d are met, %d missed, %d not measured",
 		t.met+t.missed+t.notMeasured, t.met, t.missed, t.notMeasured)
@@ -64,7 +64,7 @@ func mostObjects(rows []Row, kind string) int {
 	return most
 }
 
-// judged names the kinds and numbers of objects of a tally.
+// judged returns the kinds and numbers of objects for which goals were counted.
 func judged(rows []Row) string {
 	var parts []string
 	for _, k := range load.Kinds {

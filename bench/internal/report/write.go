@@ -92,7 +92,8 @@ func (r Row) spread(s *Summary) string {
 	return fmt.Sprintf("%s (%s)", Figure(s.Median, unit), strings.Join(of, ", "))
 }
 
-// ofRuns names the number of runs if it differs from the command's, because some runs failed.
+// ofRuns returns the number of runs as text if it differs from the command's number, because some runs failed.
+// Otherwise it returns "".
 func (r Row) ofRuns(s *Summary) string {
 	switch s.Runs {
 	case r.asked.Runs:

@@ -11,7 +11,7 @@ func TestCopyFile(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	want := bytes.Repeat([]byte("larder"), copyPage)
-	// The destination has a longer file, which must be truncated.
+	// The copy's destination exists and is longer than the source, so it must be truncated.
 	for path, data := range map[string][]byte{from: want, to: bytes.Repeat([]byte("x"), 2*len(want))} {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)

@@ -18,18 +18,18 @@ import (
 // caseTimeout ends a case that hangs. The slowest case takes a few minutes.
 const caseTimeout = 15 * time.Minute
 
-// host has the server of a group of cases, and the stores with its objects.
+// host holds the API server of a group of benchmark cases, and the paths of Larder's stores filled from it.
 type host struct {
 	cluster cluster.Cluster
 	kind    load.Kind
 	dir     string
-	// revision is the highest revision of the objects.
+	// revision is the highest revision annotation of the server's objects.
 	revision int
-	// stored has the paths of stores that are up to date with the server.
+	// stored holds the paths of stores whose objects equal the server's.
 	stored map[string]bool
 }
 
-// run runs one case, with its store and its changes.
+// run runs one benchmark case, prepares its store, and makes its changes on the server.
 func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (scenario.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
@@ -68,7 +68,8 @@ func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (s
 	return result, nil
 }
 
-// reserve returns the changes of a case, if any, and sets them in the case. It marks all stores as out of date.
+// reserve returns the changes that a case makes on the server, if any, and writes their number and last object into the
+// case. It marks all stores as out of date.
 func (h *host) reserve(s scenario.Scenario, c *scenario.Case) (changes scenario.Changes) {
 	if s.Changes == nil {
 		return changes
@@ -81,7 +82,8 @@ func (h *host) reserve(s scenario.Scenario, c *scenario.Case) (changes scenario.
 	return changes
 }
 
-// change makes the changes of a case. With a rate, it catches up after a delay.
+// change makes the changes of a case on the server. If a rate is set, late changes follow at once until the rate is
+// met.
 func (h *host) change(ctx context.Context, c scenario.Case, changes scenario.Changes) error {
 	start, each := time.Now(), len(changes.Numbers)
 	ticker := time.NewTicker(time.Millisecond)
@@ -112,7 +114,7 @@ func (h *host) change(ctx context.Context, c scenario.Case, changes scenario.Cha
 	return nil
 }
 
-// provideFile sets the path of the case's store. It updates or removes the store.
+// provideFile sets the path of the store that a case uses. Depending on the scenario, it updates or removes that store.
 func (h *host) provideFile(ctx context.Context, s scenario.Scenario, c *scenario.Case) error {
 	if !s.Stored {
 		c.File = filepath.Join(h.dir, "cold.db")
@@ -161,8 +163,8 @@ func (h *host) prepare(ctx context.Context, file string, dynamic bool) error {
 // the write that created them. After large writes, one changed page would count as megabytes.
 const copyPage = 4096
 
-// copyFile copies a file and syncs the copy. Otherwise a case would write the copy's dirty pages, or find pages already
-// dirty, which the kernel does not count again.
+// copyFile copies a file and syncs the copy to disk. Without the sync, a case would write the copy's dirty pages
+// itself, or change pages that are already dirty, which the kernel does not count a second time.
 func copyFile(to, from string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -174,7 +176,7 @@ func copyFile(to, from string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	// Hiding the types disables copying in the kernel, which chooses other sizes of writes.
+	// The wrappers hide the file types from io.Copy. Otherwise the kernel copies the data, in writes of another size.
 	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, copyPage))
 	return errors.Join(err, out.Sync())
 }

@@ -16,19 +16,22 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// ChildArgument is the first argument of a case's process. Scenario and subject follow, for lists of processes.
+// ChildArgument is the first argument of a process that runs one benchmark case. Scenario and subject follow, so that
+// ps shows them.
 const ChildArgument = "child"
 
-// message is sent by a child. The driver sends the case at the start, and again each time it has made the changes.
+// message is sent by the process of a benchmark case. The driver sends the case at the start, and sends it again each
+// time it has made the requested changes.
 type message struct {
-	// Ready asks the driver to make the changes; otherwise the message is the last one.
+	// Ready asks the driver to make the changes of the case. Without it the message is the last one, and has the
+	// result.
 	Ready  bool            `json:"ready,omitempty"`
 	Result scenario.Result `json:"result,omitempty"`
 	Error  string          `json:"error,omitempty"`
 }
 
-// runProcess runs a case in a process of its own. It calls act whenever the process is ready. The process then waits
-// until act calls proceed.
+// runProcess runs a benchmark case in a process of its own. It calls act each time the process is ready for changes.
+// The process waits until act calls proceed.
 func runProcess(
 	ctx context.Context, c scenario.Case, act func(proceed func() error) error,
 ) (_ scenario.Result, err error) {
@@ -54,7 +57,7 @@ func runProcess(
 		return nil, err
 	}
 	defer func() {
-		_ = in.Close() // ends a child that waits for the driver
+		_ = in.Close() // ends a process that waits for the driver's next message
 		if waitErr := cmd.Wait(); waitErr != nil {
 			err = errors.Join(err, fmt.Errorf("%w: %s", waitErr, stderr.String()))
 		}
@@ -75,13 +78,14 @@ func runProcess(
 			return m.Result, nil
 		}
 		if err := act(proceed); err != nil {
-			kill() // the child would wait for the driver forever
+			kill() // the process would wait for the driver forever
 			return nil, err
 		}
 	}
 }
 
-// Child runs one case. It ends within caseTimeout even if its driver has died.
+// Child runs the benchmark case that it reads from in, and writes the result to out. It ends within caseTimeout even if
+// its driver has died.
 func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// TestMain is also the program that runProcess starts: a case that is ready, and then hangs.
+// TestMain is also the program that runProcess starts. That process reports that it is ready for changes, and then
+// hangs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == ChildArgument {
 		fmt.Println(`{"ready":true}`)
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestDriverFails checks that an error of the driver ends the case.
+// TestDriverFails checks that an error of the driver ends the process of a benchmark case.
 func TestDriverFails(t *testing.T) {
 	failed := errors.New("the server has gone")
 	_, err := runProcess(t.Context(), scenario.Case{}, func(func() error) error { return failed })

@@ -15,14 +15,14 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// programKind is a kind of object that programs read.
+// programKind is a Kubernetes resource that the measured programs list and watch.
 type programKind struct {
 	schema.GroupVersionResource
 	kind string
 	more map[string]any
 }
 
-// builtIn has the kinds for programs with a typed factory. kube-apiserver has no controller for them.
+// builtIn holds the resources for programs with a typed factory. No controller of kube-apiserver changes their objects.
 var builtIn = []programKind{
 	{resourceOf("", "v1", "configmaps"), "ConfigMap", nil},
 	{resourceOf("", "v1", "secrets"), "Secret", nil},
@@ -67,10 +67,10 @@ func programKinds(n int) []programKind {
 // programWorld manages the objects of programs in the server.
 type programWorld struct {
 	client  dynamic.Interface
-	changes int // number of the last change
+	changes int // number of the last change, written into the objects
 }
 
-// fill creates missing custom kinds, and replaces the objects.
+// fill creates the program's missing custom resource definitions, and replaces its objects.
 func (w *programWorld) fill(ctx context.Context, one Program) error {
 	ns := object("Namespace", schema.GroupVersion{Version: "v1"}, "", programNamespace, nil)
 	_, err := w.client.Resource(namespaces).Create(ctx, ns, metav1.CreateOptions{})
@@ -100,7 +100,7 @@ func (w *programWorld) fill(ctx context.Context, one Program) error {
 
 func objectName(n int) string { return fmt.Sprintf("object-%05d", n) }
 
-// object returns an object of a kind with the additional fields more.
+// object returns an object of a kind, with more as additional top-level fields.
 func object(
 	kind string, gv schema.GroupVersion, namespace, name string, more map[string]any,
 ) *unstructured.Unstructured {

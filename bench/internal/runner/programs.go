@@ -32,9 +32,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Program is a program with a factory: a typed factory for up to eight kinds, which are built in, and a dynamic one for
-// more, which are custom. Each kind has Objects, and Changes of them change before each start. QPS is the client's rate
-// limit: -1 is no limit, and 0 measures each of Limits.
+// Program is a program with an informer factory: a typed factory for up to eight kinds, which are built in, or a
+// dynamic factory for more, which are custom. Each kind has Objects objects, of which Changes change before each start.
+// QPS is the client's rate limit: -1 means no limit, and 0 measures each of Limits.
 type Program struct {
 	Kinds, Objects, Changes int
 	QPS                     float32
@@ -47,11 +47,13 @@ func (p Program) custom() bool { return p.Kinds > len(builtIn) }
 var Limits = []float32{5, 20, 50, -1}
 
 const (
-	// mostLimited is the largest number of kinds that is measured with a limit: starts with more take minutes.
+	// mostLimited is the largest number of kinds that is measured with a rate limit: starts with more kinds take
+	// minutes.
 	mostLimited = 50
-	// once is the number of first starts and reconnects. Their times do not matter, and the other figures hardly vary.
+	// once is the number of measured first starts and reconnects. It is small: the time of these is not reported, and
+	// the requests and bytes hardly vary.
 	once = 3
-	// reconnected is the time between a reconnect and the count of its requests, longer than client-go's back-off.
+	// reconnected is how long requests are counted after a reconnect. It is longer than client-go's back-off.
 	reconnected = 5 * time.Second
 )
 
@@ -94,7 +96,7 @@ func Programs(ctx context.Context, all []Program, dir, command string, out io.Wr
 	return nil
 }
 
-// programs measures programs.
+// programs is the state of Programs: the server and the table to write.
 type programs struct {
 	config *rest.Config
 	world  programWorld
@@ -114,7 +116,7 @@ func (p *programs) rows(ctx context.Context, one Program, qps float32, out io.Wr
 	}); err != nil {
 		return err
 	}
-	if _, err := p.larder(ctx, one, -1, file, false); err != nil { // the first start, which lists
+	if _, err := p.larder(ctx, one, -1, file, false); err != nil { // a first start, which lists and fills the store
 		return err
 	}
 	if err := p.row(ctx, one, qps, "restart", startRuns, out, limit, func() string { return file }); err != nil {
@@ -177,17 +179,17 @@ func summary(costs []cost, of func(cost) float64) report.Summary {
 	return report.Summarize(all)
 }
 
-// cost is the cost of a start or a reconnect.
+// cost is the measured cost of a start or a reconnect of a program.
 type cost struct {
-	took                            time.Duration // zero for a reconnect
+	took                            time.Duration // time to HasSynced; zero for a reconnect
 	requests, received, connections int64
 }
 
-// link is the connection of one program to the server, with its own network.
+// link is one program's connection to the server, with its own byte counter.
 type link struct {
 	network  *subject.Network
 	requests atomic.Int64
-	// config is the configuration of clients that share the network connections.
+	// config is the client configuration. All clients made from it share the network connections.
 	config *rest.Config
 	close  func()
 }
@@ -212,7 +214,7 @@ func (l *link) typed() *rest.Config {
 	return config
 }
 
-// counting counts requests.
+// counting is an HTTP transport that counts requests.
 type counting struct {
 	http.RoundTripper
 	n *atomic.Int64
@@ -223,7 +225,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// starter is the common part of the factories.
+// starter holds what client-go's and Larder's factories have in common: start, sync and shutdown.
 type starter struct {
 	informer func(gvr schema.GroupVersionResource) (cache.SharedIndexInformer, error)
 	start    func(stop <-chan struct{})
@@ -315,8 +317,8 @@ func (p *programs) larder(
 	return typedStarter(f).run(ctx, one, l, begun, reconnect)
 }
 
-// run starts the informers of a factory, waits until all have synced, and stops them. With reconnect it then cuts the
-// network, and returns the cost after the cut.
+// run starts the informers of a factory, waits until all have synced, and stops them. With reconnect it cuts the
+// network after the sync, and returns the cost after the cut instead.
 func (f starter) run(ctx context.Context, one Program, l *link, begun time.Time, reconnect bool) (cost, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer f.shutdown()
@@ -342,7 +344,7 @@ func (f starter) run(ctx context.Context, one Program, l *link, begun time.Time,
 	if !reconnect {
 		return c, nil
 	}
-	time.Sleep(reconnected) // until the watches are open
+	time.Sleep(reconnected) // long enough for all watches to be open
 	before := cost{0, l.requests.Load(), l.network.Received(), l.network.Dialed()}
 	l.network.Cut()
 	l.network.Release()

@@ -16,14 +16,14 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Options select what to run.
+// Options select the benchmark cases to run.
 type Options struct {
 	// Pods has the numbers of pods to measure. ConfigMaps and Widgets are the numbers of these objects, 0 for none.
 	Pods                []int
 	ConfigMaps, Widgets int
 	// Runs is the number of runs of each case.
 	Runs int
-	// Effort is 1 in a full run, and less in a quick one.
+	// Effort scales durations and repetitions: 1 is a full run, and smaller values are quicker.
 	Effort float64
 	// Only matches the names of the scenarios to run. Default: all.
 	Only *regexp.Regexp
@@ -37,10 +37,10 @@ type Options struct {
 	Progress io.Writer
 }
 
-// Outcome is the result of a run.
+// Outcome is the result of a benchmark run.
 type Outcome struct {
 	Samples []report.Sample
-	// Server is the version of the last real server, or of the embedded one without a real one.
+	// Server is the version of the last kube-apiserver that was used. If none was, it describes the embedded server.
 	Server string
 }
 
@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	return r.outcome, errors.Join(errs...)
 }
 
-// group has the scenarios of one server.
+// group holds the scenarios and objects that share one API server.
 type group struct {
 	real      bool
 	kind      load.Kind
@@ -75,7 +75,7 @@ type group struct {
 	scenarios []scenario.Scenario
 }
 
-// groups returns the groups in their order. Each has a server of its own.
+// groups returns the groups of scenarios in the order of the run. Each group starts a server of its own.
 func (o Options) groups() []group {
 	var all []group
 	add := func(real bool, kind string, n int) {
@@ -101,7 +101,7 @@ func (o Options) groups() []group {
 	return all
 }
 
-// run is the state of a run.
+// run is the state of a benchmark run.
 type run struct {
 	Options
 	started     time.Time

@@ -26,13 +26,15 @@ const startRuns = 15
 // predecessor's request.
 const pause = 300 * time.Millisecond
 
-// busyObjects is the size of the changing collection, and busyEvery the interval of its changes.
+// busyObjects is the number of objects in the collection that changes during the measurement. busyEvery is the interval
+// of its changes.
 const (
 	busyObjects = 2000
 	busyEvery   = 50 * time.Millisecond
 )
 
-// started has the subjects of Starts, in turn, with the keys of their times in the scenario restart.
+// started lists the compared informers, in the order of their turns. Each has the key of its time in the results of
+// scenario restart.
 var started = []struct {
 	spec subject.Spec
 	key  string
@@ -80,7 +82,7 @@ func Starts(ctx context.Context, sizes []int, dir, command string, out io.Writer
 	return nil
 }
 
-// starts returns a row of the table.
+// starts measures a collection of n objects and returns its row of the table.
 func (h *host) starts(ctx context.Context, n int, busy bool) (string, error) {
 	if err := h.cluster.Load(ctx, h.kind, n); err != nil {
 		return "", err
@@ -115,7 +117,8 @@ func (h *host) starts(ctx context.Context, n int, busy bool) (string, error) {
 	return fmt.Sprintf("%s | %.2f× | %.2f× |", row, medians[1]/medians[0], medians[2]/medians[0]), nil
 }
 
-// start changes another object in the server, so that its resourceVersion advances, and measures a start.
+// start changes an object outside the collection, so that the server's resourceVersion advances. Then it measures a
+// start.
 func (h *host) start(ctx context.Context, c scenario.Case) (scenario.Result, error) {
 	h.revision++
 	if err := h.cluster.Change(ctx, load.KindOf("configmaps"), []int{0}, h.revision); err != nil {
@@ -133,7 +136,7 @@ func (h *host) start(ctx context.Context, c scenario.Case) (scenario.Result, err
 	return measure(ctx, &scenario.Bench{Case: c, Kind: h.kind})
 }
 
-// keepBusy changes the objects in turn until stop is called.
+// keepBusy changes the collection's objects one after the other until stop is called.
 func (h *host) keepBusy(ctx context.Context, n int) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -145,7 +148,7 @@ func (h *host) keepBusy(ctx context.Context, n int) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				_ = h.cluster.Change(ctx, h.kind, []int{i % n}, i) // after an error the next change follows
+				_ = h.cluster.Change(ctx, h.kind, []int{i % n}, i) // an error is ignored: the next change is made all the same
 			}
 		}
 	})

@@ -12,17 +12,18 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Bench is one case, in its own process.
+// Bench is one benchmark case while it runs, in a process of its own.
 type Bench struct {
 	Case Case
 	Kind load.Kind
-	// Memory samples the process since its start.
+	// Memory samples this process's memory since the process started.
 	Memory *proc.Sampler
-	// Ready asks the driver to make the Changes, and waits for them.
+	// Ready asks the driver to make the case's changes on the server, and waits until they are made.
 	Ready func() error
 }
 
-// run starts the subject of the case, with a handler if w is not nil, measures it, and stops it.
+// run starts the informer of the case, calls the measuring function, and stops the informer. If w is not nil, it is
+// registered as handler.
 func (b *Bench) run(
 	ctx context.Context, w *subject.Witness, measure func(r *subject.Running) (Result, error),
 ) (Result, error) {
@@ -38,12 +39,12 @@ func (b *Bench) run(
 	return result, errors.Join(err, r.Stop())
 }
 
-// witness returns a handler that signals the last change.
+// witness returns a handler that signals when it receives the last change of the case.
 func (b *Bench) witness() *subject.Witness {
 	return subject.NewWitness(b.Kind, 0, b.markerKey(), b.Case.Revision)
 }
 
-// markerKey returns the key of the object that changes last.
+// markerKey returns the key of the object that the driver changes last.
 func (b *Bench) markerKey() string { return b.Kind.Key(b.Case.Marker) }
 
 // await waits until done is closed. what describes the wait in errors.
@@ -77,7 +78,8 @@ func (b *Bench) complete(r *subject.Running) error {
 	return nil
 }
 
-// resumed returns an error if Larder has listed: then the case has not measured a restart.
+// resumed returns an error if Larder's informer has sent a list. Then the case has not measured a restart from stored
+// state.
 func (b *Bench) resumed(r *subject.Running) error {
 	if r.Larder == nil {
 		return nil

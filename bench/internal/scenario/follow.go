@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// writes counts the bytes written so far: by the store, and by the whole process in the kernel's account, which leaves
-// out memory file systems.
+// writes holds the bytes written so far. store is Larder's own count. io is the kernel's count for the whole process,
+// which leaves out memory file systems.
 type writes struct{ store, io int64 }
 
 func writesOf(s *store.Store) (w writes, err error) {
@@ -27,17 +27,19 @@ func writesOf(s *store.Store) (w writes, err error) {
 	return w, err
 }
 
-// addTo adds the bytes written since earlier, per event, under keys with a suffix.
+// addTo adds to the result the bytes written per event since the earlier count. suffix is appended to the keys of these
+// figures.
 func (w writes) addTo(result Result, earlier writes, suffix string, events int) {
 	result["written"+suffix] = float64(w.store-earlier.store) / float64(events)
 	result["io"+suffix] = float64(w.io-earlier.io) / float64(events)
 }
 
-// tally counts the updates of a handler. If the handler is far behind, Larder merges several updates of an object into
-// one call. A rate counts calls only, because merged updates are no work.
+// tally counts the updates that a handler received. If the handler is far behind, Larder merges several updates of an
+// object into one call. A rate counts only calls, because a merged update costs the handler no work.
 type tally struct{ delivered, merged int }
 
-// tallyOf returns the tally so far. The informer must be running: afterwards the number of merged updates is unknown.
+// tallyOf returns the updates delivered so far. The informer must be running: the number of merged updates is unknown
+// after its end.
 func tallyOf(r *subject.Running, w *subject.Witness) tally {
 	t := tally{delivered: w.Updates()}
 	if r.Larder != nil {
@@ -53,7 +55,7 @@ func (t tally) since(earlier tally) tally {
 	return tally{delivered: t.delivered - earlier.delivered, merged: t.merged - earlier.merged}
 }
 
-// check returns an error unless the handler received each of the updates, alone or merged.
+// check returns an error unless the handler received each of the made updates, in a call of its own or merged.
 func (t tally) check(made int) error {
 	if t.delivered+t.merged != made {
 		return fmt.Errorf("%d updates were made, but the handler was told of %d, and %d were merged into those",
@@ -62,7 +64,7 @@ func (t tally) check(made int) error {
 	return nil
 }
 
-// rate returns the figures for updates in this time.
+// rate returns the figures for the counted updates, received during the duration took.
 func (t tally) rate(took time.Duration) Result {
 	return Result{
 		"rate": float64(t.delivered) / took.Seconds(), "told": float64(t.delivered),
@@ -70,18 +72,18 @@ func (t tally) rate(took time.Duration) Result {
 	}
 }
 
-// followed is the result of follow.
+// followed holds the measurements of follow.
 type followed struct {
 	tally
 	took     time.Duration
 	received int64
-	// before has the bytes written before the changes.
+	// before holds the bytes written before the changes.
 	before writes
 }
 
 // follow waits until the handler has received all objects, lets the driver make the changes, and waits until the
-// handler has received the last change. hold stops the network: until the changes are made, or, if they have a rate,
-// until they begin.
+// handler has received the last one. With hold, the network is blocked until the changes are made. If the changes have
+// a rate, it is blocked only until they begin.
 func (b *Bench) follow(
 	ctx context.Context, r *subject.Running, w *subject.Witness, hold func(*subject.Network),
 ) (f followed, err error) {
@@ -102,8 +104,8 @@ func (b *Bench) follow(
 	return f, err
 }
 
-// runUpdates holds the network until the driver has made the changes. So the pipeline never waits for the server, and
-// runs at its highest rate.
+// runUpdates blocks the network until the driver has made all changes. Then the informer never waits for the server,
+// and works at its highest rate.
 func runUpdates(ctx context.Context, b *Bench) (Result, error) {
 	w := b.witness()
 	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
@@ -116,7 +118,7 @@ func runUpdates(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// runWithoutHandler is runUpdates without a handler: it polls for the last change.
+// runWithoutHandler is runUpdates for an informer without a handler: it polls the store for the last change.
 func runWithoutHandler(ctx context.Context, b *Bench) (Result, error) {
 	return b.run(ctx, nil, func(r *subject.Running) (Result, error) {
 		if _, err := r.AwaitSync(ctx); err != nil {
@@ -189,17 +191,17 @@ func runLatency(ctx context.Context, b *Bench) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The handlers ended with the run, so took is complete.
+	// No handler runs any more, so the list of latencies is complete.
 	return quantiles(took, b.Case.Made)
 }
 
-// quantiles returns the figures of latencies. It fails unless there is a latency for each update.
+// quantiles returns the quantiles of the measured latencies. It fails unless there is a latency for each update.
 func quantiles(took []float64, made int) (Result, error) {
 	if len(took) != made {
 		return nil, fmt.Errorf("%d updates were made, but the handler was told of %d", made, len(took))
 	}
 	slices.Sort(took)
-	// Nearest-rank method.
+	// The quantile by the nearest-rank method: the smallest latency that at least percent of all do not exceed.
 	quantile := func(percent int) float64 { return took[max(0, (percent*made+99)/100-1)] }
 	return Result{"p50": quantile(50), "p99": quantile(99)}, nil
 }
@@ -212,7 +214,7 @@ func runFlash(ctx context.Context, b *Bench) (Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A list would write unchanged objects, and skip updates.
+		// A list would write unchanged objects and skip updates, so the case must not have listed.
 		err = errors.Join(updates.check(b.Case.Made), b.resumed(r))
 		suffix := ""
 		if b.Case.Subject.CommitInterval != 0 {
@@ -223,7 +225,7 @@ func runFlash(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// runRelist cuts the network until the server has lost its history.
+// runRelist measures a relist: it cuts the network until the server has lost its watch history.
 func runRelist(ctx context.Context, b *Bench) (Result, error) {
 	w := b.witness()
 	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
@@ -247,7 +249,8 @@ func runRelist(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// addWritten stops the informer, which commits its dirty changes, and adds the bytes written since before.
+// addWritten stops the informer, which commits its dirty changes. It adds to the result the bytes written since the
+// count before.
 func addWritten(result Result, r *subject.Running, before writes, suffix string, events int) error {
 	err := r.Stop()
 	after, countErr := writesOf(r.Store)

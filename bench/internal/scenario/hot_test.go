@@ -26,8 +26,8 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// TestHotObjectsAreSpread checks that hot objects are spread over the keys, which are ordered by number.
-// Otherwise they would share pages of the file.
+// TestHotObjectsAreSpread checks that the frequently changed objects are spread evenly over all keys. If they were
+// neighbours, they would share pages of the bbolt file.
 func TestHotObjectsAreSpread(t *testing.T) {
 	const n = 10_000
 	i := slices.IndexFunc(All(), func(s Scenario) bool { return s.Name == "flash" })
@@ -46,8 +46,8 @@ func TestHotObjectsAreSpread(t *testing.T) {
 	}
 }
 
-// TestKindsOfGoals checks that each goal is for a kind of its scenario. Otherwise it would never
-// be compared with a figure.
+// TestKindsOfGoals checks that each goal names a kind of objects that its scenario measures. Otherwise no figure would
+// be compared with it.
 func TestKindsOfGoals(t *testing.T) {
 	for _, s := range All() {
 		for _, m := range s.Metrics {

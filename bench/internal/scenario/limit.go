@@ -20,11 +20,11 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// theList names the reference that rawList measures.
+// theList is the name, in results, of the reference that rawList measures.
 const theList = "the list, gzipped, to /dev/null"
 
-// rawList lists the objects in gzipped pages of Larder's size and discards them, like curl to /dev/null: it measures
-// the server. Typed objects are in protobuf, unstructured ones in JSON.
+// rawList lists the objects with gzip, in pages of Larder's size, and discards them, like curl to /dev/null. So it
+// measures the server alone. Typed objects are in protobuf, unstructured ones in JSON.
 func rawList(ctx context.Context, b *Bench) (Result, error) {
 	config := b.Case.Access.Config()
 	client, err := rest.HTTPClientFor(config)
@@ -54,7 +54,7 @@ func rawList(ctx context.Context, b *Bench) (Result, error) {
 	return Result{"synced": took, "told": took, "pages": float64(pages)}, nil
 }
 
-// rawPage reads one page, and returns the token of the next one.
+// rawPage reads one page of a list, and returns the continue token of the next page.
 func rawPage(ctx context.Context, client *http.Client, address, accept string) (token string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func rawPage(ctx context.Context, client *http.Client, address, accept string) (
 			return "", err
 		}
 		plain := make([]byte, 1<<10)
-		n, _ := io.ReadFull(z, plain) // an early end is expected
+		n, _ := io.ReadFull(z, plain) // a page may be shorter than the buffer
 		head = plain[:n]
 	}
 	_, err = io.Copy(io.Discard, body)

@@ -9,9 +9,9 @@ import (
 
 // Metric is one figure of a scenario.
 type Metric struct {
-	// Key of the figure in the Result.
+	// Key is the figure's key in the Result.
 	Key string
-	// Title is the end of the row's name.
+	// Title is appended to the scenario's title to name the figure in a table.
 	Title string
 	Unit  Unit
 	// Against names the reference of Larder's figure, if it is not client-go: the figure with the same Key in the Result
@@ -21,13 +21,13 @@ type Metric struct {
 	Goals []Goal
 }
 
-// Special values of Metric.Against.
+// Values of Metric.Against other than the name of a measured reference.
 const (
-	// Fewer compares with Larder on a tenth of the objects.
+	// Fewer compares Larder with itself on a tenth of the objects.
 	Fewer = "Larder with fewer objects"
 	// Faster compares with the faster of client-go's two modes, with WatchList or without.
 	Faster = "client-go's faster mode"
-	// Nothing: the goal is a value. The row still shows client-go's figure.
+	// Nothing means that the goal limits the figure itself, not a ratio. The row still shows client-go's figure.
 	Nothing = "nothing"
 )
 
@@ -45,10 +45,10 @@ func (m Metric) goal(goals ...Goal) Metric {
 	return m
 }
 
-// Unit of a figure.
+// Unit is the unit of a figure.
 type Unit string
 
-// The units.
+// The units of figures.
 const (
 	Seconds      Unit = "s"
 	Microseconds Unit = "µs"
@@ -57,7 +57,8 @@ const (
 	Count        Unit = ""
 )
 
-// GoalsFor is the default kind of goals, and GoalsN their number of objects. With fewer objects a goal is only a hint.
+// GoalsFor is the kind of objects that a goal applies to by default. GoalsN is the number of objects that goals are set
+// for. With fewer objects a goal is only a hint.
 const (
 	GoalsFor = "pods"
 	GoalsN   = 100_000
@@ -65,11 +66,11 @@ const (
 
 // Goal is a limit for a figure.
 type Goal struct {
-	// Kind of the objects. Default: GoalsFor.
+	// Kind is the kind of objects that the goal applies to. Default: GoalsFor.
 	Kind string
 	// Dynamic is true if the goal is for unstructured objects.
 	Dynamic bool
-	// Residencies that each must meet the goal. Default: all.
+	// Residencies are the modes of memory use (decoded objects kept or not) that each must meet the goal. Default: all.
 	Residencies []string
 	// AtLeast is true if the limit is a minimum; otherwise it is a maximum.
 	AtLeast bool
@@ -103,12 +104,12 @@ func (g Goal) of(kind string) Goal {
 	return g
 }
 
-// For reports whether the goal applies to a row of its metric.
+// For reports whether the goal applies to a row with this kind of objects and this residency.
 func (g Goal) For(kind string, dynamic bool, residency string) bool {
 	return cmp.Or(g.Kind, GoalsFor) == kind && g.Dynamic == dynamic && slices.Contains(g.Each(), residency)
 }
 
-// Each returns the residencies that must meet the goal.
+// Each returns the residencies (decoded objects kept in memory or not) that each must meet the goal.
 func (g Goal) Each() []string {
 	if g.Residencies == nil {
 		return subject.Residencies
@@ -116,7 +117,8 @@ func (g Goal) Each() []string {
 	return g.Residencies
 }
 
-// Excess returns the factor by which a figure misses the goal. The goal is met if the factor is at most 1.
+// Excess returns the factor by which Larder's figure, or its ratio, misses the goal. The goal is met if the factor is
+// at most 1.
 func (g Goal) Excess(larder, ratio float64) float64 {
 	figure := ratio
 	if g.Value {

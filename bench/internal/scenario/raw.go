@@ -22,18 +22,19 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// rawTransaction is the size of values in a raw transaction, the default of Larder's CommitBytes.
+// rawTransaction is the size of one bbolt transaction in bytes of values, equal to the default of Larder's CommitBytes.
 const rawTransaction = 4 << 20
 
 var rawBucket = []byte("objects")
 
-// rawFile is a bbolt file with only the objects of a case: the minimum of work on disk.
+// rawFile is a plain bbolt file with only the objects of a case. Its reads and writes are the least work that an
+// informer on disk can do.
 type rawFile struct {
 	*bolt.DB
 	values [][]byte
 }
 
-// newRaw creates the file. The caller must remove it.
+// newRaw creates the bbolt file. The caller must remove it.
 func newRaw(b *Bench) (_ *rawFile, err error) {
 	raw, format := &rawFile{}, formatOf(b.Case)
 	path := filepath.Join(filepath.Dir(b.Case.File), "raw.db")
@@ -56,7 +57,7 @@ func newRaw(b *Bench) (_ *rawFile, err error) {
 	return raw, nil
 }
 
-// put writes values under the keys of the objects with these numbers, in transactions of 4 MiB.
+// put writes the objects with these numbers under their keys, in transactions of 4 MiB.
 func (r *rawFile) put(b *Bench, numbers []int) error {
 	for len(numbers) > 0 {
 		count, size := 0, 0
@@ -83,13 +84,13 @@ func (r *rawFile) remove() error {
 	return errors.Join(r.Close(), os.Remove(path))
 }
 
-// rawReads reads objects in random order from a bbolt file, and decodes them.
+// rawReads measures reads from a plain bbolt file: it reads objects in random order and decodes them.
 func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	raw, err := newRaw(b)
 	if err != nil {
 		return nil, err
 	}
-	raw.values = nil // a large heap would mean few garbage collections, whose cost Larder's reads have
+	raw.values = nil // a large heap would cause few garbage collections, which slow down Larder's reads
 	_, all := keysOf(b)
 	format := formatOf(b.Case)
 	perSecond, err := rate(ctx, b, 1, func(random *rand.Rand) error {
@@ -105,7 +106,8 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	return Result{"cold": 1e6 / perSecond}, errors.Join(err, raw.remove())
 }
 
-// rawWrites writes every object once, in random order, so that most updates write a page of their own.
+// rawWrites measures writes to a plain bbolt file: it writes every object once, in random order, so that most updates
+// write a page of their own.
 func rawWrites(_ context.Context, b *Bench) (Result, error) {
 	raw, err := newRaw(b)
 	if err != nil {
@@ -117,14 +119,14 @@ func rawWrites(_ context.Context, b *Bench) (Result, error) {
 	return Result{"rate": float64(b.Case.N) / took.Seconds()}, errors.Join(err, raw.remove())
 }
 
-// rawFormat is the encoding of pods in a raw file.
+// rawFormat is the encoding of objects in the plain bbolt file.
 type rawFormat struct {
 	encode func(pod *corev1.Pod) ([]byte, error)
 	decode func(value []byte) error
 }
 
-// formatOf returns the format of a case. Typed objects are in the protobuf of their type. Unstructured objects are in
-// Larder's encoding, the fastest one: JSON would be too easy a reference.
+// formatOf returns the encoding of a case's objects in the plain bbolt file. Typed objects are in the protobuf of their
+// type. Unstructured objects are in Larder's encoding, the fastest one: against JSON, Larder would win too easily.
 func formatOf(c Case) rawFormat {
 	if !c.Subject.Dynamic {
 		return rawFormat{
@@ -150,11 +152,11 @@ func formatOf(c Case) rawFormat {
 	}
 }
 
-// committedEvents is the number of events that are committed one by one to measure the cost; leastCommitted is the
-// minimum in a short run.
+// committedEvents is the number of events that are each committed alone to measure the cost of a commit. leastCommitted
+// is the minimum in a short run.
 const committedEvents, leastCommitted = 1000, 100
 
-// commitEachEvent commits each change in its own transaction to a file like Larder's.
+// commitEachEvent measures a file like Larder's in which each change is committed in a transaction of its own.
 func commitEachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 	s, err := store.Open(b.Case.File, store.Options{})
 	if err != nil {

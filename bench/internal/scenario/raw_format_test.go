@@ -9,7 +9,8 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// TestRawFormats checks that typed and dynamic reads have different formats, and that neither decodes the other's.
+// TestRawFormats checks that the reference for typed reads and the one for dynamic reads use different encodings, and
+// that neither can decode the other's.
 func TestRawFormats(t *testing.T) {
 	pod := load.WithManagedFields(load.KindOf("pods").New(7, 0)).(*corev1.Pod)
 	typed, dynamic := formatOf(Case{}), formatOf(Case{Subject: subject.Spec{Dynamic: true}})

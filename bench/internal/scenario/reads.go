@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// hotKeys is the number of objects of the hot reads, and readers the number of goroutines of the parallel ones.
+// hotKeys is the number of frequently read objects. readers is the number of goroutines that read in parallel.
 const hotKeys, readers = 1000, 8
 
 func runReads(ctx context.Context, b *Bench) (Result, error) {
@@ -47,7 +47,7 @@ func runReads(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// keysOf returns the keys of the hot objects, evenly spread over the keys, and the keys of all objects.
+// keysOf returns two lists of keys: the frequently read objects, evenly spread over all keys, and all objects.
 func keysOf(b *Bench) (hot, all []string) {
 	for i := range b.Case.N {
 		all = append(all, b.Kind.Key(i))
@@ -66,13 +66,13 @@ func getOne(indexer cache.Indexer, key string) error {
 	return err
 }
 
-// A heap is steady when it changes by less than steadyPart in steadyAfter.
+// A heap counts as steady when it changes by less than the fraction steadyPart during the time steadyAfter.
 const (
 	steadyPart  = 0.01
 	steadyAfter = 100 * time.Millisecond
 )
 
-// steadyHeap returns the live heap once it is steady. Tables may fill in the background before.
+// steadyHeap returns the live heap once it no longer changes. Before that, tables in memory may fill in the background.
 func steadyHeap(ctx context.Context) (float64, error) {
 	last := liveHeap()
 	for {
@@ -98,8 +98,8 @@ func liveHeap() float64 {
 	return float64(stats.HeapAlloc)
 }
 
-// rate returns how often a second the goroutines can call do. A full run measures for a second, after a tenth of it to
-// warm up.
+// rate returns how many times a second the goroutines together can call do. A full run measures for a second, after a
+// warm-up of a tenth of a second.
 func rate(ctx context.Context, b *Bench, goroutines int, do func(*rand.Rand) error) (perSecond float64, err error) {
 	d := time.Duration(b.Case.Effort * float64(time.Second))
 	if _, err := repeat(ctx, d/10, goroutines, do); err != nil {

@@ -11,33 +11,36 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Scenario is a measurement of several subjects.
+// Scenario describes one measurement, which is repeated for each compared informer.
 type Scenario struct {
-	// Name of the scenario, in results and for -only.
+	// Name identifies the scenario in results and for the flag -only.
 	Name string
-	// Title is the start of the rows of its metrics.
+	// Title begins the names of the scenario's figures in tables.
 	Title string
-	// Kinds of objects to measure with.
+	// Kinds are the resources to measure with.
 	Kinds []string
-	// Embedded scenarios run on the embedded server, because a real one is too slow.
+	// Embedded is true if the scenario runs on the embedded API server, because kube-apiserver is too slow.
 	Embedded bool
-	// Stored gives Larder a file that is up to date with the server; otherwise Larder has no file.
+	// Stored is true if Larder starts with a file that is up to date with the server. Otherwise Larder starts without a
+	// file.
 	Stored bool
-	// Compacted gives Larder and Raw a private copy of that file without free pages.
+	// Compacted is true if Larder and the bbolt reference each start with a copy of the stored file that has no free
+	// pages.
 	Compacted bool
-	// Subjects returns the subjects to compare for a kind, without Raw.
+	// Subjects returns the informers to compare for a kind of objects. The bbolt reference is not among them.
 	Subjects func(kind load.Kind) []subject.Spec
 	// Changes returns the changes of objects during the case. Default: none.
 	Changes func(c Case) Changes
 	// Run measures the case, in its process.
 	Run func(ctx context.Context, b *Bench) (Result, error)
-	// Raw measures the upper limit of an informer, in place of Run. Default: no limit is measured.
+	// Raw measures the upper bound for any informer, for example plain bbolt, in place of Run. Default: no bound is
+	// measured.
 	Raw func(ctx context.Context, b *Bench) (Result, error)
-	// Metrics in the order of the rows.
+	// Metrics are the figures of the scenario, in the order of the table.
 	Metrics []Metric
 }
 
-// Case is one subject of one scenario.
+// Case is one measurement: a scenario with one informer, one kind and one number of objects.
 type Case struct {
 	Scenario string
 	Kind     string
@@ -50,21 +53,24 @@ type Case struct {
 	Profile string `json:",omitempty"`
 	// Effort is 1 in a full run, and less in a quick one. It scales durations and numbers of repetitions.
 	Effort float64
-	// Made is the number of changes by the driver. The last one gives the object Marker the Revision.
+	// Made is the number of changes that the driver makes on the server. The last change sets the object number Marker
+	// to the revision Revision.
 	Made, Marker, Revision int
 }
 
-// Changes are the driver's changes of objects, made while the case's process waits in Bench.Ready.
+// Changes describes the changes of objects that the driver makes on the server while the case's process waits in
+// Bench.Ready.
 type Changes struct {
-	// Numbers of the objects, in the order of the changes.
+	// Numbers are the numbers of the objects to change, in order.
 	Numbers []int
-	// Rounds is the number of changes of each object, one round after the other.
+	// Rounds is the number of changes of each object. Every object is changed once before the next round begins.
 	Rounds int
-	// PerSecond is the rate of changes that begin when Bench.Ready returns. Default: Ready returns after all changes.
+	// PerSecond is the rate of changes. If it is set, the changes begin when Bench.Ready returns. Default: Ready
+	// returns after all changes.
 	PerSecond float64
-	// BeforeStart makes the changes before the process starts.
+	// BeforeStart is true if the changes are made before the case's process starts.
 	BeforeStart bool
-	// LoseHistory restarts the server after the changes, so that it answers watches with 410.
+	// LoseHistory is true if the server restarts after the changes, so that it answers watches with 410.
 	LoseHistory bool
 }
 
@@ -74,7 +80,8 @@ type Result map[string]float64
 // ServerCPU is the key of the server's processor time. The driver sets its value if the process has set the key.
 const ServerCPU = "server_cpu"
 
-// Reference is the key suffix of a reference that the process itself has measured.
+// Reference is the suffix of a figure's key under which a case stores the value to compare with, if it has measured one
+// itself.
 const Reference = "_reference"
 
 // Measure returns the function that measures a case: Run or Raw of its scenario.
@@ -91,7 +98,8 @@ func Measure(c Case) (func(ctx context.Context, b *Bench) (Result, error), error
 	return nil, fmt.Errorf("there is no scenario %q", c.Scenario)
 }
 
-// Cases returns all subjects of a scenario, for one kind. Raw is added once for typed and once for dynamic subjects.
+// Cases returns the informers to measure for one kind of objects. If the scenario has a bbolt reference, that is added
+// once for typed and once for dynamic informers.
 func (s Scenario) Cases(kind load.Kind) []subject.Spec {
 	specs := s.Subjects(kind)
 	for _, spec := range slices.Clone(specs) {
@@ -103,8 +111,8 @@ func (s Scenario) Cases(kind load.Kind) []subject.Spec {
 	return specs
 }
 
-// every returns every step-th number below n, beginning with 0. It spreads the busy objects over the file: a commit of
-// neighbours would write few pages.
+// every returns every step-th number below n, beginning with 0. The changed objects are so spread over the file: a
+// commit of neighbours would write few pages.
 func every(step, n int) []int {
 	numbers := make([]int, 0, (n+step-1)/step)
 	for i := 0; i < n; i += step {
@@ -122,7 +130,7 @@ func informers(dynamic bool) []subject.Spec {
 		subject.Spec{Library: subject.ClientGoList, Dynamic: dynamic})
 }
 
-// larders returns Larder with every residency.
+// larders returns variants of a Larder informer, one for each residency (decoded objects in memory or not).
 func larders(like subject.Spec) []subject.Spec {
 	var specs []subject.Spec
 	for _, residency := range subject.Residencies {
@@ -144,7 +152,7 @@ func typedAndDynamic(kind load.Kind) []subject.Spec {
 // typed returns the informers on typed objects, or on unstructured ones if the kind has no Go type.
 func typed(kind load.Kind) []subject.Spec { return informers(kind.Example == nil) }
 
-// updated returns the informers whose update pipeline is measured.
+// updated returns the informers for the scenarios that measure the delivery of updates.
 func updated(load.Kind) []subject.Spec {
 	return append(larders(subject.Spec{}), subject.Spec{Library: subject.ClientGo})
 }

@@ -31,7 +31,7 @@ func runColdHandler(ctx context.Context, b *Bench) (Result, error) {
 	})
 }
 
-// runRestart measures a restart. For Larder with the policy Disk it reports only the time.
+// runRestart measures a restart. With the sync policy Disk, which needs no server, it reports only the time.
 func runRestart(ctx context.Context, b *Bench) (Result, error) {
 	return b.run(ctx, nil, func(r *subject.Running) (Result, error) {
 		took, err := r.AwaitSync(ctx)

@@ -9,13 +9,14 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// The residencies of goals. Goals for RssAnon are for None; the memory of All is only reported.
+// The residencies (decoded objects in memory or not) that goals name. Goals for RssAnon are for None; the memory of All
+// is only reported.
 const (
 	all  = subject.All
 	none = subject.None
 )
 
-// References other than client-go.
+// Names of references other than client-go.
 const (
 	fileSize  = "the file's size"
 	eachEvent = "committing each event"
@@ -23,7 +24,7 @@ const (
 	secondAndCommit = "a second and the commit"
 )
 
-// Common parts of several scenarios.
+// Values that several scenarios share.
 var (
 	everyKind = []string{"pods", "configmaps", "widgets"}
 	pods      = []string{"pods"}
@@ -35,14 +36,14 @@ var (
 )
 
 const (
-	// hotRounds is the number of changes of each hot object.
+	// hotRounds is the number of times that each frequently changed object is changed.
 	hotRounds = 10
 	// latencySeconds is the duration of the latency measurement, and latencyRate its number of changes a second.
 	latencySeconds, latencyRate = 10, 1000
-	// The flash changes one object in a hundred a hundred times in a minute: with 100,000 objects 1,667 changes a second.
-	// A short run has a part of the minute, at the same rate.
+	// The scenario flash changes one object in a hundred, a hundred times in a minute: with 100,000 objects that is
+	// 1,667 changes a second. A short run lasts only a part of the minute, at the same rate.
 	flashRounds, flashSeconds = 100, 60.0
-	// One case of the flash commits every ten seconds. The keys of its results have a suffix.
+	// One case of the scenario flash commits only every ten seconds. A suffix distinguishes the keys of its results.
 	seldomInterval = 10 * time.Second
 	seldom         = "_seldom"
 )
@@ -63,7 +64,8 @@ var fromServer = []Scenario{
 			metric("synced_disk", "time to HasSynced, policy Disk", Seconds, atMost(1.0/50, "1/50")),
 			metric("synced_resumed", "time to HasSynced, policy Resumed", Seconds,
 				atMost(2.5, "2.5 s").value(),
-				// The goal must hold for any number of objects: there are ten times as many widgets, and they have no Go type.
+				// The goal holds for any number of objects: it is set on widgets, ten times as many as pods and without a
+				// Go type.
 				atMost(2.5, "2.5 s").value().of("widgets").dynamic()),
 			metric(ServerCPU, "API server CPU", Seconds, atMost(1.0/50, "1/50")),
 			metric("synced_disk", "time to HasSynced, policy Disk", Seconds, atMost(1.5, "1.5×")).against(Fewer),
@@ -149,7 +151,7 @@ var fromServer = []Scenario{
 		},
 	},
 	{
-		// An informer that has synced and is idle.
+		// The scenario of an informer that has synced and receives no changes.
 		Name: "reads", Title: "steady", Kinds: pods, Stored: true,
 		Subjects: typedAndDynamic, Run: runReads, Raw: rawReads,
 		Metrics: []Metric{
@@ -171,7 +173,8 @@ var updates = []Scenario{
 		Changes:  func(c Case) Changes { return Changes{Numbers: every(10, c.N), Rounds: hotRounds} },
 		Subjects: updated, Run: runUpdates,
 		Metrics: []Metric{
-			// The rate counts calls of the handler; told has the share of updates that were delivered alone.
+			// This rate counts the handler's calls. The figure told has the share of updates that came in a call of
+			// their own.
 			metric("rate", "rate", PerSecond, atLeast(1.0, "1.0×", all), atLeast(1.3, "1.3×", none)),
 			delivered, durable,
 		},
@@ -183,7 +186,7 @@ var updates = []Scenario{
 		Metrics: []Metric{metric("rate", "rate", PerSecond, atLeast(50_000, "50,000/s").value()).against(Nothing)},
 	},
 	{
-		// Random order, the worst case for a tree on disk.
+		// The order of updates is random, the worst case for a tree on disk.
 		Name: "updates-spread", Title: "updates of every key once, one handler", Kinds: pods, Embedded: true, Stored: true,
 		Changes:  func(c Case) Changes { return Changes{Numbers: shuffled(c.N), Rounds: 1} },
 		Subjects: updated, Run: runUpdates, Raw: rawWrites,

@@ -23,17 +23,17 @@ import (
 	"github.com/larder-dev/larder/snapshot/remote"
 )
 
-// ChildArgument is the first argument of the process of a case.
+// ChildArgument is the first argument of the process that runs one benchmark case.
 const ChildArgument = "fleet"
 
 // caseTimeout ends a case that hangs.
 const caseTimeout = 30 * time.Minute
 
-// work is the driver's message to the process of a case.
+// work is the driver's order to the process that runs a benchmark case.
 type work struct {
 	Fleet
 	Access cluster.Access
-	// Seed is the URL of the snapshot. Default: the stores list.
+	// Seed is the URL of the snapshot from which the stores start. Default: the stores list instead.
 	Seed string `json:",omitempty"`
 	// SignedBy is the public key of the snapshot's signature.
 	SignedBy minisign.PublicKey
@@ -43,16 +43,16 @@ type work struct {
 	Profile string `json:",omitempty"`
 }
 
-// started is the answer of the process. Slices are in the order of the stores; times are in seconds since the start of
-// all.
+// started holds the measurements that the process returns to the driver. Slices have one value for each store. Times
+// are in seconds since all stores were started.
 type started struct {
-	// Synced is the time of HasSynced with the policy Resumed. Committed is the time when no dirty changes were left after
-	// it.
+	// Synced holds the times of HasSynced with the policy Resumed. Committed holds the times at which no dirty changes
+	// were left after that.
 	Synced, Committed []float64
 	// Received has the bytes from the API server, and Seed the bytes of the snapshot.
 	Received, Seed []float64
-	// CPU is the processor time of the process in seconds, Written its bytes written to disk, and Anon the peak of its
-	// RssAnon, until the last store was committed.
+	// CPU is the processor time of the process in seconds, Written the bytes that it wrote to disk, and Anon the peak
+	// of its RssAnon. All three are taken when the last store has committed.
 	CPU, Written, Anon float64
 }
 
@@ -62,7 +62,7 @@ type member struct {
 	seed meter.Received
 }
 
-// fleet has the stores of a case.
+// fleet holds the stores of a benchmark case and their informers.
 type fleet struct {
 	work
 	members []*member
@@ -154,7 +154,8 @@ func (f *fleet) options(m *member, file string) subject.Options {
 	return o
 }
 
-// check returns an error unless every store has all pods, and started from the seed or by a list as required.
+// check returns an error unless every store has all pods. The stores must have started from the seed if there is one,
+// and otherwise by a list.
 func (f *fleet) check() error {
 	for i, m := range f.members {
 		s := m.Larder.Status()

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// runProcess runs a case in a process of its own. It calls answered after the answer of the process, before the stores
-// stop.
+// runProcess runs a benchmark case in a process of its own. When the measurements have arrived, and before the stores
+// stop, it calls answered.
 func runProcess(ctx context.Context, c work, answered func()) (s started, err error) {
 	program, err := os.Executable()
 	if err != nil {

@@ -29,7 +29,7 @@ type Options struct {
 	Fleets []Fleet
 	// Changed is the number of pods that change between the snapshot and the starts.
 	Changed int
-	// Runs is the number of starts of each fleet in each way, in turn.
+	// Runs is the number of starts for each fleet and each way of starting (list, seed). The ways take turns.
 	Runs int
 	// Embedded uses the embedded API server.
 	Embedded bool
@@ -50,10 +50,10 @@ const (
 // uses as much processor time as a list, and would be charged to the running case.
 const unchecked = "--feature-gates=DetectCacheInconsistency=false"
 
-// ways are the two ways of a first start.
+// ways are the two compared ways of a first start.
 var ways = []string{"listed", "from a seed"}
 
-// bench is the state of a run.
+// bench is the state of a benchmark run.
 type bench struct {
 	Options
 	cluster  cluster.Cluster
@@ -65,12 +65,12 @@ type bench struct {
 	private minisign.PrivateKey
 }
 
-// measured has the measurements of a case.
+// measured holds the measurements of one benchmark case.
 type measured struct {
 	started
 	asked cluster.Asked
-	// cpu is the server's processor time until the answer, and idle its use over the same duration without requests, in
-	// seconds.
+	// cpu is the server's processor time until all stores had started. idle is its use over the same duration without
+	// requests. Both are in seconds.
 	cpu, idle float64
 }
 
@@ -119,7 +119,7 @@ func (b *bench) fleet(ctx context.Context, f Fleet, out io.Writer) (err error) {
 	results := make([][]measured, len(ways))
 	for run := range b.Runs {
 		for i := range ways {
-			way := (run + i) % len(ways) // alternate which way is first
+			way := (run + i) % len(ways) // alternate which way of starting is measured first
 			c := work{Fleet: f, Access: b.cluster.Access(), Dir: filepath.Join(b.Dir, "stores")}
 			if way == 1 {
 				c.Seed, c.SignedBy = url+filepath.Base(saved), b.public
@@ -164,7 +164,7 @@ func (b *bench) save(ctx context.Context) (path string, err error) {
 	return path, errors.Join(err, r.Stop(), os.Remove(file))
 }
 
-// change changes pods after the snapshot.
+// change changes pods on the server after the snapshot was taken.
 func (b *bench) change(ctx context.Context, f Fleet) error {
 	n := min(b.Changed, f.Pods)
 	if n == 0 {
@@ -178,7 +178,7 @@ func (b *bench) change(ctx context.Context, f Fleet) error {
 	return b.cluster.Change(ctx, b.pods, numbers, b.revision)
 }
 
-// serve serves a directory on loopback, with ranges.
+// serve serves a directory over HTTP on loopback, with support for Range requests.
 func serve(dir string) (url string, stop func() error, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -228,7 +228,7 @@ func (b *bench) measure(ctx context.Context, c work) (m measured, err error) {
 	return m, err
 }
 
-// idle returns the part of a core that the server uses without requests.
+// idle returns the share of a core that the server uses without requests, measured over about the given duration.
 func (b *bench) idle(ctx context.Context, last time.Duration) (share float64, err error) {
 	if err := cluster.Quiesce(ctx, b.cluster); err != nil {
 		return 0, err

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// row is a figure of the table.
+// row describes one figure of the table.
 type row struct {
 	name string
 	unit scenario.Unit
@@ -35,7 +35,7 @@ var rows = []row{
 	{"its peak RssAnon", scenario.Bytes, func(m measured) float64 { return m.Anon }},
 }
 
-// writeTable writes the medians of each way, and the ratios.
+// writeTable writes the median of each figure for each way of starting, and the ratios between the ways.
 func writeTable(out io.Writer, results [][]measured) error {
 	text := "| | listed | from a seed | ratio |\n|---|---|---|---|\n"
 	for _, r := range rows {

@@ -26,11 +26,12 @@ import (
 )
 
 const (
-	// attackLasts is the duration of an attack once all its connections are open, and ownersAsks the number of the owner's
-	// requests meanwhile.
+	// attackLasts is the duration of an attack after all its connections are open. ownersAsks is the number of requests
+	// that the cluster's owner sends during it.
 	attackLasts = 5 * time.Second
 	ownersAsks  = 20
-	// attackersAtOnce bounds the connections that are opened at the same time, and connectWithin the time for one.
+	// attackersAtOnce is the maximum number of connections that are being opened at the same time. connectWithin is the
+	// timeout for opening one.
 	attackersAtOnce = 64
 	connectWithin   = 20 * time.Second
 	// receiveBuffer is the receive buffer of a client that does not read. It is small, so that the server's writes soon
@@ -38,15 +39,16 @@ const (
 	receiveBuffer = 4 << 10
 )
 
-// attack is one kind of attack on a server.
+// attack is one kind of attack on an HTTP server, such as clients that do not read.
 type attack struct {
 	name        string
 	connections int
-	// begin attacks on one connection. It must return soon; goroutines that it starts end with the connection.
+	// begin starts the attack on one open connection. It must return soon; goroutines that it starts end with the
+	// connection.
 	begin func(s *server, conn net.Conn, number int) error
-	// plain means plain HTTP, at address.
+	// plain is true for an attack by plain HTTP on the given address of the server.
 	plain   bool
-	address func(s *server) string // nil means the address of the API
+	address func(s *server) string // returns the attacked address; nil means that of the API
 }
 
 // Hostile measures the effect of hostile and slow clients on larder sync --serve, and on the kube-apiserver that it
@@ -198,8 +200,8 @@ func (b *bench) attack(ctx context.Context, a attack, s *server) error {
 	return nil
 }
 
-// owner sends the owner's requests as kubectl does, each on a new connection. It returns the median of the times in
-// seconds.
+// owner sends requests of the cluster's owner during an attack, as kubectl does, each on a new connection. It returns
+// the median of their times in seconds.
 func (s *server) owner(ctx context.Context, a attack) (median float64, failed int) {
 	var took []float64
 	for range ownersAsks {
@@ -232,7 +234,7 @@ func (s *server) ask(ctx context.Context, a attack) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-// connect opens the connections of an attack, and returns the successful ones.
+// connect opens the connections of an attack, and returns those that the server accepted.
 func (s *server) connect(ctx context.Context, a attack) (conns []net.Conn) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -290,13 +292,13 @@ func (s *server) dial(ctx context.Context, a attack) (net.Conn, error) {
 	return secure, nil
 }
 
-// connections returns the number of open connections and files of a process.
+// connections returns the number of open file descriptors of a process, network connections included.
 func connections(pid int) (int, error) {
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(all), err
 }
 
-// peak samples the memory of a process until stop is called, which returns the highest value.
+// peak samples the memory of a process until the returned function is called, which returns the highest value.
 func peak(ctx context.Context, pid int) (stop func() int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	highest := make(chan int64, 1)

@@ -14,24 +14,24 @@ import (
 
 // Options select what to measure.
 type Options struct {
-	// Pods is the number of listed pods, Watchers the number of watches of all pods, and Shared the number of watches on a
-	// connection.
+	// Pods is the number of pods in the lists, Watchers the number of watches of all pods, and Shared the number of
+	// watches that share a connection.
 	Pods, Watchers, Shared int
-	// Rate is the number of changes per second, and Last how long they last.
+	// Rate is the number of changes per second, and Last the duration of the changes.
 	Rate float64
 	Last time.Duration
 	// Hostile selects the function Hostile in place of Run.
 	Hostile bool
-	// Runs is the number of lists, and of blocks of gets, on each server.
+	// Runs is the number of lists on each server, and of groups of gets.
 	Runs int
 	// Dir is for temporary files, and Command is printed in the table.
 	Dir, Command string
 }
 
-// getsAtOnce is the size of a block of gets.
+// getsAtOnce is the number of gets that are measured as one group.
 const getsAtOnce = 500
 
-// bench is the state of a run.
+// bench is the state of a benchmark run.
 type bench struct {
 	Options
 	cluster  cluster.Cluster

@@ -19,7 +19,7 @@ import (
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// server is one of the two compared servers.
+// server is one of the two compared servers: kube-apiserver, or larder sync --serve.
 type server struct {
 	name   string
 	config *rest.Config

@@ -34,7 +34,7 @@ type changes struct {
 	sent     []atomic.Int64 // time of each change's request in nanoseconds since 1970, by revision minus first
 }
 
-// watched has the measurements of the watches on one server.
+// watched holds the measurements of the watches on one server.
 type watched struct {
 	cpu        time.Duration // the server's processor time during the changes
 	upstream   time.Duration // kube-apiserver's processor time during the changes
@@ -116,7 +116,7 @@ func (b *bench) change(ctx context.Context, c *changes) error {
 	return nil
 }
 
-// watch opens all watches on one server, makes the changes and waits for the events.
+// watch opens all watches on one server, makes the changes, and waits until the watches have received all events.
 func (b *bench) watch(ctx context.Context, s *server) (w watched, err error) {
 	rv, err := s.resourceVersion(ctx)
 	if err != nil {

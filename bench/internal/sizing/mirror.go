@@ -49,7 +49,7 @@ func startMirror(access cluster.Access, kind load.Kind, store string) (*mirror, 
 	return m, nil
 }
 
-// peak returns the highest RssAnon so far, including the current one.
+// peak returns the highest RssAnon of the larder process so far, including the current value.
 func (m *mirror) peak() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

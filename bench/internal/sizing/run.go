@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Size is a row of the table: a number of objects of a kind.
+// Size is a collection to measure: a number of objects of a kind. It is one row of the table.
 type Size struct {
 	Kind    string
 	Objects int
@@ -35,25 +35,25 @@ type Options struct {
 	Dir, Command string
 }
 
-// kinds has the size of an object of each kind, and a number of changes that takes some seconds.
+// kinds holds, for each kind, the size of an object in bytes and a number of changes that takes some seconds.
 var kinds = map[string]struct {
 	size    string
 	changes int
 }{"widgets": {"0.4 KB", 40_000}, "pods": {"3 KB", 20_000}, "configmaps": {"100 KB", 1000}}
 
-// measured has the figures of a row.
+// measured holds the figures of one row of the table.
 type measured struct {
 	file, grown  int64 // size of the file before and after the changes
 	first, again took
 	changes      int
 	lasted       time.Duration // duration of the changes
-	written      int64         // bytes written for all changes
+	written      int64         // bytes written to disk for all changes
 }
 
-// took is the cost of a start.
+// took holds the duration and memory of a start of larder.
 type took struct {
 	time time.Duration
-	anon int64 // the peak of RssAnon until then
+	anon int64 // the peak of RssAnon until the start was complete
 }
 
 // Run measures each size once. It writes each row at once, because large sizes take minutes.
@@ -147,7 +147,7 @@ func (m *measured) change(ctx context.Context, c cluster.Cluster, kind load.Kind
 		return err
 	}
 	m.lasted = time.Since(start)
-	time.Sleep(2 * time.Second) // until the last commit is written
+	time.Sleep(2 * time.Second) // long enough for larder's last commit
 	after, err := proc.Written(r.PID())
 	m.written = after - before
 	return err

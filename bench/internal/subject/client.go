@@ -16,18 +16,19 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// client has the clients of an informer.
+// client holds the API clients of one measured informer.
 type client struct {
 	// rest reads the cluster's id and the schema's hash.
 	rest rest.Interface
-	// answers sends the requests whose answers Larder reads without client-go, as in the factories.
+	// answers sends the requests whose answers Larder decodes itself, without client-go, as Larder's factories do.
 	answers rest.Interface
-	// plain and lw list and watch; lw also reports whether the client supports WatchList.
+	// plain is the function pair that lists and watches. lw is the same for client-go, and also reports whether the
+	// client supports WatchList.
 	plain *cache.ListWatch
 	lw    cache.ListerWatcher
 }
 
-// listWatch returns Larder's ListerWatcher.
+// listWatch returns the ListerWatcher for Larder's informer.
 func (c *client) listWatch(id entry.Identity) cache.ListerWatcher {
 	return requests.WithRequest(c.plain, func(o metav1.ListOptions) *rest.Request {
 		return requests.Request(c.answers, id, o)

@@ -16,13 +16,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// NamespaceIndex is the index of every informer of a factory.
+// NamespaceIndex is the index that every informer of a client-go factory has.
 const NamespaceIndex = cache.NamespaceIndex
 
-// IndexVersions gives the index a version, so that a restart does not rebuild it.
+// IndexVersions gives that index a version, so that Larder does not rebuild it at a restart.
 func IndexVersions() map[string]string { return map[string]string{NamespaceIndex: "1"} }
 
-// seldomBytes is store.Options.CommitBytes for a Spec with a CommitInterval. It is large, so that the interval decides.
+// seldomBytes is the value of store.Options.CommitBytes when a Spec sets a CommitInterval. It is so large that only the
+// interval causes commits.
 const seldomBytes = 32 << 20
 
 func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err error) {
@@ -59,7 +60,7 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 // commits is an informer.Observer that records the duration of the last commit.
 type commits struct {
 	took atomic.Int64
-	// made receives a token after a commit.
+	// made receives a value after each commit.
 	made chan struct{}
 }
 

@@ -12,18 +12,18 @@ import (
 	"github.com/larder-dev/larder/internal/meter"
 )
 
-// Network is the connection to the server. It counts the received bytes. It can be held, so that the server's data
-// stays in buffers, and it can be cut.
+// Network is an informer's connection to the server, and counts the received bytes. Hold blocks the connection, so that
+// the server's data stays in buffers, and Cut closes it.
 type Network struct {
 	received meter.Received
 	dialed   atomic.Int64
 	dialer   *connrotation.Dialer
 
 	mu   sync.Mutex    // guards held
-	held chan struct{} // closed by Release; nil while the network is not held
+	held chan struct{} // closed when reads may continue; nil while they are not blocked
 }
 
-// NewNetwork returns a Network that is not held.
+// NewNetwork returns a Network that does not block.
 func NewNetwork() *Network {
 	n := &Network{}
 	n.dialer = connrotation.NewDialer(n.dial)
@@ -50,14 +50,14 @@ func (n *Network) Hold() {
 	n.held = make(chan struct{})
 }
 
-// Cut is Hold that also closes every connection. New connections block and are not refused, so that no client backs off
-// longer than the cut.
+// Cut closes every connection and blocks new ones until Release. New connections wait instead of being refused, so that
+// no client backs off for longer than the cut.
 func (n *Network) Cut() {
 	n.Hold()
 	n.dialer.CloseAll()
 }
 
-// Release ends a Hold or Cut, if there is one.
+// Release lets reads and new connections continue after Hold or Cut.
 func (n *Network) Release() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,7 +67,7 @@ func (n *Network) Release() {
 	}
 }
 
-// wait blocks until the network is not held, or until closed is closed.
+// wait blocks until reads may continue, or until closed is closed.
 func (n *Network) wait(closed <-chan struct{}) {
 	n.mu.Lock()
 	held := n.held
@@ -104,7 +104,7 @@ func newConn(n *Network, c net.Conn) *conn {
 	return &conn{Conn: c, network: n, closed: closed, close: cancel}
 }
 
-// Read implements net.Conn. A read that already waits for the server when the network is held blocks too.
+// Read implements net.Conn. If Hold is called while a read waits for the server, that read blocks too.
 func (c *conn) Read(p []byte) (int, error) {
 	k, err := c.Conn.Read(p)
 	c.network.wait(c.closed.Done())

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// reading starts one read from the other end of a pipe through the network.
+// reading starts a goroutine that reads once from one end of a pipe through the network. far is the other end.
 func reading(t *testing.T, n *Network) (far net.Conn, near net.Conn, read *atomic.Int64) {
 	t.Helper()
 	far, end := net.Pipe()
@@ -27,7 +27,7 @@ func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork()
 		far, _, read := reading(t, n)
-		synctest.Wait() // the read already waits for the server
+		synctest.Wait() // until the read waits for the server
 		n.Hold()
 		if _, err := far.Write([]byte("1234")); err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Values of Spec.Library.
+// Values of Spec.Library: the compared implementations.
 const (
 	Larder = "larder"
 	// ClientGo is client-go's informer with its defaults: it lists by a watch (WatchList).
@@ -19,7 +19,7 @@ const (
 	Raw = "raw"
 )
 
-// Values of Spec.Residency.
+// Values of Spec.Residency: whether Larder keeps decoded objects in memory.
 const (
 	All  = "All"
 	None = "None"
@@ -28,19 +28,19 @@ const (
 // Residencies has the values of Spec.Residency, in the order of the results.
 var Residencies = []string{All, None}
 
-// residencies maps the values of Spec.Residency.
+// residencies maps the values of Spec.Residency to the store's option.
 var residencies = map[string]store.Residency{All: store.All, None: store.None}
 
 // Spec names an informer and its options.
 type Spec struct {
 	Library string `json:"library"`
-	// Residency of Larder; empty for others.
+	// Residency tells whether Larder keeps decoded objects in memory; empty for other libraries.
 	Residency string `json:"residency,omitempty"`
-	// Policy of Larder. Default: Resumed.
+	// Policy is the sync policy of Larder's informer. Default: Resumed.
 	Policy informer.SyncPolicy `json:"policy,omitempty"`
-	// CommitInterval of Larder. Default: Larder's.
+	// CommitInterval is the time between Larder's commits. Default: that of Larder.
 	CommitInterval time.Duration `json:"commitInterval,omitempty"`
-	// Strip is true with a transform that removes managedFields.
+	// Strip is true if the informer has a transform that removes managedFields.
 	Strip bool `json:"strip,omitempty"`
 	// Dynamic is true for unstructured objects.
 	Dynamic bool `json:"dynamic,omitempty"`
@@ -67,7 +67,7 @@ func (s Spec) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Env returns the environment variables for the process of the subject.
+// Env returns additional environment variables for the process that runs the informer.
 func (s Spec) Env() []string {
 	if s.Library == ClientGoList {
 		return []string{"KUBE_FEATURE_WatchListClient=false"}

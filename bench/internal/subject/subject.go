@@ -27,7 +27,7 @@ type Options struct {
 	Config *rest.Config
 	// File is the path of Larder's store.
 	File string
-	// Seed is Options.Seed of Larder's informer. Default: it lists.
+	// Seed is the snapshot that Larder's informer starts from (Options.Seed). Default: it lists instead.
 	Seed seed.Source
 	// Handler is registered before the start. Default: none.
 	Handler cache.ResourceEventHandler
@@ -36,7 +36,7 @@ type Options struct {
 // Running is a running informer. The caller must stop it.
 type Running struct {
 	Informer cache.SharedIndexInformer
-	// Larder and Store are nil for client-go.
+	// Larder and Store are the informer and its store. They are nil for client-go.
 	Larder *informer.Informer
 	Store  *store.Store
 	// Network is the connection to the server.
@@ -44,7 +44,7 @@ type Running struct {
 	// Started is the time at which Start began.
 	Started time.Time
 
-	handler cache.ResourceEventHandlerRegistration // nil without one
+	handler cache.ResourceEventHandlerRegistration // nil if no handler is registered
 	commits *commits
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -110,7 +110,7 @@ func strip(obj any) (any, error) {
 	return obj, err
 }
 
-// AwaitSync waits for HasSynced and returns the time since the start.
+// AwaitSync waits for HasSynced and returns the time since Start was called.
 func (r *Running) AwaitSync(ctx context.Context) (time.Duration, error) {
 	err := r.await(ctx, r.Informer.HasSyncedChecker())
 	return time.Since(r.Started), err

@@ -10,17 +10,17 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// Witness is a handler with minimal work: it counts calls, and signals one object. It ignores objects that the
-// benchmark has not created.
+// Witness is an event handler with minimal work: it counts calls, and signals the arrival of one awaited object. It
+// ignores objects that the benchmark has not created.
 type Witness struct {
-	// Kind of the objects.
+	// Kind is the kind of the objects.
 	Kind load.Kind
 	// OnUpdated is called for every update, if set.
 	OnUpdated func(obj any)
 
 	// Seen is closed when the handler has received the awaited object with its revision or a later one.
 	Seen chan struct{}
-	// Added is closed once the awaited number of additions has arrived. AddedAt is that time.
+	// Added is closed when the awaited number of additions has arrived. AddedAt is the time of that.
 	Added   chan struct{}
 	AddedAt time.Time
 
@@ -73,19 +73,19 @@ func (w *Witness) OnUpdate(_, obj any) {
 // OnDelete implements cache.ResourceEventHandler.
 func (w *Witness) OnDelete(any) {}
 
-// named is implemented by every object.
+// named is the part of metav1.Object that the handler uses. Every object implements it.
 type named interface {
 	GetName() string
 	GetNamespace() string
 }
 
-// made returns the object as named, and whether the benchmark has created it.
+// made returns the object and true if the benchmark has created it.
 func (w *Witness) made(obj any) (named, bool) {
 	m, ok := obj.(named)
 	return m, ok && w.Kind.Made(m.GetName())
 }
 
-// notice closes Seen if obj is the awaited object. The caller counts first.
+// notice closes Seen if obj is the awaited object. The caller must have counted the call before.
 func (w *Witness) notice(m named, obj any) {
 	if m.GetName() != w.name || m.GetNamespace() != w.namespace {
 		return
