@@ -21,8 +21,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// audited returns options with which audits compare by metadata. A start looks up the newest objects only, as in a
-// collection too large to compare.
+// audited returns informer options under which an audit compares stored objects with a metadata list. A start looks up
+// only the newest objects, as it does for a collection too large to compare.
 func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cfg)
@@ -41,8 +41,8 @@ func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options)
 	}
 }
 
-// audit runs an audit, and checks that it finds and repairs exactly the wanted keys. Before that, the stream must reach
-// the server's state, for which a bookmark may take a minute.
+// audit runs the informer's audit, and checks that it finds and repairs exactly the wanted keys. Before that, it waits
+// until the watch has reached the server's current resourceVersion, which may take a minute until a bookmark.
 func (s *subject) audit(t *testing.T, c *cluster, want ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -155,8 +155,8 @@ func TestStartFindsHoles(t *testing.T) {
 	s.checkStored(t, c)
 }
 
-// punch deletes records from the only collection of a closed file, and adjusts its count. Only a comparison with the
-// server can find that.
+// punch deletes records from the only collection in a closed store file, and lowers the stored count to match. Only a
+// comparison with the server can find such a hole.
 func punch(t *testing.T, path string, keys []string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -186,9 +186,9 @@ func punch(t *testing.T, path string, keys []string) {
 	}
 }
 
-// TestAuditFindsARewoundCluster restores etcd from a backup, and lets it overtake the client's resourceVersion. All
-// objects that the guard looks up have changed since, so events explain them. Only the audit finds the objects created
-// and deleted in the lost history.
+// TestAuditFindsARewoundCluster restores etcd from a backup, and writes until the resourceVersion exceeds the client's.
+// All objects that the rewind check looks up have changed since, so watch events explain them. Only the audit finds the
+// objects that were created and deleted in the lost history.
 func TestAuditFindsARewoundCluster(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
@@ -200,7 +200,7 @@ func TestAuditFindsARewoundCluster(t *testing.T) {
 	}
 	c.deletePods(t, names("p", 49, 50))
 	c.createPods(t, names("lost", 0, 1))
-	newest := names("p", 0, 20) // more than the start looks up
+	newest := names("p", 0, 20) // more objects than a start looks up
 	c.touchPods(t, newest, "lost")
 	cfg := cp.Config(t.Name())
 	src := podSource(t, cfg, c.ns)

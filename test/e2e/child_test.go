@@ -39,7 +39,8 @@ type childConfig struct {
 	DurableHold                bool          // the handler's calls never return
 }
 
-// childReport is a line of the child's output. It prints one at every change, and every 100 ms.
+// childReport is a line of the child's output: the state of its informer. The child prints one at every change, and
+// every 100 ms.
 type childReport struct {
 	ResourceVersion string
 	Objects         int
@@ -48,12 +49,13 @@ type childReport struct {
 	Err             string
 	Persistent      bool
 	NotPersistent   string
-	// Listed is the number of objects in a List at that time, or -1 if it failed.
+	// Listed is the number of objects that the informer's lister returned when the line was written, or -1 if that
+	// failed.
 	Listed int
-	// Index is the number of objects in the namespace index.
+	// Index is the number of objects in the informer's namespace index.
 	Index int
-	// DurableSynced is true once the durable handler has received all changes. DurableBehind counts its changes without an
-	// acknowledgement in the file.
+	// DurableSynced is true once the durable handler has received all changes. DurableBehind counts the changes for
+	// that handler that the store has no acknowledgement of yet.
 	DurableSynced bool
 	DurableBehind int
 }
@@ -78,7 +80,7 @@ func childMain() int {
 }
 
 func (c childConfig) run(ctx context.Context) error {
-	residency, err := testresidency.FromEnv() // the environment of the parent
+	residency, err := testresidency.FromEnv() // from the environment inherited from the parent
 	if err != nil {
 		return err
 	}
@@ -140,7 +142,8 @@ func (c childConfig) run(ctx context.Context) error {
 	return nil
 }
 
-// addDurable registers the durable handler. The returned function reports its progress.
+// addDurable registers the durable handler. The returned function tells whether that handler has received all changes,
+// and how many of them the store has no acknowledgement of.
 func (c childConfig) addDurable(
 	ctx context.Context, s *store.Store, i *informer.Informer, id entry.Identity,
 ) (func() (synced bool, behind int), error) {
@@ -176,7 +179,7 @@ func errOrEmpty(err error) string {
 	return err.Error()
 }
 
-// child is a running child process.
+// child is a running child process with an informer.
 type child struct {
 	*program
 	mu   sync.Mutex // guards last

@@ -79,7 +79,7 @@ func TestCollectionsInOneFile(t *testing.T) {
 	if f.bytesOnDisk(t, secretValue) == 0 {
 		t.Error("the Secret was to be persisted and is not in the file: the search finds nothing")
 	}
-	// read also checks the whole file.
+	// The method read also runs the integrity check of the whole file.
 	if got := f.read(t, sources[1].identity, &corev1.Pod{}); len(got.objects) != 10 {
 		t.Errorf("the second namespace holds %d objects", len(got.objects))
 	}
@@ -105,15 +105,15 @@ func TestSecretsStayInMemory(t *testing.T) {
 		s.stop(t)
 	}
 	f.close(t)
-	for _, text := range []string{secretValue, "the-secret", "cGxhbnRlZC1zZWNyZXQ"} { // value, name, value in base64
+	for _, text := range []string{secretValue, "the-secret", "cGxhbnRlZC1zZWNyZXQ"} { // its value, its name, base64
 		if n := f.bytesOnDisk(t, text); n > 0 {
 			t.Errorf("%q is in the file %d times", text, n)
 		}
 	}
 }
 
-// TestChangedSelectorDoesNotResume checks that a changed selector starts a new collection. It neither resumes from the
-// other collection's resourceVersion nor touches its objects.
+// TestChangedSelectorDoesNotResume checks that a changed selector starts a new collection in the file. The new one does
+// not resume from the old one's resourceVersion, and leaves the old one's objects as they are.
 func TestChangedSelectorDoesNotResume(t *testing.T) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 20))
@@ -184,7 +184,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 	if problem := want.diff(s.held(t)); problem != "" {
 		t.Error("after HasSynced:", problem)
 	}
-	// The bodies differ under equal resourceVersions, so handlers receive updates.
+	// The listed objects differ from the stored ones under equal resourceVersions, so handlers receive updates.
 	eventually(t, "updates", func() string {
 		if n := len(s.all(t)); n < 100 {
 			return fmt.Sprintf("%d notices", n)
@@ -201,7 +201,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 	s.stop(t)
 	f.close(t)
 
-	s = f.start(t, src) // nothing is listed a second time
+	s = f.start(t, src) // a restart sends no list
 	s.sync(t)
 	if st := s.Status().Reflector; len(st.Relists) > 0 || st.Lists > 0 {
 		t.Errorf("relists after the upgrade was done: %v", st.Relists)
@@ -225,7 +225,7 @@ func (o older) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	return o.Codec.Append(dst, p)
 }
 
-// unreachable is the configuration of a server that does not exist.
+// unreachable returns the client configuration of a server that does not exist.
 func unreachable() *rest.Config { return &rest.Config{Host: "https://127.0.0.1:1"} }
 
 func (f *file) bytesOnDisk(t *testing.T, text string) int {

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestDamagedFile checks that a process survives any damage to its file with at most one crash, and then holds the
-// server's state.
+// TestDamagedFile damages a store file in many ways. It checks that a process crashes at most once on the file, and
+// then reaches the server's state.
 func TestDamagedFile(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)
@@ -30,8 +30,8 @@ func TestDamagedFile(t *testing.T) {
 	pages := pagesOf(t, f.path)
 
 	random := newRandom(t)
-	// Damage that every start must detect.
-	used := 0 // number of pages up to the last used one
+	// Damage of the whole file that every start must detect.
+	used := 0 // number of pages up to the last used page
 	for _, ids := range pages {
 		used = max(used, slices.Max(ids)+1)
 	}
@@ -51,7 +51,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 	flips := 6
 	if soak {
-		flips = 250 // about a thousand in all
+		flips = 250 // about a thousand flipped bits in all pages together
 	}
 	for _, kind := range []string{"meta", "freelist", "branch", "leaf"} {
 		if len(pages[kind]) == 0 {
@@ -59,7 +59,7 @@ func TestDamagedFile(t *testing.T) {
 		}
 		for n := range flips {
 			page := pages[kind][random.IntN(len(pages[kind]))]
-			// Half of the flips hit the page's header and first elements, which bbolt itself reads.
+			// Half of the flipped bits are in the header and the first elements of a page, which bbolt itself reads.
 			within := random.IntN(pageSize)
 			if n%2 == 0 {
 				within = random.IntN(64)
@@ -77,7 +77,8 @@ func TestDamagedFile(t *testing.T) {
 
 const pageSize = 4096
 
-// surviveDamage starts children on a file with the given bytes until one converges.
+// surviveDamage starts child processes on a file with these bytes until one reaches the server's state. With
+// quarantine, the damaged file must have been moved aside.
 func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	f := newFile(t)
 	if err := os.WriteFile(f.path, raw, 0o600); err != nil {
@@ -86,7 +87,8 @@ func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	d := &damaged{cluster: c, file: f, want: c.pods(t)}
 	d.live(t).terminate(t)
 	if d.problems(t) != nil {
-		// Damage on pages that no read visits stays until a check finds it: on demand, or after an unclean close.
+		// A damaged page that nothing reads stays in the file until an integrity check finds it: on demand, or after an
+		// unclean close.
 		d.live(t).kill()
 		p := d.live(t)
 		eventually(t, "quarantine", func() string {
@@ -107,10 +109,11 @@ func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	}
 }
 
-// repairLimit is generous. The list starts at once, and the goal is ten seconds.
+// repairLimit is the timeout for a child to repair its file. It is generous: the list starts at once, and the design's
+// goal is ten seconds.
 const repairLimit = 30 * time.Second
 
-// damaged is a file with damage. Tests start children on it.
+// damaged is a damaged store file. Tests start child processes on it.
 type damaged struct {
 	*cluster
 	file    *file
@@ -118,7 +121,7 @@ type damaged struct {
 	crashes int
 }
 
-// live starts a child and waits until it converges. The first child may crash instead.
+// live starts a child process and waits until it has the server's state. The first child may crash instead.
 func (d *damaged) live(t *testing.T) *child {
 	t.Helper()
 	for {
@@ -144,7 +147,7 @@ func (d *damaged) healthy(r childReport) bool {
 	return r.Synced && r.Err == "" && r.Listed == len(d.want) && r.Index == len(d.want)
 }
 
-// problems returns the problems that a check finds in the closed file.
+// problems returns the problems that an integrity check finds in the closed file.
 func (d *damaged) problems(t *testing.T) []string {
 	t.Helper()
 	s, err := store.Open(d.file.path, store.Options{ReadOnly: true})
@@ -159,7 +162,7 @@ func (d *damaged) problems(t *testing.T) []string {
 	return report.Problems
 }
 
-// movedAside returns the names of files that were moved aside.
+// movedAside returns the names of damaged files that Larder has renamed to start a new file.
 func (d *damaged) movedAside(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(d.file.path + "*damaged*")

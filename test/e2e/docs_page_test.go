@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// step is a command on a documentation page, for the reader to type.
+// step is a command on a documentation page that a reader types.
 type step struct {
 	// line is the number of the command's first line on the page, counted from 1.
 	line int
@@ -15,7 +15,7 @@ type step struct {
 	// output is the command's output on the page: the lines first to end-1, counted from 0.
 	output     []string
 	first, end int
-	// interrupted is true if the page ends the command with Ctrl-C after its output.
+	// interrupted is true if the page shows Ctrl-C after the command's output.
 	interrupted bool
 }
 
@@ -102,7 +102,7 @@ func script(lines []string, from, to int) (steps []step) {
 	return steps
 }
 
-// Texts that differ between runs.
+// Texts in output that differ between runs, with their placeholders.
 var varying = []struct {
 	what *regexp.Regexp
 	as   string
@@ -131,14 +131,14 @@ func normalize(line string) string {
 	return line
 }
 
-// elided is a line of a page that stands for any number of output lines.
+// elided is a line that stands on a page for any number of omitted output lines.
 const elided = "…"
 
-// shows returns the first line of the page's output that is missing from the printed output, or "". The page may elide
-// lines.
+// shows compares the output on a page with the printed output. It returns a message about the first difference, or "".
+// The page may leave lines out.
 func shows(page, printed []string) string {
 	at := 0
-	free := false // true after an elision: lines may be skipped
+	free := false // true after a line "…": printed lines may be skipped
 	for _, want := range page {
 		if strings.TrimSpace(want) == elided {
 			free = true
@@ -162,7 +162,8 @@ func shows(page, printed []string) string {
 	return ""
 }
 
-// update returns the page with the printed output in place of the shown output. Elided output is unchanged.
+// update returns the page with the printed output in place of the shown output. Output that the page shortens with "…"
+// is unchanged.
 func update(text string, steps []step, printed [][]string) string {
 	lines := strings.Split(text, "\n")
 	for i := len(steps) - 1; i >= 0; i-- {

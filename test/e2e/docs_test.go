@@ -93,8 +93,8 @@ type shell struct {
 	n   int
 
 	mu      sync.Mutex
-	printed []string      // output lines not taken yet; guarded by mu
-	more    chan struct{} // signals new output or its end; capacity 1
+	printed []string      // output lines that no step has received yet; guarded by mu
+	more    chan struct{} // signals new output, or the end of it; capacity 1
 }
 
 func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shell {
@@ -127,7 +127,7 @@ func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shel
 		reading.Wait()
 		_ = out.Close()
 	})
-	s.do("", step{command: "true"}, false) // takes bash's complaint about the missing terminal
+	s.do("", step{command: "true"}, false) // reads and drops bash's complaint about the missing terminal
 	return s
 }
 
@@ -171,7 +171,7 @@ func (s *shell) read(out io.Reader) {
 	}
 }
 
-// do runs a step and returns its output.
+// do runs a step's command and returns its output.
 func (s *shell) do(page string, st step, mayFail bool) []string {
 	s.t.Helper()
 	where := fmt.Sprintf("%s:%d", page, st.line)

@@ -44,7 +44,8 @@ func (l *durableLog) reset(context.Context, consumer.ResetReason) error {
 	return nil
 }
 
-// all returns the changes in order as "+name" and "-name", the number of resets, and the time of the last change.
+// all returns the received changes in order as "+name" and "-name", the number of resets, and the time of the last
+// change.
 func (l *durableLog) all() (lines []string, resets int, last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +60,8 @@ func (l *durableLog) all() (lines []string, resets int, last time.Time) {
 	return lines, l.resets, l.last
 }
 
-// durable runs an informer with a durable handler until the handler has synced. took is the time from the start to the
-// last change.
+// durable runs an informer with a durable handler until that handler has synced. It also returns the time from the
+// start to the last change.
 func (f *file) durable(t *testing.T, src source) (lines []string, resets int, took time.Duration) {
 	t.Helper()
 	f.open(t)
@@ -173,7 +174,7 @@ func (c *cluster) deleteConfigMaps(t *testing.T, names []string) {
 // durableFile is the durable handler of a child. It appends its changes to a file.
 type durableFile struct {
 	path string
-	hold bool // calls never return
+	hold bool // if true, the handler's calls never return
 }
 
 func (d durableFile) change(ctx context.Context, c consumer.Change) error {
@@ -215,8 +216,8 @@ func linesOf(t *testing.T, path string) (lines []string) {
 	return lines
 }
 
-// TestDurableHandlerKilled checks that a process killed between delivery and acknowledgement receives a change again.
-// It does not after the acknowledgement is committed (issue 5, test 1).
+// TestDurableHandlerKilled checks that a durable handler receives a change again if the process was killed between the
+// delivery and the acknowledgement. If the acknowledgement was committed, it does not (issue 5, test 1).
 func TestDurableHandlerKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shared)

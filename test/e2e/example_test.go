@@ -31,16 +31,16 @@ type example struct {
 	namespaces []string
 	// watched are the watched resources, which a restart must not list.
 	watched []schema.GroupVersionResource
-	// reconcilers map a name to the resource that the reconciler reads first. A log line of a reconcile has that object's
-	// resourceVersion.
+	// reconcilers maps the name of each reconciler to the resource of the object that it reads first. Each of its log
+	// lines has that object's resourceVersion.
 	reconcilers map[string]schema.GroupVersionResource
-	// seesDeletes is true if the program also notices deletions that no other object leads to.
+	// seesDeletes is true if the program also reacts to the deletion of objects that no other object refers to.
 	seesDeletes bool
 	// unfinished describes unfinished work of the program, or returns "".
 	unfinished func() string
 	// meanwhile changes the cluster while the program is down.
 	meanwhile func()
-	// afterwards is an optional check of the program's own.
+	// afterwards is a further check of this example, or nil.
 	afterwards func()
 	// network is a proxy between the program and the API server, or nil.
 	network *network
@@ -166,7 +166,8 @@ type exampleLine struct {
 	Msg, Reconciler, Key, ResourceVersion string
 }
 
-// start runs the program. client-go derives the user agent from the program's name, so each run has a name of its own.
+// start runs the program. life is part of its file name, and so of its user agent, which distinguishes the runs in the
+// audit log.
 func (e *example) start(t *testing.T, life string) *exampleRun {
 	t.Helper()
 	name := "example-" + e.program + "-" + life
@@ -210,10 +211,10 @@ func (r *exampleRun) all() []exampleLine {
 	return slices.Clone(r.lines)
 }
 
-// readable holds the objects of each reconciler: resourceVersions by key.
+// readable holds the objects that each reconciler may read: their resourceVersions by key.
 type readable map[string]map[string]string
 
-// read lists the objects of the reconcilers.
+// read lists the objects of all reconcilers from the server.
 func (e *example) read(t *testing.T) readable {
 	t.Helper()
 	client, err := dynamic.NewForConfig(e.Config(writer))
@@ -248,7 +249,7 @@ func (e *example) everywhere() []string {
 	return e.namespaces
 }
 
-// reconciled names an object that was not reconciled, or returns "".
+// reconciled returns a message about an object that no reconciler has handled, or "".
 func (want readable) reconciled(lines []exampleLine) string {
 	done := map[[2]string]bool{}
 	for _, l := range lines {
@@ -264,7 +265,8 @@ func (want readable) reconciled(lines []exampleLine) string {
 	return ""
 }
 
-// missingDeletion names a deleted object whose deletion the program has not logged, or returns "".
+// missingDeletion returns a message about an object that was deleted since before and whose deletion the program has
+// not logged, or "".
 func (want readable) missingDeletion(before readable, lines []exampleLine) string {
 	for reconciler, versions := range before {
 		for key := range versions {
@@ -277,7 +279,8 @@ func (want readable) missingDeletion(before readable, lines []exampleLine) strin
 	return ""
 }
 
-// neverStale checks that no reconcile read a deleted object, or a version older than at the program's start.
+// neverStale checks that no reconcile read a deleted object, or a version older than the server's at the start of the
+// program.
 func (want readable) neverStale(t *testing.T, lines []exampleLine) {
 	t.Helper()
 	for _, l := range lines {

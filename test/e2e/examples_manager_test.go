@@ -12,15 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Markers in the manager's Secrets: in the data, in the annotation of kubectl apply that repeats the data, and in an
-// annotation that is stored.
+// Texts that identify parts of the manager's Secrets: the data, the annotation of kubectl apply that repeats the data,
+// and an annotation that the store keeps.
 const (
 	secretData        = "planted-data-51c2"
 	secretLastApplied = "planted-last-applied-9d0e"
 	secretNote        = "planted-note-e47b"
 )
 
-// managerExample makes the same changes in three namespaces. The manager watches two of them.
+// managerExample tests the controller-runtime manager of examples/. The test makes the same changes in three
+// namespaces, of which the manager watches two.
 func managerExample(t *testing.T, e *example) {
 	e.namespaces = []string{e.ns, e.newNamespace(t)}
 	third := e.newNamespace(t)
@@ -65,7 +66,7 @@ func managerExample(t *testing.T, e *example) {
 	e.afterwards = func() { e.onlyMetadata(t, third) }
 }
 
-// managed describes the manager's unfinished work in a namespace, or returns "".
+// managed describes unfinished work of the manager in a namespace, or returns "".
 func (c *cluster) managed(t *testing.T, ns string) string {
 	t.Helper()
 	versions, users := map[string]string{}, map[string][]string{}

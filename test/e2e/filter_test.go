@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// filter is an HTTP proxy that drops the watch events of some objects. Lists and bookmarks pass.
+// filter is an HTTP proxy that drops the watch events of some objects. Lists and bookmarks are forwarded.
 type filter struct {
 	server *httptest.Server
 
@@ -53,7 +53,7 @@ func newFilter(t *testing.T, cfg *rest.Config) *filter {
 	return f
 }
 
-// config returns a copy of cfg that leads through the filter, in JSON.
+// config returns a copy of cfg whose requests go through the proxy, in JSON.
 func (f *filter) config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = f.server.URL
@@ -78,7 +78,7 @@ func (f *filter) count() int {
 	return f.swallowed
 }
 
-// passes reports whether a line of a watch passes.
+// passes reports whether the proxy forwards a line of a watch.
 func (f *filter) passes(line []byte) bool {
 	var event struct {
 		Object struct {
@@ -99,7 +99,7 @@ func (f *filter) passes(line []byte) bool {
 	return false
 }
 
-// filtered is the filtered body of a watch.
+// filtered is the body of a watch without the dropped events.
 type filtered struct {
 	f     *filter
 	body  io.ReadCloser

@@ -24,7 +24,7 @@ func TestFullDisk(t *testing.T) {
 	p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns})
 	p.waitFor(t, "the first list", func(r childReport) bool { return r.Synced && r.Objects == 200 })
 
-	p.signal(t, syscall.SIGUSR1) // stops the file's growth
+	p.signal(t, syscall.SIGUSR1) // the file cannot grow any more
 	big := names("big", 0, 220)
 	c.createBigPods(t, big[:200])
 	p.waitFor(t, "the error", func(r childReport) bool { return strings.Contains(r.Err, "no space") })

@@ -12,15 +12,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// gate is an HTTP proxy that can hold back the pages of a list.
+// gate is an HTTP proxy that can withhold the pages of a list.
 type gate struct {
 	server   *httptest.Server
 	resource string
 
 	mu      sync.Mutex // guards the fields below
-	after   int        // number of pages that pass; -1 for all
+	after   int        // number of pages to forward; -1 for all
 	passed  int
-	reached chan struct{} // closed when a page is held back
+	reached chan struct{} // closed when a page is withheld
 }
 
 func newGate(t *testing.T, cfg *rest.Config, resource string) *gate {
@@ -41,7 +41,7 @@ func newGate(t *testing.T, cfg *rest.Config, resource string) *gate {
 	}
 	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.hold(r) {
-			<-r.Context().Done() // until the client closes the connection
+			<-r.Context().Done() // waits until the client closes the connection
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -53,7 +53,7 @@ func newGate(t *testing.T, cfg *rest.Config, resource string) *gate {
 	return g
 }
 
-// config returns a copy of cfg that leads through the gate.
+// config returns a copy of cfg whose requests go through the proxy.
 func (g *gate) config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = g.server.URL
@@ -61,8 +61,8 @@ func (g *gate) config(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// holdListAfter passes n pages of the next list and holds back the following one. The channel is closed once that page
-// is requested.
+// holdListAfter makes the proxy forward n pages of the next list and withhold the following page. The returned channel
+// is closed when the client requests that page.
 func (g *gate) holdListAfter(n int) (reached <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,7 +70,8 @@ func (g *gate) holdListAfter(n int) (reached <-chan struct{}) {
 	return g.reached
 }
 
-// hold reports whether a request is held back. Probes, look-ups of one object and metadata comparisons always pass.
+// hold reports whether a request is withheld. Reads of the current resourceVersion, look-ups of one object and metadata
+// comparisons are always forwarded.
 func (g *gate) hold(r *http.Request) bool {
 	q := r.URL.Query()
 	if !strings.HasSuffix(r.URL.Path, "/"+g.resource) || q.Get("watch") != "" || q.Get("limit") == "1" ||

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// idleMirror is a larder sync --all of a server with few changes.
+// idleMirror is a larder sync --all that mirrors a server with few changes.
 type idleMirror struct {
 	larder, dir string
-	kubeconfig  string // leads to the server
-	server      string // HOST:PORT
+	kubeconfig  string // path of the kubeconfig for the server
+	server      string // the server's HOST:PORT
 	args        []string
 }
 
@@ -28,7 +28,7 @@ func newIdleMirror(t *testing.T, kubeconfig, server string, args ...string) *idl
 	return m
 }
 
-// ofCluster returns a mirror of the cluster.
+// ofCluster returns a mirror of the cluster that is not started yet.
 func ofCluster(t *testing.T, c *cluster, args ...string) *idleMirror {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -60,7 +60,8 @@ func (a usage) String() string {
 	return fmt.Sprintf("%d connections, %d bytes", a.connections, a.received)
 }
 
-// run starts the mirror, cuts its connections, waits until all collections are live again, and stops it.
+// run starts the mirror, cuts its connections, waits until all collections are live again, and stops it. It returns the
+// usage of the start and of the reconnect.
 func (m *idleMirror) run(t *testing.T, name string) (start, reconnect usage) {
 	t.Helper()
 	p, n := m.start(t, name)
@@ -88,10 +89,11 @@ func (m *idleMirror) run(t *testing.T, name string) (start, reconnect usage) {
 }
 
 // atRest waits until the mirror receives little more than bookmarks, and returns its usage until then. The mirror reads
-// the definitions of custom resources after their lists; if it ended earlier, its next start would read the rest.
+// the definitions of custom resources after their lists. If it were stopped earlier, its next start would have to read
+// the missing ones.
 func atRest(t *testing.T, n *network) (now usage) {
 	t.Helper()
-	const bookmarks = 8 << 10 // bytes in a second, for hundreds of resources
+	const bookmarks = 8 << 10 // bytes of bookmarks in a second, for hundreds of resources
 	within(t, time.Minute, "have all definitions", func() string {
 		before := now
 		time.Sleep(time.Second)
@@ -104,7 +106,7 @@ func atRest(t *testing.T, n *network) (now usage) {
 	return now
 }
 
-// live waits until all collections are live.
+// live waits until the mirror is in contact with the server for all collections.
 func (m *idleMirror) live(t *testing.T) {
 	t.Helper()
 	within(t, 5*time.Minute, "larder wait", func() string {
@@ -116,7 +118,7 @@ func (m *idleMirror) live(t *testing.T) {
 	})
 }
 
-// cheap fails if the usage exceeds these bounds.
+// cheap fails the test if the usage exceeds this number of connections or received bytes.
 func (a usage) cheap(t *testing.T, what string, connections int, received int64) {
 	t.Helper()
 	if a.connections > connections || a.received > received {

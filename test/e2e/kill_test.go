@@ -17,8 +17,8 @@ import (
 )
 
 // TestSIGKILLLeavesAPrefix kills processes while they apply a stream of changes. Each must leave a file with the state
-// after a prefix of the stream, and that prefix's resourceVersion. The directory may hold only files that the next
-// process takes over, and at the end only the store.
+// after a prefix of the stream, and that prefix's resourceVersion. The file's directory may hold only files that the
+// next process replaces or removes, and at the end only the store.
 func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	t.Parallel()
 	kills := 60
@@ -40,7 +40,7 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	for n := range kills {
 		p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns, PageSize: 20,
 			CommitInterval: intervals[n%len(intervals)]})
-		if n%2 == 0 { // during the stream; odd kills come at any time: open, first list, resume
+		if n%2 == 0 { // half of the kills come during the stream, the others at any time: open, first list, resume
 			p.waitFor(t, "the first object", func(r childReport) bool { return r.Synced })
 		}
 		time.Sleep(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
@@ -90,12 +90,12 @@ func (f *file) onlyNames(t *testing.T, endings ...string) {
 	}
 }
 
-// writeStream creates, changes and deletes random pods until stop.
+// writeStream creates, changes and deletes random pods until the returned function is called.
 func (c *cluster) writeStream(t *testing.T, seed uint64) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	for w := range 2 { // each writer has its own pods
+	for w := range 2 { // no pod is written by two writers
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(w)))
 			if err := c.writeRandomly(ctx, fmt.Sprintf("w%d", w), random); err != nil && ctx.Err() == nil {

@@ -96,7 +96,7 @@ func Programs(ctx context.Context, all []Program, dir, command string, out io.Wr
 	return nil
 }
 
-// programs is the state of Programs: the server and the table to write.
+// programs holds the API server, its objects and the directory for stores that Programs uses.
 type programs struct {
 	config *rest.Config
 	world  programWorld

@@ -81,7 +81,7 @@ func rawPage(ctx context.Context, client *http.Client, address, accept string) (
 			return "", err
 		}
 		plain := make([]byte, 1<<10)
-		n, _ := io.ReadFull(z, plain) // a page may be shorter than the buffer
+		n, _ := io.ReadFull(z, plain) // head ends within the gzip stream, so an error at its end is expected
 		head = plain[:n]
 	}
 	_, err = io.Copy(io.Discard, body)

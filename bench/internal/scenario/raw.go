@@ -90,7 +90,7 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw.values = nil // a large heap would cause few garbage collections, which slow down Larder's reads
+	raw.values = nil // a large heap would mean few garbage collections, which Larder's reads must pay for
 	_, all := keysOf(b)
 	format := formatOf(b.Case)
 	perSecond, err := rate(ctx, b, 1, func(random *rand.Rand) error {

@@ -111,8 +111,8 @@ func (s Scenario) Cases(kind load.Kind) []subject.Spec {
 	return specs
 }
 
-// every returns every step-th number below n, beginning with 0. The changed objects are so spread over the file: a
-// commit of neighbours would write few pages.
+// every returns every step-th number below n, beginning with 0. It is used to spread the changed objects over the file:
+// a commit of neighbours would write few pages.
 func every(step, n int) []int {
 	numbers := make([]int, 0, (n+step-1)/step)
 	for i := 0; i < n; i += step {

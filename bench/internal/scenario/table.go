@@ -64,8 +64,8 @@ var fromServer = []Scenario{
 			metric("synced_disk", "time to HasSynced, policy Disk", Seconds, atMost(1.0/50, "1/50")),
 			metric("synced_resumed", "time to HasSynced, policy Resumed", Seconds,
 				atMost(2.5, "2.5 s").value(),
-				// The goal holds for any number of objects: it is set on widgets, ten times as many as pods and without a
-				// Go type.
+				// The second goal is set on widgets, which are ten times as many as the pods and have no Go type: the same
+				// limit must hold for any number of objects.
 				atMost(2.5, "2.5 s").value().of("widgets").dynamic()),
 			metric(ServerCPU, "API server CPU", Seconds, atMost(1.0/50, "1/50")),
 			metric("synced_disk", "time to HasSynced, policy Disk", Seconds, atMost(1.5, "1.5×")).against(Fewer),
@@ -173,8 +173,8 @@ var updates = []Scenario{
 		Changes:  func(c Case) Changes { return Changes{Numbers: every(10, c.N), Rounds: hotRounds} },
 		Subjects: updated, Run: runUpdates,
 		Metrics: []Metric{
-			// This rate counts the handler's calls. The figure told has the share of updates that came in a call of
-			// their own.
+			// The rate counts calls of the handler. The figure after it is the share of updates that arrived in a call
+			// of their own.
 			metric("rate", "rate", PerSecond, atLeast(1.0, "1.0×", all), atLeast(1.3, "1.3×", none)),
 			delivered, durable,
 		},

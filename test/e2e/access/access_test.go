@@ -57,9 +57,9 @@ rules:
   namespaces: ["*"]
 `
 
-// site serves reviews and refusals with the authentication of serve/access.
+// site is larder's authentication and authorization (package serve/access) behind an HTTP server.
 type site struct {
-	config *rest.Config // for larder's own user
+	config *rest.Config // client configuration of larder's own user
 	dir    *kubeconfig.Directory
 }
 
@@ -131,7 +131,8 @@ func newSite(t *testing.T) *site {
 	return made
 }
 
-// refusals serves reviews, and answers 204 to permitted lists.
+// refusals returns a handler for access reviews. It also answers lists: permitted ones with 204, the others with
+// larder's refusal.
 func refusals(rights access.Authorizer) http.Handler {
 	reviews := access.Reviews{Authorizer: rights}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +176,7 @@ func agent(t *testing.T, client kubernetes.Interface, namespace string) (token s
 		}}, metav1.CreateOptions{})
 	}
 	if err == nil {
-		// No controller aggregates rules here, so the role view has none.
+		// No controller aggregates cluster roles in this control plane, so the built-in role view is empty.
 		_, err = client.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{
 			ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
 				Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"", "apps"}, Resources: []string{"pods", "deployments"},
@@ -201,14 +202,14 @@ func agent(t *testing.T, client kubernetes.Interface, namespace string) (token s
 	return answer.Status.Token
 }
 
-// with returns a copy of the configuration with another token.
+// with returns a copy of the client configuration with the given bearer token.
 func with(c *rest.Config, token string) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.BearerToken = token
 	return c
 }
 
-// answer is the compared part of an answer.
+// answer holds the parts of an HTTP answer that are compared between the two servers.
 type answer struct {
 	Code                              int
 	Type, Cache, Options, Retry, Body string
@@ -293,7 +294,7 @@ func TestAccess(t *testing.T) {
 		}
 	})
 	t.Run("offline", func(t *testing.T) {
-		s, here := fresh, with(fresh.config, token) // its cache of API server answers is empty
+		s, here := fresh, with(fresh.config, token) // without cached API server answers
 		if diff := cmp.Diff(known, whoAmI(t, here)); diff != "" {
 			t.Errorf("with and without the API server:\n%s", diff)
 		}
@@ -402,7 +403,7 @@ func compareRefusals(t *testing.T, there, here *rest.Config, token string) {
 	for _, c := range []struct {
 		token, method, path, body string
 		header                    map[string]string
-		loose                     bool // compare all but the text
+		loose                     bool // compare everything but the message
 	}{
 		{method: "GET", path: "/api/v1/pods"},
 		{method: "GET", path: "/api/v1/pods", header: map[string]string{"Accept": "application/yaml"}},
@@ -432,7 +433,7 @@ func compareRefusals(t *testing.T, there, here *rest.Config, token string) {
 		{method: "GET", path: ssar, token: there.BearerToken},
 		{method: "PUT", path: ssar, token: there.BearerToken, body: "{}"},
 		{method: "DELETE", path: ssrr, token: there.BearerToken},
-		// The API server's texts name Go fields, its managedFields or its parser.
+		// The text of these errors is not compared: the API server's names Go fields, its managedFields or its parser.
 		{method: "POST", path: ssar, token: token, loose: true, body: `{"spec":{"resourceAttributes":{},"nonResourceAttributes":{}}}`},
 		{method: "POST", path: ssar, token: token, loose: true, body: `{"metadata":{"name":"x"},"spec":{"resourceAttributes":{}}}`},
 		{method: "POST", path: ssar, token: token, loose: true},

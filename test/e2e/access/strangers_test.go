@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Names and values that must stay hidden from clients without permission.
+// Names and values that no answer may show to clients without permission.
 const (
 	strangersNamespace = "strangers"
 	secretName         = "hidden-name"
@@ -33,14 +33,14 @@ const (
 // stranger is a client of larder without some permissions.
 type stranger struct {
 	name, token string
-	// mayPods is true if it may read the namespace's pods.
+	// mayPods is true if this client may read the pods of the hidden namespace.
 	mayPods bool
 	// codes holds the expected status of every answer. If it is empty, any status is expected.
 	codes []int
 }
 
 // TestStrangers sends every kind of request to larder sync --serve: without rights, with wrong tokens and as larder's
-// own user. It searches each answer for Secrets and for objects that the client may not see.
+// own user. It checks that no answer contains Secrets or objects that the client may not see.
 func TestStrangers(t *testing.T) {
 	ctx := t.Context()
 	admin, err := kubernetes.NewForConfig(server.Config("larder"))
@@ -154,7 +154,7 @@ func createHidden(ctx context.Context, t *testing.T, admin kubernetes.Interface)
 	return tokens["some"], tokens["none"]
 }
 
-// questions returns the paths of all requests, with a query that ends watches.
+// questions returns the paths and queries of all requests. Watches end by a time-out in the query.
 func questions() (all []string) {
 	const ns = "/namespaces/" + strangersNamespace
 	for _, path := range []string{
@@ -183,7 +183,7 @@ var formats = []string{
 	"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
 }
 
-// ask sends all requests, and searches headers and bodies for forbidden text.
+// ask sends all requests as this client, and searches the headers and bodies of the answers for forbidden text.
 func (s stranger) ask(t *testing.T, config *rest.Config, forbidden []string) {
 	t.Helper()
 	each(t, config, s.token, func(question string, code int, answer []byte) {
@@ -203,7 +203,7 @@ func (s stranger) ask(t *testing.T, config *rest.Config, forbidden []string) {
 	})
 }
 
-// inQuestion reports whether an error merely repeats a name from the request.
+// inQuestion reports whether an error's text contains a forbidden name only because the request contained it.
 func inQuestion(question, text string, code int, answer []byte) bool {
 	return code >= 400 && text != secretValue && strings.Contains(question, text) &&
 		!bytes.Contains(answer, []byte(secretValue)) && !bytes.Contains(answer, []byte(`"uid"`))

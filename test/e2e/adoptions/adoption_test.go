@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// adoption is a program that a patch adapts to Larder.
+// adoption is a third-party program that a patch adapts to Larder.
 type adoption struct {
 	// name is the name of the patch and of the program.
 	name string
@@ -15,13 +15,13 @@ type adoption struct {
 	main string
 	// tests are the packages whose unit tests need no cluster.
 	tests []string
-	// adapter is true for a controller-runtime manager.
+	// adapter is true for a controller-runtime manager, whose patch uses Larder's adapter.
 	adapter bool
 	// requires are module versions that the program needs to compile with Larder's client-go, patched or not.
 	requires []string
-	// held are the resources in Larder's store. Without Larder the program lists them at each start.
+	// held are the resources whose objects Larder's store holds. Without Larder the program lists them at each start.
 	held []string
-	// scenario returns the program's work.
+	// scenario returns the objects that the program works on, and a check of its work.
 	scenario func(w *world) scenario
 }
 

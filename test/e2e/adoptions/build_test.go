@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// unreleased is the version of replaced modules in a go.mod.
+// unreleased is the version that a go.mod requires of a module that it replaces by a directory.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
 // repository returns the root of this repository.
@@ -55,14 +55,14 @@ func (a adoption) apply(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", "apply", "--verbose", a.patch(t))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // hides a surrounding repository
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // not a repository above it
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "cleanly") {
 		t.Fatalf("%s does not apply to %s %s: %v\n%s", a.patch(t), a.module, a.version, err, out)
 	}
 }
 
-// copies returns an unchanged and a patched copy of the source. Both have the patched copy's go.mod, and so Larder's
-// client-go.
+// copies returns two copies of the program's source: unchanged and patched. Both have the go.mod of the patched copy,
+// and so Larder's version of client-go.
 func (a adoption) copies(t *testing.T) (stock, ours string) {
 	t.Helper()
 	stock, ours = a.source(t), a.source(t)

@@ -13,7 +13,7 @@ var (
 	foos        = schema.GroupVersionResource{Group: "samplecontroller.k8s.io", Version: "v1alpha1", Resource: "foos"}
 )
 
-// newFoos returns the work of sample-controller: a Deployment per Foo, with the same number of replicas.
+// newFoos returns the work of sample-controller: it keeps a Deployment for each Foo, with the Foo's number of replicas.
 func newFoos(w *world) scenario {
 	w.define("artifacts/examples/crd-status-subresource.yaml", foos)
 	o := owners{world: w, gvr: foos, owned: deployments}
@@ -27,9 +27,9 @@ spec: {deploymentName: %s, replicas: %d}`, name, name, replicas)
 	return scenario{change: o.change, checkWork: o.checkWork}
 }
 
-// owners are objects for which a program keeps a dependent object with the same name and replicas. This API server has
-// no garbage collector, so the test deletes the dependents of deleted owners. A dependent that returns shows that the
-// program still holds the owner.
+// owners are objects for each of which a program keeps a dependent object with the same name and replicas. This API
+// server has no garbage collector, so the test deletes the dependents of deleted owners. If such a dependent is created
+// again, the program wrongly still knows its owner.
 type owners struct {
 	*world
 	gvr, owned schema.GroupVersionResource
@@ -39,8 +39,8 @@ type owners struct {
 	want map[string]int64
 }
 
-// change creates four objects. Of the previous round's objects it scales one, deletes one with its dependent, and
-// deletes the dependent of another.
+// change creates four owners. Of the owners created by the previous call it scales one, deletes one with its dependent
+// object, and deletes only the dependent object of another.
 func (o *owners) change(round int) {
 	if o.want == nil {
 		o.want = map[string]int64{}

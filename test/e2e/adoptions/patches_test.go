@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// most limits the lines that a patch adds and removes.
+// most is the maximum number of lines that a patch may add and remove.
 const most = 25
 
 // TestPatches checks that each patch applies to the program's source, changes few lines, and has a row in the README's

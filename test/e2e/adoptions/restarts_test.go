@@ -19,14 +19,15 @@ import (
 // rounds is the number of kills at random moments.
 const rounds = 6
 
-// patience limits each wait, even on a busy machine.
+// patience is the timeout of each wait, long enough for a busy machine.
 const patience = 2 * time.Minute
 
-// scenario is the work of a program in a namespace, and the changes there.
+// scenario holds the changes that a test makes in a namespace, and the program's expected work there.
 type scenario struct {
-	// args and env are added to the program's kubeconfig and store.
+	// args and env are the program's arguments and environment, in addition to those for kubeconfig and store.
 	args, env []string
-	// once are arguments with which the program exits after its work, as in a CronJob. It is nil for other programs.
+	// once holds arguments with which the program exits when its work is done, as in a CronJob. nil means that the
+	// program never exits.
 	once []string
 	// change creates, changes and deletes objects while the program is up or down. It is called once per round.
 	change func(round int)
@@ -67,7 +68,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// subject is a program under test.
+// subject is a program under test, with or without Larder.
 type subject struct {
 	adoption
 	path string
@@ -75,7 +76,7 @@ type subject struct {
 	*world
 }
 
-// asked holds the program's requests for one resource.
+// asked counts the program's requests for one resource.
 type asked struct {
 	lists, watches int
 	log            []string
@@ -149,7 +150,8 @@ func (p *subject) start(t *testing.T, s scenario) *controlplane.Process {
 	return running
 }
 
-// asked returns the requests since the mark. A watch with initial events counts as a list.
+// asked returns the program's requests since an offset in the audit log, by resource. A watch with initial events
+// counts as a list.
 func (p *subject) asked(t *testing.T, mark int64) map[string]*asked {
 	t.Helper()
 	requests, err := server.Requests("", mark)

@@ -36,7 +36,7 @@ const (
 type taints struct {
 	*world
 	mark int64
-	// on holds the node of each pod that must stay or be evicted.
+	// on holds the node name of each pod that the test expects either to stay or to be evicted.
 	on map[string]string
 	// deleted pods were never on a tainted node, so they must not be evicted.
 	deleted       []string
@@ -52,7 +52,7 @@ kind: Node
 metadata: {name: %s}`, node)
 		w.patch(nodes, node, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, "status")
 	}
-	w.patch(nodes, s.free, noTaint) // removes the taint of a node that was not ready
+	w.patch(nodes, s.free, noTaint) // the API server gave the new node a taint, because it was not ready
 	w.patch(nodes, s.tainted, taint)
 	var err error
 	if s.mark, err = server.Mark(); err != nil {
@@ -75,8 +75,9 @@ func (s *taints) change(round int) {
 	s.put(fmt.Sprintf("deleted-%d", round), s.free, "[]")
 }
 
-// swap moves the taint to the other node. It first deletes some of that node's pods; the rest must be evicted. It
-// empties the node that loses the taint. Later pods there must stay, even if the program remembers the taint.
+// swap moves the taint to the other node. It first deletes some of the pods on that node, so that only the others must
+// be evicted. It also removes all pods from the node that loses the taint. Pods created there later must stay, even if
+// the program wrongly remembers the taint.
 func (s *taints) swap() {
 	for name, node := range s.on {
 		deleted := strings.HasPrefix(name, "deleted")

@@ -71,7 +71,7 @@ func packagesOf(tests []string) (packages []string) {
 	return slices.Compact(packages)
 }
 
-// merge adds the results of another run. A success replaces a failure.
+// merge adds the results of a repeated test run. A success replaces a failure.
 func merge(all, more map[string]string) {
 	for name, result := range more {
 		if all[name] != "pass" {
@@ -80,13 +80,13 @@ func merge(all, more map[string]string) {
 	}
 }
 
-// results runs the unit tests of a copy, and returns each result by package and name.
+// results runs the unit tests in a copy of the program's source. It returns each test's result by package and name.
 func (a adoption) results(t *testing.T, dir string, packages []string) map[string]string {
 	t.Helper()
 	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-timeout=20m"}, packages...)
 	cmd, stderr := goCommand(t.Context(), dir, args...)
 	out, err := cmd.Output()
-	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) { // failed tests are compared, too
+	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) { // failed tests count as results
 		t.Fatal(err)
 	}
 	results := map[string]string{}

@@ -26,7 +26,8 @@ var (
 		Resource: "customresourcedefinitions"}
 )
 
-// world writes objects in a namespace of the API server. The audit log omits its requests.
+// world creates and changes objects in one namespace of the API server. The audit log omits the requests of this
+// client.
 type world struct {
 	t         *testing.T
 	client    dynamic.Interface
@@ -46,7 +47,7 @@ func newWorld(t *testing.T, source string) *world {
 	return &world{t: t, client: client, source: source, logs: server.Dir()}
 }
 
-// in returns the world of one test, with a namespace of its own.
+// in returns a world in a new namespace, for one test.
 func (w world) in(t *testing.T) *world {
 	t.Helper()
 	w.t = t
@@ -58,8 +59,8 @@ metadata: {generateName: adoption-, labels: {deschedule: "yes"}}`)
 	return &w
 }
 
-// define creates the custom resource from a file of the program's source, unless it exists, and waits until it is
-// served.
+// define creates a custom resource definition from a file of the program's source, unless it exists, and waits until
+// the API server serves the resource.
 func (w *world) define(path string, gvr schema.GroupVersionResource) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.source, path))

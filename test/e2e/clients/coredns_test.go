@@ -22,7 +22,8 @@ import (
 )
 
 // TestCoreDNS checks that CoreDNS resolves names from a mirror, with the Corefile and the rules of docs/serve.md. It
-// still does after both are killed and restarted without the API server, and it sees later changes.
+// still resolves them after CoreDNS and the mirror are killed and restarted without the API server. Later it sees new
+// changes.
 func TestCoreDNS(t *testing.T) {
 	path := program(t, "coredns")
 	client := writer(t)
@@ -41,7 +42,7 @@ func TestCoreDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := mirror(t, "coredns", resources, "--offline-access", offline)
-	if err := m.Learned(t.Context()); err != nil { // includes the keys for service account tokens
+	if err := m.Learned(t.Context()); err != nil { // includes the API server's public keys for service account tokens
 		t.Fatal(err)
 	}
 	d := newCoreDNS(t, path, m, token)
@@ -128,7 +129,7 @@ func (d *coreDNS) start() {
 	d.process = start(d.t, d.path, nil, "-conf", d.corefile)
 }
 
-// resolves waits until a name has these addresses. Without addresses, the name must not exist.
+// resolves waits until CoreDNS resolves a name to exactly these addresses. Without addresses, the name must not exist.
 func (d *coreDNS) resolves(name string, want ...string) {
 	d.t.Helper()
 	eventually(d.t, fmt.Sprintf("%s resolves to %s", name, want), func() error {
@@ -145,7 +146,7 @@ func (d *coreDNS) resolves(name string, want ...string) {
 	}, d.process)
 }
 
-// documented returns the block of docs/serve.md in that language that contains a text.
+// documented returns the code block of docs/serve.md in the given language that contains the text has.
 func documented(t *testing.T, language, has string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "serve.md"))

@@ -21,14 +21,15 @@ import (
 // informersEnv holds the configuration of a child process. With it, this test binary runs client-go's informers.
 const informersEnv = "LARDER_E2E_INFORMERS"
 
-// informersConfig configures a child. client-go reads WatchListClient from the environment instead.
+// informersConfig is the configuration of a child process. The feature WatchListClient is not part of it: client-go
+// reads that from the environment.
 type informersConfig struct {
 	Kubeconfig string
-	// Agents holds the clients' user agents, by content type.
+	// Agents maps each content type to the user agent of the client that uses it.
 	Agents map[string]string
 }
 
-// state holds digests of objects by resource and key.
+// state maps each resource and key to a digest of the object.
 type state map[string]string
 
 func (s state) put(resource string, object any) error {
@@ -41,7 +42,7 @@ func (s state) put(resource string, object any) error {
 		return err
 	}
 	o = o.DeepCopyObject()
-	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // objects of lists lack it
+	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // the objects of a list lack kind and apiVersion
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -52,7 +53,8 @@ func (s state) put(resource string, object any) error {
 
 func key(resource, namespace, name string) string { return resource + " " + namespace + "/" + name }
 
-// informersReport is an informer's state: Stored in its store, and Received by its handler's events alone.
+// informersReport is an informer's state at one time. Stored is its store's content. Received is the state that follows
+// from its handler's events alone.
 type informersReport struct{ Stored, Received state }
 
 // informersMain answers each input line with a line of JSON: the reports by user agent.
@@ -104,7 +106,7 @@ func runInformers() error {
 	return nil
 }
 
-// inform starts informers. The returned function reports their state.
+// inform starts informers of several resources. The returned function reports their state.
 func inform(ctx context.Context, client kubernetes.Interface) (func() (informersReport, error), error) {
 	f := informers.NewSharedInformerFactory(client, 0)
 	all := map[string]cache.SharedIndexInformer{

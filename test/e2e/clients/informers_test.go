@@ -80,7 +80,7 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// world creates and changes objects.
+// world creates and changes objects in the API server.
 type world struct {
 	t      *testing.T
 	client kubernetes.Interface
@@ -197,7 +197,7 @@ func newInformersChild(t *testing.T, kubeconfig string, watchList bool) *informe
 	return c
 }
 
-// differs returns an error if an informer's state differs.
+// differs returns an error if the state of an informer in the child differs from the wanted state.
 func (c *informersChild) differs(want state) error {
 	c.t.Helper()
 	if _, err := io.WriteString(c.in, "\n"); err != nil {

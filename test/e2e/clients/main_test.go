@@ -27,7 +27,7 @@ import (
 // patience limits each wait, even on a busy machine.
 const patience = 2 * time.Minute
 
-// soak selects the long run of each test.
+// soak is true if each test makes its long run.
 var soak = os.Getenv("LARDER_SOAK") != ""
 
 // site is the shared API server, with RBAC.
@@ -51,7 +51,7 @@ func program(t *testing.T, name string) string {
 	return toolOf(t, name, name)
 }
 
-// toolOf returns the path of a tool in a module of test/clients.
+// toolOf returns the path of a program that a module below test/clients declares as a tool.
 func toolOf(t *testing.T, module, name string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", name)
@@ -95,7 +95,7 @@ func mirror(t *testing.T, name string, resources []string, flags ...string) *ser
 	return m
 }
 
-// restart starts a killed mirror again.
+// restart starts a mirror again after it was killed.
 func restart(t *testing.T, m *served.Mirror) {
 	t.Helper()
 	if err := m.Start(t.Context()); err != nil {
@@ -121,7 +121,7 @@ func namespace(t *testing.T, client kubernetes.Interface, name string) {
 	}
 }
 
-// account creates a service account with permissions, and returns its token.
+// account creates a service account with the given permissions, and returns its token.
 func account(t *testing.T, client kubernetes.Interface, namespace, name string, rights ...rbacv1.PolicyRule) string {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: name}

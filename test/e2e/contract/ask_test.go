@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// target is a server under comparison.
+// target is one of the compared servers: kube-apiserver or larder.
 type target struct {
 	name string
 	url  string
@@ -33,7 +33,7 @@ func newTarget(name, url, token string, transport http.RoundTripper) *target {
 // patience limits the time of an answer.
 const patience = 20 * time.Second
 
-// response is an unmodified answer.
+// response is an HTTP answer as received.
 type response struct {
 	status int
 	header http.Header
@@ -55,7 +55,7 @@ func (w *world) ask(ctx context.Context, t *target, r Request) Answer {
 	return walk(ctx, t, r, first, a)
 }
 
-// walk follows continue tokens from a first page. The answer holds all pages under "pages".
+// walk requests the following pages of a list by its continue tokens. The answer holds all pages under the key "pages".
 func walk(ctx context.Context, t *target, r Request, page response, a Answer) Answer {
 	const most = 200
 	pages, versions := []any{map[string]any(a)}, map[string]bool{}
@@ -87,7 +87,7 @@ func listMeta(r response) (token, rv string) {
 	return token, rv
 }
 
-// resolve replaces the placeholders of a request.
+// resolve replaces the placeholders of a request, such as {now:pods}, by this server's values.
 func (w *world) resolve(ctx context.Context, t *target, r Request) (Request, error) {
 	for name, value := range w.versions {
 		r.Path = strings.ReplaceAll(r.Path, name, value)
@@ -119,8 +119,8 @@ func (w *world) resolve(ctx context.Context, t *target, r Request) (Request, err
 	return r, nil
 }
 
-// expire returns the continue token with a resourceVersion that neither server has any more. Both servers use
-// kube-apiserver's token format, on which clients must not rely.
+// expire returns a continue token in which the resourceVersion is replaced by an old one that no server has any more.
+// Both servers use kube-apiserver's token format, which is undocumented.
 func (w *world) expire(token string) (string, error) {
 	data, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -139,7 +139,7 @@ func (w *world) expire(token string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(data), err
 }
 
-// send sends one resolved request.
+// send sends a request without placeholders.
 func (t *target) send(ctx context.Context, r Request) response {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

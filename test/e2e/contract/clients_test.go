@@ -6,22 +6,22 @@ import "time"
 func clientRequests() (all []Request) {
 	for _, k := range kinds {
 		all = append(all,
-			// k9s
+			// Lists sent by k9s.
 			get(k.all(), "includeObject", "Object").accept(table),
 			get(k.in("shop"), "includeObject", "None", "limit", "1").accept(table),
 			get(k.named(k.object), "includeObject", "Metadata").accept(table),
 			get(k.in("shop")).watch("resourceVersion", "0", "includeObject", "Object").accept(table),
-			// Lens
+			// Lists sent by Lens.
 			get(k.all()).accept("application/json, text/plain, */*"),
 			get(k.in("shop"), "pretty", "false").header("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Lens"),
 			Request{Method: "GET", Path: k.in("shop"), Query: query("watch", "1", "resourceVersion", k.now()), HangUp: time.Second},
-			// kubectl
+			// Lists and watches sent by kubectl.
 			get(k.all(), "limit", "500").accept(kubectlGet),
 			get(k.in("shop"), "limit", "500", "fieldSelector", "metadata.name="+k.object).accept(kubectlGet),
 			get(k.in("shop")).watch("resourceVersion", k.now()).accept(kubectlGet),
 			get(k.in("shop")).watch("fieldSelector", "metadata.name="+k.object, "resourceVersion", k.old()).accept(kubectlGet),
 			get(k.named(k.object)).header("User-Agent", "curl/8.5.0"),
-			// client-go's reflector, and the garbage collector
+			// Lists and watches sent by client-go's reflector and by the garbage collector.
 			get(k.all(), "limit", "500", "resourceVersion", "0").accept(typed),
 			get(k.all()).watch("allowWatchBookmarks", "true", "resourceVersion", k.now()).accept(typed),
 			get(k.all(), "limit", "500", "resourceVersion", "0").accept(metadataList),

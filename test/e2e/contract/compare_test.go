@@ -13,13 +13,14 @@ import (
 // Difference is one difference between two answers to a request.
 type Difference struct {
 	Request Request
-	// Path is its place in the answer: status, header.Vary, body.items[shop/web].spec, events[0].object.
+	// Path is the place of the difference in the answer, for example status, header.Vary, body.items[shop/web].spec or
+	// events[0].object.
 	Path string
 	// Want is the API server's value, and Got the other server's. A missing value is absent{}.
 	Want, Got any
 }
 
-// absent stands for a missing value.
+// absent stands for a value that an answer does not have.
 type absent struct{}
 
 func (absent) String() string { return "nothing" }
@@ -60,8 +61,8 @@ func short(v any) string {
 	return text
 }
 
-// compare returns all differences between two answers. Answers with different statuses have a single difference. An
-// error instead of an answer is a difference.
+// compare returns all differences between two answers to a request. Answers with different statuses have a single
+// difference. If a server gave an error instead of an answer, that is a difference too.
 func compare(r Request, want, got Answer) (all []Difference) {
 	found := func(path string, want, got any) {
 		all = append(all, Difference{Request: r, Path: strings.TrimPrefix(path, "."), Want: want, Got: got})
@@ -138,9 +139,9 @@ func diff(path string, want, got any, found func(path string, want, got any)) {
 	}
 }
 
-// diffOrder calls found if the common keys of two lists differ in order.
+// diffOrder calls found if the keys that two lists have in common are in different orders.
 func diffOrder(path string, want, got any, found func(path string, want, got any)) {
-	w, _ := want.([]any) // nil for an empty list, or one without keys
+	w, _ := want.([]any) // nil if the list is empty or its items have no keys
 	g, _ := got.([]any)
 	w = slices.DeleteFunc(slices.Clone(w), func(key any) bool { return !slices.Contains(g, key) })
 	g = slices.DeleteFunc(slices.Clone(g), func(key any) bool { return !slices.Contains(w, key) })
@@ -163,8 +164,8 @@ func elementOr(list []any, i int) any {
 	return absent{}
 }
 
-// near reports whether two ages can be of the same object. The answers are of different times, and ages in large units
-// are rounded.
+// near reports whether two ages in Tables can be of the same object. The two answers came at different times, and ages
+// in large units are rounded.
 func near(a, b age) bool {
 	const moment = patience
 	between := time.Duration(max(a, b) - min(a, b))

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// atOnce is the number of concurrent requests per server. Most of them wait: for the end of a watch, or for a future
-// resourceVersion.
+// atOnce is the number of concurrent requests per server. Most requests only wait: for the end of a watch, or for a
+// resourceVersion in the future.
 const atOnce = 32
 
 // differences sends all requests to both servers and returns the differences. A watch with missing events is repeated
@@ -52,7 +52,7 @@ func (w *world) differences(ctx context.Context, other *target, all []Request) (
 	return found
 }
 
-// lacksEvents reports whether a whole event is missing from one of two watches.
+// lacksEvents reports whether one of two watches lacks a whole event that the other one has.
 func (d Difference) lacksEvents() bool { return wholeEvent.MatchString(d.Path) }
 
 var wholeEvent = regexp.MustCompile(`^events(\[[^\]]*\]|\.order of items)?$`)
@@ -64,7 +64,7 @@ func (w *world) differencesOf(ctx context.Context, other *target, r Request) []D
 	return compare(r, want, <-answers)
 }
 
-// report prints unaccepted differences by form, with one or two examples each.
+// report prints the differences that no rule accepts, grouped by their form, with one or two examples of each form.
 func report(t *testing.T, found []Difference) {
 	t.Helper()
 	groups := map[string][]Difference{}
@@ -116,7 +116,7 @@ func TestSelf(t *testing.T) {
 	report(t, shared.differences(t.Context(), shared.upstream, few(t, 8)))
 }
 
-// few returns every nth request, or all in a soak.
+// few returns every nth request, or all requests in a soak.
 func few(t *testing.T, n int) (some []Request) {
 	t.Helper()
 	all := requests()
@@ -138,7 +138,7 @@ func TestTampered(t *testing.T) {
 		name    string
 		request Request
 		change  func(resp *http.Response, body string) string
-		want    string // path of the only difference
+		want    string // path of the difference that the comparison must find
 	}{
 		{"status", list, func(resp *http.Response, body string) string { resp.StatusCode = 203; return body }, "status"},
 		{"header", list, func(resp *http.Response, body string) string { resp.Header.Set("Vary", "Accept"); return body },
@@ -191,7 +191,7 @@ func swap(a, b string) func(*http.Response, string) string {
 	return func(_ *http.Response, body string) string { return strings.NewReplacer(a, b, b, a).Replace(body) }
 }
 
-// numbers replaces the digits after a text.
+// numbers returns a function for altered. It replaces the digits that follow a text.
 func numbers(behind, digits string) func(*http.Response, string) string {
 	return func(_ *http.Response, body string) string {
 		before, after, found := strings.Cut(body, behind)
@@ -202,7 +202,7 @@ func numbers(behind, digits string) func(*http.Response, string) string {
 	}
 }
 
-// altered returns a proxy of a server that modifies its answers.
+// altered returns a proxy of a server. Its answers are modified by change.
 func altered(t *testing.T, upstream *target, change func(resp *http.Response, body string) string) *target {
 	t.Helper()
 	address, err := url.Parse(upstream.url)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// document is the page with the table of differences, under heading.
+// document is the Markdown page with the table of differences. The table is below the line heading.
 var document = filepath.Join("..", "..", "..", "docs", "serve.md")
 
 const heading = "## What differs from an API server"

@@ -136,7 +136,7 @@ func versionRequests(k kind) (all []Request) {
 	return all
 }
 
-// getRequests returns requests for an object, also with parameters that a get does not have.
+// getRequests returns requests for one object, also with query parameters that only lists and watches have.
 func getRequests(k kind) (all []Request) {
 	for _, rv := range []string{"", "0", "00", "{ancient}", k.old(), k.now(), "{future}", "abc", "-1"} {
 		all = append(all, get(k.named(k.object), "resourceVersion", rv), get(k.named("nobody"), "resourceVersion", rv))
@@ -151,7 +151,7 @@ func getRequests(k kind) (all []Request) {
 		get(k.named("comes")))
 }
 
-// gzipRequests returns requests for answers just below and above the minimum size for compression.
+// gzipRequests returns requests whose answers are just below and just above the minimum size for compression.
 func gzipRequests() (all []Request) {
 	large := configmaps.in("large")
 	for _, encoding := range []string{"gzip", "gzip, deflate, br", "br", "*", "gzip;q=0", "identity"} {

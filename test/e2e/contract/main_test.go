@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/served"
 )
 
-// The cluster and its mirror, for all tests.
+// The cluster and its mirror, which all tests use.
 var (
 	shared   *world
 	mirrored *target
@@ -51,7 +51,7 @@ func runAll(m *testing.M, site *served.Site) (code int, err error) {
 		return 1, err
 	}
 	mirrored = newTarget("larder", config.Host, config.BearerToken, transport)
-	if err := shared.listed(ctx, mirrored); err != nil { // begins its history before the latest changes
+	if err := shared.listed(ctx, mirrored); err != nil { // the mirror's history begins here, before the latest changes
 		return 1, err
 	}
 	if err := shared.makeChanges(ctx); err != nil {

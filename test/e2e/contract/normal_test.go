@@ -18,14 +18,15 @@ import (
 // one server. Varying numbers are replaced by placeholders if they are plausible.
 type Answer map[string]any
 
-// age is a duration in a Table.
+// age is the age of an object, as an answer in Table format shows it.
 type age time.Duration
 
-// changing are the headers that differ between answers of one server, or that the transport sets.
+// changing are HTTP headers that are not compared, because they differ between answers of one server or come from the
+// transport.
 var changing = []string{"Date", "Audit-Id", "Content-Length", "X-Kubernetes-Pf-Flowschema-Uid",
 	"X-Kubernetes-Pf-Prioritylevel-Uid"}
 
-// shapes are headers of which only the format is compared.
+// shapes are HTTP headers of which only the format is compared, by a regular expression.
 var shapes = map[string]*regexp.Regexp{
 	"Last-Modified": regexp.MustCompile(`^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$`),
 	"Expires":       regexp.MustCompile(`^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d UTC$`),
@@ -97,7 +98,7 @@ func normalBody(r Request, body any) any {
 		kind), object["paths"] != nil:
 		return normalDiscovery(object)
 	case strings.HasSuffix(kind, "Review"):
-		delete(object, "metadata") // generated for each answer: managed fields, times
+		delete(object, "metadata") // not compared, because they are generated for each answer: managed fields, times
 	case strings.HasSuffix(kind, "List"), kind == "GadgetSet": // GadgetSet is the listKind of the gadgets
 		normalListMeta(r, object, "items")
 		if items, ok := object["items"].([]any); ok {
@@ -122,8 +123,8 @@ func normalStatus(object map[string]any) {
 	}
 }
 
-// normalListMeta replaces a list's resourceVersion with whether it satisfies the request. It replaces a continue token
-// with a placeholder; requests for further pages test the token itself.
+// normalListMeta replaces a list's resourceVersion by whether it satisfies the request's resourceVersion. It replaces a
+// continue token by a placeholder: the requests for further pages test the token itself.
 func normalListMeta(r Request, object map[string]any, items string) {
 	meta, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -141,7 +142,7 @@ func normalListMeta(r Request, object map[string]any, items string) {
 	}
 	switch n := number(rv); {
 	case r.Exact():
-		// the exact version is compared
+		// The request wants the state at exactly one resourceVersion, so that of the answer is compared unchanged.
 	case rv == "", n < asked:
 		meta["resourceVersion"] = fmt.Sprintf("%q, below %d, which was asked for", rv, asked)
 	case n < newest:
@@ -168,18 +169,18 @@ func number(rv string) uint64 {
 	return n
 }
 
-// order is the key under which a keyed list keeps its order.
+// order is the map key under which byKey keeps the original order of a list.
 const order = "order of items"
 
-// byKey turns a list into a map by key, so that a missing item does not shift all later ones. The map keeps the order
-// separately.
+// byKey turns a list into a map by key, so that a missing item is one difference and does not shift all later items.
+// The map also holds the keys in their order.
 func byKey(items []any, key func(any) string) any {
 	keyed := map[string]any{}
 	var keys []any
 	for _, item := range items {
 		k := key(item)
 		if _, ok := keyed[k]; ok || k == "" {
-			return items // not unique keys
+			return items // the keys are not unique
 		}
 		keyed[k] = item
 		keys = append(keys, k)
@@ -233,7 +234,7 @@ func normalRows(table map[string]any, ages []bool) {
 
 var agePart = regexp.MustCompile(`^(\d+)([ydhms])`)
 
-// parseAge parses the format of duration.HumanDuration.
+// parseAge parses an age such as 5m30s, in the format of duration.HumanDuration.
 func parseAge(text string) (age, error) {
 	units := map[string]time.Duration{"y": 365 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour,
 		"m": time.Minute, "s": time.Second}
@@ -256,13 +257,13 @@ func parseAge(text string) (age, error) {
 	return age(total), nil
 }
 
-// normalEvents removes periodic bookmarks, and the resourceVersion of the bookmark that ends the initial events. It
-// reports resourceVersions that go backwards.
+// normalEvents removes periodic bookmarks from a watch's events, and the resourceVersion from the bookmark that ends
+// the initial events. An event whose resourceVersion goes backwards gets an additional field that says so.
 func normalEvents(events []any) any {
 	kept := []any{}
 	var ages []bool
 	var last uint64
-	initial := true // until the resourceVersions ascend
+	initial := true // true during the initial events, whose resourceVersions need not ascend
 	for i, e := range events {
 		event, _ := e.(map[string]any)
 		object, _ := event["object"].(map[string]any)
@@ -306,7 +307,7 @@ func normalEvents(events []any) any {
 func eventKey(e any) string {
 	event, _ := e.(map[string]any)
 	if event["type"] == "BOOKMARK" {
-		return "BOOKMARK" // the annotated bookmark is the only one left
+		return "BOOKMARK" // all bookmarks without the annotation were removed
 	}
 	object, _ := event["object"].(map[string]any)
 	key := keyOf(object)
@@ -329,7 +330,7 @@ func ends(object map[string]any) bool {
 	return false
 }
 
-// setVersion replaces the resourceVersion of a bookmark with RV.
+// setVersion replaces the resourceVersion of a bookmark by the placeholder RV.
 func setVersion(object map[string]any) {
 	for _, o := range append(tableObjects(object), object) {
 		if meta, ok := o["metadata"].(map[string]any); ok && number(fmt.Sprint(meta["resourceVersion"])) > 0 {
@@ -362,7 +363,7 @@ func normalDiscovery(v any) any {
 			v[name] = normalDiscovery(value)
 		}
 		if resources, ok := v["resources"].(map[string]any); ok {
-			delete(resources, order) // arbitrary for custom resources
+			delete(resources, order) // the order is arbitrary for custom resources
 		}
 		if v["serverAddress"] != nil {
 			v["serverAddress"] = "ADDRESS"

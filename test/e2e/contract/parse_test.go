@@ -21,7 +21,7 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// scheme holds the types that are sent as protobuf.
+// scheme holds the Go types of the objects that the servers send as protobuf.
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, metav1.AddMetaToScheme,
@@ -86,7 +86,7 @@ func parseProtobuf(body []byte) (any, error) {
 	}
 	gvk := schema.FromAPIVersionAndKind(cmp.Or(envelope.APIVersion, "v1"), envelope.Kind) // /api and /api/v1 lack it
 	object, err := scheme.New(gvk)
-	if runtime.IsNotRegisteredError(err) { // kinds without a Go type in client-go
+	if runtime.IsNotRegisteredError(err) { // the kind has no Go type in client-go
 		return map[string]any{"kind": envelope.Kind, "apiVersion": envelope.APIVersion, "protobuf": true}, nil
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func parseProtobuf(body []byte) (any, error) {
 	return v, err
 }
 
-// parseEvents returns the events of a watch in order. An incomplete event is an error.
+// parseEvents returns the events of a watch in order. It fails if an event is incomplete.
 func parseEvents(contentType string, body []byte) (events []any, err error) {
 	if strings.HasPrefix(contentType, protobuf) {
 		return parseFrames(body)

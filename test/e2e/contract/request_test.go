@@ -25,7 +25,7 @@ type Request struct {
 	Query  string   // escaped, without ?
 	Header []string // "Name: value"
 	Body   string
-	// Walk requests all pages of a list.
+	// Walk is true if the test also requests all following pages of the list.
 	Walk bool
 	// HangUp is the time after which the client closes a watch without a time-out.
 	HangUp time.Duration
@@ -56,7 +56,7 @@ func (r Request) with(pairs ...string) Request {
 	return r
 }
 
-// header returns the request with an additional header.
+// header returns the request with one more HTTP header.
 func (r Request) header(name, value string) Request {
 	r.Header = append(slices.Clone(r.Header), name+": "+value)
 	return r
@@ -96,8 +96,8 @@ func (r Request) Watch() bool {
 	return r.has("watch") && text != "false" && text != "0" && !named(r.Path)
 }
 
-// Exact reports whether a list requires the state at exactly its resourceVersion. For the API server a path with an
-// object's name is no list, so limit has no effect there.
+// Exact reports whether a list request wants the state at exactly its resourceVersion. For the API server a path with
+// an object's name is no list, so the parameter limit has no effect there.
 func (r Request) Exact() bool {
 	if number(r.value("resourceVersion")) == 0 || r.Watch() || named(r.Path) {
 		return false
@@ -109,7 +109,7 @@ func (r Request) Exact() bool {
 	return limit != "" && limit != "0" && !r.has("continue") && !r.single()
 }
 
-// single reports whether a list selects one object by name, in one namespace or cluster-wide.
+// single reports whether a list request selects one object by name, in one namespace or cluster-wide.
 func (r Request) single() bool {
 	return oneName.MatchString(r.value("fieldSelector")) &&
 		(strings.Contains(r.Path, "/namespaces/") || clusterWide.MatchString(r.Path))

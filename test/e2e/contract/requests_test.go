@@ -9,12 +9,12 @@ import (
 const (
 	table   = "application/json;as=Table;v=v1;g=meta.k8s.io"
 	partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
-	// partials is for lists.
+	// partials is the media type for a metadata-only list.
 	partials      = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 	protoPartial  = protobuf + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	protoPartials = protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-	// kubectlGet is kubectl get's Accept header, typed that of client-go's typed clients. metadataOne and metadataList are
-	// those of its metadata client.
+	// kubectlGet is the Accept header of kubectl get, and typed that of client-go's typed clients. metadataOne and
+	// metadataList are the Accept headers of client-go's metadata client, for one object and for a list.
 	kubectlGet    = table + ",application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 	typed         = protobuf + ",application/json"
 	metadataOne   = protoPartial + "," + partial + ",application/json"
@@ -23,7 +23,7 @@ const (
 	aggregatedOld = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 )
 
-// formats are the media types requested for every kind: for a list, and for an object.
+// formats are the media types that the tests request for every kind: list for a collection, one for a single object.
 var formats = []struct{ list, one string }{
 	{"application/json", "application/json"},
 	{"application/yaml", "application/yaml"},
@@ -37,7 +37,7 @@ var formats = []struct{ list, one string }{
 	{"*/*", "*/*"},
 }
 
-// odd are rare or malformed media types, requested for a built-in kind and for a custom one.
+// odd are rare or malformed Accept headers. The tests send them for a built-in kind and for a custom one.
 var odd = []string{
 	"", "application/*", "text/*", "text/html", "text/html,*/*", "text/yaml", "application/cbor", "garbage", "application",
 	"application/json;charset=utf-8", "application/json;pretty=1", "application/json;stream=watch",
@@ -54,7 +54,7 @@ var odd = []string{
 
 var labelSelectors = []string{"app=web", "app!=web", "app in (web,db),tier", "!app", "app==db,tier notin (back)", "app=nobody"}
 
-// requests returns all requests, in the same order each time.
+// requests returns all requests of the comparison, in the same order each time.
 func requests() []Request {
 	var all []Request
 	for _, k := range kinds {
@@ -87,7 +87,7 @@ func requests() []Request {
 	return unique(all)
 }
 
-// sample returns random combinations of list and watch parameters. LARDER_SOAK=1 returns more.
+// sample returns requests with random combinations of list and watch parameters. LARDER_SOAK=1 returns more of them.
 func sample() (all []Request) {
 	n := 400
 	if os.Getenv("LARDER_SOAK") != "" {

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// socketAnswer is the answer to a watch over a websocket: without varying headers, and with the frames' payloads in
-// order.
+// socketAnswer is the answer to a watch over a websocket. It leaves out varying headers, and holds the payloads of the
+// frames in order.
 type socketAnswer struct {
 	Status string
 	Header http.Header
@@ -79,10 +79,10 @@ func (w *world) socket(ctx context.Context, t *target, r Request, header http.He
 	return a, err
 }
 
-// states matches resourceVersions, which differ: larder's are per resource.
+// states matches resourceVersions in payloads. The two servers' values differ, because larder's are per resource.
 var states = regexp.MustCompile(`\(\d+\)|"resourceVersion":"\d+"},"items"`)
 
-// bookmarksLast returns the frames without bookmarks, followed by one frame per form of bookmark.
+// bookmarksLast moves bookmarks to the end of the frames, and keeps one of each form.
 func bookmarksLast(frames []string) (sorted []string) {
 	var bookmarks []string
 	for _, f := range frames {
@@ -101,7 +101,8 @@ func bookmarksLast(frames []string) (sorted []string) {
 
 var bookmarkVersion = regexp.MustCompile(`"resourceVersion":"\d+"`)
 
-// readFrames returns a server's frames until the end of the connection, each as first byte and payload.
+// readFrames reads websocket frames until the end of the connection. Each result is the first byte of a frame and its
+// payload.
 func readFrames(from *bufio.Reader) (frames []string, err error) {
 	for {
 		first, err := from.ReadByte()
@@ -187,7 +188,7 @@ func TestWebsockets(t *testing.T) {
 			if err != nil {
 				t.Fatal("larder: ", err)
 			}
-			// The number of bookmarks depends on time.
+			// The number of bookmarks in a watch depends on its duration, so repeated ones are dropped.
 			want.Frames, got.Frames = bookmarksLast(want.Frames), bookmarksLast(got.Frames)
 			if diff := cmp.Diff(want, got); diff != "" || !strings.HasPrefix(want.Status, fmt.Sprint(c.status)) {
 				t.Errorf("%s (-kube-apiserver +larder):\n%s", want.Status, diff[:min(len(diff), 3000)])

@@ -2,7 +2,7 @@ package contract
 
 import "time"
 
-// initialEventsRequests combines the parameters for the start of a watch.
+// initialEventsRequests returns watches with combinations of the parameters for initial events.
 func initialEventsRequests(k kind) (all []Request) {
 	for _, rv := range []string{"-", "0", "{ancient}", k.old(), k.now(), "{future}", "abc"} {
 		for _, send := range []string{"-", "true", "false", "x"} {
@@ -23,7 +23,7 @@ func initialEventsRequests(k kind) (all []Request) {
 	return all
 }
 
-// watchRequests returns watches in all scopes, from various resourceVersions.
+// watchRequests returns watches of all namespaces, one namespace and one object, from various resourceVersions.
 func watchRequests(k kind) (all []Request) {
 	for _, rv := range []string{"", "0", k.old(), k.mid(), k.now(), "{future}"} {
 		for _, labels := range []string{"", "app=web", "app!=web"} {

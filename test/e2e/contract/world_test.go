@@ -24,14 +24,14 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-// kind is a resource of both servers.
+// kind is a resource that both compared servers serve.
 type kind struct {
 	schema.GroupVersionResource
 	Kind       string
 	namespaced bool
-	// object is the name of an object that the tests request and modify.
+	// object is the name of an existing object that the tests request and modify.
 	object string
-	// fields are supported field selectors of the kind, and unsupported is one that it refuses.
+	// fields are field selectors that the servers support for this kind. unsupported is one that they refuse.
 	fields      []string
 	unsupported string
 }
@@ -69,7 +69,7 @@ var (
 // kinds are the mirrored kinds that the tests request with every combination of parameters.
 var kinds = []kind{pods, configmaps, nodes, namespaces, deployments, events, gadgets, plains}
 
-// Kinds of kube-apiserver without Go types in client-go, and kinds with a deprecated version.
+// Kinds that kube-apiserver serves and that have no Go type in client-go, and kinds with a deprecated version.
 var (
 	definitions = kind{GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}, Kind: "CustomResourceDefinition", object: "gadgets.example.com",
@@ -82,13 +82,13 @@ var (
 		Resource: "relics"}, Kind: "Relic", namespaced: true, object: "old", unsupported: "spec.x=1"}
 )
 
-// further are mirrored kinds that the tests request with fewer parameters.
+// further are mirrored kinds that the tests request with fewer combinations of parameters.
 var further = []kind{definitions, apiServices, endpoints, relics}
 
 // mirroredKinds are all mirrored kinds.
 var mirroredKinds = slices.Concat(kinds, further)
 
-// argument returns the kind's name for larder sync.
+// argument returns the name of the kind as an argument of larder sync.
 func (k kind) argument() string {
 	if k.Group == "" {
 		return k.Resource
@@ -96,7 +96,7 @@ func (k kind) argument() string {
 	return k.Resource + "." + k.Version + "." + k.Group
 }
 
-// all returns the path of the collection, and in the path of a namespace's part.
+// all returns the path of the kind's whole collection. in returns the path of its objects in one namespace.
 func (k kind) all() string {
 	if k.Group == "" {
 		return "/api/" + k.Version + "/" + k.Resource
@@ -114,21 +114,22 @@ func (k kind) in(namespace string) string {
 // named returns the path of an object in the namespace shop, or of a cluster-scoped object.
 func (k kind) named(name string) string { return k.in("shop") + "/" + name }
 
-// old, mid and now return placeholders for the kind's resourceVersions.
+// old, mid and now return placeholders for three resourceVersions of the kind: before, between and at its latest
+// changes.
 func (k kind) old() string { return "{old:" + k.Resource + "}" }
 func (k kind) mid() string { return "{mid:" + k.Resource + "}" }
 func (k kind) now() string { return "{now:" + k.Resource + "}" }
 
-// world is a cluster whose objects do not change any more.
+// world is a cluster with test objects that no longer change.
 type world struct {
 	server   *controlplane.ControlPlane
 	upstream *target
 	client   dynamic.Interface
-	versions map[string]string // by placeholder
+	versions map[string]string // resourceVersions by placeholder
 }
 
-// newWorld creates the objects of testdata, and then drops the server's history: etcd is compacted, and a new process
-// has new watch caches.
+// newWorld creates the objects of testdata, and then makes the server lose its history: etcd is compacted, and a
+// restarted API server has new watch caches.
 func newWorld(ctx context.Context, server *controlplane.ControlPlane) (w *world, err error) {
 	w = &world{server: server, versions: map[string]string{"{future}": "1000000000"}}
 	config := w.server.Config(controlplane.Writer)
@@ -177,7 +178,7 @@ func (w *world) create(ctx context.Context) error {
 			return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 	}
-	for _, size := range []int{100, 127, 129, 150} { // in KiB; compression starts at 128
+	for _, size := range []int{100, 127, 129, 150} { // in KiB; both servers compress answers from 128 KiB
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": fmt.Sprintf("size-%d", size), "namespace": "large"},
 			"data":     map[string]any{"a": strings.Repeat("0123456789abcdef", size*64)}}}
@@ -194,7 +195,7 @@ func (w *world) createOne(ctx context.Context, u *unstructured.Unstructured) err
 		return err
 	}
 	var created *unstructured.Unstructured
-	err = retry(ctx, func() error { // a new kind is served some time after its definition
+	err = retry(ctx, func() error { // the server serves a new kind only some time after its definition
 		created, err = r.Create(ctx, u, metav1.CreateOptions{})
 		return err
 	})
@@ -249,7 +250,7 @@ func (w *world) version(ctx context.Context, k kind) (string, error) {
 	return list.GetResourceVersion(), nil
 }
 
-// touch changes an object of each kind, after which {ancient} is outdated.
+// touch changes an object of each kind, so that the resourceVersion behind the placeholder {ancient} is outdated.
 func (w *world) touch(ctx context.Context) error {
 	for _, k := range mirroredKinds {
 		if err := w.patch(ctx, k, k.object, `{"metadata":{"annotations":{"test/touched":"yes"}}}`); err != nil {
@@ -267,7 +268,7 @@ func (w *world) patch(ctx context.Context, k kind, name, patch string) error {
 	return nil
 }
 
-// served waits until the server serves and describes all kinds again.
+// served waits until the restarted server serves and describes all kinds.
 func (w *world) served(ctx context.Context) error {
 	for _, k := range mirroredKinds {
 		if err := retry(ctx, func() error { _, err := w.version(ctx, k); return err }); err != nil {
@@ -285,8 +286,9 @@ func (w *world) served(ctx context.Context) error {
 	})
 }
 
-// makeChanges makes the latest changes. Of each kind an object is created, gains and loses labels, and is deleted;
-// others stay. The changes lie between the kind's old and now. Of the further kinds one object changes.
+// makeChanges makes the latest changes, between the resourceVersions old and now of each kind. It creates an object,
+// adds and removes its labels, and deletes it; other objects stay as they are. Of kinds with fewer requests, one object
+// changes.
 func (w *world) makeChanges(ctx context.Context) error {
 	for _, k := range mirroredKinds {
 		var err error
@@ -330,7 +332,7 @@ func (w *world) makeChanges(ctx context.Context) error {
 	return nil
 }
 
-// another returns an object of the kind with a name.
+// another returns a new object of the kind, with the given name.
 func (k kind) another(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind))

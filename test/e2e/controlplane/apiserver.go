@@ -89,7 +89,7 @@ func newAPIServer(binaries, dir, etcdURL string, o Options) (*apiServer, error) 
 		"--audit-policy-file=" + policy, "--audit-log-path=" + s.audit, "--audit-log-maxsize=4096",
 	}, o.Args...)
 	if !slices.ContainsFunc(o.Args, func(arg string) bool { return strings.HasPrefix(arg, "--authorization-mode=") }) {
-		// a second value would be added to the default
+		// The default is set only if the caller sets no value, because a second value would be added to the first.
 		s.args = append(s.args, "--authorization-mode=AlwaysAllow")
 	}
 	return s, nil
@@ -146,6 +146,6 @@ func (s *apiServer) config(userAgent string) *rest.Config {
 		BearerToken:     credential,
 		TLSClientConfig: rest.TLSClientConfig{CAData: s.certs.pem},
 		UserAgent:       userAgent,
-		QPS:             -1, // no throttling of the tests' writes
+		QPS:             -1, // no client-side rate limit for the tests' writes
 	}
 }

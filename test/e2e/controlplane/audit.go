@@ -33,7 +33,7 @@ func (r Request) Probe() bool {
 	return r.Verb == "list" && r.Query.Get("limit") == "1" && r.Query.Get("continue") == "" && !r.Lookup() && !r.Compare()
 }
 
-// Lookup reports whether the request is a list of one object by name.
+// Lookup reports whether the request is a list that selects one object by name.
 func (r Request) Lookup() bool {
 	return r.Verb == "list" && strings.Contains(r.Query.Get("fieldSelector"), "metadata.name=")
 }
@@ -71,8 +71,8 @@ type auditEvent struct {
 	} `json:"responseStatus"`
 }
 
-// readAudit returns the requests with a matching user agent, in order of arrival. Their first entry lies at or after
-// the offset. An empty user agent matches all.
+// readAudit returns the requests with a matching user agent, in order of arrival. It considers requests whose first
+// entry in the audit log is at or after the offset. An empty user agent matches all.
 func readAudit(path string, offset int64, userAgent string) ([]*Request, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func readAudit(path string, offset int64, userAgent string) ([]*Request, error) 
 	for lines.Scan() {
 		var e auditEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			break // the last line is incomplete
+			break // the server is still writing the last line
 		}
 		if userAgent != "" && e.UserAgent != userAgent {
 			continue

@@ -19,7 +19,7 @@ func Binaries(ctx context.Context) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", "run", "./cmd/build")
 	cmd.Dir = dir
-	// The caller's flags and workspace do not apply to this module.
+	// The environment's Go flags and workspace do not apply to the module of the servers, test/cluster.
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -74,7 +74,8 @@ func (c *ControlPlane) Dir() string { return c.dir }
 // Logs returns the names of the log files.
 func (c *ControlPlane) Logs() []string { return []string{c.etcd.log, c.server.log, c.server.audit} }
 
-// Config returns a client configuration with credentials and that user agent. Requests distinguishes clients by it.
+// Config returns an administrator's client configuration with the given user agent. The audit log distinguishes clients
+// by it.
 func (c *ControlPlane) Config(userAgent string) *rest.Config { return c.server.config(userAgent) }
 
 // Address returns host:port of the server.
@@ -100,8 +101,8 @@ func (c *ControlPlane) Restart(ctx context.Context) error {
 	return c.StartAPIServer(ctx)
 }
 
-// Compact drops etcd's history up to now. The API server's watch cache keeps its own history. A resource without a
-// watch cache (--watch-cache-sizes=resource#0) loses its history at once.
+// Compact drops etcd's history up to now. The API server's watch cache still has its own history. Only a resource
+// without a watch cache (--watch-cache-sizes=resource#0) loses its history at once.
 func (c *ControlPlane) Compact(ctx context.Context) error { return c.etcd.compact(ctx) }
 
 // CompactTo drops etcd's history before a resourceVersion.

@@ -19,7 +19,7 @@ type etcd struct {
 	binary string
 	dir    string
 	log    string
-	client int // port for clients; peer is the port for peers
+	client int // port for clients; the field peer is the port for other members
 	peer   int
 	env    []string
 	proc   *Process

@@ -42,7 +42,7 @@ func paths(of []discovery.Resource) []string {
 }
 
 // TestDocuments checks that each discovery document of mirrored resources equals the server's, except for the
-// differences in doc.go of package discovery.
+// differences that package discovery documents.
 func TestDocuments(t *testing.T) {
 	all := mirrored(t)
 	h := handler(t, all, learn(t, all))
@@ -86,7 +86,7 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
-// read decodes a document into JSON values. From the server's document it keeps mirrored resources only.
+// read decodes a discovery document into JSON values. From the API server's document it keeps only mirrored resources.
 func read(t *testing.T, a answer, path, accept string, servers bool) any {
 	t.Helper()
 	data := a.body
@@ -145,11 +145,11 @@ func toJSON(data []byte, path string, isAggregated bool) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// normalize removes the differences that doc.go of package discovery names, and from the server's document resources
-// that are not mirrored.
+// normalize removes the documented differences between Larder's discovery and the server's. From the server's document
+// it also removes resources that are not mirrored.
 func normalize(document map[string]any, servers bool) {
 	for _, a := range list(document, "serverAddressByClientCIDRs") {
-		a["serverAddress"] = "of the server" // differs by definition
+		a["serverAddress"] = "of the server" // differs between the servers by design
 	}
 	if !servers {
 		return
@@ -185,7 +185,7 @@ func normalize(document map[string]any, servers bool) {
 	}
 	if groups, ok := document["groups"].([]any); ok {
 		document["groups"] = slices.DeleteFunc(groups, func(g any) bool {
-			// these groups have no resources to list
+			// The groups for authentication and authorization have no resources that can be mirrored.
 			name := g.(map[string]any)["name"]
 			return name == "authentication.k8s.io" || name == "authorization.k8s.io"
 		})
@@ -200,7 +200,8 @@ func list(of map[string]any, field string) (all []map[string]any) {
 	return all
 }
 
-// TestPart checks that a subset of the resources gets the documents of that subset, in the server's order.
+// TestPart checks that a mirror of some resources serves the discovery documents of these resources, in the server's
+// order.
 func TestPart(t *testing.T) {
 	all := slices.DeleteFunc(mirrored(t), func(r discovery.Resource) bool {
 		return r.Group != "batch" && r.Group != "example.com" && r.Group != "a.example.org" && r.Resource != "pods"
@@ -223,7 +224,7 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// TestVersion checks that /version equals the server's, byte for byte.
+// TestVersion checks that the document /version equals the server's, byte for byte.
 func TestVersion(t *testing.T) {
 	all := mirrored(t)
 	h := handler(t, all, learn(t, all))

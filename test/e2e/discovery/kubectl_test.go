@@ -36,7 +36,7 @@ func TestKubectl(t *testing.T) {
 		"explain nonsense",
 	} {
 		want, got := run(t, theirs, args), run(t, mine, args)
-		if strings.HasPrefix(args, "api-versions") { // groups without resources that can be mirrored
+		if strings.HasPrefix(args, "api-versions") { // the server also prints groups without resources that can be mirrored
 			want = slices.DeleteFunc(want, func(line string) bool {
 				return strings.HasPrefix(line, "authentication.k8s.io/") || strings.HasPrefix(line, "authorization.k8s.io/")
 			})
@@ -67,6 +67,6 @@ func run(t *testing.T, config, args string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), kubectl, append(strings.Fields(args), "--kubeconfig", config, "--cache-dir",
 		filepath.Join(filepath.Dir(config), "cache"))...)
-	out, _ := cmd.CombinedOutput() // the output includes errors
+	out, _ := cmd.CombinedOutput() // error messages are part of the compared output
 	return strings.Split(string(out), "\n")
 }

@@ -46,7 +46,7 @@ const definitions = `[
  "spec": {"group": "a.example.org", "scope": "Cluster", "names": {"plural": "plains", "singular": "plain", "kind": "Plain"},
   "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}]`
 
-// prepare creates the definitions once, and waits until discovery and the OpenAPI index include them.
+// prepare creates the custom resource definitions once, and waits until discovery and the OpenAPI index include them.
 var prepare = sync.OnceValue(func() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -90,7 +90,7 @@ var prepare = sync.OnceValue(func() error {
 	return nil
 })
 
-// mirrored returns all resources of the server that can be mirrored, in their stored form.
+// mirrored returns all resources of the server that can be mirrored, in the form in which a mirror stores them.
 func mirrored(t *testing.T) []discovery.Resource {
 	t.Helper()
 	if err := prepare(); err != nil {
@@ -129,7 +129,7 @@ func isMirrored(name string, verbs []string) bool {
 	return !strings.Contains(name, "/") && slices.Contains(verbs, "list") && slices.Contains(verbs, "watch")
 }
 
-// learn stores the server's discovery data and schemas, as a mirror of the resources does.
+// learn reads the server's discovery data and schemas into memory, as a mirror of these resources does.
 func learn(t *testing.T, of []discovery.Resource) facts.Memory {
 	t.Helper()
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(server.Config("mirror"))
@@ -149,7 +149,7 @@ func learn(t *testing.T, of []discovery.Resource) facts.Memory {
 	return m
 }
 
-// handler serves the discovery of resources from stored documents.
+// handler returns an HTTP handler that serves discovery for resources from stored documents.
 func handler(t *testing.T, of []discovery.Resource, stored facts.Documents) *discovery.Handler {
 	t.Helper()
 	known, err := facts.Read(t.Context(), stored)
@@ -162,14 +162,14 @@ func handler(t *testing.T, of []discovery.Resource, stored facts.Documents) *dis
 		}})
 }
 
-// answer is the answer to a request.
+// answer is the answer to an HTTP request.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
 }
 
-// upstream sends a request to the server.
+// upstream sends a request to the API server.
 func upstream(t *testing.T, path, accept string) answer {
 	t.Helper()
 	config := server.Config("e2e")
@@ -190,7 +190,7 @@ func upstream(t *testing.T, path, accept string) answer {
 	return answerOf(t, got)
 }
 
-// ours sends a request to the handler.
+// ours sends a request to Larder's discovery handler.
 func ours(t *testing.T, h http.Handler, path, accept string) answer {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)

@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// synced are the resources of larder sync, each in one version.
+// synced are the resources that larder sync mirrors, each in one version.
 var synced = []string{"pods", "deployments", "cronjobs", "gadgets.v1.example.com"}
 
 // TestSync checks that kubectl explain works offline from the data of larder sync: from the store, from a snapshot of
@@ -116,7 +116,7 @@ func syncTo(t *testing.T, larder, kubeconfig, path string, flags ...string) {
 	}
 }
 
-// knows reports whether a snapshot of the running sync's store has all discovery data.
+// knows reports whether a store, read while larder sync runs, has all discovery data; with schemas, also all schemas.
 func knows(ctx context.Context, t *testing.T, larder, path string, schemas bool) bool {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "probe.larder")
@@ -137,7 +137,7 @@ func knows(ctx context.Context, t *testing.T, larder, path string, schemas bool)
 		(!schemas || len(known.Schemas) == 4)
 }
 
-// offline serves the discovery of a store or a snapshot.
+// offline returns a handler that serves discovery from a store or a snapshot.
 func offline(t *testing.T, path string) *discovery.Handler {
 	t.Helper()
 	var src snapshot.Source

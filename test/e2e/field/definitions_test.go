@@ -94,7 +94,7 @@ func (c *custom) undefine() {
 	})
 }
 
-// convert sets the conversion strategy.
+// convert sets the conversion strategy of the custom resource definition.
 func (c *custom) convert(strategy string) {
 	c.Helper()
 	_, err := c.client.Resource(definitions).Patch(
@@ -112,7 +112,8 @@ func (c *custom) create(name string) {
 	})
 }
 
-// run starts an informer of a version on a store, until the test ends or stop is called.
+// run starts an informer of one version of the custom resource on a store. It runs until the test ends or stop is
+// called.
 func (c *custom) run(path, version string) (_ informers.GenericInformer, i *informer.Informer, stop func()) {
 	c.Helper()
 	st, err := store.Open(path, store.Options{})
@@ -190,8 +191,8 @@ func TestDefinitionIsGone(t *testing.T) {
 }
 
 // TestConversionFails checks an informer whose conversion webhook does not answer (argoproj/argo-cd#25305, #20828,
-// rancher/rancher#48384). Stored objects stay, also over a restart, and the informer continues when conversion works
-// again. Informers of the other version are not affected.
+// rancher/rancher#48384). The stored objects stay, also over a restart. The informer continues when the webhook answers
+// again. Informers of the storage version are not affected.
 func TestConversionFails(t *testing.T) {
 	c := newCustom(t, "conversion")
 	c.create("x")

@@ -53,12 +53,12 @@ func registry(t testing.TB, dir string, auth map[string]any) (host string) {
 	return registryOn(config).start(t)
 }
 
-// registryOn returns the program with a configuration.
+// registryOn returns the registry program with a configuration file.
 func registryOn(config string) server {
 	return server{
 		name: "registry", ready: "/v2/",
 		command: func(address string) (args, env []string) {
-			// Traces would go to a collector on this machine.
+			// By default the program would send traces to a collector on this machine.
 			return []string{"serve", config}, []string{"REGISTRY_HTTP_ADDR=" + address, "OTEL_TRACES_EXPORTER=none"}
 		},
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/test/e2e/fileservers"
 )
 
-// digest is the registry's name for text.
+// digest is the registry's digest of the test's content.
 var digest = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))
 
 // TestRegistry checks that a blob can be pushed, found, read in full and in part, read from another server on the same

@@ -70,7 +70,7 @@ func put(t *testing.T, c *minio.Client, bucket string) {
 	}
 }
 
-// get reads a range of bytes, or everything.
+// get reads a range of bytes of the test's object, or all of it.
 func get(t *testing.T, c *minio.Client, bucket string, from, to int64) string {
 	t.Helper()
 	var o minio.GetObjectOptions
@@ -91,7 +91,8 @@ func get(t *testing.T, c *minio.Client, bucket string, from, to int64) string {
 	return string(got)
 }
 
-// presigned reads with net/http through a URL signed by minio-go. Without the signature the read must fail.
+// presigned reads the test's object with net/http through a URL signed by minio-go. Without the signature the read must
+// fail.
 func presigned(t *testing.T, c *minio.Client, bucket string) {
 	t.Helper()
 	link, err := c.PresignedGetObject(t.Context(), bucket, key, time.Hour, nil)
@@ -110,7 +111,8 @@ func presigned(t *testing.T, c *minio.Client, bucket string) {
 	}
 }
 
-// once checks that If-None-Match: * keeps an existing object, and stores a missing one.
+// once checks conditional puts: with If-None-Match: * an existing object stays as it is, and a missing object is
+// stored.
 func once(t *testing.T, c *minio.Client, bucket string) {
 	t.Helper()
 	var o minio.PutObjectOptions

@@ -19,7 +19,7 @@ import (
 const (
 	// patience limits the start of a server, even on a busy machine.
 	patience = 2 * time.Minute
-	// tries limits the starts on ports that another process takes first.
+	// tries limits the number of starts, because another process may take the chosen port first.
 	tries = 5
 )
 
@@ -88,7 +88,7 @@ func (s server) listen(ctx context.Context, path, log string) (string, *controlp
 func (s server) answers(ctx context.Context, address string, p *controlplane.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// The time-out is for another process on the port that never answers.
+	// Another process may have taken the port and never answer, so requests have a timeout.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+s.ready, nil)
@@ -99,7 +99,7 @@ func (s server) answers(ctx context.Context, address string, p *controlplane.Pro
 		if err == nil {
 			answer.Body.Close()
 		}
-		if exited := p.Exited(); exited != nil { // another process has answered
+		if exited := p.Exited(); exited != nil { // the answer came from another process on the port
 			return exited
 		}
 		if err == nil && answer.StatusCode < http.StatusInternalServerError {

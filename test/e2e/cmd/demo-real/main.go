@@ -42,7 +42,7 @@ func run(ctx context.Context, pods int) (err error) {
 	return err
 }
 
-// cluster is a control plane as a demo.Cluster.
+// cluster adapts a control plane to the interface demo.Cluster.
 type cluster struct {
 	*controlplane.ControlPlane
 	version string

@@ -66,7 +66,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, os.Remove(path)) }()
 	defer f.Close()
 	if err = serve(ctx, o, f, out); ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // the regular end
+		return nil // ctx has ended, which is the regular end
 	}
 	return err
 }
@@ -124,7 +124,7 @@ Ctrl-C stops the server and removes the kubeconfig and the logs.
 	return nil
 }
 
-// programs returns the PATH entries for larder and kubectl.
+// programs returns the directories of larder and kubectl as a list for PATH.
 func programs(bin, binaries string) string {
 	if bin == "" {
 		return binaries

@@ -34,7 +34,7 @@ func TestMakePlayground(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // for a failed test
+	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // after a failed test
 	lines := bufio.NewReader(out)
 	exports := exported(t, lines)
 	if len(exports) != 2 {
@@ -48,7 +48,7 @@ func TestMakePlayground(t *testing.T) {
 		"kubectl get secrets -n shop":         "database",
 		"kubectl get certificates -n shop":    "HOST",
 		"kubectl get backups -A --no-headers": "Completed",
-		// The text suggests to try permissions.
+		// The command's output suggests this command, to try permissions.
 		`kubectl create serviceaccount viewer
 kubectl create clusterrole viewer --verb=get,list,watch --resource=pods,deployments
 kubectl create clusterrolebinding viewer --clusterrole=viewer --serviceaccount=default:viewer
