@@ -162,8 +162,7 @@ func shows(page, printed []string) string {
 	return ""
 }
 
-// update returns the page with the printed output in place of the shown output. Output that the page shortens with "…"
-// is unchanged.
+// update returns the page with the printed output in place of the shown output. Output with omitted lines is unchanged.
 func update(text string, steps []step, printed [][]string) string {
 	lines := strings.Split(text, "\n")
 	for i := len(steps) - 1; i >= 0; i-- {
