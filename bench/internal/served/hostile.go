@@ -48,7 +48,7 @@ type attack struct {
 	begin func(s *server, conn net.Conn, number int) error
 	// plain is true for an attack by plain HTTP on the given address of the server.
 	plain   bool
-	address func(s *server) string // returns the attacked address; nil means that of the API
+	address func(s *server) string // returns the attacked address; nil means the API's address
 }
 
 // Hostile measures the effect of hostile and slow clients on larder sync --serve, and on the kube-apiserver that it
@@ -234,7 +234,7 @@ func (s *server) ask(ctx context.Context, a attack) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-// connect opens the connections of an attack, and returns those that the server accepted.
+// connect opens the connections of an attack, and returns the accepted ones.
 func (s *server) connect(ctx context.Context, a attack) (conns []net.Conn) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

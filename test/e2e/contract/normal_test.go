@@ -142,7 +142,8 @@ func normalListMeta(r Request, object map[string]any, items string) {
 	}
 	switch n := number(rv); {
 	case r.Exact():
-		// The request wants the state at exactly one resourceVersion, so that of the answer is compared unchanged.
+		// The request wants the state at exactly one resourceVersion, so the answer's resourceVersion is compared
+		// unchanged.
 	case rv == "", n < asked:
 		meta["resourceVersion"] = fmt.Sprintf("%q, below %d, which was asked for", rv, asked)
 	case n < newest:

@@ -49,7 +49,7 @@ func malformedRequests() (all []Request) {
 	return all
 }
 
-// methodRequests returns requests with methods other than GET. Those that would write are dry runs.
+// methodRequests returns requests with methods other than GET. Requests with a writing method are dry runs.
 func methodRequests() (all []Request) {
 	for _, k := range []kind{pods, configmaps, gadgets, plains, apiServices, endpoints, relics} {
 		for _, m := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "FOO"} {

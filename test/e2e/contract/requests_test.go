@@ -13,8 +13,9 @@ const (
 	partials      = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 	protoPartial  = protobuf + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	protoPartials = protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-	// kubectlGet is the Accept header of kubectl get, and typed that of client-go's typed clients. metadataOne and
-	// metadataList are the Accept headers of client-go's metadata client, for one object and for a list.
+	// kubectlGet is the Accept header of kubectl get, and typed the Accept header of client-go's typed clients.
+	// metadataOne and metadataList are the Accept headers of client-go's metadata client, for one object and for a
+	// list.
 	kubectlGet    = table + ",application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 	typed         = protobuf + ",application/json"
 	metadataOne   = protoPartial + "," + partial + ",application/json"

@@ -331,7 +331,7 @@ func (d Difference) statusBecomes(codes ...string) bool {
 	return d.Path == "status" && slices.Contains(codes, code)
 }
 
-// objects reports whether a request's path is for objects, whatever its method.
+// objects reports whether a request's path is for objects. The method does not matter.
 func objects(d Difference) bool {
 	return strings.HasPrefix(d.Request.Path, "/api/v1/") || strings.Count(d.Request.Path, "/") > 3
 }
