@@ -128,7 +128,8 @@ func TestApplySkipsInvalidObjects(t *testing.T) {
 	if info.ResourceVersion != "20" {
 		t.Errorf("resourceVersion %q: skipped objects must not hold it up", info.ResourceVersion)
 	}
-	// Newest must lack a/x: the server has a newer state of it, and the rewind check must not take that for a rewind.
+	// Newest must not name a/x, of which the server has a newer state than the store: the rewind check would mistake the
+	// difference for a rewound server.
 	if len(info.Newest) != 1 || info.Newest[0].Key != "a/z" {
 		t.Errorf("newest: %+v", info.Newest)
 	}
@@ -217,7 +218,7 @@ func TestApplyCommitFailure(t *testing.T) {
 	}
 }
 
-// TestApplyOverAnUndecodableRecord checks that a record which this program cannot decode is not returned by reads, and
+// TestApplyOverAnUndecodableRecord checks that a record that this program cannot decode is not returned by reads, and
 // can be overwritten and deleted.
 func TestApplyOverAnUndecodableRecord(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
@@ -289,7 +290,7 @@ func TestApplyIsAtomicForReaders(t *testing.T) {
 	go reader(func() ([]runtime.Object, error) { return c.List(context.Background()) })
 	go reader(func() ([]runtime.Object, error) {
 		objs, err := c.ByIndex(context.Background(), "color", "c1")
-		if len(objs) == 0 { // the batch has changed the color
+		if len(objs) == 0 { // the object no longer has the color, because the batch has been applied
 			objs, err = c.List(context.Background())
 		}
 		return objs, err

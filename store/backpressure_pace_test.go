@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// paced returns a store with CommitBytes 10,000, its commit gate and one of its collections.
+// paced returns a store with CommitBytes 10,000, the gate that controls its commits, and one of its collections.
 func paced(t *testing.T) (*store.Store, *hook.Gate, *store.Collection) {
 	t.Helper()
 	s := storetest.Open(t, store.Options{CommitBytes: 10_000, Logger: &quiet})
@@ -65,7 +65,7 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 		release()
 		flush(t, s)
 	})
-	synctest.Test(t, func(t *testing.T) { // Unpaced: the caller has waited already
+	synctest.Test(t, func(t *testing.T) { // with Batch.Unpaced, Apply does not wait, since the caller has waited already
 		s, g, c := paced(t)
 		entered, release := g.Hold()
 		begun := time.Now()
@@ -94,8 +94,8 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 	})
 }
 
-// TestLimitOfResidencyAll checks that the commit threshold is 32 MiB if every open collection has Residency All, and 4
-// MiB otherwise.
+// TestLimitOfResidencyAll checks the number of uncommitted bytes that starts a commit: 32 MiB if every open collection
+// keeps its decoded objects in memory (Residency All), and 4 MiB otherwise.
 func TestLimitOfResidencyAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet})

@@ -32,8 +32,8 @@ func acceptsMore(c *store.Collection) bool {
 	return c.Backpressure(ctx) == nil
 }
 
-// TestBackpressureIsShared checks that, while commits hang, a collection at the limit does not block the others: each
-// has its share.
+// TestBackpressureIsShared checks that, while commits hang, each collection has its share of the limit on uncommitted
+// bytes: a collection that has used its share does not block the others.
 func TestBackpressureIsShared(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetDirtyLimit(s, 10_000)
@@ -72,9 +72,9 @@ func TestBackpressureIsShared(t *testing.T) {
 	}
 }
 
-// TestUncommittedBytesAreBounded checks that uncommitted bytes stay below twice the limit plus one batch, with any
-// number of collections. A collection waits only when the limit is reached and it has used its share, or when twice the
-// limit is reached.
+// TestUncommittedBytesAreBounded checks that the uncommitted bytes of all collections stay below twice the limit plus
+// one batch. A collection waits when the limit is reached and it has used its share, or when twice the limit is
+// reached.
 func TestUncommittedBytesAreBounded(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -89,7 +89,8 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 		g.Fail(full)
 		waiting, mine := map[int]bool{}, map[int]int{}
 		for len(waiting) < len(all) {
-			n := int(float64(len(all)) * random.Float64() * random.Float64()) // some collections are busier than others
+			// Random sizes, so that some collections write more than others.
+			n := int(float64(len(all)) * random.Float64() * random.Float64())
 			if before := s.Pending(); !acceptsMore(all[n]) {
 				if waiting[n] = true; before < limit || mine[n] < limit/len(all) && before < 2*limit {
 					t.Fatalf("seed %d: it waits with %d of its own of %d pending, of %d among %d", seed, mine[n], before, limit,
@@ -115,7 +116,8 @@ func TestUncommittedBytesAreBounded(t *testing.T) {
 	}
 }
 
-// TestDropFromAFullFile checks that a collection can be dropped from a full file, although freeing pages takes pages.
+// TestDropFromAFullFile checks that a collection can be dropped from a full file, although a transaction that frees
+// pages must itself write pages.
 func TestDropFromAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()
@@ -138,12 +140,13 @@ func TestDropFromAFullFile(t *testing.T) {
 		}
 	}
 	first := fillUp(gone, "a")
-	fillUp(kept, "a") // no space is left
+	fillUp(kept, "a") // until the file is full
 	before, _, err := s.Size()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := gone.Close(); !errors.Is(err, store.ErrNoSpace) { // the last object does not fit
+	// The last object does not fit into the file, so Close reports that it was lost.
+	if err := gone.Close(); !errors.Is(err, store.ErrNoSpace) {
 		t.Fatal(err)
 	}
 	if err := s.Drop(ctx, gone.Identity()); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestChangelogOfAClosedCollection checks that OpenCursor and ForgetCursor fail on a closed collection while another
-// Collection has the same bucket open.
+// TestChangelogOfAClosedCollection checks that OpenCursor and ForgetCursor fail on a closed Collection, even while the
+// same stored collection is open as another Collection.
 func TestChangelogOfAClosedCollection(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{})

@@ -25,8 +25,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// changelogModel is a collection with durable handlers, and the API server that it mirrors. Its file is damaged,
-// repaired and set back to an earlier state. The server then sends the missing events again.
+// changelogModel is a collection with durable handlers, and the API server from which it is filled. Steps of the test
+// damage, repair or set back the collection's file. The server then sends the missing events again.
 type changelogModel struct {
 	*rapid.T
 	dir     string
@@ -50,10 +50,10 @@ type sentOp struct {
 	op entry.Op
 }
 
-// handlerModel is the state that a handler has built from its changes. It survives crashes.
+// handlerModel is the state that a durable handler has built from the changes that it received. It survives crashes.
 type handlerModel struct {
 	objects map[string]string
-	seen    map[string]bool // keys received since the replay began; nil outside a replay
+	seen    map[string]bool // keys received since the start of a replay of all objects; nil outside a replay
 }
 
 var changelogKeys = []string{"a/1", "a/2", "b/1", "b/2", "b/3"}
@@ -175,7 +175,8 @@ func (m *changelogModel) damage() {
 		return
 	}
 	if m.o.CommitInterval < 0 && kind == "cursor" {
-		m.must("flush", m.s.Flush(context.Background())) // a commit may have replaced the damaged position
+		// Also commits the handler positions, which may replace a damaged position.
+		m.must("flush", m.s.Flush(context.Background()))
 	}
 	err := m.s.Scrub(context.Background())
 	if err == nil && kind == "cursor" {
@@ -243,7 +244,7 @@ func (m *changelogModel) crash() {
 	m.open()
 }
 
-// read sends a handler up to that many pages of changes and may acknowledge them.
+// read passes the handler of this name up to that many pages of changes, and may acknowledge them.
 func (m *changelogModel) read(name string, pages int) {
 	ctx, f, v := context.Background(), m.cursors[name], m.views[name]
 	for range pages {
@@ -264,7 +265,7 @@ func (m *changelogModel) read(name string, pages int) {
 			m.must("acknowledge", err)
 		}
 	}
-	if m.o.CommitInterval < 0 { // otherwise the model flushes at random
+	if m.o.CommitInterval < 0 { // with a CommitInterval, other steps of the model flush
 		m.must("flush", m.s.Flush(ctx))
 	}
 }
@@ -287,8 +288,8 @@ func (v *handlerModel) take(t *rapid.T, p consumer.Page) {
 	}
 }
 
-// TestChangelogModel checks that after any damage and any crash each handler reaches the server's state, and that the
-// file passes the check.
+// TestChangelogModel checks that after any damage and any crash each durable handler reaches the server's state, and
+// that the file passes Store.Check.
 func TestChangelogModel(t *testing.T) {
 	quiet := logr.Discard()
 	rapid.Check(t, func(rt *rapid.T) {

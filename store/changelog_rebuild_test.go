@@ -41,7 +41,8 @@ func mustDelete(t *testing.T, c *store.Collection, i int) {
 	}
 }
 
-// unreadKeys returns the changes that a handler has not acknowledged, as "+key" or "-key".
+// unreadKeys returns the changes that a durable handler has not acknowledged, as "+key" for a write and "-key" for a
+// delete.
 func unreadKeys(t *testing.T, f *store.Cursor) (keys []string) {
 	t.Helper()
 	at, _, err := f.Position()
@@ -62,12 +63,13 @@ func unreadKeys(t *testing.T, f *store.Cursor) (keys []string) {
 	return keys
 }
 
-// TestRebuildAndTheChangelog checks that a rebuild without losses keeps the positions of a collection's handlers, and
-// that handlers of a collection that has lost objects start over.
+// TestRebuildAndTheChangelog checks that a rebuild keeps the positions of durable handlers in collections that have
+// lost nothing. Handlers of a collection that has lost objects start over.
 func TestRebuildAndTheChangelog(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	lost, kept := mustOpenCursor(t, many, "lost"), mustOpenCursor(t, few, "kept")
-	other := mustOpenCursor(t, few, "not registered") // its position is in the file only
+	// This handler's position stays in the file, as this process does not register it again.
+	other := mustOpenCursor(t, few, "not registered")
 	mustDelete(t, few, 7)
 	mustDelete(t, many, 8)
 	if err := s.Flush(t.Context()); err != nil {
@@ -102,8 +104,8 @@ func TestRebuildAndTheChangelog(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestRebuildAndTheChangelogOfAClosedCollection is TestRebuildAndTheChangelog for closed collections, whose positions
-// are only in the file.
+// TestRebuildAndTheChangelogOfAClosedCollection checks what a rebuild does with the positions of durable handlers of
+// closed collections, which are only in the file.
 func TestRebuildAndTheChangelogOfAClosedCollection(t *testing.T) {
 	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	for _, c := range []*store.Collection{many, few} {

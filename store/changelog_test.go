@@ -21,7 +21,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// cursorOf registers a handler.
+// cursorOf registers a durable handler of this name.
 func cursorOf(t *testing.T, c *store.Collection, name string) *store.Cursor {
 	t.Helper()
 	f, err := c.OpenCursor(context.Background(), name)
@@ -98,7 +98,8 @@ func TestCursorReadsChanges(t *testing.T) {
 			apply(t, c, "9", remove("a/x", "9"))
 			flush(t, s)
 			wantStrings(t, "after a delete", catchUp(t, f), "- a/x uid=uid-a/x rv=9")
-			apply(t, c, "11", object(storetest.Pod("a/z", "a third", "11"))) // the delete has not been read
+			// The handler has not read the delete of the previous object under this key.
+			apply(t, c, "11", object(storetest.Pod("a/z", "a third", "11")))
 			flush(t, s)
 			wantStrings(t, "after another object", catchUp(t, f), "- a/z uid=another rv=8", "+ a/z uid=a third rv=11")
 			sound(t, s)
@@ -151,7 +152,8 @@ func TestCursorOverARestart(t *testing.T) {
 		t.Fatalf("received %q", got)
 	}
 	apply(t, c, "4", remove("a/x", "3"), upsert("a/y", "4"))
-	if err := s.Close(); err != nil { // commits the acknowledged position and the unread changes
+	// Close commits the acknowledged position and the changes that the handler has not read.
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s, c = open()
@@ -190,7 +192,7 @@ func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 		t.Error(err)
 	}
 	two.Close()
-	if err := c.ForgetCursor(ctx, "two"); err != nil { // no other handler needs the tombstone
+	if err := c.ForgetCursor(ctx, "two"); err != nil { // afterwards no handler needs the tombstone
 		t.Fatal(err)
 	}
 	if n := tombstones(c); n != 0 {
@@ -205,7 +207,7 @@ func TestChangelogIsDroppedWithItsLastHandler(t *testing.T) {
 		t.Errorf("handlers: %v, %v", infos, err)
 	}
 	sound(t, s)
-	// A forgotten name is a new handler.
+	// A handler that is registered again after ForgetCursor starts like a new handler.
 	wantStrings(t, "received", catchUp(t, cursorOf(t, c, "one")), "+ a/y uid=uid-a/y rv=2")
 }
 
@@ -243,7 +245,8 @@ func TestCursorBehindTheTombstoneLimit(t *testing.T) {
 	sound(t, s)
 }
 
-// TestChangelogAndARewritingList checks that a rewriting list reports only objects that differ.
+// TestChangelogAndARewritingList checks that a rewriting list, that is, a list that replaces all stored objects,
+// reports only objects that differ from the stored ones.
 func TestChangelogAndARewritingList(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)
@@ -258,8 +261,9 @@ func TestChangelogAndARewritingList(t *testing.T) {
 	sound(t, s)
 }
 
-// TestChangelogOmitsEqualObjects checks that a rewriting list that writes an equal object in another encoding reports
-// no change, neither in its result nor to a durable handler: the object keeps its number.
+// TestChangelogOmitsEqualObjects checks that a rewriting list (ReplaceOptions.Rewrite) that stores an equal object in
+// another encoding reports no change, neither in its result nor to a durable handler: the object keeps its sequence
+// number.
 func TestChangelogOmitsEqualObjects(t *testing.T) {
 	with := func(args []any) runtime.Object {
 		return &unstructured.Unstructured{Object: map[string]any{
@@ -300,7 +304,8 @@ func TestChangelogOmitsEqualObjects(t *testing.T) {
 	sound(t, s)
 }
 
-// TestChangelogOverAnInterruptedList checks that handlers keep their state when a crash interrupts a cold list.
+// TestChangelogOverAnInterruptedList checks that durable handlers keep their state when a crash interrupts the first
+// list of a process.
 func TestChangelogOverAnInterruptedList(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s, err := store.Open(path, store.Options{})
@@ -331,8 +336,8 @@ func TestChangelogOverAnInterruptedList(t *testing.T) {
 	f = cursorOf(t, c, "h")
 	changes := relist(t, c, store.ReplaceOptions{}, "5", upsert("a/y", "2"))
 	wantStrings(t, "received", catchUp(t, f), "- a/x uid=uid-a/x rv=1")
-	// The incomplete list was never reported in this process. So the other handlers receive exactly the objects that
-	// the new list has.
+	// The changes of the interrupted list were not reported in this process. So the other handlers receive exactly the
+	// objects of the new list.
 	if len(changes) != 1 || changes[0].Type != cache.Added || changes[0].Key != "a/y" || changes[0].Old != nil {
 		t.Errorf("the list has changed %+v", changes)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// sinceModel is a reader in the model test. It reads the changes since its last read with View.Changes, and lists all
-// objects if these changes are not kept any more.
+// sinceModel is a reader in the model test. It reads the changes since its last read with View.Changes. If these are no
+// longer kept, it lists all objects.
 type sinceModel struct {
 	objects map[string]string // uid@rv of each key; nil before the first list
 	seq     uint64

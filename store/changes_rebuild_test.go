@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestShorterRetentionAndRebuild checks that tombstones which a shorter retention has dropped still count as dropped
-// after a rebuild: Kept.Oldest stays the same.
+// TestShorterRetentionAndRebuild checks that tombstones that were dropped because of a shorter retention still count as
+// dropped after a rebuild: Kept.Oldest, the oldest valid offset, stays the same.
 func TestShorterRetentionAndRebuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))

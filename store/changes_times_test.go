@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// dated returns the keys that have changed since an offset, and the age of each change; -1 if that is not known.
+// dated returns the keys that have changed since an offset, and the age of each change; -1 if its time is unknown.
 func dated(t *testing.T, v *store.View, after uint64) (keys []string, ages []time.Duration) {
 	t.Helper()
 	for {
@@ -51,7 +51,7 @@ func TestChangeTimes(t *testing.T) {
 			flush(t, s)
 		}
 		retainChanges(t, c, 24*time.Hour)
-		mustList(t, c, 5) // the objects of the first list are no changes
+		mustList(t, c, 5) // the first list of a collection adds no dated changes
 		flush(t, s)
 		after, from, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Unix(0, 0), 0)
 		if err != nil || after != 5 || !from.Equal(time.Now().Truncate(time.Second)) {
@@ -89,7 +89,8 @@ func TestChangeTimes(t *testing.T) {
 			t.Helper()
 			check(0, 0, map[string]time.Duration{"a/later": 0})
 			check(5*time.Minute, 5*time.Minute, map[string]time.Duration{"a/later": 0})
-			check(begun-50*time.Second, begun-50*time.Second, all) // changes of the minute before are included
+			// A time is accurate to a minute, so changes of the previous minute are included.
+			check(begun-50*time.Second, begun-50*time.Second, all)
 			check(2*time.Hour, begun, all)
 		}
 		everything()
@@ -115,7 +116,7 @@ func TestChangeTimes(t *testing.T) {
 			t.Errorf("%v are %v old", keys, ages)
 		}
 
-		// The times are dropped with the changes.
+		// Changes that are dropped are dropped together with their times.
 		write(48*time.Hour, "20009", upsert("a/anew", "20009"))
 		write(time.Hour, "20010", upsert("a/newest", "20010"))
 		_, since, err := viewPods(t, s, c).OffsetAt(t.Context(), time.Now().Add(-72*time.Hour), 0)
@@ -126,8 +127,8 @@ func TestChangeTimes(t *testing.T) {
 	})
 }
 
-// TestChangeTimesAfterTrim checks OffsetAt with a limit on the number of changes, and after the tombstone limit has
-// dropped deletes within the retention: then from is the time after which none is missing.
+// TestChangeTimesAfterTrim checks OffsetAt where deletes within the retention were dropped, because their number
+// exceeded the tombstone limit. OffsetAt then returns a later time, after which no delete is missing.
 func TestChangeTimesAfterTrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), byHand())
@@ -156,7 +157,8 @@ func TestChangeTimesAfterTrim(t *testing.T) {
 		if want := []string{"a/1", "a/2"}; !slices.Equal(keys, want) {
 			t.Errorf("%v, want %v", keys, want)
 		}
-		// The dropped delete was written half an hour ago; from is the end of the minute of its mark.
+		// The dropped delete was written half an hour ago. Times are kept by minute, so no change is missing from the end of
+		// that minute.
 		if got := time.Since(from).Truncate(time.Minute); got != 29*time.Minute {
 			t.Errorf("none is missing since %s", got)
 		}

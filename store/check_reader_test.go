@@ -32,7 +32,7 @@ func TestScrubDoesNotPinPages(t *testing.T) {
 		relist(t, c, store.ReplaceOptions{}, "5", items...)
 		scrubbed := make(chan error, 1)
 		go func() { scrubbed <- s.Scrub(t.Context()) }()
-		synctest.Wait() // until the Scrub pauses
+		synctest.Wait() // until the rate limit makes the Scrub wait
 		select {
 		case err := <-scrubbed:
 			t.Fatalf("it has not paused: %v", err)
@@ -85,7 +85,7 @@ func restartsChangelog(t *testing.T, _ *store.Store, c *store.Collection) *store
 // change between its steps, and that it reports a record that is lost meanwhile.
 func TestScrubDuringWrites(t *testing.T) {
 	for name, test := range map[string]struct {
-		lose bool // whether a record is lost in the middle of the Scrub
+		lose bool // whether a record is lost while the Scrub runs
 		also interference
 	}{
 		"changes":          {},
@@ -101,7 +101,8 @@ func TestScrubDuringWrites(t *testing.T) {
 }
 
 func scrubDuringWrites(t *testing.T, lose bool, also interference) {
-	s, err := store.Open(t.TempDir()+"/larder.db", byHand()) // not storetest: the file may be damaged at the end
+	// Storetest.Open would fail the test for the damage that is left at the end.
+	s, err := store.Open(t.TempDir()+"/larder.db", byHand())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func scrubDuringWrites(t *testing.T, lose bool, also interference) {
 	scrubbed := make(chan error, 1)
 	go func() { scrubbed <- s.Scrub(t.Context()) }()
 	for round := 0; ; round++ {
-		synctest.Wait() // until the Scrub pauses
+		synctest.Wait() // until the rate limit makes the Scrub wait
 		select {
 		case err := <-scrubbed:
 			if round < 10 {
@@ -141,7 +142,7 @@ func scrubDuringWrites(t *testing.T, lose bool, also interference) {
 		if round == 2 && lose {
 			loseRecord(t, c)
 		}
-		if lose && s.Err() != nil { // the Scrub has found the loss, and the store refuses writes
+		if lose && s.Err() != nil { // the Scrub has found the lost record, so the store refuses writes
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -183,7 +184,7 @@ func handler(t *testing.T, c *store.Collection) {
 	f.Close()
 }
 
-// loseRecord removes the last record from the file, without its index entries and its count.
+// loseRecord removes the last record from the file, but not its index entries or its part in the number of objects.
 func loseRecord(t *testing.T, c *store.Collection) {
 	t.Helper()
 	err := tamperWith(c, func(b *bolt.Bucket) error {
@@ -196,8 +197,8 @@ func loseRecord(t *testing.T, c *store.Collection) {
 	}
 }
 
-// TestScrubDuringAList checks that a Scrub reports no damage if a list removes objects of an interrupted list, at
-// whichever step of the Scrub it runs.
+// TestScrubDuringAList checks that a Scrub reports no damage if a list removes the objects of an earlier, interrupted
+// list, whichever step of the Scrub runs at the time.
 func TestScrubDuringAList(t *testing.T) {
 	for pause := range 10 {
 		t.Run(fmt.Sprintf("at pause %d", pause), func(t *testing.T) {

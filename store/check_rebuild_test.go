@@ -39,7 +39,7 @@ func scrubDuringRebuild(t *testing.T, damage func(leaf []byte, body int)) {
 	go func() { scrubbed <- s.Scrub(t.Context()) }()
 	rebuilds := 0
 	for round := 0; ; round++ {
-		synctest.Wait() // until the Scrub pauses or has ended
+		synctest.Wait() // until the rate limit makes the Scrub wait, or the Scrub has ended
 		if s.Err() != nil {
 			if err := s.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)
@@ -55,7 +55,8 @@ func scrubDuringRebuild(t *testing.T, damage func(leaf []byte, body int)) {
 			return
 		default:
 		}
-		if round == 45 { // the Scrub has passed the record: now a reader finds the damage too, if the record is still there
+		// By now the Scrub has passed the record, so a reader must find the damage if the old file is still in use.
+		if round == 45 {
 			_, err := c.Refs(t.Context(), "a/0299", 1)
 			t.Logf("a reader: %v", err)
 			continue
@@ -64,7 +65,7 @@ func scrubDuringRebuild(t *testing.T, damage func(leaf []byte, body int)) {
 	}
 }
 
-// wantRebuilt verifies that the store is sound, after one Rebuild that has lost objects.
+// wantRebuilt verifies that the store is sound, was rebuilt once, and has lost objects in that rebuild.
 func wantRebuilt(t *testing.T, s *store.Store, rebuilds, losses int) {
 	t.Helper()
 	aside, err := filepath.Glob(s.Path() + ".damaged-*")
@@ -79,7 +80,7 @@ func wantRebuilt(t *testing.T, s *store.Store, rebuilds, losses int) {
 	}
 }
 
-// damageLeaf changes the pages of the file that have the record of key.
+// damageLeaf changes the leaf pages of the file that contain the record of key.
 func damageLeaf(t *testing.T, path, key string, damage func(leaf []byte, body int)) {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -10,9 +10,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// childFileSizeLimit fills a store under RLIMIT_FSIZE, lifts the limit and goes on.
+// childFileSizeLimit fills a store until it reaches the process's limit on file sizes (RLIMIT_FSIZE), lifts the limit
+// and continues to write.
 func childFileSizeLimit(path string) error {
-	// Otherwise SIGXFSZ would end the process.
+	// By default SIGXFSZ ends a process that reaches the limit.
 	signal.Ignore(syscall.SIGXFSZ)
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {

@@ -17,7 +17,7 @@ import (
 
 const day = 24 * time.Hour
 
-// jumper is a store whose wall clock can be set to any time.
+// jumper is a store whose wall clock a test can set to any time.
 type jumper struct {
 	path  string
 	ahead atomic.Int64 // wall clock minus true time, in nanoseconds
@@ -29,7 +29,8 @@ type jumper struct {
 func (j *jumper) open(t *testing.T) {
 	t.Helper()
 	o := byHand()
-	o.Hooks = &hook.Hooks{IdentityInterval: day, // with the default, ten seconds, months take minutes of CPU time
+	// With the default interval of ten seconds, simulated months take minutes of CPU time.
+	o.Hooks = &hook.Hooks{IdentityInterval: day,
 		Wall: func() time.Time { return time.Now().Add(time.Duration(j.ahead.Load())) }}
 	j.s = storetest.OpenFile(t, j.path, o)
 	j.c = openPodsIn(t, j.s, "used")
@@ -42,7 +43,7 @@ func (j *jumper) close(t *testing.T) {
 	}
 }
 
-// write commits an op. The commit drops tombstones that are too old.
+// write commits an op. Each commit also drops tombstones that are too old.
 func (j *jumper) write(t *testing.T, op entry.Op) {
 	t.Helper()
 	j.rv++
@@ -50,8 +51,9 @@ func (j *jumper) write(t *testing.T, op entry.Op) {
 	flush(t, j.s)
 }
 
-// TestClockJumps checks that no delete is lost to a handler that has yet to receive it, however the wall clock jumps
-// while the store is open or closed. Time while the store is open counts, independent of the wall clock.
+// TestClockJumps checks that no delete is lost to a durable handler that has yet to receive it, however the wall clock
+// jumps while the store is open or closed. The age of a tombstone includes the time that the store was open, which is
+// measured independently of the wall clock.
 func TestClockJumps(t *testing.T) {
 	const year = 365 * day
 	for name, jumps := range map[string][]time.Duration{
@@ -101,8 +103,9 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClockAfterAKill checks that the running time of a killed process counts: a delete is kept for seven days of both
-// processes together. Only commits store the clock then.
+// TestClockAfterAKill checks that the age of a tombstone includes the running time of a process that was killed: a
+// delete is kept for seven days of running time in total. A process that is killed has stored its clock only by
+// commits.
 func TestClockAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &jumper{path: filepath.Join(t.TempDir(), "larder.db")}

@@ -31,8 +31,8 @@ func openGated(t *testing.T, path string) (*store.Store, *hook.Gate) {
 	return s, g
 }
 
-// wantStillWriting calls end, which must fail with ErrStillWriting after closeWait. The error must name the write that
-// still runs.
+// wantStillWriting calls end, which must fail with ErrStillWriting after ten seconds (closeWait). The error must name
+// the write that still runs.
 func wantStillWriting(t *testing.T, what, writing string, end func() error) {
 	t.Helper()
 	begun := time.Now()
@@ -82,8 +82,8 @@ func TestCloseWhileTheDiskHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAWriteHangs checks that the error of Close names another write that hangs, and that the dirty changes
-// are committed after that write.
+// TestCloseWhileAWriteHangs checks a Close while a write other than the commit hangs: the error names that write, and
+// the dirty changes are committed after it.
 func TestCloseWhileAWriteHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
@@ -205,7 +205,7 @@ func TestSlowDisk(t *testing.T) {
 			time.Since(begun) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
-		apply(t, c, "2", upsert("a/x", "2")) // below the limits of backpressure
+		apply(t, c, "2", upsert("a/x", "2")) // few enough changes that Apply does not wait
 		changed = s.Committed()
 		if err := finish(); err != nil {
 			t.Error(err)

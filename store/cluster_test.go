@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestClaimCluster checks that the open collections of a store can claim only one cluster, except when the cluster was
-// exchanged.
+// TestClaimCluster checks that all open collections of a store must belong to one cluster, identified by its UID. A
+// collection that finds another cluster at the same address may claim the new one.
 func TestClaimCluster(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	var opened []*store.Collection
@@ -38,18 +38,18 @@ func TestClaimCluster(t *testing.T) {
 	if err := c.ClaimCluster("two", false); err == nil || !strings.Contains(err.Error(), a.Identity().String()+" has") {
 		t.Errorf("the first of the others is not named: %v", err)
 	}
-	claim(c, "", false, true) // an unknown cluster
+	claim(c, "", false, true) // c does not know its cluster
 	claim(c, "one", false, true)
 	claim(c, "two", false, false)
 
-	// The server's address now leads to another cluster, and a notices it first.
+	// The server's address now leads to cluster "two". Collection a notices it first.
 	claim(a, "two", true, true)
 	claim(a, "two", false, true)
 	claim(b, "one", false, true)
 	claim(b, "two", true, true)
 	claim(c, "two", false, true)
 
-	// Close of a collection removes its claim.
+	// Closing a collection removes its claim, so that the remaining one may claim another cluster.
 	claim(a, "three", false, false)
 	b.Close()
 	c.Close()

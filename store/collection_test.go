@@ -64,7 +64,7 @@ func TestCollectionOpensOnce(t *testing.T) {
 		t.Errorf("dropped while open: %v", err)
 	}
 	c.Close()
-	c.Close() // must not release the name, which again has claimed
+	c.Close() // a second Close must not release the name, as another Collection may have claimed it
 	again, err := s.Collection(ctx, storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
 		store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); err == nil {
 		t.Error("without an identity: no error")
 	}
-	// A failed Collection must release the name, so that openPods succeeds below.
+	// A failed call of Collection must release the collection's name, so that openPods succeeds below.
 	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
 		Codec: storetest.PodCodec(), Indexers: cache.Indexers{"bad": nil},
 	}); err == nil {
@@ -142,7 +142,8 @@ func TestIterateByPages(t *testing.T) {
 			t.Fatalf("%q after %q", key, last)
 		}
 		last = key
-		if n == 10 { // a write inside the callback must not deadlock: no transaction is open
+		// The callback may write, since no transaction is open while it runs.
+		if n == 10 {
 			apply(t, c, "5000", upsert("zz/new", "5000"), remove("ns0/pod0300", "5000"))
 		}
 		return nil
@@ -288,7 +289,7 @@ func TestCollectionWaitsForClose(t *testing.T) {
 			err error
 		}
 		results := make(chan result)
-		for range 2 { // one after the other
+		for range 2 { // two waiting callers, which open the collection one after the other
 			go func() {
 				c, err := s.Collection(t.Context(), storetest.Pods, o)
 				results <- result{c, err}

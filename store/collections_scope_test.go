@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestScopeFromKeys checks that Store.Collections reports a collection as namespaced because of its keys, even if
-// CollectionOptions.Resource was not set and Newest is empty (resourceVersions that cannot be compared).
+// TestScopeFromKeys checks that Store.Collections reports a collection as namespaced because its keys have namespaces,
+// even without CollectionOptions.Resource and Info.Newest (resourceVersions that cannot be compared).
 func TestScopeFromKeys(t *testing.T) {
 	for _, rv := range []string{"7", "v7"} {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))

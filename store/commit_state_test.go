@@ -14,11 +14,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fileStates are the allowed states of a file of pods, by resourceVersion: all keys, and the keys of the red pods.
+// fileStates are the states that a file of pods may have: for each resourceVersion, all keys and the keys of the red
+// pods.
 type fileStates map[string]struct{ keys, red []string }
 
-// problem describes how the file differs from the state of its resourceVersion; "" if it does not. It ignores a
-// collection that is incomplete or must be listed, since no informer resumes from it.
+// problem returns how the file differs from the expected state at its resourceVersion, or "". A collection that is
+// incomplete or must be listed may have any state, since no informer resumes from it.
 func (f fileStates) problem(ctx context.Context, s *store.Store) string {
 	view, err := s.ViewWith(ctx, storetest.Pods, storetest.PodCodec())
 	if err != nil {
@@ -47,7 +48,7 @@ func (f fileStates) problem(ctx context.Context, s *store.Store) string {
 	return ""
 }
 
-// at fails the test unless the file has the resourceVersion rv and the state for it.
+// at fails the test unless the file has the resourceVersion rv and the expected state for it.
 func (f fileStates) at(t *testing.T, s *store.Store, rv string) {
 	t.Helper()
 	if problem := f.problem(context.Background(), s); problem != "" {
@@ -74,7 +75,7 @@ func TestEveryTransactionLeavesAState(t *testing.T) {
 		"2": {[]string{"a/w", "a/x"}, []string{"a/x"}},
 		"3": {[]string{"a/w", "a/x", "a/y"}, []string{"a/x", "a/y"}},
 		"6": {[]string{"a/w", "a/y"}, nil},
-		"7": {[]string{"a/w", "a/y"}, nil}, // a bookmark
+		"7": {[]string{"a/w", "a/y"}, nil}, // a bookmark: no object changes
 		"9": {[]string{"a/y", "a/z"}, []string{"a/z"}},
 	}
 	transactions := 0
@@ -106,8 +107,8 @@ func TestEveryTransactionLeavesAState(t *testing.T) {
 	}
 }
 
-// TestCommitCoversItsObjectsOnly checks a commit that waits for another write while batches are applied: objects and
-// resourceVersion in the file are from the same batch.
+// TestCommitCoversItsObjectsOnly checks a commit that waits for another write while further batches are applied: the
+// objects and the resourceVersion that it writes to the file are of the same batch.
 func TestCommitCoversItsObjectsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -191,8 +192,8 @@ func TestCommitWritesAllBatches(t *testing.T) {
 	fileStates{"21": {keys, keys}}.at(t, s, "21")
 }
 
-// TestFileIgnoresModifiedObjects checks that the commit writes an object as it was passed to Apply, even if a handler
-// has wrongly modified it since.
+// TestFileIgnoresModifiedObjects checks that a commit writes each object as it was passed to Apply, even if a handler
+// has wrongly modified the object since.
 func TestFileIgnoresModifiedObjects(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)

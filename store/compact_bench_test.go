@@ -34,7 +34,7 @@ func BenchmarkCompact(b *testing.B) {
 	}
 }
 
-// thin deletes all pods but every tenth.
+// thin deletes nine of ten pods.
 func (f *fileBench) thin(b *testing.B) {
 	b.Helper()
 	for from := 0; from < f.pods; from += benchPageSize {

@@ -61,11 +61,12 @@ func childCompact(path string) error {
 		return err
 	}
 	n := uint64(0)
-	_, _ = fmt.Sscan(info.ResourceVersion, &n) // 0 in a new store
+	_, _ = fmt.Sscan(info.ResourceVersion, &n) // a new store has no resourceVersion: n stays 0
 	return stepForEver(c, n, s.Compact)
 }
 
-// stepForEver alternates compactStep and exchange, and prints the committed resourceVersion after each.
+// stepForEver alternates between a write (compactStep) and a replacement of the file (exchange). After each it prints
+// the committed resourceVersion.
 func stepForEver(c *store.Collection, n uint64, exchange func(context.Context) (store.Compacted, error)) error {
 	for {
 		n++
@@ -89,7 +90,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	kills := soaked(6, 100)
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ {
-		// go on with later kills until one has interrupted a copy
+		// further, later kills, until one has interrupted the copy
 		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000*(1+kill/kills)))*time.Microsecond)
 		copies += len(disk.Beside(path, disk.SuffixNew))
 		s, err := store.Open(path, store.Options{Logger: &quiet})

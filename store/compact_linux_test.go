@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompactOnAFullDisk checks that Compact on a full disk fails with an error that has the needed space, leaves no
+// TestCompactOnAFullDisk checks that Compact on a full disk fails with an error that names the needed space, leaves no
 // file behind, and succeeds once there is space.
 func TestCompactOnAFullDisk(t *testing.T) {
 	dir, ok := mountSmall(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// giveAway makes the file readable for its group and, if the test runs as root, changes its owner and group. It
-// returns the ownership, which Compact has to keep.
+// giveAway makes the file readable for its group and, if the test runs as root, changes its owner and group. It returns
+// the resulting owner, group and mode, which Compact has to keep.
 func giveAway(t *testing.T, path string) ownership {
 	t.Helper()
 	if err := os.Chmod(path, 0o640); err != nil {

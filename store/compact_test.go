@@ -21,12 +21,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// thinned returns a filled store in which nine of ten pods of many are deleted, so that most pages are free.
+// thinned returns a filled store, and its collections many and few. Nine of ten pods of many are deleted, so that most
+// pages of the file are free.
 func thinned(t *testing.T, o store.Options) (s *store.Store, many, few *store.Collection) {
 	t.Helper()
 	o = store.AtOnce(o)
 	s, many, few = filled(t, o)
-	for range soaked(1, 3) { // to make the file grow
+	for range soaked(1, 3) { // several updates of all pods, to make the file grow
 		mustUpdate(t, many)
 	}
 	batch := entry.Batch{ResourceVersion: "9000"}
@@ -74,7 +75,7 @@ func rootKeys(t *testing.T, s *store.Store) map[string]string {
 // writes succeed.
 func TestCompact(t *testing.T) {
 	s, many, few := thinned(t, store.Options{})
-	err := tamperWith(few, func(b *bolt.Bucket) error { // a bucket as a newer program may add
+	err := tamperWith(few, func(b *bolt.Bucket) error { // an unknown bucket, as a newer program may add
 		later, err := b.CreateBucket([]byte("later"))
 		if err != nil {
 			return err
@@ -200,8 +201,8 @@ func TestCompactAtPath(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestCompactDuringAList checks that a Replacement goes on after a compaction, with held differences and with
-// differences that are visible already.
+// TestCompactDuringAList checks that a running list (Replacement) continues after a compaction, whether its changes are
+// still held back or already visible.
 func TestCompactDuringAList(t *testing.T) {
 	s, many, few := thinned(t, store.Options{})
 	store.SetLimits(few, 1, store.CommitLimit(few))
@@ -294,8 +295,8 @@ func TestCompactFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestCompactOfAFailedStore checks that Compact refuses a store after ErrOutcomeUnknown, since the contents of the file
-// are not known, and succeeds after Rebuild.
+// TestCompactOfAFailedStore checks that Compact refuses a store that has failed with ErrOutcomeUnknown, since it is not
+// known which transaction its file has, and succeeds after Rebuild.
 func TestCompactOfAFailedStore(t *testing.T) {
 	s, many, _ := thinned(t, store.Options{})
 	before, err := os.Stat(s.Path())
@@ -314,7 +315,8 @@ func TestCompactOfAFailedStore(t *testing.T) {
 	if n, _ := count(t, many); n != 100 {
 		t.Errorf("%d objects", n)
 	}
-	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // a failed store leaves the second file
+	// A failed store leaves the ".opening" file, so that the next process verifies the store.
+	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening)
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -36,15 +36,16 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// variedTotal is the number of pods that BenchmarkCompression stores, variedReplicas for each workload. The environment
-// variable VARIED_PODS overrides it.
+// variedTotal is the number of pods that BenchmarkCompression stores; each workload has variedReplicas of them. The
+// environment variable VARIED_PODS overrides the number.
 const (
 	variedTotal    = 100_000
 	variedReplicas = 50
 )
 
-// BenchmarkCompression stores pods that differ (see variedPods) with and without compression. Cold is one list of all
-// pods. The other benchmarks read that file with no object in memory, alternately with and without compression.
+// BenchmarkCompression stores realistic pods (see variedPods) with and without compression. Cold is one list of all
+// pods into a new collection. The other benchmarks read the stored pods with no object in memory, alternately with and
+// without compression.
 func BenchmarkCompression(b *testing.B) {
 	total := variedTotal
 	if n, err := strconv.Atoi(os.Getenv("VARIED_PODS")); err == nil {
@@ -65,7 +66,7 @@ func benchCompression(b *testing.B, codec codec.Codec, total int) {
 		b.Fatal(err)
 	}
 	if len(keys) != total {
-		return // -bench has not selected Cold
+		return // the flag -bench has not selected Cold, so no pods are stored
 	}
 	each := func(what string, fn func(b *testing.B, c *store.Collection)) {
 		for _, name := range []string{"plain", "zstd"} {
@@ -112,7 +113,8 @@ func benchCompression(b *testing.B, codec codec.Codec, total int) {
 	each("CommitHot1000", func(b *testing.B, c *store.Collection) { benchCommitHot(b, c, keys) })
 }
 
-// benchCold lists all pods into a new collection in each iteration, and leaves the last one in stored.
+// benchCold lists all pods into a new collection in each iteration, and leaves the collection of the last iteration in
+// stored.
 func benchCold(b *testing.B, stored map[string]*store.Collection, name string, codec codec.Codec,
 	compression store.Compression, total int) {
 	c := stored[name]
@@ -162,7 +164,7 @@ func benchOpenVaried(b *testing.B, s *store.Store, codec codec.Codec, compressio
 	return c
 }
 
-// benchColdVaried lists total pods into c, and returns the CPU time of the pages.
+// benchColdVaried lists total pods into c, and returns the CPU time that the store needs for the pages of the list.
 func benchColdVaried(b *testing.B, c *store.Collection, codec codec.Codec, total int) (cpu time.Duration) {
 	b.StopTimer()
 	v := newVariedPods(total, variedReplicas)

@@ -33,8 +33,8 @@ func tamperDictionary(t *testing.T, c *store.Collection, change func(data []byte
 	}
 }
 
-// TestDictionaryDamage checks a dictionary that is damaged or missing: reads of its records fail, Check reports one
-// problem, and Rebuild loses these records and no others.
+// TestDictionaryDamage checks a compression dictionary that is damaged or missing: reads of records compressed with it
+// fail, Check reports one problem, and Rebuild loses these records and no others.
 func TestDictionaryDamage(t *testing.T) {
 	for what, change := range map[string]func([]byte) []byte{
 		"a flipped bit in the content":  func(data []byte) []byte { data[len(data)-7] ^= 1; return data },

@@ -30,7 +30,7 @@ func TestFailedWritesAreSampledOnce(t *testing.T) {
 			s := mustOpen(t, t.TempDir()+"/store", store.Every(store.Options{}, test.interval))
 			g := store.GateCommits(s)
 			c := openCompressed(t, s, store.Zstd)
-			store.SetSampling(c, 1<<10, 1<<10) // the size of about three pods
+			store.SetSampling(c, 1<<10, 1<<10) // a dictionary is built once the samples have the size of about three pods
 			test.before(t, c)
 			g.Fail(noSpace)
 			for range 10 {

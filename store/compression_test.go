@@ -50,7 +50,7 @@ func wantSound(t *testing.T, s *store.Store) {
 	}
 }
 
-// wantPods verifies that exactly the first n pods are stored, as modified by change.
+// wantPods verifies that the collection has exactly the first n pods, as modified by change.
 func wantPods(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)) {
 	t.Helper()
 	for i := range n {
@@ -92,7 +92,7 @@ func compressionOf(t *testing.T, c *store.Collection) (total, packed, dicts int)
 	return total, packed, len(keys)
 }
 
-// applyNewer updates the pods from to to-1 to a later resourceVersion, and commits.
+// applyNewer updates the pods with the numbers from to to-1 to a later resourceVersion, and commits.
 func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 	t.Helper()
 	var b entry.Batch
@@ -115,10 +115,10 @@ func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 func TestCompressionOnAndOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	const n = 200
-	rvs := map[int]int{} // resourceVersions of updated pods, by number of the pod
+	rvs := map[int]int{} // resourceVersion of each updated pod, by the pod's number
 	for round, test := range []struct {
 		compression    store.Compression
-		from, to       int // range of pods to update
+		from, to       int // numbers of the pods to update
 		packed, dicted int
 	}{
 		{store.NoCompression, 0, 0, 0, 0},
@@ -155,8 +155,8 @@ func TestCompressionOnAndOff(t *testing.T) {
 	}
 }
 
-// TestCompressionMakesADictionary checks that a dictionary is built from the first page, or from the first batches once
-// there are enough samples, and that payloads before that are stored plain.
+// TestCompressionMakesADictionary checks that a dictionary is built from the first page of a list, or from the first
+// batches once there are enough samples, and that earlier payloads are stored uncompressed.
 func TestCompressionMakesADictionary(t *testing.T) {
 	t.Run("List", func(t *testing.T) {
 		c := openCompressed(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
@@ -186,7 +186,7 @@ func TestCompressionMakesADictionary(t *testing.T) {
 	})
 }
 
-// TestIncompressiblePayloads checks that payloads which compression does not shrink are stored plain.
+// TestIncompressiblePayloads checks that payloads that compression does not shrink are stored uncompressed.
 func TestIncompressiblePayloads(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Residency: store.None, Compression: store.Zstd,
@@ -219,8 +219,8 @@ func TestIncompressiblePayloads(t *testing.T) {
 	}
 }
 
-// TestCompressionOfVariedPods checks the compression ratio for pods that differ, and that each kind of read returns the
-// stored objects.
+// TestCompressionOfVariedPods checks the compression ratio for realistic pods that differ, and that each kind of read
+// returns the stored objects.
 func TestCompressionOfVariedPods(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
@@ -260,7 +260,8 @@ func TestCompressionOfVariedPods(t *testing.T) {
 	wantSound(t, s)
 }
 
-// storeVaried lists the pods into c. It returns a function that compares read objects with them.
+// storeVaried lists the pods into c. It returns a function that fails the test if objects that were read differ from
+// them.
 func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(what string, got []runtime.Object,
 	err error) {
 	t.Helper()

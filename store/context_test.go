@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// whenCanceled calls call, cancels its context while the disk hangs, and returns its error. It fails the test if call
-// does not return.
+// whenCanceled runs call and cancels its context while the disk hangs. It returns the error of call, and fails the test
+// if call does not return.
 func whenCanceled(t *testing.T, call func(ctx context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -33,8 +33,8 @@ func whenCanceled(t *testing.T, call func(ctx context.Context) error) error {
 	}
 }
 
-// TestWritesEndWithTheirContext checks that while one write of a collection hangs in the disk the others wait no longer
-// than their contexts.
+// TestWritesEndWithTheirContext checks that while a write of a collection hangs in the disk, later writes of that
+// collection wait no longer than their contexts.
 func TestWritesEndWithTheirContext(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -73,7 +73,7 @@ func TestWritesEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// blocked is an io.Writer that blocks. A copy of a store to it keeps a read transaction open.
+// blocked is an io.Writer that blocks. Copying a store to it keeps a read transaction open.
 type blocked struct{ entered, release chan struct{} }
 
 func (b *blocked) Write(p []byte) (int, error) {
@@ -137,7 +137,7 @@ func TestAddIndexersDoesNotBlockCommits(t *testing.T) {
 	})
 }
 
-// openOthers opens a second collection of pods, with another identity than openPods.
+// openOthers opens a collection of pods with another identity than the collection of openPods.
 func openOthers(t *testing.T, s *store.Store) *store.Collection {
 	t.Helper()
 	id := storetest.Pods
@@ -202,8 +202,8 @@ func (c slowCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestCloseWhileObjectsAreRead checks that Close returns at once while a collection that has loaded its objects waits
-// for a hanging write.
+// TestCloseWhileObjectsAreRead checks that Store.Close returns at once while a collection that has loaded its objects
+// into memory waits for a write that hangs.
 func TestCloseWhileObjectsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())

@@ -30,13 +30,13 @@ func event(typ cache.DeltaType, key, rv string, uid ...string) entry.Op {
 	return op
 }
 
-// failing returns the op with an object on which an index function fails.
+// failing returns the op with its object changed so that an index function fails on it.
 func failing(op entry.Op) entry.Op {
 	op.Object.(*corev1.Pod).Labels = map[string]string{storetest.FailLabel: "error"}
 	return op
 }
 
-// unknownState returns a delete without the object's last state, as after a transform that failed.
+// unknownState returns a delete without the object's last state, as from a transform function that failed.
 func unknownState(key string) entry.Op {
 	return entry.Op{Type: entry.Delete, Event: deleted, Object: cache.DeletedFinalStateUnknown{Key: key}}
 }
@@ -185,7 +185,7 @@ func TestIfContradictedIsStored(t *testing.T) {
 	}
 }
 
-// contradictions returns the keys and resourceVersions of the changes that contradict the state.
+// contradictions returns the keys and resourceVersions of those changes in res that contradict the stored state.
 func contradictions(res entry.Result) (out string) {
 	for _, ch := range res.Changes {
 		if ch.Contradicts {
@@ -216,8 +216,8 @@ func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
 	}
 }
 
-// eachCollection runs the test with a memory.Collection, and with a store.Collection of each Residency, whose batches
-// are committed at once or later.
+// eachCollection runs the test with a memory.Collection, and with a store.Collection for each Residency, with commits
+// in each Apply and later.
 func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	t.Run("memory", func(t *testing.T) {
 		c, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
@@ -237,8 +237,8 @@ func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 	}
 }
 
-// TestDamageIsKeptBesideAContradiction checks that Rebuild sets MustRelistDamaged even if the memtable has another,
-// uncommitted MustRelist.
+// TestDamageIsKeptBesideAContradiction checks that Rebuild sets the reason MustRelistDamaged even if an uncommitted
+// Info has another reason in MustRelist.
 func TestDamageIsKeptBesideAContradiction(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
 	if err != nil {

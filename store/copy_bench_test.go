@@ -49,7 +49,7 @@ func BenchmarkCopyPauses(b *testing.B) {
 	}
 }
 
-// pauses reads and writes for ten seconds while work runs, and reports the longest Apply and Get.
+// pauses updates and reads pods for ten seconds while work runs, and reports the longest Apply and the longest Get.
 func (f *fileBench) pauses(b *testing.B, what string, work func(end time.Time)) {
 	b.Helper()
 	end := time.Now().Add(10 * time.Second)

@@ -54,8 +54,8 @@ func TestCopyTo(t *testing.T) {
 	}
 }
 
-// TestCopyCommitsDirtyChanges checks that CopyFile commits the dirty changes first, and that the copy has the state
-// before them if that commit fails.
+// TestCopyCommitsDirtyChanges checks that CopyFile commits the dirty changes first. If that commit fails, the copy has
+// the last committed state.
 func TestCopyCommitsDirtyChanges(t *testing.T) {
 	for name, test := range map[string]struct {
 		failure error
@@ -98,7 +98,7 @@ func TestCopyCommitsDirtyChanges(t *testing.T) {
 	}
 }
 
-// endingWriter calls end after some writes.
+// endingWriter is an io.Writer that calls end after some writes.
 type endingWriter struct {
 	after int
 	end   func() error
@@ -113,7 +113,7 @@ func (w *endingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCopyEnds checks that CopyTo fails when its context ends or its writer fails, and that the store does not fail.
+// TestCopyEnds checks that CopyTo fails when its context ends or its writer fails, and that the store keeps working.
 func TestCopyEnds(t *testing.T) {
 	s, _, _ := filled(t, store.AtOnce(store.Options{}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,11 +150,12 @@ func TestCopyOfATruncatedFile(t *testing.T) {
 	if name, err := s.CopyFile(t.Context()); !errors.Is(err, entry.ErrDamaged) || name != "" {
 		t.Errorf("%q, %v", name, err)
 	}
-	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // a failed store leaves the second file
+	// A failed store leaves the ".opening" file, so that the next process verifies the store.
+	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening)
 }
 
-// TestCopyFile checks that the copy has mode 0600 and is beside the store, and that the next open for writing removes
-// it.
+// TestCopyFile checks that the copy has mode 0600 and is in the store's directory, and that the next open for writing
+// removes the copy.
 func TestCopyFile(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	mustUpdate(t, many)
@@ -167,7 +168,7 @@ func TestCopyFile(t *testing.T) {
 		t.Errorf("%s: %v, %v", name, info.Mode(), err)
 	}
 	mustClose(t, mustOpenCopy(t, name))
-	// After a compaction CopyFile must copy the new file.
+	// After a compaction CopyFile must copy the compacted file.
 	if _, err := s.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,8 @@ func committedPosition(t *testing.T, s *store.Store) consumer.Position {
 	return handlers[0].Position
 }
 
-// acknowledge sets a handler's position to seq, with these failing keys.
+// acknowledge sets a durable handler's position to sequence number seq, and records the keys on which the handler
+// failed.
 func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]uint64) {
 	t.Helper()
 	position, resets, err := f.Position()
@@ -37,8 +38,8 @@ func acknowledge(t *testing.T, f *store.Cursor, seq uint64, failing map[string]u
 	}
 }
 
-// TestPositionIsInTheNextCommit checks that an acknowledged position is written by the next commit, at the latest by
-// Close, whichever commits fail or are in progress meanwhile.
+// TestPositionIsInTheNextCommit checks that the next commit writes a position that a durable handler has acknowledged.
+// If commits fail or are in progress, Close writes it at the latest.
 func TestPositionIsInTheNextCommit(t *testing.T) {
 	ctx := context.Background()
 	for _, test := range []struct {
@@ -94,7 +95,7 @@ func TestPositionIsInTheNextCommit(t *testing.T) {
 			}
 			first := func() { acknowledge(t, f, want-1, nil) }
 			test.acknowledge(t, s, c, first, func() { acknowledge(t, f, want, map[string]uint64{"a/x": 1}) })
-			if _, _, err := s.Size(); err != nil { // the test has closed it
+			if _, _, err := s.Size(); err != nil { // unless the test has closed the store already
 				s = storetest.OpenFile(t, path, byHand())
 			}
 			if got := committedPosition(t, s); got.Seq != want || !maps.Equal(got.Failing, map[string]uint64{"a/x": 1}) {
@@ -104,8 +105,8 @@ func TestPositionIsInTheNextCommit(t *testing.T) {
 	}
 }
 
-// TestTombstoneOfAFailingDelete checks that the tombstone of a delete on which a handler failed stays until the handler
-// acknowledges it, although its position is past it.
+// TestTombstoneOfAFailingDelete checks that the tombstone of a delete on which a durable handler failed stays until the
+// handler succeeds, although the handler's position is beyond that delete.
 func TestTombstoneOfAFailingDelete(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())
@@ -151,7 +152,7 @@ func TestTombstoneOfAFailingDelete(t *testing.T) {
 	wantStrings(t, "deletes that are kept in the end", deletes())
 }
 
-// TestChangelogInPages checks that the pages of the changelog have no gaps and contain each object once.
+// TestChangelogInPages checks that reading the changelog in pages leaves no gap, and returns each object once.
 func TestChangelogInPages(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
@@ -161,7 +162,7 @@ func TestChangelogInPages(t *testing.T) {
 		key := fmt.Sprintf("a/%04d", i)
 		items, want = append(items, upsert(key, fmt.Sprint(1+i))), append(want, key)
 	}
-	f := cursorOf(t, c, "h") // opened before the list, so that the changelog contains all of it
+	f := cursorOf(t, c, "h") // opened before the list, so that the changelog has every object of the list
 	relist(t, c, store.ReplaceOptions{}, "3000", items...)
 	var got []string
 	pages := 0

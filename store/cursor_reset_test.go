@@ -35,8 +35,8 @@ func positionInFile(t *testing.T, c *store.Collection, name string) (position co
 	return consumer.Position{}, false
 }
 
-// inOrder queues first and then second for the writer lock. Once release is called they run one after the other. A
-// commit writes the changes that were in the memtable when it was queued.
+// inOrder queues first and then second for the writer lock. Once release is called they run one after the other. If
+// first or second is a commit, it writes only changes that were in the memtable when it was queued.
 func inOrder(t *testing.T, s *store.Store, first, second func() error) (release func() (first, second error)) {
 	t.Helper()
 	free, err := store.TakeWriter(s)
@@ -55,13 +55,13 @@ func inOrder(t *testing.T, s *store.Store, first, second func() error) (release 
 	}
 }
 
-// TestForgottenHandlerStaysForgotten checks that a commit that was queued behind ForgetCursor does not write the
-// handler again.
+// TestForgottenHandlerStaysForgotten checks a commit that was queued behind ForgetCursor: it does not write the
+// position of the forgotten handler again.
 func TestForgottenHandlerStaysForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
 		mustOpenCursor(t, few, "other")
-		f := mustOpenCursor(t, few, "h") // its position is in memory only
+		f := mustOpenCursor(t, few, "h") // no commit has written the handler's position yet
 		f.Close()
 		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
 		flush := func() error { return s.Flush(context.Background()) }
@@ -76,8 +76,8 @@ func TestForgottenHandlerStaysForgotten(t *testing.T) {
 	})
 }
 
-// TestCommitKeepsAReset checks that a commit that was queued behind a rebuild does not overwrite a reset position with
-// the previous one.
+// TestCommitKeepsAReset checks a commit that was queued behind a rebuild which resets a handler: it does not overwrite
+// the reset position with the previous one.
 func TestCommitKeepsAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
@@ -86,7 +86,8 @@ func TestCommitKeepsAReset(t *testing.T) {
 		}
 		mustOpenCursor(t, few, "h")
 		damageRecord(t, few, "namespace-1/pod-0001")
-		rebuild := func() error { return s.Rebuild(context.Background()) } // resets the handler while a commit waits
+		// The rebuild resets the handler while a commit waits.
+		rebuild := func() error { return s.Rebuild(context.Background()) }
 		flush := func() error { return s.Flush(context.Background()) }
 		if err := errors.Join(inOrder(t, s, rebuild, flush)()); err != nil {
 			t.Fatal(err)
@@ -99,9 +100,9 @@ func TestCommitKeepsAReset(t *testing.T) {
 	})
 }
 
-// TestMemoryKnowsAResetBeforeTheNextWrite checks that a commit that drops unread tombstones resets the handler's
-// position in memory before the next write begins. That write stores the positions in memory: a stale one would let the
-// handler resume and miss the dropped deletes.
+// TestMemoryKnowsAResetBeforeTheNextWrite checks a commit that drops tombstones which a handler has not read. It resets
+// the handler's position in memory before the next write begins. That write stores the positions in memory: with a
+// stale position the handler would resume and miss the dropped deletes.
 func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
 	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour,
 		"a write that does not wait": -1} {
@@ -156,7 +157,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		mustOpenCursor(t, few, "other") // something to commit
+		mustOpenCursor(t, few, "other") // so that the queued commit has something to write
 		f.Close()
 		first := true
 		g.Fail(func() error {
@@ -167,7 +168,7 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 			return syscall.ENOSPC
 		})
 		forget := func() error { return few.ForgetCursor(context.Background(), "h") }
-		// queued while ForgetCursor runs, which fails
+		// a commit that is queued while ForgetCursor runs and fails
 		flush := func() error { return s.Flush(context.Background()) }
 		forgotten, flushed := inOrder(t, s, forget, flush)()
 		if !errors.Is(forgotten, store.ErrNoSpace) || flushed != nil {
@@ -187,8 +188,8 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 	})
 }
 
-// TestResetOfAnUnknownOutcome checks that a handler starts over after a commit of unknown outcome that may have dropped
-// tombstones that it had not read.
+// TestResetOfAnUnknownOutcome checks that a durable handler starts over after a commit of unknown outcome. The commit
+// may have dropped tombstones that the handler had not read.
 func TestResetOfAnUnknownOutcome(t *testing.T) {
 	s, _, few := filled(t, store.Options{})
 	store.SetTombstoneLimit(few, 1)
@@ -214,8 +215,8 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestReplayLeavesTheNextObject checks a commit that is repeated: it took effect although its sync failed. Its delete
-// of an object must not become a delete of the next object under the same key.
+// TestReplayLeavesTheNextObject checks a commit that is repeated after its sync failed, although it took effect. Its
+// delete of an object must not be applied to the next object under the same key.
 func TestReplayLeavesTheNextObject(t *testing.T) {
 	s, _, few := filled(t, store.Options{})
 	f := mustOpenCursor(t, few, "h")
@@ -296,7 +297,7 @@ func TestOneDamagedPosition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if open { // the collection can be opened, and is rebuilt afterwards
+		if open { // whether the collection is opened before the rebuild
 			few = mustCollection(t, s, otherPods())
 		}
 		if err := s.Rebuild(t.Context()); err != nil {

@@ -24,12 +24,12 @@ import (
 // usageCounter is a codec that counts the pods that it decodes, and how many of them are in use at the same time.
 type usageCounter struct {
 	codec.Codec
-	every int // number of decoded pods after which it counts the pods in use; 0 is never
+	every int // the pods in use are counted each time this many pods were decoded; 0 is never
 
 	mu    sync.Mutex
-	total int                        // guarded by mu; number of decoded pods
-	pods  []weak.Pointer[corev1.Pod] // guarded by mu; decoded pods, without those found unused
-	held  int                        // guarded by mu; maximum number of pods in use
+	total int                        // number of decoded pods; guarded by mu
+	pods  []weak.Pointer[corev1.Pod] // decoded pods, without those that were garbage-collected; guarded by mu
+	held  int                        // maximum number of pods in use at a time; guarded by mu
 }
 
 func newUsageCounter(every int) *usageCounter {
@@ -54,7 +54,7 @@ func (l *usageCounter) Decode(data []byte) (k8sruntime.Object, error) {
 	return obj, nil
 }
 
-// take returns the counts since the last take, and resets them.
+// take returns the counts since the previous call, and resets them.
 func (l *usageCounter) take() (total, held int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,8 +65,8 @@ func (l *usageCounter) take() (total, held int) {
 
 var byNamespace = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 
-// TestOpeningDecodesNothing checks that opening a collection, and reads of keys and index values, decode no object
-// with the Residency None. With All each object is decoded once.
+// TestOpeningDecodesNothing checks that opening a collection, and reads of keys and index values, decode no object if
+// the objects are not kept in memory (Residency None). With Residency All each object is decoded once.
 func TestOpeningDecodesNothing(t *testing.T) {
 	for _, test := range []struct {
 		residency store.Residency
@@ -106,7 +106,8 @@ func TestOpeningDecodesNothing(t *testing.T) {
 	}
 }
 
-// colored fills c with n pods with that many bytes each. The first and the last are red, the others green.
+// colored fills c with n pods that have at least that many bytes each. The first and the last pod are red, the others
+// green.
 func colored(t *testing.T, c *store.Collection, n, bytes int) {
 	t.Helper()
 	var items []entry.Op
@@ -122,7 +123,8 @@ func colored(t *testing.T, c *store.Collection, n, bytes int) {
 	relist(t, c, store.ReplaceOptions{}, fmt.Sprint(n), items...)
 }
 
-// pairing is a codec whose Decode waits until another goroutine is in Decode too, and calls alone if there is none.
+// pairing is a codec whose Decode waits until another goroutine is in Decode, too. It calls alone if no other goroutine
+// comes within a minute.
 type pairing struct {
 	codec.Codec
 	arrived chan struct{}
@@ -133,7 +135,7 @@ func (p pairing) Decode(data []byte) (k8sruntime.Object, error) {
 	select {
 	case p.arrived <- struct{}{}:
 	case <-p.arrived:
-	case <-time.After(time.Minute): // fake time: no other goroutine is going to decode
+	case <-time.After(time.Minute): // in fake time this passes only when every goroutine waits
 		p.alone()
 	}
 	return p.Codec.Decode(data)

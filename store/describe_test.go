@@ -11,8 +11,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestDescribe checks that a description is visible at once and stays after a commit and a reopening of the
-// collection. Fields that a later Describe does not set stay; empty slices remove categories and columns.
+// TestDescribe checks that Describe, which sets a collection's ResourceInfo, takes effect at once and stays after a
+// commit and after the collection is reopened. Fields that a later Describe does not set keep their values; empty
+// slices remove categories and columns.
 func TestDescribe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := mustOpen(t, path, store.Options{})
@@ -46,7 +47,7 @@ func TestDescribe(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c = mustCollection(t, s, pods()) // without CollectionOptions.Resource
+	c = mustCollection(t, s, pods()) // opened without CollectionOptions.Resource, so the stored ResourceInfo is used
 	applyOne(t, c)
 	check(want)
 	none := want

@@ -36,8 +36,8 @@ func mustPutDocument(t *testing.T, s *store.Store, name, data string) {
 // large is a document of many pages.
 var large = strings.Repeat("0123456789abcdef", 10_000)
 
-// TestDocument checks that documents can be read, also after a compaction, a rebuild and a restart, and that
-// PutDocument does not write the same data again.
+// TestDocument checks that documents can still be read after a compaction, a rebuild and a restart, and that
+// PutDocument writes nothing if the data has not changed.
 func TestDocument(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, store.Options{Logger: &quiet})
@@ -147,15 +147,15 @@ func TestDocumentTooLarge(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDamagedDocument checks a document with a wrong checksum: Document and Check report it, the store keeps writing,
-// and PutDocument repairs it. Rebuild leaves it out.
+// TestDamagedDocument checks a document whose checksum is wrong: Document and Check report it, the store can still be
+// written, and PutDocument repairs the document. Rebuild leaves it out.
 func TestDamagedDocument(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Logger: &quiet})
 	mustPutDocument(t, s, "d", large)
 	mustPutDocument(t, s, "e", "short")
 	damage := func() {
 		t.Helper()
-		patch(t, s, func(data []byte) { // all copies, in free pages too
+		patch(t, s, func(data []byte) { // damages all copies of the document, in free pages too
 			for rest := data; ; rest = rest[len(large):] {
 				at := bytes.Index(rest, []byte(large[:100]))
 				if at < 0 {

@@ -95,7 +95,7 @@ func dropOnce(b *testing.B, cold bool) {
 				b.Fatal(err)
 			}
 			commit, read = max(commit, updated.Sub(at)), max(read, time.Since(updated))
-			time.Sleep(100 * time.Millisecond) // so that these updates do not slow down the Drop
+			time.Sleep(100 * time.Millisecond) // a pause, so that these updates do not slow down the Drop
 		}
 	}
 	b.ReportMetric(commit.Seconds(), "longest-commit-s")

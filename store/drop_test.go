@@ -39,7 +39,7 @@ const dropPods = dropAtOnce + 500
 // smallStep is the number of bytes of a dropped collection that one transaction removes in these tests.
 const smallStep = 64 << 10
 
-// inSmallSteps returns o with smallStep.
+// inSmallSteps returns o with the step size smallStep.
 func inSmallSteps(o store.Options) store.Options { return store.WithDropStep(o, smallStep) }
 
 // fillToDrop makes a complete collection of dropPods objects, with an index.
@@ -80,7 +80,7 @@ func mustFillToDrop(t *testing.T, s *store.Store, id entry.Identity) {
 	mustEnd(t, c)
 }
 
-// wantDroppedOrComplete fails the test if the collection of pods is complete but lacks pods, or if a part of a dropped
+// wantDroppedOrComplete fails the test if the collection of pods exists but lacks pods, or if a part of a dropped
 // collection is left in the file. It reports whether the collection exists.
 func wantDroppedOrComplete(t *testing.T, s *store.Store) (there bool) {
 	t.Helper()
@@ -113,8 +113,9 @@ func wantDroppedOrComplete(t *testing.T, s *store.Store) (there bool) {
 	return there
 }
 
-// TestDropInSteps drops a large collection and copies the file after each commit, as a crash would leave it. In each
-// copy the collection is gone or complete. After the next Open no part of it is left, and its pages are free.
+// TestDropInSteps drops a large collection in several transactions, and copies the file after each, as a crash would
+// leave it. In each copy the collection is missing or complete. After the next Open no part of a dropped collection is
+// left, and its pages are free.
 func TestDropInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -176,7 +177,7 @@ func TestDropCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var commits atomic.Int32 // number of commits of the Drop; negative before it
+		var commits atomic.Int32 // number of commits since the Drop began; negative before that
 		commits.Store(-1 << 20)
 		o := inSmallSteps(store.AtOnce(store.Options{Logger: &quiet}))
 		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
@@ -215,7 +216,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 				if steps++; steps == 3 {
 					applyOne(t, other)
 					go func() { written <- s.Flush(context.Background()) }()
-					synctest.Wait() // until Flush waits for the end of this step
+					synctest.Wait() // until Flush waits for this step of the Drop to end
 				}
 				if steps >= 3 && s.Pending() > 0 {
 					longest++
@@ -226,7 +227,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 		s = mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 		mustFillToDrop(t, s, pods())
 		other = mustOpenPods(t, s, "other")
-		synctest.Wait() // until nothing runs in the background
+		synctest.Wait() // until all background work has ended
 		watching.Store(true)
 		if err := s.Drop(t.Context(), pods()); err != nil {
 			t.Fatal(err)
@@ -234,7 +235,8 @@ func TestDropLetsOthersWrite(t *testing.T) {
 		if err := <-written; err != nil {
 			t.Error(err)
 		}
-		if longest != 2 || steps < 10 { // the current step, and the commit of the dirty changes
+		// The dirty changes wait for one step of the Drop and are then committed: two commits.
+		if longest != 2 || steps < 10 {
 			t.Errorf("of %d commits %d were made while something was pending", steps, longest)
 		}
 		mustEnd(t, other)
@@ -242,7 +244,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 	})
 }
 
-// TestRebuildDuringADrop checks that a half removed collection, with damaged pages, does not count as a loss in
+// TestRebuildDuringADrop checks that a partly removed collection with damaged pages does not count as a loss in
 // Rebuild, and that other collections lose nothing.
 func TestRebuildDuringADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -253,7 +255,7 @@ func TestRebuildDuringADrop(t *testing.T) {
 		applyOne(t, other)
 		mustPutDocument(t, s, "d", large)
 		unlinked := false
-		g.Fail(func() error { // fails after the first transaction of the Drop, which then retries after a minute
+		g.Fail(func() error { // the Drop fails after its first transaction, and retries after a minute
 			if unlinked {
 				return syscall.ENOSPC
 			}
@@ -273,7 +275,7 @@ func TestRebuildDuringADrop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		patch(t, s, func(data []byte) { // makes the bucket of dropped collections refer to a page of the documents
+		patch(t, s, func(data []byte) { // makes the bucket of dropped collections refer to a page of the documents' bucket
 			for rest := data; ; {
 				at := bytes.Index(rest, disk.Dropped)
 				if at < 0 {
@@ -298,8 +300,8 @@ func TestRebuildDuringADrop(t *testing.T) {
 	})
 }
 
-// TestCopiesDuringADrop checks that Compact and Rekey do not copy a half removed collection, so that the new file has
-// no plain text of it.
+// TestCopiesDuringADrop checks that Compact and Rekey do not copy a partly removed collection, so that the new file has
+// no plain text of its objects.
 func TestCopiesDuringADrop(t *testing.T) {
 	for name, remake := range map[string]func(s *store.Store, ctx context.Context) (store.Compacted, error){
 		"compact": (*store.Store).Compact, "rekey": (*store.Store).Rekey,
@@ -307,11 +309,12 @@ func TestCopiesDuringADrop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o, g := gated(store.AtOnce(store.Options{Logger: &quiet}))
-				o.Encryption = &seal.Encryption{Keys: mustKeys(t, mustKey(t, ""))} // of Secrets only: the pods are plain text
+				// This encryption seals only Secrets, so pods are stored as plain text.
+				o.Encryption = &seal.Encryption{Keys: mustKeys(t, mustKey(t, ""))}
 				s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 				mustFillToDrop(t, s, pods())
 				unlinked := false
-				g.Fail(func() error { // fails after the first transaction of the Drop, which then retries after a minute
+				g.Fail(func() error { // the Drop fails after its first transaction, and retries after a minute
 					if unlinked {
 						return syscall.ENOSPC
 					}
@@ -360,7 +363,7 @@ func childDrop(path string) error {
 }
 
 // TestKilledWhileDropping kills a process that drops a large collection, at random moments. After the next Open the
-// collection is gone or complete, and no part of a dropped one is left. The file does not grow.
+// collection is missing or complete, and no part of a dropped collection is left. The file does not grow.
 func TestKilledWhileDropping(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
@@ -368,7 +371,7 @@ func TestKilledWhileDropping(t *testing.T) {
 	kills := soaked(4, 60)
 	left, size := 0, int64(0)
 	for kill := 0; kill < kills || left == 0 && kill < 20*kills; kill++ {
-		// go on with later kills until one has interrupted a Drop
+		// further, later kills, until one has interrupted a Drop
 		killChild(t, "drop", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		left += countDropped(t, path)
 		s := mustOpen(t, path, inSmallSteps(store.Options{}))
@@ -389,7 +392,7 @@ func TestKilledWhileDropping(t *testing.T) {
 	}
 }
 
-// countDropped returns 1 if a half removed collection is in the file, and 0 otherwise.
+// countDropped returns 1 if the rest of a partly removed collection is in the file, and 0 otherwise.
 func countDropped(t *testing.T, path string) (n int) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/check"
 )
 
-// This file is the complete access of the package's external tests to unexported state. Each comment says which tests
-// need the function; a rewrite of the internals has to provide the same functions.
+// This file is the only access of the package's external tests to unexported state. Each comment says which tests need
+// the function. A rewrite of the internals has to provide the same functions.
 
 // ViewFile runs fn in a read transaction of the open file, for tests that inspect records, index entries or keys.
 // Package internal/storetest/disk describes the layout.
@@ -30,8 +30,8 @@ func UpdateFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error
 // StoreOf returns the store of a collection, for test helpers whose parameter is a collection.
 func StoreOf(c *Collection) *Store { return c.store }
 
-// GateCommits makes all commits of s use the returned gate, which simulates a disk that fails, is full or hangs. It is
-// Options.Hooks.Commit for an open store.
+// GateCommits makes all commits of s pass the returned gate, with which a test simulates a disk that fails, is full or
+// hangs. It does for an open store what Options.Hooks.Commit does for a new one.
 func GateCommits(s *Store) *hook.Gate {
 	g := &hook.Gate{}
 	s.file.Commit = func(tx *bolt.Tx) error { return g.Commit(tx.Commit) }
@@ -48,7 +48,7 @@ func TakeWriter(s *Store) (release func(), err error) {
 func OnRelease(s *Store, fn func()) { s.file.OnRelease = fn }
 
 // WaitBackground waits until the background work of s has ended, except the check of the file's identity.
-func WaitBackground(s *Store) { s.file.WaitBackground(1) } // 1: VerifyIdentity never ends
+func WaitBackground(s *Store) { s.file.WaitBackground(1) } // 1 job never ends: the check of the file's identity
 
 // handleOf returns the current open file of s.
 func handleOf(s *Store) (h *boltfile.Handle) {
@@ -62,8 +62,9 @@ func handleOf(s *Store) (h *boltfile.Handle) {
 	return h
 }
 
-// LookAt makes s verify f instead of its own file before it reads the mapping. That simulates a file that is truncated
-// between the check and the read. stuck reports whether bbolt then keeps a lock for ever.
+// LookAt makes s verify the file f instead of its own before it reads the mapping. That simulates a file that is
+// truncated between the check and the read. stuck reports whether bbolt then keeps a lock for ever; restore ends the
+// simulation.
 func LookAt(s *Store, f *os.File) (stuck func() bool, restore func()) {
 	h := handleOf(s)
 	own := h.File
@@ -74,7 +75,7 @@ func LookAt(s *Store, f *os.File) (stuck func() bool, restore func()) {
 // NoSync turns off fsync, for tests that commit often and never crash.
 func NoSync(s *Store) {
 	db := handleOf(s).DB
-	tx, err := db.Begin(true) // bbolt reads NoSync in write transactions
+	tx, err := db.Begin(true) // bbolt reads its NoSync field in write transactions, so the field is changed inside one
 	if err != nil {
 		panic(err)
 	}
@@ -116,20 +117,20 @@ func SetMaxSize(s *Store, bytes int64) { s.file.MaxSize = bytes }
 // SetDirtyLimit sets the limit of dirty bytes above which writers wait.
 func SetDirtyLimit(s *Store, bytes int) { s.commits.Limit = bytes }
 
-// SetLimits sets the number of bytes of differences that a list of c holds, and the number of bytes that one Commit of
-// its Replacement returns. With small limits a list of few objects behaves like a large one.
+// SetLimits sets how many bytes of changes a list of c holds back until its Commit, and how many bytes one call of
+// Replacement.Commit returns. With small limits a list of few objects behaves like a large one.
 func SetLimits(c *Collection, held, step int) {
 	c.in.Limits.Held, c.in.Limits.Step = held, step
 }
 
-// CommitLimit returns the step of SetLimits.
+// CommitLimit returns the number of bytes that one call of Replacement.Commit returns; see SetLimits.
 func CommitLimit(c *Collection) int { return c.in.Limits.Step }
 
 // SetTombstoneLimit sets the maximum number of tombstones that c keeps.
 func SetTombstoneLimit(c *Collection, n int) { c.tombstones = n }
 
-// SetSampling sets the size of c's dictionaries, and the number of sample bytes from which a dictionary is built, for
-// compression tests with few objects.
+// SetSampling sets the size of c's compression dictionaries, and how many bytes of sample objects are needed to build
+// one, for compression tests with few objects.
 func SetSampling(c *Collection, dictionary, sample int) {
 	c.compressor.DictBytes, c.compressor.SampleBytes = dictionary, sample
 }
@@ -143,7 +144,8 @@ func WaitBuilds(c *Collection) {
 // IndexReady reports whether the index is built.
 func IndexReady(c *Collection, index string) bool { return c.in.Set.Load().Ready(index) }
 
-// CheckContent is the part of Store.Check that checks the contents, not the pages. Model tests call it after each step.
+// CheckContent verifies the contents of the file like Store.Check, but not its pages. Model tests call it after each
+// step.
 func CheckContent(ctx context.Context, s *Store) (Report, error) {
 	r, err := check.Content(ctx, s.checked(0))
 	return Report(r), err

@@ -45,7 +45,8 @@ func (f *fileBench) pod(i int) *corev1.Pod {
 	p.Namespace, p.Name = f.key(i)
 	f.rv++
 	p.UID, p.ResourceVersion = types.UID(fmt.Sprintf("uid-%d", i)), strconv.Itoa(f.rv)
-	p.Labels = map[string]string{"shuffled": strconv.Itoa(i * 7919 % f.pods)} // not in key order
+	// A label that sorts differently from the key.
+	p.Labels = map[string]string{"shuffled": strconv.Itoa(i * 7919 % f.pods)}
 	p.Annotations = map[string]string{"padding": strings.Repeat("x", i*104729%(f.padding+1))}
 	return p
 }
@@ -100,7 +101,8 @@ func (f *fileBench) fill(b *testing.B) (took time.Duration) {
 	return took
 }
 
-// update commits batches of random pods whose status has the text grown. It returns the mean duration of a batch.
+// update commits batches of updates of random pods, whose status gets the text grown. It returns the mean duration of a
+// batch.
 func (f *fileBench) update(b *testing.B, batches, size int, grown string) time.Duration {
 	b.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -163,8 +165,8 @@ func BenchmarkFile(b *testing.B) {
 	large.Annotations, large.Labels = nil, nil
 	small := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "some-node"}}
 	for _, pods := range []fileBench{
-		{template: large, padding: 1600, pods: 100_000}, // 2.7 KB on average
-		{template: small, padding: 200, pods: 100_000},  // 300 bytes
+		{template: large, padding: 1600, pods: 100_000}, // pods of 2.7 KB on average
+		{template: small, padding: 200, pods: 100_000},  // pods of 300 bytes
 	} {
 		data, err := podCodec(b).Append(nil, pods.template)
 		if err != nil {

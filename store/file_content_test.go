@@ -13,9 +13,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Access to the stored contents of an open store. Package disk knows the layout.
+// The functions below read and change the stored contents of an open store. Package storetest/disk has the format.
 
-// tamperWith runs fn on the bucket of c in a write transaction that c does not know of.
+// tamperWith runs fn on the stored bucket of c in a write transaction that bypasses the collection.
 func tamperWith(c *store.Collection, fn func(b *bolt.Bucket) error) error {
 	return store.UpdateFile(context.Background(), store.StoreOf(c), func(tx *bolt.Tx) error {
 		b, err := disk.Collection(tx, c.Identity().ID())
@@ -60,7 +60,7 @@ func eachRecord(c *store.Collection, fn func(key string, r disk.Record) error) e
 	})
 }
 
-// compressedBy returns the number of records of c, and the number compressed with each dictionary.
+// compressedBy returns the number of records of c, and for each dictionary the number of records compressed with it.
 func compressedBy(c *store.Collection) (total int, by map[uint64]int, err error) {
 	by = map[uint64]int{}
 	err = eachRecord(c, func(_ string, r disk.Record) error {
@@ -83,7 +83,7 @@ func dictionaries(c *store.Collection) (keys [][]byte, err error) {
 	return keys, err
 }
 
-// storedHeader returns the seq and the index terms of the record under key.
+// storedHeader returns the sequence number and the index values in the record under key.
 func storedHeader(c *store.Collection, key string) (seq uint64, terms map[string][]string, err error) {
 	err = viewOf(c, func(b *bolt.Bucket) error {
 		r, err := disk.ParseRecord(b.Bucket(disk.Objects).Get([]byte(key)))

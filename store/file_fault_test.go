@@ -59,13 +59,13 @@ func TestFileChangedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestStuckLock checks that Close does not wait for bbolt's locks after a fault inside bbolt. Here the file is
-// truncated between the check of its size and bbolt's read.
+// TestStuckLock checks that Close does not wait for bbolt's locks that a fault inside bbolt has left held. Here the
+// file is truncated between the check of its size and bbolt's read.
 func TestStuckLock(t *testing.T) {
 	for _, writable := range []bool{false, true} {
 		path, _ := populated(t, true)
 		s := mustOpen(t, path, store.Options{})
-		store.WaitBackground(s) // the background verification reads the file that is exchanged below
+		store.WaitBackground(s) // otherwise the background verification would read the file that is replaced below
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -39,9 +39,9 @@ func TestFileOfSmallObjects(t *testing.T) {
 // fileSizes are the sizes in bytes of a file, its free pages and its compacted copy.
 type fileSizes struct{ total, free, compacted int64 }
 
-// updatesOf updates 3 in 20 objects a commit, until it has made that many updates, and returns the sizes of the file.
-// Objects have from least to least + spread bytes. It fails the test if the file has more free pages at the end than
-// after the first few commits.
+// updatesOf updates 3 in 20 objects in each commit, until it has made that many updates, and returns the sizes of the
+// file. Objects have from least to least + spread bytes. It fails the test if the file has more free pages at the end
+// than after the first few commits.
 func updatesOf(t *testing.T, objects, updates, least, spread int) fileSizes {
 	t.Helper()
 	perCommit := 3 * objects / 20

@@ -72,7 +72,7 @@ func TestRemovedFile(t *testing.T) {
 	}
 }
 
-// unwrapping is a KeyProvider that runs first before each Unwrap.
+// unwrapping is a KeyProvider that calls first before each Unwrap.
 type unwrapping struct {
 	seal.KeyProvider
 	first func()
@@ -83,8 +83,7 @@ func (u unwrapping) Unwrap(ctx context.Context, id string, wrapped []byte) ([]by
 	return u.KeyProvider.Unwrap(ctx, id, wrapped)
 }
 
-// TestRemovedWhileOpened checks that the first write creates the file again if it was removed while it was being
-// opened.
+// TestRemovedWhileOpened checks that the first write creates the file again if it was removed during Open.
 func TestRemovedWhileOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	e := podKeys(t)
@@ -174,8 +173,8 @@ func TestReplacedFile(t *testing.T) {
 		"6")
 }
 
-// namesBoth reports whether an error names the file at path with its size, and the store's own file, which was moved
-// away, where the operating system can tell.
+// namesBoth reports whether an error names the file at path with its size, and the path to which the store's own file
+// was moved, where the operating system can tell.
 func namesBoth(err error, path string, size int) bool {
 	own := path + "-away"
 	if runtime.GOOS != "linux" {
@@ -195,8 +194,8 @@ func TestReplacedBeforeClose(t *testing.T) {
 	}
 }
 
-// TestReplacedFileIsMovedAway checks that the store writes again as soon as the other file is gone: to a new file under
-// its name, or to its own file that was moved back.
+// TestReplacedFileIsMovedAway checks that a store whose file was replaced writes again as soon as the other file is
+// removed: to a new file under its name, or to its own file if that was moved back.
 func TestReplacedFileIsMovedAway(t *testing.T) {
 	for name, back := range map[string]func(path string) error{
 		"moved away": func(path string) error { return os.Rename(path, path+"-other") },
@@ -273,8 +272,8 @@ func TestLockedDirectory(t *testing.T) {
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=7", "7")
 }
 
-// TestRemovedInALockedDirectory checks that commits fail when the file was removed and cannot be created again, until
-// it can.
+// TestRemovedInALockedDirectory checks that commits fail while the file was removed and cannot be created again, and
+// succeed once it can.
 func TestRemovedInALockedDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "s.db")
 	s := openAt(t, path, byHand())
@@ -296,8 +295,8 @@ func TestRemovedInALockedDirectory(t *testing.T) {
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
 }
 
-// TestRecreatingTheFileFails checks that a failed attempt to write the file again is not repeated by each write, but
-// after a minute. Here the copy would exceed MaxSize.
+// TestRecreatingTheFileFails checks that after a failed attempt to create a removed file again, the store does not
+// retry with each write, but after a minute. Here the new file would exceed MaxSize.
 func TestRecreatingTheFileFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s.db")
@@ -351,8 +350,8 @@ func (e *expiring) Err() error {
 	return nil
 }
 
-// TestRecreatingTheFileIsCanceled checks that the next write can write the file again at once after a write was
-// canceled, at any point.
+// TestRecreatingTheFileIsCanceled checks that a canceled attempt to create a removed file again does not delay the next
+// attempt: the next write can create the file, wherever the first attempt was canceled.
 func TestRecreatingTheFileIsCanceled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	s := openAt(t, path, store.AtOnce(store.Options{Logger: &quiet}))

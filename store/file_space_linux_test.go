@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestFileSizeLimit runs a child process with a limit on the size of its files.
+// TestFileSizeLimit checks a store that reaches the process's limit on file sizes (RLIMIT_FSIZE), in a child process.
 func TestFileSizeLimit(t *testing.T) {
 	runChild(t, "file-size-limit", filepath.Join(t.TempDir(), "store"))
 }

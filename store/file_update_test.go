@@ -67,7 +67,7 @@ func TestMaxSize(t *testing.T) {
 }
 
 // TestNoSpaceIsReported checks that a commit that fails for lack of space returns ErrNoSpace, even if bbolt's error has
-// only the text of the errno, and that other failures return ErrOutcomeUnknown.
+// only the text of the errno, and that any other failed commit returns ErrOutcomeUnknown.
 func TestNoSpaceIsReported(t *testing.T) {
 	commit := func(err error) error {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
@@ -92,16 +92,16 @@ func TestNoSpaceIsReported(t *testing.T) {
 // noSpaceErrors are the errors of a full disk, quota or limit on this system.
 func noSpaceErrors() []syscall.Errno {
 	if runtime.GOOS == "windows" {
-		return []syscall.Errno{syscall.ENOSPC, 39, 112, 1295} // handle or disk full, quota exceeded
+		return []syscall.Errno{syscall.ENOSPC, 39, 112, 1295} // Windows error codes: handle or disk full, quota exceeded
 	}
 	return []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 }
 
-// TestFailedSync checks that a commit of unknown outcome stops all writes. Reads continue, from the state that bbolt's
-// readers see.
+// TestFailedSync checks that a commit of unknown outcome stops all writes. Reads continue with the state that bbolt
+// shows, which may or may not have that commit.
 func TestFailedSync(t *testing.T) {
 	for what, test := range map[string]struct {
-		before, after error // of the commit
+		before, after error // errors returned before and after the commit takes effect
 		stored        bool
 		want          error
 	}{
@@ -193,7 +193,7 @@ func TestFunctionFails(t *testing.T) {
 	}
 }
 
-// TestWritten checks that Written counts the committed pages.
+// TestWritten checks that Store.Written counts the bytes of committed pages.
 func TestWritten(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	before := s.Written()

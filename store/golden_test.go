@@ -54,8 +54,8 @@ func goldenWidget(i int) *unstructured.Unstructured {
 
 const goldenPods, goldenWidgetCount = 12, 3
 
-// writeGolden writes the golden store: pods with an index, after updates and deletes; widgets; and a collection that is
-// complete and empty.
+// writeGolden writes the golden store: pods with an index, after updates and deletes; widgets, a custom resource; and
+// an empty collection that is complete.
 func writeGolden(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
@@ -132,8 +132,8 @@ func used(t *testing.T, path string) int64 {
 	return int64(pages.HighWater) * int64(pages.PageSize)
 }
 
-// TestGolden opens a copy of the golden store of each format and checks all its objects. The golden store of a released
-// format is never written again.
+// TestGolden opens a copy of the golden store of each format version and checks all its objects. The golden store of a
+// released format version is never written again.
 func TestGolden(t *testing.T) {
 	if *updateGolden {
 		writeGolden(t)

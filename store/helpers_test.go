@@ -31,10 +31,10 @@ func mustCodec(t testing.TB, example runtime.Object) codec.Codec {
 
 func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }
 
-// failCommits makes the commits of s return fail's result, unless fail is nil.
+// failCommits makes the commits of s fail with the error that fail returns. A nil fail ends that.
 func failCommits(s *store.Store, fail func() error) { store.GateCommits(s).Fail(fail) }
 
-// failAfterCommits is failCommits for commits that fail after they took effect.
+// failAfterCommits makes the commits of s fail with the error that fail returns, after they took effect.
 func failAfterCommits(s *store.Store, fail func() error) { store.GateCommits(s).After(fail) }
 
 // failNow makes a write without changes fail with an unknown outcome, after which s refuses writes.

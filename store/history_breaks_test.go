@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// reopenHistory opens the store again, with a history of bound bytes.
+// reopenHistory opens the store again, with a history (the events that watches may resume from) of at most bound bytes.
 func reopenHistory(t *testing.T, h *historyHarness, path string, bound int) {
 	t.Helper()
 	if h.store != nil {
@@ -45,8 +45,8 @@ func wantWatch(t *testing.T, h *historyHarness, rv int, want ...string) {
 	}
 }
 
-// TestNoHistoryWithoutChanges checks that a watch misses no change if the changelog was dropped and no commit followed
-// before the next history began.
+// TestNoHistoryWithoutChanges checks that a watch misses no change after the changelog was dropped in one process and
+// begun again in the next, without a commit in between.
 func TestNoHistoryWithoutChanges(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistory(t, path, 1<<20)
@@ -61,16 +61,17 @@ func TestNoHistoryWithoutChanges(t *testing.T) {
 	listed := h.rv
 	h.set("b")
 	b := h.rv
-	reopenHistory(t, h, path, 0) // a run without --serve
+	reopenHistory(t, h, path, 0) // opens without a history, as larder without --serve
 	if err := h.c.RetainChanges(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	reopenHistory(t, h, path, 1<<20) // a run with --serve
+	reopenHistory(t, h, path, 1<<20) // opens with a history, as larder with --serve
 	defer func() { _ = h.store.Close() }()
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 }
 
-// TestNoHistoryAfterAContact is TestNoHistoryWithoutChanges with a committed LastContact.
+// TestNoHistoryAfterAContact checks that a watch misses no change after the changelog was dropped in one process and
+// begun again in the next, if only LastContact was committed in between.
 func TestNoHistoryAfterAContact(t *testing.T) {
 	path := t.TempDir() + "/s.db"
 	h := openHistory(t, path, 1<<20)
@@ -85,7 +86,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	listed := h.rv
 	h.set("b")
 	b := h.rv
-	reopenHistory(t, h, path, 0) // a run without --serve
+	reopenHistory(t, h, path, 0) // opens without a history, as larder without --serve
 	if err := h.c.RetainChanges(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	if err := h.store.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	reopenHistory(t, h, path, 1<<20) // a run with --serve
+	reopenHistory(t, h, path, 1<<20) // opens with a history, as larder with --serve
 	defer func() { _ = h.store.Close() }()
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 	if err := h.c.RetainChanges(t.Context(), time.Hour); err != nil {
@@ -104,7 +105,7 @@ func TestNoHistoryAfterAContact(t *testing.T) {
 	wantWatch(t, h, listed, fmt.Sprintf("a/b@%d", b))
 }
 
-// applyLate applies an object that was left out before, at an old resourceVersion.
+// applyLate applies an object that could not be stored earlier, at its old resourceVersion.
 func applyLate(t *testing.T, h *historyHarness, name string) {
 	t.Helper()
 	pod := h.pod(name)
@@ -165,8 +166,8 @@ func TestListLeavesTheBreak(t *testing.T) {
 	}
 }
 
-// TestListAfterAPartialList checks that a watch expires instead of missing changes after an interrupted list: some of
-// its changes were visible when it was aborted or the process ended, and the next list finds no difference.
+// TestListAfterAPartialList checks that a watch expires instead of missing changes after a list that was aborted or
+// ended with its process. Some of that list's changes were already visible, and the next list finds no difference.
 func TestListAfterAPartialList(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint(crash), func(t *testing.T) {
@@ -177,7 +178,7 @@ func TestListAfterAPartialList(t *testing.T) {
 			}
 			h.rv = 10
 			h.list(t.Context(), "a")
-			listed := h.rv // {a}
+			listed := h.rv // the list has only the object a
 			if err := h.store.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -26,14 +26,14 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// historyHarness is a collection with a history, and the server's state.
+// historyHarness is a collection with a history (the events that watches may resume from), and the server's state.
 type historyHarness struct {
 	t     testing.TB
 	store *store.Store
 	c     *store.Collection
 	rv    int
-	truth map[string]string // key → resourceVersion
-	uids  map[string]string // name → UID of the existing objects
+	truth map[string]string // resourceVersion of each object on the server, by key
+	uids  map[string]string // UID of each existing object, by name
 }
 
 func openHistory(t testing.TB, path string, bound int) *historyHarness {
@@ -63,7 +63,8 @@ func (h *historyHarness) pod(name string) *corev1.Pod {
 		ResourceVersion: fmt.Sprint(h.rv)}}
 }
 
-// stateSize returns a different stateSize for each state of an object.
+// stateSize returns the size of the padding for an object at a resourceVersion. Each state of an object has another
+// size.
 func stateSize(rv string) int {
 	n, _ := strconv.Atoi(rv)
 	return 1000 + n
@@ -131,7 +132,7 @@ func (h *historyHarness) apply(b entry.Batch) {
 	}
 }
 
-// at returns the state at a position, read in pages of two objects.
+// at returns the objects as they were at a position of the history, read in pages of two objects.
 func (h *historyHarness) at(from history.Position) (map[string]string, error) {
 	state, after := map[string]string{}, ""
 	for {
@@ -161,8 +162,8 @@ func (h *historyHarness) at(from history.Position) (map[string]string, error) {
 	}
 }
 
-// TestHistoryIsEveryState checks that undoing the changes since a position yields the state at that position, and that
-// applying them yields the current state, wherever the objects are stored.
+// TestHistoryIsEveryState checks that undoing the changes since a position of the history yields the state at that
+// position. Applying them to that state yields the current state, wherever the objects are stored.
 func TestHistoryIsEveryState(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := openHistory(t, t.TempDir()+"/s.db", 1<<20)
@@ -242,13 +243,13 @@ func TestHistoryIsEveryState(t *testing.T) {
 	})
 }
 
-// unreadable returns an Undecoded as the reflector makes it of an object that it cannot decode.
+// unreadable returns an object as the reflector passes it if it cannot be decoded (entry.Undecoded).
 func unreadable(obj any) *entry.Undecoded {
 	meta := obj.(*corev1.Pod).ObjectMeta
 	return entry.NewUndecodable(&entry.UndecodedKind{}, metav1.TypeMeta{}, meta, errors.New("a field of tomorrow"))
 }
 
-// TestHistoryOutlivesRestarts checks that the events after any earlier state lead to the current state, over merged
+// TestHistoryOutlivesRestarts checks that the events after any earlier state lead to the current state, across merged
 // commits and restarts. Each event has the right type for a client that knows the earlier state: ADDED, MODIFIED or
 // DELETED.
 func TestHistoryOutlivesRestarts(t *testing.T) {
@@ -288,7 +289,8 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 		}
 		h.apply(b)
 	}
-	// broken: the next commit starts a new history; cut: the resourceVersion of the last commit that did
+	// broken is true if the next commit starts a new history; cut is the resourceVersion of the last commit that started
+	// one.
 	broken, cut := false, 0
 	committed := func() {
 		if broken {
@@ -311,7 +313,7 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 			moments[h.rv], oldest = maps.Clone(h.truth), h.rv
 		}
 	}
-	outOfOrder := func(rt *rapid.T) { // an object that was left out before
+	outOfOrder := func(rt *rapid.T) { // applies an object with an old resourceVersion, which could not be stored earlier
 		name := name.Draw(rt, "name")
 		if h.truth["a/"+name] == "" {
 			pod := h.pod(name)
@@ -350,10 +352,10 @@ func historyOutlivesRestarts(t *testing.T, rt *rapid.T) {
 			must(h.c.RetainChanges(t.Context(), time.Hour))
 			reopen(1 << 20)
 			if anew(false); !flush {
-				oldest = 0 // uncommitted changes are kept
+				oldest = 0 // uncommitted changes are kept, so any resourceVersion may still be available
 			}
 		},
-		"replace": func(rt *rapid.T) { // without a delete
+		"replace": func(rt *rapid.T) { // recreates an object with another UID, without a delete in between
 			if name := name.Draw(rt, "name"); h.truth["a/"+name] != "" {
 				h.uids[name] = ""
 				h.set(name)
@@ -449,8 +451,8 @@ func TestBusyHistoryOutlivesRestarts(t *testing.T) {
 	}
 }
 
-// TestPagesInOneMemory checks that pages read into reused memory equal those read into new memory, and that they
-// allocate nothing once it is large enough.
+// TestPagesInOneMemory checks that pages of a list that are read into reused memory equal pages read into new memory,
+// and that reading allocates nothing once the memory is large enough.
 func TestPagesInOneMemory(t *testing.T) {
 	h := openHistory(t, t.TempDir()+"/s.db", 1<<20)
 	defer func() { _ = h.store.Close() }()
@@ -498,8 +500,8 @@ func TestPagesInOneMemory(t *testing.T) {
 	}
 }
 
-// TestPageIsAtItsPosition checks that a page that is read during writes is the state at its position, and that a busy
-// writer does not make a reader retry.
+// TestPageIsAtItsPosition checks that a list page that is read during writes has the state at its position of the
+// history, and that a busy writer does not make the reader retry.
 func TestPageIsAtItsPosition(t *testing.T) {
 	h := openHistory(t, t.TempDir()+"/s.db", 1<<20)
 	defer func() { _ = h.store.Close() }()

@@ -66,7 +66,7 @@ func TestKilledWhileImporting(t *testing.T) {
 	kills := soaked(5, 200)
 	whole, debris := 0, 0
 	for kill := 0; kill < kills || debris == 0 && kill < 20*kills; kill++ {
-		// more and later kills, until one leaves a temporary file
+		// further, later kills, until one leaves a temporary file
 		killChild(t, "import", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		debris += min(len(disk.Beside(path, disk.SuffixNew)), 1)
 		if _, err := os.Lstat(path); err == nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// importOf returns the arguments of Begin and End for a collection with this Info.
+// importOf returns the arguments of Import.Begin and Import.End for a collection with this Info.
 func importOf(info entry.Info) (store.ImportCollection, store.ImportState) {
 	return store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource},
 		store.ImportState{ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist,
@@ -54,7 +54,7 @@ func importOne(ctx context.Context, from *store.Store, i *store.Import, info ent
 		return err
 	}
 	err := from.Records(ctx, info.Identity, "", func(r entry.Entry) error {
-		defer clear(r.Payload) // Add must not keep the payload
+		defer clear(r.Payload) // overwritten after Add, which must not keep the payload
 		return i.Add(ctx, r)
 	})
 	if err != nil {
@@ -121,8 +121,8 @@ func TestImport(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestImportOfEveryForm covers typed objects, unstructured objects and metadata, each compressed in neither, one or
-// both stores.
+// TestImportOfEveryForm checks imports of typed objects, unstructured objects and metadata, with compression in
+// neither, one or both of the stores.
 func TestImportOfEveryForm(t *testing.T) {
 	for name, form := range map[string]struct {
 		example runtime.Object
@@ -300,8 +300,8 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestImportWhereAFileIs checks that an import never overwrites a file, even one that appears during the import, and
-// that the path is locked meanwhile.
+// TestImportWhereAFileIs checks that an import never overwrites a file, even a file that appears during the import, and
+// that the path is locked until the import ends.
 func TestImportWhereAFileIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	i, err := store.NewImport(t.Context(), path, store.ImportOptions{})
@@ -340,7 +340,7 @@ func TestImportWhereAFileIs(t *testing.T) {
 // TestImportWithoutSpace checks that an import that runs out of space leaves no file.
 func TestImportWithoutSpace(t *testing.T) {
 	from, many, _ := filled(t, store.AtOnce(store.Options{}))
-	mustUpdate(t, many) // 10 MB
+	mustUpdate(t, many) // 10 MB of objects
 	limits := map[string]store.ImportOptions{"MaxSize": {Store: store.Options{Logger: &quiet, MaxSize: 4 << 20}}}
 	dirs := map[string]string{"MaxSize": t.TempDir()}
 	if dir, ok := mountSmall(t); ok {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestIndexDuringARewritingList checks that ByIndex and Get return the same state at the end of a commit of a rewriting
-// list, when the transaction is in the file and the memtable still has its writes.
+// list (ReplaceOptions.Rewrite). At that time the file already has the writes, and the memtable still has them, too.
 func TestIndexDuringARewritingList(t *testing.T) {
 	for _, r := range []store.Residency{store.All, store.None} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{})

@@ -97,11 +97,12 @@ func TestIndexAddedLate(t *testing.T) {
 func TestIndexIsTrustedByVersion(t *testing.T) {
 	for _, test := range []struct {
 		name                     string
-		version                  string // of the second process
+		version                  string // version of the index function in the second process
 		wantReady                bool
 		firstVersion, namedIndex string
 	}{
-		{"no version", "", false, "", "color"}, // the function may depend on a flag that has changed
+		// Without a version the function may have changed, so the index is built again.
+		{"no version", "", false, "", "color"},
 		{"same version", "v1", true, "v1", "color"},
 		{"other version", "v2", false, "v1", "color"},
 		{"version given up", "", false, "v1", "color"},
@@ -115,7 +116,7 @@ func TestIndexIsTrustedByVersion(t *testing.T) {
 			next := infoOf(t, c).NextSeq
 			c.Close()
 
-			// An index function that blocks the build shows which indexes are ready before it ends.
+			// The index function blocks the build, so that the test sees which indexes are ready before the build has ended.
 			hold := make(chan struct{})
 			original := indexers[test.namedIndex]
 			if test.namedIndex == "color" {
@@ -172,7 +173,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	c.Close()
 
 	fn, calls := counting(storetest.ByColor)
-	c = session(t, s, nil, nil) // this process adds the index after it has opened the collection
+	c = session(t, s, nil, nil) // the second process does not open the collection with the index; it adds the index later
 	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": fn}, versions); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	}
 	c.Close()
 
-	c = session(t, s, nil, nil) // writes without it
+	c = session(t, s, nil, nil) // a process that writes without the index
 	apply(t, c, "100", upsert("ns0/pod0000", "100", storetest.ColorLabel, "blue"), remove("ns1/pod0001", "100"))
 	if names, err := indexBuckets(c); err != nil || !slices.Contains(names, "color") {
 		t.Errorf("dropped at once: %q, %v", names, err)
@@ -198,7 +199,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	store.WaitBuilds(c)
 	c.Close()
 
-	for range 2 { // two processes in a row do not use the index
+	for range 2 { // after two processes in a row that do not use it, the index is removed
 		c = session(t, s, nil, nil)
 		apply(t, c, "", upsert("ns0/pod0000", "101", storetest.ColorLabel, "red"))
 		c.Close()
@@ -207,7 +208,7 @@ func TestUnusedIndexIsRemoved(t *testing.T) {
 	if names, err := indexBuckets(c); err != nil || len(names) != 0 {
 		t.Errorf("still there: %q, %v", names, err)
 	}
-	// The records' headers still have the terms of the removed index. They must not mislead a new index of that name.
+	// The records' headers still have the values of the removed index. They must not mislead a new index of that name.
 	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestIndexValuesOfAnyBytes(t *testing.T) {
 	values := []string{"", "\x00", "\x00\x01", "\xff", "a", "a\x00", "a\x00b", "ab", strings.Repeat("long", 10000)}
 	slices.Sort(values)
 	keyOf := func(n int) string { return fmt.Sprintf("a/%d", n) }
-	fn := func(obj any) ([]string, error) { // each object has a value of its own and a common one
+	fn := func(obj any) ([]string, error) { // each object has one index value of its own and one that all objects have
 		n, err := strconv.Atoi(obj.(*corev1.Pod).Name)
 		return []string{values[n], "all"}, err
 	}

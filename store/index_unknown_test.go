@@ -13,7 +13,7 @@ import (
 )
 
 // TestAddIndexersWhoseOutcomeIsUnknown checks an index that is ready in the file although AddIndexers failed with an
-// unknown outcome. Changes written before it is added again must be in it.
+// unknown outcome. Changes that are written before the index is added again must be in the index.
 func TestAddIndexersWhoseOutcomeIsUnknown(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())

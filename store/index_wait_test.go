@@ -34,8 +34,8 @@ func (h *blockedIndex) color(obj any) ([]string, error) {
 	return storetest.ByColor(obj)
 }
 
-// unbuilt returns a reopened collection of n pods, the first and the last of them red. The build of its index "color"
-// waits until h.proceed is closed.
+// unbuilt reopens a collection of n pods, of which the first and the last are red. The build of its index "color" waits
+// until h.proceed is closed.
 func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *blockedIndex) {
 	t.Helper()
 	fileColored(t, s, n, 10)
@@ -45,7 +45,8 @@ func unbuilt(t *testing.T, s *store.Store, n int) (c *store.Collection, h *block
 	return c, h
 }
 
-// fileColored stores n pods with about that many bytes each. The first and the last are red.
+// fileColored stores n pods with at least that many bytes each, and closes the collection. The first and the last pod
+// are red.
 func fileColored(t *testing.T, s *store.Store, n, bytes int) {
 	t.Helper()
 	c := openPods(t, s, nil)
@@ -101,7 +102,7 @@ func TestLookUpWaitsForTheBuild(t *testing.T) {
 		}
 		close(h.proceed)
 		synctest.Wait()
-		// The build calls the function once for each pod, and Index once for its argument.
+		// The build calls the index function once for each pod. The method Index calls it once more, for its argument.
 		if n, calls := ended.Load(), h.calls.Load(); n != int32(len(all)) || calls != pods+1 {
 			t.Errorf("%d of %d look-ups have ended; the function was called %d times", n, len(all), calls)
 		}
@@ -151,7 +152,8 @@ func TestLookUpStopsWaiting(t *testing.T) {
 	}
 }
 
-// TestLookUpWhileTheBuildFails checks that a look-up reports why the index is not built, and succeeds once it is.
+// TestLookUpWhileTheBuildFails checks that a look-up returns the error for which the index could not be built, and
+// succeeds once the build does.
 func TestLookUpWhileTheBuildFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, byHand())
@@ -217,8 +219,8 @@ func TestLookUpInAReadOnlyStore(t *testing.T) {
 	}
 }
 
-// TestIndexesAreBuiltTogether checks that indexes added before the start and the indexes of the options are built in
-// one pass over the objects, and that no object is read before.
+// TestIndexesAreBuiltTogether checks that indexes that are added before the first build, and those in the collection's
+// options, are built in one pass over the objects. No object is decoded before that pass.
 func TestIndexesAreBuiltTogether(t *testing.T) {
 	const pods = 10
 	s := storetest.Open(t, byHand())
@@ -237,17 +239,17 @@ func TestIndexesAreBuiltTogether(t *testing.T) {
 	for i := range 5 {
 		wantKeys(t, c, fmt.Sprint("color ", i), "red", "a/pod00000", fmt.Sprintf("a/pod%05d", pods-1))
 	}
-	if decoded, _ := codec.take(); decoded != pods { // a look-up of keys decodes none
+	if decoded, _ := codec.take(); decoded != pods { // the look-ups of keys have decoded no object
 		t.Errorf("%d objects were decoded for 5 indexes over %d pods", decoded, pods)
 	}
 }
 
-// TestBuildHoldsOnePage checks that the build of an index over a full collection holds no more decoded objects than a
-// page.
+// TestBuildHoldsOnePage checks that building an index over a large collection holds no more decoded objects in memory
+// than one page of the scan.
 func TestBuildHoldsOnePage(t *testing.T) {
 	for name, test := range map[string]struct{ objects, bytes, every, most int }{
 		"Small": {objects: soaked(1600, 3500), bytes: 10, every: 50, most: 1000},
-		"Large": {objects: soaked(100, 150), bytes: 100_000, every: 5, most: 42}, // 4 MiB
+		"Large": {objects: soaked(100, 150), bytes: 100_000, every: 5, most: 42}, // a page has about 4 MiB
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := storetest.Open(t, store.Options{})

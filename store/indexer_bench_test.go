@@ -47,7 +47,7 @@ func indexersOf(b *testing.B, n int) map[string]cache.Indexer {
 func benchNamespace(i int) string { return fmt.Sprintf("ns%02d", i%100) }
 func benchName(i int) string      { return fmt.Sprintf("pod-%06d", i) }
 
-// BenchmarkIndexer compares reads from memory with client-go's.
+// BenchmarkIndexer compares reads of decoded objects in memory with reads of client-go's indexer.
 func BenchmarkIndexer(b *testing.B) {
 	const n = 100_000
 	keys := make([]string, 1000)
@@ -75,7 +75,7 @@ func BenchmarkIndexer(b *testing.B) {
 				}
 			})
 			b.Run(what+"Parallel/"+name, func(b *testing.B) {
-				b.SetParallelism(4) // eight goroutines on two cores
+				b.SetParallelism(4) // eight goroutines on a machine with two cores
 				b.RunParallel(func(pb *testing.PB) {
 					for i := 0; pb.Next(); i++ {
 						read(b, i)

@@ -34,7 +34,8 @@ func TestIndexerOfCollection(t *testing.T) {
 	}
 }
 
-// TestIndexerOfCompressedCollection runs the suite with compressed records, from the first few on.
+// TestIndexerOfCompressedCollection runs storetest's tests of a cache.Indexer with compressed records. Dictionaries are
+// built after the first few records.
 func TestIndexerOfCompressedCollection(t *testing.T) {
 	for when, interval := range map[string]time.Duration{"AtOnce": -1, "Late": 0} {
 		t.Run(when, func(t *testing.T) {
@@ -47,7 +48,7 @@ func TestIndexerOfCompressedCollection(t *testing.T) {
 	}
 }
 
-// residencies are the Residency values that the suites run with.
+// residencies are the values of Residency (whether decoded objects stay in memory) that the test suites run with.
 var residencies = []store.Residency{store.All, store.None}
 
 func TestIndexerOfMemory(t *testing.T) {
@@ -60,7 +61,8 @@ func TestIndexerOfMemory(t *testing.T) {
 	})
 }
 
-// openPods opens the collection of pods with Residency None, and closes it when the test ends.
+// openPods opens the collection of pods without keeping decoded objects in memory (Residency None). It is closed when
+// the test ends.
 func openPods(t *testing.T, s *store.Store, indexers cache.Indexers) *store.Collection {
 	t.Helper()
 	return openPodsAs(t, s, indexers, store.None)

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Tests of an order of steps that no hook of the exported API reaches.
+// These tests arrange an order of steps that no hook of the exported API can arrange.
 
 // podAt returns the i-th pod.
 func podAt(i int, rv string) *corev1.Pod {
@@ -86,7 +86,7 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	}
 	c.workers.Stop()
 
-	resume, err := s.file.PauseExchanges(t.Context()) // as Rebuild does
+	resume, err := s.file.PauseExchanges(t.Context()) // pauses exchanges of the file, as a running Rebuild does
 	if err != nil {
 		t.Fatal(err)
 	}

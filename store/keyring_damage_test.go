@@ -16,7 +16,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// changeKeys edits the stored data keys behind the store's back.
+// changeKeys edits the record of the data keys in the file, bypassing the store.
 func changeKeys(t *testing.T, s *store.Store, change func(data []byte) []byte) {
 	t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -28,7 +28,7 @@ func changeKeys(t *testing.T, s *store.Store, change func(data []byte) []byte) {
 	}
 }
 
-// flipLast flips the last bit of the record: in a wrapped key or in the bytes after it.
+// flipLast flips the last bit of the record that has the wrapped data keys.
 func flipLast(data []byte) []byte {
 	data[len(data)-1] ^= 1
 	return data
@@ -72,8 +72,8 @@ func TestDataKeysThatAreDamaged(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDataKeysThatAreDamagedAndReaders checks that a read-only open with keys fails with a reason, and that without
-// keys the unsealed records are served. The file is neither changed nor moved.
+// TestDataKeysThatAreDamagedAndReaders checks read-only opens of a file with damaged data keys. With encryption keys
+// the open fails with a reason; without keys the unsealed records can be read. The file is neither changed nor moved.
 func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	path := mustDamageKeys(t, 10, e)
@@ -107,8 +107,9 @@ func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	}
 }
 
-// TestDataKeysDamagedWhileOpen checks that Scrub finds damaged data keys. A process that has the keys in memory writes
-// them again without a loss. A process without them loses the sealed records, which must be listed again.
+// TestDataKeysDamagedWhileOpen checks that Scrub finds damaged data keys in the file. A process that has the data keys
+// in memory writes them again without a loss. A process without them loses the sealed records, which must be listed
+// again.
 func TestDataKeysDamagedWhileOpen(t *testing.T) {
 	for _, withKeys := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "store")

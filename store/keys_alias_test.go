@@ -9,13 +9,13 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// aliased is a KMS that accepts an alias and returns the id of the key behind it.
+// aliased is a KeyProvider like a KMS that accepts a key's alias and returns the id of the key behind the alias.
 type aliased struct{ *seal.Keys }
 
 func (aliased) CurrentKey(context.Context) (string, error) { return "alias/larder", nil }
 
-// TestAliasedKeys checks a provider whose ids are not stable, as KeyProvider documents: all records can be read, each
-// open adds a data key, and Rekey leaves one.
+// TestAliasedKeys checks a KeyProvider whose key ids are not stable, as its documentation describes: all records can be
+// read, each open adds a data key, and Rekey leaves one.
 func TestAliasedKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	keys, err := seal.ParseKeys([]byte(mustKey(t, "")))

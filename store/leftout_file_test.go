@@ -18,7 +18,8 @@ import (
 // refusedPod is a pod that cannot be stored, because an index function of the collection fails on it.
 func refusedPod(key, rv string) entry.Op { return upsert(key, rv, storetest.FailLabel, "error") }
 
-// leftOutInFile returns the stored LeftOut list, as key@resourceVersion and the reason.
+// leftOutInFile returns the objects that the file records as left out, because they could not be stored:
+// key@resourceVersion and the reason.
 func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
 	t.Helper()
 	infos, err := s.Collections(context.Background())
@@ -31,8 +32,8 @@ func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
 	return leftOut, infos[0].LeftOutMore
 }
 
-// TestLeftOutIsInTheFile checks that every object that cannot be stored is recorded in the transaction that passes its
-// resourceVersion. Otherwise the next process would resume after it and never receive it.
+// TestLeftOutIsInTheFile checks that every object that cannot be stored is recorded in the same transaction as the
+// resourceVersion that includes it. Otherwise the next process would resume after the object and never receive it.
 func TestLeftOutIsInTheFile(t *testing.T) {
 	ctx := context.Background()
 	begin := func(t *testing.T, c *store.Collection, o store.ReplaceOptions) store.Replacement {
@@ -59,7 +60,8 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 	}}
 	for _, test := range []struct {
 		name string
-		take func(t *testing.T, c *store.Collection) // ends at resourceVersion 9
+		// Passes the object that cannot be stored; the collection is then at resourceVersion 9.
+		take func(t *testing.T, c *store.Collection)
 		want string
 	}{
 		{"a change", func(t *testing.T, c *store.Collection) {
@@ -104,7 +106,7 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "larder.db")
 			s := storetest.OpenFile(t, path, o)
 			c := openPods(t, s, byNamespaceAndColor)
-			gate.After(func() error { // after every transaction, as before a crash
+			gate.After(func() error { // runs after every transaction, because a crash may follow
 				infos, err := s.Collections(ctx)
 				leftOut, _ := leftOutInFile(t, s)
 				if err == nil && infos[0].ResourceVersion == "9" && !slices.Equal(leftOut, []string{test.want}) {
@@ -135,8 +137,8 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsBounded checks that LeftOut names a limited number of objects, and that LeftOutMore marks further ones
-// and objects without a key.
+// TestLeftOutIsBounded checks that the list of objects that could not be stored (LeftOut) names a limited number of
+// them, and that LeftOutMore is set if there are more, or objects without a key.
 func TestLeftOutIsBounded(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
@@ -155,7 +157,8 @@ func TestLeftOutIsBounded(t *testing.T) {
 	if leftOut, more := leftOutInFile(t, s); len(leftOut) != entry.MaxLeftOut || !more {
 		t.Errorf("one more: %d are named (more: %t)", len(leftOut), more)
 	}
-	// A list that compares only UID and resourceVersion has not retried the other objects. A rewriting list has.
+	// A list that compares only UID and resourceVersion has not retried the other left-out objects. A rewriting list,
+	// which replaces all stored objects, has.
 	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "5"))
 	if leftOut, more := leftOutInFile(t, s); len(leftOut) > 0 || !more {
 		t.Errorf("after a list: %q (more: %t)", leftOut, more)
@@ -166,8 +169,8 @@ func TestLeftOutIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutBodyOfTheSameVersion checks that a body that a rewriting list could not replace stays recorded while lists
-// consider the object unchanged.
+// TestLeftOutBodyOfTheSameVersion checks an object with new content at the same resourceVersion that a rewriting list
+// could not store. It stays recorded in LeftOut while later lists consider the object unchanged.
 func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, byNamespaceAndColor)
@@ -185,8 +188,8 @@ func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNotAmongTheNewest checks that Newest omits objects that were left out. The server has them in a newer
-// state than the stored one, which the rewind check would take for a rewound server.
+// TestLeftOutIsNotAmongTheNewest checks that Info.Newest omits objects whose newest state could not be stored. The
+// server has a newer state than the store, which the rewind check would take for a rewound server.
 func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
 	if err != nil {

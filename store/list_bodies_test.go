@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// TestListComparesBodiesAndTerms checks that a list replaces objects whose bodies or index terms differ at an equal UID
-// and resourceVersion. Only different bodies are reported, and unchanged objects are not written (issue 37).
+// TestListComparesBodiesAndTerms checks that a list replaces objects whose content or index values differ at an equal
+// UID and resourceVersion. Only different content is reported, and unchanged objects are not written (issue 37).
 func TestListComparesBodiesAndTerms(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, o store.CollectionOptions) store.Interface{
 		"memory": func(t *testing.T, o store.CollectionOptions) store.Interface {
@@ -30,7 +30,7 @@ func TestListComparesBodiesAndTerms(t *testing.T) {
 		"None": func(t *testing.T, o store.CollectionOptions) store.Interface { return openIn(t, o, store.None) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var shift atomic.Bool // whether the index function returns other values than at first
+			var shift atomic.Bool // if true, the index function returns other values than at first
 			c := open(t, store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: cache.Indexers{
 				"color": func(obj any) ([]string, error) {
 					color := obj.(*corev1.Pod).Labels["color"]

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/memory"
 )
 
-// TestListWithoutAResourceVersion checks that a list without a resourceVersion is complete but must be followed by a
-// relist, and that a later list with one can be resumed.
+// TestListWithoutAResourceVersion checks that a collection is complete after a list without a resourceVersion, but must
+// be listed again. After a later list with a resourceVersion a watch can resume from it.
 func TestListWithoutAResourceVersion(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	m, err := memory.New(storetest.Pods, store.CollectionOptions{})
@@ -34,8 +34,7 @@ func TestListWithoutAResourceVersion(t *testing.T) {
 	}
 }
 
-// TestIndexThatIsAddedDuringAList checks that an index added during a list also has the objects that were listed
-// before.
+// TestIndexThatIsAddedDuringAList checks that an index added during a list also has the objects of earlier pages.
 func TestIndexThatIsAddedDuringAList(t *testing.T) {
 	ctx := context.Background()
 	for _, cold := range []bool{true, false} {
@@ -69,7 +68,8 @@ func TestIndexThatIsAddedDuringAList(t *testing.T) {
 	}
 }
 
-// TestIndexAfterWritesWithoutIt checks that an index has the changes that a process without that index has written.
+// TestIndexAfterWritesWithoutIt checks that a stored index has the changes of a process that opened the collection
+// without that index.
 func TestIndexAfterWritesWithoutIt(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	versions := map[string]string{"color": "1"}

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestListThatLacksManyKeys checks that a list removes all objects after its last key, although their keys are
-// collected in pages of 10,000 (issue 37).
+// TestListThatLacksManyKeys checks that a list removes all stored objects after its last key, even if there are more
+// than the 10,000 keys that are read at a time (issue 37).
 func TestListThatLacksManyKeys(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.NoSync(s)
@@ -35,8 +35,9 @@ func TestListThatLacksManyKeys(t *testing.T) {
 	}
 }
 
-// TestRewriteOfAnUncommittedUpdate checks that a durable handler receives an update that was uncommitted when a
-// rewriting list found the same state of the object in another encoding (issue 37).
+// TestRewriteOfAnUncommittedUpdate checks an uncommitted update that a durable handler has not received. A rewriting
+// list (ReplaceOptions.Rewrite) finds the same state of the object in another encoding; the handler still receives the
+// update (issue 37).
 func TestRewriteOfAnUncommittedUpdate(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkApplyHot applies single updates to 10,000 objects in turn, and commits the rest at the end.
+// BenchmarkApplyHot applies updates of single objects, to 10,000 objects in turn, and commits the remaining changes at
+// the end.
 func BenchmarkApplyHot(b *testing.B) {
 	for name, o := range map[string]store.Options{
 		"Late":     {},
@@ -29,7 +30,7 @@ func BenchmarkApplyHot(b *testing.B) {
 			for b.Loop() {
 				old := pods[rv%benchTotal].(*corev1.Pod)
 				rv++
-				pod := *old // stored objects must not change
+				pod := *old // a copy, since objects from the store must not be modified
 				pod.ResourceVersion = strconv.Itoa(rv)
 				pods[(rv-1)%benchTotal] = &pod
 				batch := entry.Batch{Ops: []entry.Op{{Object: &pod, Event: cache.Updated}}, ResourceVersion: pod.ResourceVersion}

@@ -30,7 +30,7 @@ func flush(t *testing.T, s *store.Store) {
 	}
 }
 
-// hang starts a commit and holds it. The returned function releases it and returns its error.
+// hang starts a commit and blocks it. The returned function lets the commit continue and returns its error.
 func hang(t *testing.T, s *store.Store, g *hook.Gate) (finish func() error) {
 	t.Helper()
 	entered, release := g.Hold()
@@ -152,8 +152,8 @@ func TestManyUpdatesAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestUpdatesDuringACommit checks that the next commit writes the object that changed during a commit, and no other
-// object.
+// TestUpdatesDuringACommit checks an object that changes while a commit writes it: the next commit writes that object,
+// and no other.
 func TestUpdatesDuringACommit(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)

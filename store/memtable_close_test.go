@@ -16,8 +16,8 @@ import (
 
 func full() error { return syscall.ENOSPC }
 
-// TestCloseThatLosesChanges checks that a closed collection that has lost changes cannot advance the file's
-// resourceVersion past them.
+// TestCloseThatLosesChanges checks a closed collection that could not commit its changes: the file's resourceVersion
+// must not advance past the lost changes.
 func TestCloseThatLosesChanges(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())
@@ -194,7 +194,7 @@ func TestCloseDuringBackpressure(t *testing.T) {
 		}
 		store.SetDirtyLimit(s, 1)
 		c := openPods(t, s, nil)
-		release, err := store.TakeWriter(s) // taken first: Apply commits at once at this limit
+		release, err := store.TakeWriter(s) // held before Apply, because at this limit each Apply starts a commit at once
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func TestCommitIsRetried(t *testing.T) {
 		if s.CommitErr() != nil || s.Pending() != 0 || infoOf(t, c).NextSeq != 2 {
 			t.Errorf("after the commit: %v, %d bytes pending, %+v", s.CommitErr(), s.Pending(), infoOf(t, c))
 		}
-		// The next failure starts the intervals again.
+		// After a success, the retry intervals start again with the shortest.
 		g.Fail(full)
 		apply(t, c, "20", upsert("a/x", "20"))
 		for range 2 {
@@ -104,8 +104,8 @@ func TestCommitsComeInTime(t *testing.T) {
 	})
 }
 
-// TestOneCommitAfterAFullOne checks that changes applied while a full memtable is committed wait for their own
-// CommitInterval.
+// TestOneCommitAfterAFullOne checks a commit that started because CommitBytes was reached: changes applied while it
+// runs are committed after their own CommitInterval, not at once.
 func TestOneCommitAfterAFullOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet, CommitInterval: time.Minute, CommitBytes: 1000})
@@ -133,7 +133,7 @@ func TestOneCommitAfterAFullOne(t *testing.T) {
 	})
 }
 
-// TestCloseDuringBackOff checks that Close ends the wait for the next retry.
+// TestCloseDuringBackOff checks that Close does not wait for the time of the next commit retry.
 func TestCloseDuringBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{Logger: &quiet})
@@ -198,7 +198,8 @@ func TestRebuildKeepsUncommittedChanges(t *testing.T) {
 	}
 }
 
-// TestBackOffEndsWithSuccess checks that commits are on time again after any successful commit.
+// TestBackOffEndsWithSuccess checks that commits are no longer delayed by the retry backoff once any commit has
+// succeeded.
 func TestBackOffEndsWithSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.Open(t, store.Options{Logger: &quiet})
@@ -207,7 +208,7 @@ func TestBackOffEndsWithSuccess(t *testing.T) {
 		g.Fail(full)
 		apply(t, c, "1", upsert("a/x", "1"))
 		time.Sleep(time.Minute)
-		<-s.Committed() // the next attempt is 10 s away
+		<-s.Committed() // after several failures the next attempt is 10 s away
 		g.Fail(nil)
 		flush(t, s)
 		apply(t, c, "2", upsert("a/x", "2"))

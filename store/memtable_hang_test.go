@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// wantObjects compares all kinds of read with the expected objects, given as storetest.Sum in key order.
+// wantObjects checks that all kinds of read return the expected objects, which are given as storetest.Sum in key order.
 func wantObjects(t *testing.T, c *store.Collection, rv string, sums ...string) {
 	t.Helper()
 	ctx := context.Background()
@@ -74,7 +74,7 @@ func wantObjects(t *testing.T, c *store.Collection, rv string, sums ...string) {
 	}
 }
 
-// wantIndex compares all reads of an index with its expected contents: the sums for each value.
+// wantIndex checks that all reads of an index return its expected contents, given as the objects' sums for each value.
 func wantIndex(t *testing.T, c *store.Collection, index string, filed map[string][]string, more ...string) {
 	t.Helper()
 	ctx := context.Background()
@@ -107,7 +107,8 @@ func wantIndex(t *testing.T, c *store.Collection, index string, filed map[string
 	}
 }
 
-// TestReadsWhileACommitHangs checks reads of updates, deletes and recreated objects on top of a commit in progress.
+// TestReadsWhileACommitHangs checks reads while a commit is in progress: they return the updates, deletes and recreated
+// objects that were applied since the commit began.
 func TestReadsWhileACommitHangs(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -164,7 +165,8 @@ func TestReadsWhileACommitHangs(t *testing.T) {
 	storetest.Check(t, s)
 }
 
-// TestBackpressure checks that Apply waits at the limit until the commit ends or its context ends.
+// TestBackpressure checks that at the limit of uncommitted bytes Apply waits until the running commit or the context
+// ends.
 func TestBackpressure(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	store.SetDirtyLimit(s, 1000)

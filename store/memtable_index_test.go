@@ -146,19 +146,21 @@ func TestAddIndexersEndsWithItsCollection(t *testing.T) {
 	})
 }
 
-// TestAddIndexersThatFailsInTheMiddle checks that an index that could not be built to its end is not added, in memory
-// and in the file, and is complete once it is added again.
+// TestAddIndexersThatFailsInTheMiddle checks that an index whose build failed is not added, neither in memory nor in
+// the file, and is complete once AddIndexers is repeated.
 func TestAddIndexersThatFailsInTheMiddle(t *testing.T) {
 	for _, residency := range []store.Residency{store.None, store.All} {
 		t.Run(residency.String(), func(t *testing.T) {
 			s := storetest.Open(t, byHand())
 			g := store.GateCommits(s)
 			c := openPodsAs(t, s, nil, residency)
-			colored(t, c, 1500, 10) // two pages
+			colored(t, c, 1500, 10) // more objects than one page of a scan
 			pages := 0
 			color := func(obj any) ([]string, error) {
 				if obj.(*corev1.Pod).Name == "pod01400" {
-					if pages++; residency == store.None || pages == 2 { // the second call is for the file
+					// The commit fails once the index is built for the file. With objects in memory, that is the function's second
+					// call.
+					if pages++; residency == store.None || pages == 2 {
 						g.Fail(full)
 					}
 				}
@@ -245,7 +247,8 @@ func TestWritersWaitForAnAddedIndex(t *testing.T) {
 	}
 }
 
-// TestAddIndexersThatFails checks that a failed AddIndexers changes nothing, for batches during and after it.
+// TestAddIndexersThatFails checks that a failed AddIndexers does not affect batches that are applied during or after
+// it.
 func TestAddIndexersThatFails(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
@@ -277,8 +280,8 @@ func TestAddIndexersThatFails(t *testing.T) {
 	}
 }
 
-// TestStoredIndexIsNotTrustedWithUncommittedChanges checks that an index that an earlier process stored has all changes
-// after AddIndexers, although this process applied batches before it added the function.
+// TestStoredIndexIsNotTrustedWithUncommittedChanges checks an index that an earlier process stored. This process
+// applied batches before it added the index function; after AddIndexers the index has all changes.
 func TestStoredIndexIsNotTrustedWithUncommittedChanges(t *testing.T) {
 	for name, flushed := range map[string]bool{"Pending": false, "Committed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -339,7 +342,7 @@ func TestIndexesUnderLoad(t *testing.T) {
 			if built {
 				store.WaitBuilds(c)
 			}
-			// Green objects do not change; at any time all other objects have one color.
+			// Green objects do not change. All other objects have one common color at any time.
 			keys, err := c.IndexKeys(t.Context(), index, "green")
 			if err != nil || len(keys) != 1000 {
 				t.Errorf("%s: %d keys, %v", index, len(keys), err)

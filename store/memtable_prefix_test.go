@@ -64,8 +64,8 @@ type reading interface {
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 }
 
-// wantPrefix returns the resourceVersion of r. It fails the test unless r has exactly the state of that
-// resourceVersion. It repeats a read that overlaps a commit retried in the background.
+// wantPrefix returns the resourceVersion of r. It fails the test unless r has exactly the past state of that
+// resourceVersion. It repeats the read if a background commit ran meanwhile.
 func (h *pastStates) wantPrefix(rt *rapid.T, r reading) int {
 	ctx := context.Background()
 	for {
@@ -85,7 +85,8 @@ func (h *pastStates) wantPrefix(rt *rapid.T, r reading) int {
 	}
 }
 
-// notPrefix describes the difference between r and the state of info. It returns "" if there is none.
+// notPrefix describes the difference between r and the past state at info's resourceVersion. It returns "" if they are
+// equal.
 func (h *pastStates) notPrefix(ctx context.Context, r reading, info entry.Info) string {
 	state, known := h.states[info.ResourceVersion]
 	keys, err := r.Keys(ctx)
@@ -131,7 +132,7 @@ func (h *pastStates) wantObjects(rt *rapid.T, c *store.Collection) {
 	}
 }
 
-// TestFileIsAPrefix checks that at any time the file has exactly the state of its resourceVersion, which never
+// TestFileIsAPrefix checks that at any time the file has exactly the past state of its resourceVersion, which never
 // decreases, and that readers of the collection see the newest state.
 func TestFileIsAPrefix(t *testing.T) {
 	t.Parallel()
@@ -203,7 +204,7 @@ func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path s
 			store.NoSync(s)
 		},
 		"crash": func(rt *rapid.T) {
-			if rapid.IntRange(0, 3).Draw(rt, "seldom") == 0 { // rare, because it takes some fsyncs
+			if rapid.IntRange(0, 3).Draw(rt, "seldom") == 0 { // done rarely, because it takes several fsyncs
 				h.wantCopy(rt, path)
 			}
 		},
@@ -225,7 +226,7 @@ func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path s
 	storetest.Check(rt, s)
 }
 
-// wantCopy opens a copy of the file, as after a crash.
+// wantCopy copies the file as a crash would leave it, opens the copy, and checks that it has one of the past states.
 func (h *pastStates) wantCopy(rt *rapid.T, path string) {
 	copied := path + ".copy"
 	if err := copyFile(path, copied); err != nil {

@@ -23,12 +23,13 @@ import (
 // soak returns n, or ten times n with LARDER_SOAK=1.
 func soak(n int) int { return soaked(n, 10*n) }
 
-// raceKeys is the number of keys. State n has all but one of them, each at resourceVersion n and of color n%7.
+// raceKeys is the number of keys. In state n all keys but one have an object, each at resourceVersion n and of color
+// n%7.
 const raceKeys = 9
 
 func raceKey(i int) string { return fmt.Sprintf("ns%d/pod%d", i%3, i) }
 
-// raceBatch returns a batch that turns any state into state n.
+// raceBatch returns a batch after which the collection is in state n, whatever its state was.
 func raceBatch(n int) entry.Batch {
 	rv := strconv.Itoa(n)
 	b := entry.Batch{ResourceVersion: rv}
@@ -42,7 +43,7 @@ func raceBatch(n int) entry.Batch {
 	return b
 }
 
-// stateOf returns the number of the state to which these objects belong.
+// stateOf returns the number of the state to which these objects belong. It fails if they are not one whole state.
 func stateOf(objs []runtime.Object, want func(n int) []string) (n int, err error) {
 	if len(objs) == 0 {
 		return 0, fmt.Errorf("there are no objects")

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// pausing is a context for one read. Its Err pauses the read after it has taken a memtable snapshot and before it
-// begins its transaction.
+// pausing is a context for one read. Its Err method blocks the read after the read has taken a memtable snapshot, and
+// before it begins its transaction.
 type pausing struct {
 	context.Context
 	once     sync.Once
@@ -31,8 +31,8 @@ func (p *pausing) Err() error {
 	return nil
 }
 
-// TestReadAcrossACommitAndAList checks that a read does not merge its memtable snapshot with a list that was stored
-// later.
+// TestReadAcrossACommitAndAList checks that a read does not merge its memtable snapshot with objects of a list that was
+// committed after the snapshot.
 func TestReadAcrossACommitAndAList(t *testing.T) {
 	for name, held := range map[string]bool{"BeforeTheCommit": false, "DuringTheCommit": true} {
 		t.Run(name, func(t *testing.T) { testReadAcrossAList(t, held) })

@@ -111,10 +111,10 @@ func TestReopenWithUncommittedChanges(t *testing.T) {
 	}
 }
 
-// TestNoGoroutineIsLeft checks that the store runs no extra goroutine when all changes are committed.
+// TestNoGoroutineIsLeft checks that the store runs no more goroutines after a commit than after Open.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, CommitBytes: 500, Logger: &quiet})
-	before := goleak.IgnoreCurrent() // goroutines of an open store
+	before := goleak.IgnoreCurrent() // the goroutines of a store that has just been opened
 	store.NoSync(s)
 	c := openPods(t, s, nil)
 	var both sync.WaitGroup

@@ -21,8 +21,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A child process appends to a chain in a bucket outside the collections. Transaction n stores keys derived from n,
-// deletes the keys derived from n-2, and stores n. So n alone determines the contents of the bucket.
+// The functions below run in a child process. It commits numbered transactions to a bucket outside the collections.
+// Transaction n stores keys derived from n, deletes the keys derived from n-2, and stores n. So n alone determines the
+// contents of the bucket.
 
 const crashKeys = 40
 
@@ -51,7 +52,8 @@ func crashStep(tx *bolt.Tx) (n uint64, err error) {
 	return n, b.Put([]byte("n"), binary.BigEndian.AppendUint64(nil, n))
 }
 
-// crashState returns the number of the stored transaction. It fails if no transaction has these contents.
+// crashState returns the number of the last transaction in the file. It fails if the contents are not those after that
+// transaction.
 func crashState(s *store.Store) (n uint64, err error) {
 	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte("chain"))
@@ -116,7 +118,7 @@ func TestKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	marks, last := 0, uint64(0)
 	for kill := range kills {
-		if kill%10 == 9 { // kills during the creation of the file
+		if kill%10 == 9 { // every tenth kill happens while the file is created
 			path, last = filepath.Join(t.TempDir(), "store"), 0
 		}
 		said := killChild(t, "crash", path, time.Duration(random.IntN(25_000))*time.Microsecond)
@@ -129,7 +131,7 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("kill %d: a good file was moved aside as %s", kill, s.Quarantined())
 		}
 		n, err := crashState(s)
-		// The child may have committed one transaction without printing it.
+		// The killed process may have committed one more transaction without printing its number.
 		if last = max(last, said); err != nil || n != last && n != last+1 {
 			t.Fatalf("kill %d: the child said %d, the store has %d: %v", kill, last, n, err)
 		}
@@ -145,7 +147,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d of %d kills came while the store was being opened", marks, kills)
 }
 
-// markOf returns the contents of the mark that a process left beside the store, or "".
+// markOf returns the contents of the ".opening" file that a process left beside the store, or "".
 func markOf(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path + disk.SuffixOpening)
@@ -181,7 +183,7 @@ func killChild(t *testing.T, job, path string, after time.Duration) (said uint64
 			t.Fatal(err)
 		}
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // the error says that the process was killed
 	if timer == nil || problems.Len() > 0 {
 		t.Fatalf("the child: %s", problems.String())
 	}
@@ -189,7 +191,7 @@ func killChild(t *testing.T, job, path string, after time.Duration) (said uint64
 }
 
 // TestTightLoop starts and kills processes again and again, two at a time as in a rolling update. It checks that only
-// the store and its mark are left, and that the store does not grow.
+// the store and its ".opening" file are left, and that the store does not grow.
 func TestTightLoop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
@@ -239,7 +241,7 @@ func killLater(t *testing.T, path string, after time.Duration) {
 			defer time.AfterFunc(after, func() { _ = cmd.Process.Kill() }).Stop()
 		}
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // the error says that the process was killed
 	if problems.Len() > 0 {
 		t.Errorf("the child: %s", problems.String())
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestNotARegularFile checks that pipes, sockets, devices and directories are refused as they are, and that the open of
-// a pipe does not wait for its other end.
+// TestNotARegularFile checks that Open refuses pipes, sockets, devices and directories and leaves them unchanged, and
+// that it does not block on a pipe without a writer.
 func TestNotARegularFile(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := errors.Join(syscall.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("directory"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(dir) // the path of a socket has a bounded length
+	t.Chdir(dir) // a short relative path, because the path of a socket has a bounded length
 	l, err := net.Listen("unix", "socket")
 	if err != nil {
 		t.Fatal(err)
@@ -36,16 +36,18 @@ func TestNotARegularFile(t *testing.T) {
 		for what, err := range map[string]error{"write": writing, "read": reading, "compact": compacting} {
 			if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), path) ||
 				!strings.Contains(err.Error(), "it is no regular file") {
-				t.Fatalf("%s %s: %v", what, filepath.Base(path), err) // an open of the pipe would block
+				// Fatal, because if Open does not refuse these files, it blocks when it opens the pipe.
+				t.Fatalf("%s %s: %v", what, filepath.Base(path), err)
 			}
 		}
 	}
 	wantNames(t, dir, "directory", "pipe", "socket")
 }
 
-// TestDamagedFileThatCannotBeMovedAside checks that Open fails, with both causes, and leaves the file unchanged.
+// TestDamagedFileThatCannotBeMovedAside checks that Open fails if a damaged file cannot be moved aside. The error names
+// the damage and the reason for the failed move, and the file is unchanged.
 func TestDamagedFileThatCannotBeMovedAside(t *testing.T) {
-	// The name is short enough for the suffix of the mark, but too long for the suffix of a damaged file.
+	// The file name has room for the suffix ".opening", but not for the longer suffix of a damaged file.
 	path := filepath.Join(t.TempDir(), strings.Repeat("s", 255-len(".opening")))
 	damaged := append(another(t, true)[:8192:8192], make([]byte, 8192)...)
 	if err := os.WriteFile(path, damaged, 0o600); err != nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOpenWithoutAnInode checks that a store can be opened although no inode is left for its mark. It is then verified
-// as after a process that died in Open, since a crash now would leave no mark. Only root may mount a file system.
+// TestOpenWithoutAnInode checks that a store can be opened although no inode is left for its ".opening" file. Open then
+// reads every page, as after a process that died in Open, because a crash now would leave no such file. Only root may
+// mount a file system.
 func TestOpenWithoutAnInode(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		dir, ok := mountWith(t, "nr_inodes=3")
@@ -40,7 +41,8 @@ func TestOpenWithoutAnInode(t *testing.T) {
 	}
 }
 
-// TestAddressSpaceLimit runs a child process with less address space than Open would map.
+// TestAddressSpaceLimit checks that a store can be used with less address space than Open would like to map, in a child
+// process.
 func TestAddressSpaceLimit(t *testing.T) {
 	path, _ := populated(t, true)
 	runChild(t, "address-space-limit", path)

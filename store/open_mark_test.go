@@ -21,7 +21,7 @@ func childDieInOpen(path string) error {
 	return fmt.Errorf("it has not died: %w", err)
 }
 
-// damageUnreadLeaf damages a page that Open does not read in a cleanly closed file.
+// damageUnreadLeaf damages a leaf page that Open does not read if the file was closed cleanly.
 func damageUnreadLeaf(t *testing.T, path string) {
 	t.Helper()
 	data := mustRead(t, path)

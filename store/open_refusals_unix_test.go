@@ -27,10 +27,10 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// messages holds log messages. Its methods are safe for concurrent use.
+// messages collects log messages. Its methods are safe for concurrent use.
 type messages struct {
 	mu  sync.Mutex
-	all []string // guarded by mu
+	all []string // the messages so far; guarded by mu
 }
 
 // logger returns a logger that adds to m, down to a verbosity.
@@ -55,7 +55,7 @@ func (m *messages) count(text string) (n int) {
 	return n
 }
 
-// publicDir returns a directory that root can also access after it became another user; see restrict.
+// publicDir returns a directory that root can still access after restrict has made it another user.
 func publicDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,13 +77,13 @@ func TestReadOnlyStoreHasNoUpkeep(t *testing.T) {
 	}
 }
 
-// TestOpenWhereNothingCanBeWritten checks that a store can be read if the disk is full or fails, and that a file that
-// was written nevertheless does not count as cleanly closed.
+// TestOpenWhereNothingCanBeWritten checks that a store can be opened and read if the disk is full or fails. A file that
+// is written nevertheless does not count as cleanly closed.
 func TestOpenWhereNothingCanBeWritten(t *testing.T) {
 	for says, test := range map[string]struct{ fails, write, state error }{
 		"The disk is full": {syscall.ENOSPC, store.ErrNoSpace, nil},
 		"The disk fails":   {syscall.EIO, store.ErrOutcomeUnknown, store.ErrOutcomeUnknown},
-		"The disk":         {}, // works
+		"The disk":         {}, // a disk that works
 	} {
 		path, all := populated(t, true)
 		var log messages
@@ -111,8 +111,8 @@ func TestOpenWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// TestTrimmingWithoutSpace checks that a write that finds no space is followed by one attempt to remove tombstones,
-// which is not followed by another.
+// TestTrimmingWithoutSpace checks that a write that finds no space leads to one attempt to remove tombstones, and that
+// this attempt, if it finds no space either, leads to no further attempt.
 func TestTrimmingWithoutSpace(t *testing.T) {
 	o, g := gated(byHand())
 	s := storetest.Open(t, o)
@@ -145,7 +145,7 @@ func TestTrimmingWithoutSpace(t *testing.T) {
 }
 
 // TestOpenLeavesBranchesToTheBackground checks that a cleanly closed file with more branch pages than Open verifies is
-// verified in the background, and that a smaller file is not.
+// verified in the background, and that a file with fewer is not.
 func TestOpenLeavesBranchesToTheBackground(t *testing.T) {
 	for _, keys := range []int{10, 3000} {
 		path := filepath.Join(t.TempDir(), "store")
@@ -166,8 +166,8 @@ func TestOpenLeavesBranchesToTheBackground(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatCannotBeListed checks that a store can be created, and a damaged one moved aside, in a directory
-// that the process may write but not read. Only the directory is not synced, which is logged.
+// TestDirectoryThatCannotBeListed checks a directory that the process may write but not read: a store can be created in
+// it, and a damaged store moved aside. Only the directory is not synced, which is logged.
 func TestDirectoryThatCannotBeListed(t *testing.T) {
 	for _, name := range []string{"store", "sub/store"} {
 		for _, damaged := range []bool{false, true} {
@@ -304,7 +304,8 @@ func TestNameWithoutRoomForATemporaryFile(t *testing.T) {
 	wantNames(t, dir)
 }
 
-// TestMarkThatIsRemovedByAnother checks that a mark removed by another program is logged, and that the store opens.
+// TestMarkThatIsRemovedByAnother checks that Open logs it when another program has removed the ".opening" file beside
+// the store, and succeeds.
 func TestMarkThatIsRemovedByAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	var log messages
@@ -318,8 +319,8 @@ func TestMarkThatIsRemovedByAnother(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestFailureThatLeavesNoMark checks that a failing store that cannot leave a mark logs that: the next process will not
-// verify the file.
+// TestFailureThatLeavesNoMark checks a failing store whose ".opening" file, which makes the next process verify the
+// store, is missing and cannot be created. The store logs that the next process will not verify the file.
 func TestFailureThatLeavesNoMark(t *testing.T) {
 	var log messages
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Logger: log.logger(0)})
@@ -361,7 +362,7 @@ func TestFormatVersionThatIsDamaged(t *testing.T) {
 		"short":   func(b *bolt.Bucket) error { return b.Put(key, b.Get(key)[:8]) },
 		"flipped": func(b *bolt.Bucket) error {
 			v := append([]byte(nil), b.Get(key)...)
-			v[0] ^= 1 // keeps the old checksum; with a new one it would be a newer format
+			v[0] ^= 1 // the checksum stays the old one; with a new checksum the version would be a newer format
 			return b.Put(key, v)
 		},
 	} {
@@ -408,8 +409,8 @@ func TestFileThatCannotBeRead(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRollbackThatPanics checks that damage that bbolt finds while it rolls back a commit is returned as an error, and
-// that readers and Close do not block on a lock afterwards.
+// TestRollbackThatPanics checks damage that bbolt finds while it rolls back a commit: it is returned as an error, and
+// readers and Close do not block on a lock afterwards.
 func TestRollbackThatPanics(t *testing.T) {
 	path, _ := populated(t, true)
 	s := mustOpen(t, path, store.Options{MaxSize: 1})
@@ -419,7 +420,7 @@ func TestRollbackThatPanics(t *testing.T) {
 			at := pagesOf(t, data)["freelist"][0]
 			clear(data[at : at+filePageSize])
 		})
-		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // does not fit
+		return tx.Bucket(disk.Root).Put([]byte("k"), make([]byte, 50<<20)) // larger than the file may become
 	})
 	if !isDamaged(err) || !isDamaged(s.Err()) {
 		t.Errorf("write: %v; Err: %v", err, s.Err())
@@ -430,8 +431,8 @@ func TestRollbackThatPanics(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestWriteToAnOverwrittenFile checks that a write notices that another file was copied over the open one, even before
-// any read, and does not change it.
+// TestWriteToAnOverwrittenFile checks that a write notices that another file was copied over the open file, even
+// without a read in between, and does not change that file.
 func TestWriteToAnOverwrittenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	s := openAt(t, path, byHand())
@@ -472,7 +473,7 @@ type laterProvider struct {
 	*seal.Keys
 	asked                int
 	secondCurrent, wraps error
-	short                bool // Unwrap returns half a key
+	short                bool // whether Unwrap returns half a key
 }
 
 func (p *laterProvider) CurrentKey(ctx context.Context) (string, error) {
@@ -508,7 +509,7 @@ func TestKeyProviderThatFailsLater(t *testing.T) {
 	}
 	for says, test := range map[string]struct {
 		provider *laterProvider
-		stored   bool // the file has a data key
+		stored   bool // whether the file already has a data key
 		want     error
 	}{
 		"ask for the current key": {&laterProvider{Keys: keys, secondCurrent: why}, false, why},
@@ -545,7 +546,7 @@ func TestFileThatAppearsBeforeAnImport(t *testing.T) {
 			_, err := store.NewImport(t.Context(), path, store.ImportOptions{Store: store.Options{Logger: &quiet}})
 			done <- err
 		}()
-		synctest.Wait() // until the import waits for the mark
+		synctest.Wait() // until the import waits for the other process to remove its ".opening" file
 		if err := errors.Join(os.WriteFile(path, []byte("another's"), 0o600), mark.Close()); err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func mustClose(t *testing.T, s *store.Store) {
 	}
 }
 
-// put writes a value under each of the keys, in a bucket that only tests use.
+// put writes a value under each of the keys, in a bucket that only tests use (see readAll).
 func put(s *store.Store, value []byte, keys ...string) error {
 	return store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
 		b, err := tx.Bucket(disk.Root).CreateBucketIfNotExists([]byte("test"))
@@ -84,7 +84,8 @@ func readAll(s *store.Store) (map[string][]byte, error) {
 		last := ""
 		return b.Bucket(disk.Objects).ForEach(func(k, v []byte) error {
 			if key := string(k); key <= last && last != "" {
-				return fmt.Errorf("%q after %q: %w", key, last, entry.ErrDamaged) // ForEach would not end
+				// The keys must ascend; otherwise ForEach is in a loop of pages and would not end.
+				return fmt.Errorf("%q after %q: %w", key, last, entry.ErrDamaged)
 			}
 			last = string(k)
 			all[last] = bytes.Clone(v)
@@ -216,7 +217,7 @@ func TestLocked(t *testing.T) {
 	}
 	wantNames(t, filepath.Dir(path), "store")
 
-	// An open that waits gets the store when it is closed.
+	// An open that waits succeeds when the other owner closes the store.
 	done := make(chan error)
 	go func() {
 		other, err := store.Open(path, store.Options{LockTimeout: 60_000_000_000})
@@ -264,7 +265,7 @@ func isHeldHere(err error) bool {
 // TestLockedByAnother checks that the error names the process that holds the store.
 func TestLockedByAnother(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		return // other systems do not tell
+		return // other systems do not tell which process has the lock
 	}
 	path := filepath.Join(t.TempDir(), "store")
 	mustClose(t, mustOpen(t, path, store.Options{}))
@@ -395,13 +396,13 @@ func TestCloseWaits(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForTheVerification checks that no page is read after Close has returned.
+// TestCloseWaitsForTheVerification checks that the background verification reads no page after Close has returned.
 func TestCloseWaitsForTheVerification(t *testing.T) {
 	path, _ := populated(t, false)
 	synctest.Test(t, func(t *testing.T) {
 		leave, closed := make(chan struct{}), make(chan error, 1)
 		var begun atomic.Bool
-		logger := funcr.New(func(_, args string) { // called by the verification
+		logger := funcr.New(func(_, args string) { // the verification calls this logger
 			if strings.Contains(args, "Background work") && strings.Contains(args, "verify the file") {
 				begun.Store(true)
 				<-leave

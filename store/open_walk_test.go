@@ -58,15 +58,16 @@ func TestFreelistWithAPageInUse(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestCircle checks that a scan finds a branch whose last entry points to its parent. A cursor would read the same
-// leaves again and again; the scan notices their keys.
+// TestCircle checks that a scan notices a branch page whose last entry points to its parent. A cursor reads the same
+// leaves again and again there; the scan finds that their keys do not ascend.
 func TestCircle(t *testing.T) {
 	for _, readOnly := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "store")
 		s := mustOpen(t, path, store.Options{})
 		mustList(t, mustCollection(t, s, pods()), 8000)
 		mustClose(t, s)
-		s = mustOpen(t, path, store.Options{ReadOnly: readOnly}) // an open after the damage would find it
+		// Opened before the damage is made, because Open would find it.
+		s = mustOpen(t, path, store.Options{ReadOnly: readOnly})
 		v, err := s.View(t.Context(), pods())
 		if err != nil {
 			t.Fatal(err)

@@ -28,8 +28,8 @@ func wantSame(t *testing.T, c *store.Collection, when, rv string) {
 	}
 }
 
-// TestServedAfterAnUnknownOutcome checks that a collection serves the changes that it was given after a commit of
-// unknown outcome: Info and objects agree, before and after the rebuild.
+// TestServedAfterAnUnknownOutcome checks a collection after a commit of unknown outcome: it serves all changes that
+// were passed to it. Info and objects have the same resourceVersion, before and after the rebuild.
 func TestServedAfterAnUnknownOutcome(t *testing.T) {
 	list := func(t *testing.T, c *store.Collection, rv string) error {
 		r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
@@ -60,7 +60,7 @@ func TestServedAfterAnUnknownOutcome(t *testing.T) {
 				t.Fatal(err)
 			}
 			g.After(diskError)
-			for _, rv := range []string{"2", "3"} { // the second write is refused
+			for _, rv := range []string{"2", "3"} { // the store refuses the second write, since the first has an unknown outcome
 				if err := test.write(t, c, rv); !errors.Is(err, store.ErrOutcomeUnknown) {
 					t.Fatal(err)
 				}
@@ -110,7 +110,8 @@ func TestInfoAdvancesWhileTheStoreHasFailed(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestLoadingDuringAnUnknownOutcome checks that objects loaded during a write of unknown outcome are not served.
+// TestLoadingDuringAnUnknownOutcome checks that objects loaded into memory while a write is in progress are not served
+// if the outcome of that write is unknown.
 func TestLoadingDuringAnUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.AtOnce(store.Options{}))
@@ -124,7 +125,7 @@ func TestLoadingDuringAnUnknownOutcome(t *testing.T) {
 		written := make(chan error, 1)
 		go func() { written <- applyPod(t, c, podAt(0, "2000")) }()
 		<-entered
-		read() // the old state
+		read() // lets the objects be loaded in their state before the write
 		synctest.Wait()
 		release()
 		if err := <-written; !errors.Is(err, store.ErrOutcomeUnknown) {
@@ -142,8 +143,8 @@ func TestLoadingDuringAnUnknownOutcome(t *testing.T) {
 	})
 }
 
-// TestSetMustRelistDoesNotBlock checks that Info advances and objects are read from memory while SetMustRelist waits
-// for the writer lock.
+// TestSetMustRelistDoesNotBlock checks that while SetMustRelist waits for the writer lock, Info advances with each
+// batch, and objects can be read from memory.
 func TestSetMustRelistDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
@@ -172,7 +173,7 @@ func TestSetMustRelistDoesNotBlock(t *testing.T) {
 	})
 }
 
-// wantInMemory checks that an object is served from memory, where it was decoded once.
+// wantInMemory checks that an object is decoded only once, and so is served from memory.
 func wantInMemory(t *testing.T, c *store.Collection, key string) {
 	t.Helper()
 	if err := c.WaitResident(t.Context()); err != nil {
@@ -185,7 +186,7 @@ func wantInMemory(t *testing.T, c *store.Collection, key string) {
 	}
 }
 
-// heldCodec is a codec whose first Decode waits.
+// heldCodec is a codec whose first call of Decode waits.
 type heldCodec struct {
 	codec.Codec
 	first *atomic.Bool

@@ -33,7 +33,7 @@ func overwrite(t *testing.T, path string, file []byte) {
 	}
 }
 
-// another returns the contents of another store, with one object if full is set.
+// another returns the contents of another store's file, which has one object if full is set.
 func another(t *testing.T, full bool) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other.db")
@@ -86,7 +86,7 @@ func TestOverwrittenFile(t *testing.T) {
 			c := openPods(t, s, byNamespaceAndColor)
 			relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
 			flush(t, s)
-			for n := range 20 { // gives the copy a higher transaction id than the compacted file
+			for n := range 20 { // many commits, so that the file copied later has a higher transaction id than the compacted one
 				apply(t, c, strconv.Itoa(6+n), upsert("a/y", strconv.Itoa(6+n)))
 				flush(t, s)
 			}
@@ -123,7 +123,7 @@ func TestOverwrittenFile(t *testing.T) {
 			default:
 				t.Error("the store has not failed")
 			}
-			overwrite(t, path, own) // an overwritten file is never used again
+			overwrite(t, path, own) // even copying the store's own contents back does not make it usable
 			if _, err := s.Collections(t.Context()); !errors.Is(err, store.ErrOverwritten) {
 				t.Errorf("after another copy: %v", err)
 			}

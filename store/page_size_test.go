@@ -20,15 +20,16 @@ const defaultPageSize = 4 << 10
 // changes it.
 var every = 1
 
-// scaled converts a size for the default page size to the same number of pages.
+// scaled converts a size in bytes that is meant for the default page size to the same number of pages of the tested
+// size.
 func scaled(n int) int { return n * filePageSize / defaultPageSize }
 
 // otherPageSize is bbolt's default on macOS.
 const otherPageSize = 16 << 10
 
-// TestOtherPageSize runs all tests that damage or copy files with another page size: all readers of pages must use the
-// file's page size. bbolt by default uses the system's, from 4 KiB to 64 KiB, and files move between systems. With
-// LARDER_SOAK=1 it tries as many cases as those tests.
+// TestOtherPageSize repeats all tests that damage or copy files, with another page size: all readers of pages must use
+// the file's page size. bbolt by default uses the system's, from 4 KiB to 64 KiB, and files move between systems. It
+// tries fewer cases than those tests, unless LARDER_SOAK=1.
 func TestOtherPageSize(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -103,7 +104,7 @@ func pageSizeOf(t *testing.T, path string) int {
 	return pages.PageSize
 }
 
-// soaked returns soak with LARDER_SOAK=1, and test otherwise.
+// soaked returns the argument soak if LARDER_SOAK=1, and test otherwise.
 func soaked(test, soak int) int {
 	if os.Getenv("LARDER_SOAK") != "" {
 		return soak

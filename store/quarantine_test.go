@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// populated returns the path of a closed store that has every kind of page, and its contents as of readAll. clean says
-// whether it was closed cleanly.
+// populated returns the path of a closed store with every kind of page, and the contents that readAll returns for it.
+// clean says whether the store was closed cleanly.
 //
 // The store is made once for each page size; each call returns a copy.
 func populated(t *testing.T, clean bool) (path string, all map[string][]byte) {
@@ -51,7 +51,7 @@ type populatedFile struct {
 	all  map[string][]byte
 }
 
-// populatedFiles caches the files of populated. It has no lock: tests that call populated do not run in parallel.
+// populatedFiles caches the files of the function populated. It has no lock: tests that use it do not run in parallel.
 var populatedFiles = map[populatedKind]populatedFile{}
 
 func populate(t *testing.T, clean bool) populatedFile {
@@ -114,8 +114,8 @@ func pagesOf(t *testing.T, data []byte) map[string][]int {
 	return kinds
 }
 
-// survive opens the file, reads and writes all of it, and closes it. It fails the test on a panic or an error other
-// than ErrDamaged. It returns where the damage was found: "open", "use" or "".
+// survive opens the file, reads and writes all of it, and closes it. It fails the test on a panic or on an error other
+// than ErrDamaged. It returns the step that found damage: "open", "use", or "" if none did.
 func survive(t *testing.T, path, what string) (noticed string) {
 	t.Helper()
 	s, err := store.Open(path, store.Options{Logger: &quiet})
@@ -156,7 +156,7 @@ func writeFlipped(t *testing.T, path string, data []byte, at int, bits byte) str
 	t.Helper()
 	data[at] ^= bits
 	err := os.WriteFile(path, data, 0o600)
-	data[at] ^= bits // copying the data for each file takes too long under the race detector
+	data[at] ^= bits // flips the bits back; a copy of the data for each file would be too slow with the race detector
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestFlippedBits(t *testing.T) {
 		for i := range tries / every {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
 			if i < tries/3/every {
-				bit = random.IntN(16 * 8) // the header
+				bit = random.IntN(16 * 8) // in the page's header
 			}
 			path := writeFlipped(t, filepath.Join(t.TempDir(), "store"), data, off+bit/8, 1<<(bit%8))
 			noticed[survive(t, path, fmt.Sprintf("%s page at %d, bit %d", kind, off, bit))]++
@@ -240,8 +240,8 @@ func TestWrecked(t *testing.T) {
 	}
 }
 
-// TestRootPage flips bits of the entry on the root page, and every third bit with LARDER_SOAK=1. The file must still be
-// recognised as a store, and not left alone as a file of another program.
+// TestRootPage flips every 11th bit of the store's entry on the root page, or every third with LARDER_SOAK=1. The file
+// must still be recognised as a damaged store, and not be refused as a file of another program.
 func TestRootPage(t *testing.T) {
 	path, _ := populated(t, true)
 	data, err := os.ReadFile(path)
@@ -299,8 +299,8 @@ func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestMarkLeftBehind checks that Open reads every page if another process died while it opened the store: it finds
-// damage that it would otherwise leave to the background.
+// TestMarkLeftBehind checks that Open reads every page if an earlier process died while it opened the store. Open then
+// finds damage that it would otherwise leave to the verification in the background.
 func TestMarkLeftBehind(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		for _, damage := range []bool{false, true} {
@@ -309,7 +309,7 @@ func TestMarkLeftBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if damage { // where only a walk of all pages finds it
+			if damage { // in a leaf page, where only a walk of all pages finds it
 				offsets := pagesOf(t, data)["leaf"]
 				data[offsets[len(offsets)/2]] ^= 1
 				if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -421,7 +421,7 @@ func TestCheckFindsPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if moved := s.Quarantined(); moved != "" { // Open has read this page
+			if moved := s.Quarantined(); moved != "" { // Open has read the damaged page, and moved the file aside
 				mustClose(t, s)
 				if err := os.Remove(moved); err != nil {
 					t.Fatal(err)

@@ -60,7 +60,8 @@ func benchLabelled(b *testing.B, codec codec.Codec, total int) *store.Collection
 	return c
 }
 
-// BenchmarkSelect selects 1,000 of 100,000 pods by a label and by a field. For comparison it also decodes all of them.
+// BenchmarkSelect selects 1,000 of 100,000 pods by a label and by a field. For comparison it also selects them by
+// decoding all pods.
 func BenchmarkSelect(b *testing.B) {
 	const total = 100_000
 	team := labels.SelectorFromSet(labels.Set{"team": "a"})

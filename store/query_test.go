@@ -108,7 +108,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	if _, by, err := compressedBy(c); err != nil || (len(by) > 0) != (o.Compression != store.NoCompression) {
 		t.Errorf("compressed records: %v, %v", by, err)
 	}
-	if o.Residency == store.None { // read from the file, not from the memtable
+	if o.Residency == store.None { // commits, so that queries read the file and not the memtable
 		storetest.RunQueries(t, c)
 	}
 	view, err := codec.View(entry.Typed, o.Codec)
@@ -122,7 +122,8 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	t.Run("View", func(t *testing.T) { storetest.RunQueries(t, v) })
 }
 
-// TestQueryOfANamespaceWithOtherKeys checks a query by namespace where keys do not begin with the namespace.
+// TestQueryOfANamespaceWithOtherKeys checks a query by namespace in a collection whose keys do not begin with the
+// namespace.
 func TestQueryOfANamespaceWithOtherKeys(t *testing.T) {
 	o := store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: storetest.QueryIndexers,
 		KeyFunc: func(obj any) (string, error) {
@@ -212,7 +213,8 @@ func TestQueryReportsUnreadableObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, labels := range []string{"", "tier=front"} {
-		v, err := s.ViewWith(t.Context(), storetest.Pods, codec.Unstructured()) // the wrong codec
+		// A View with another codec than the objects were stored with.
+		v, err := s.ViewWith(t.Context(), storetest.Pods, codec.Unstructured())
 		if err != nil {
 			t.Fatal(err)
 		}

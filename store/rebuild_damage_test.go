@@ -34,8 +34,8 @@ func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	}
 }
 
-// objectPages returns the offsets of leaves that have only pods of the large collection. The small collection has no
-// such names.
+// objectPages returns the offsets of the leaf pages that have pods of the large collection, recognised by names that
+// only that collection has.
 func objectPages(t *testing.T, data []byte) (leaves []int) {
 	t.Helper()
 	for _, off := range pagesOf(t, data)["leaf"] {
@@ -75,7 +75,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 				data[leaves[len(leaves)/2]] ^= 1
 			})
 		}, 900, 999},
-		"a leaf with fewer entries": { // only the number of objects shows it
+		"a leaf with fewer entries": { // bbolt does not notice it; only the stored number of objects shows the loss
 			func(t *testing.T, s *store.Store) {
 				patch(t, s, func(data []byte) {
 					leaves := objectPages(t, data)
@@ -107,12 +107,13 @@ func TestRebuildAfterDamage(t *testing.T) {
 		"no meta pages": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) { clear(data[:2*filePageSize]) })
 		}, 0, 0},
-		"branches with more elements than there are": {func(t *testing.T, s *store.Store) { // bbolt follows all of them
+		// Branch pages that claim too many elements, all of which bbolt follows.
+		"branches with more elements than there are": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) {
 				for _, off := range pagesOf(t, data)["branch"] {
 					count := int(binary.NativeEndian.Uint16(data[off+10:]))
 					binary.NativeEndian.PutUint16(data[off+10:], uint16(count+512))
-					for i := count; i < filePageSize/16-1; i++ { // points to the branch itself
+					for i := count; i < filePageSize/16-1; i++ { // the surplus elements point to the branch page itself
 						copy(data[off+16+16*i+8:], data[off:off+8])
 					}
 				}
@@ -131,7 +132,8 @@ func TestRebuildAfterDamage(t *testing.T) {
 			})
 		}, 0, 0},
 	} {
-		if tried++; tried%every != 0 { // the order of a map: other cases in each run
+		// Skips cases if a sampling rate is set; the order of a map makes them differ in each run.
+		if tried++; tried%every != 0 {
 			continue
 		}
 		t.Run(what, func(t *testing.T) {

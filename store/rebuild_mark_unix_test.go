@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildThatFailsLeavesTheMark checks that a failed rebuild leaves the mark, so that the next process verifies the
-// file.
+// TestRebuildThatFailsLeavesTheMark checks that a failed rebuild leaves the ".opening" file (the mark) beside the
+// store, so that the next process verifies the store.
 func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	s, _, _ := filled(t, store.Options{})
 	failNow(t, s)
@@ -32,8 +32,8 @@ func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	wantNames(t, filepath.Dir(s.Path()), "store", "store-away", "store.opening")
 }
 
-// TestRebuildWhileMarkIsLocked checks that a rebuild fails with ErrLocked before it begins a copy when another process
-// has the mark locked: it could not rename the copy into place.
+// TestRebuildWhileMarkIsLocked checks a rebuild while another process has locked the ".opening" file (the mark). It
+// fails with ErrLocked before it begins a copy, because it could not rename the copy into place.
 func TestRebuildWhileMarkIsLocked(t *testing.T) {
 	s, _, _ := filled(t, store.Options{LockTimeout: -1})
 	failNow(t, s)
@@ -44,7 +44,7 @@ func TestRebuildWhileMarkIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store.SetMaxSize(s, 32<<10) // a copy would fail
+	store.SetMaxSize(s, 32<<10) // at this size a copy would fail with another error
 	if err := s.Rebuild(t.Context()); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("rebuild: %v", err)
 	}

@@ -16,7 +16,7 @@ import (
 
 func colors(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(disk.Index).Bucket([]byte("color")) }
 
-// flip damages the payload of a record.
+// flip returns a function that damages the payload of the record of key.
 func flip(key string) func(b *bolt.Bucket) error {
 	return func(b *bolt.Bucket) error {
 		data := bytes.Clone(b.Bucket(disk.Objects).Get([]byte(key)))
@@ -25,7 +25,7 @@ func flip(key string) func(b *bolt.Bucket) error {
 	}
 }
 
-// punch deletes records without updating indexes or Info.
+// punch returns a function that deletes records without updating indexes or Info.
 func punch(keys ...string) func(b *bolt.Bucket) error {
 	return func(b *bolt.Bucket) error {
 		for _, key := range keys {
@@ -65,8 +65,8 @@ func wantWorking(t *testing.T, s *store.Store) {
 	}
 }
 
-// TestRebuildOfDamagedRecords covers each kind of damage to single records and index entries. The rebuild keeps all
-// good records, with each Residency, and a collection with losses must be relisted.
+// TestRebuildOfDamagedRecords damages single records and index entries in each way. The rebuild keeps all good records,
+// with each Residency, and a collection that has lost records must be listed again.
 func TestRebuildOfDamagedRecords(t *testing.T) {
 	key := "ns1/pod0001"
 	for name, test := range map[string]struct {
@@ -124,8 +124,8 @@ func equalKeys(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestRefs checks that Refs returns the stored records overlaid with uncommitted changes, and shows when an object in
-// memory has no record.
+// TestRefs checks that Refs returns the headers of the stored records with uncommitted changes applied, and shows when
+// an object in memory has no record.
 func TestRefs(t *testing.T) {
 	ctx := context.Background()
 	s, c := filledPods(t, store.All)

@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// somePod returns the i-th pod of the tests of whole stores.
+// somePod returns the i-th of the pods with which tests fill a store.
 func somePod(i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -101,8 +101,8 @@ func count(t *testing.T, c *store.Collection) (n int, info entry.Info) {
 	return len(objs), info
 }
 
-// wantUsable checks that the store passes the check, is locked by this process and can be written, and that the next
-// process opens it without moving it aside.
+// wantUsable checks that the store passes Check, is locked by this process and can be written, and that the next
+// process can open it without moving it aside.
 func wantUsable(t *testing.T, s *store.Store, c *store.Collection) {
 	t.Helper()
 	if s.Err() != nil {
@@ -181,7 +181,7 @@ func TestRebuildAfterFailedSync(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildOfAGoodStore checks that several calls for one failure rebuild the store once.
+// TestRebuildOfAGoodStore checks that several calls of Rebuild after one failure rebuild the store once.
 func TestRebuildOfAGoodStore(t *testing.T) {
 	var log logged
 	s, many, _ := filled(t, store.Options{Logger: log.logger()})
@@ -201,8 +201,8 @@ func TestRebuildOfAGoodStore(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildEndsLists checks that a list fails with ErrReplaceLost after a rebuild that has lost objects of its
-// collection: the list may have found these objects unchanged before.
+// TestRebuildEndsLists checks that a running list fails with ErrReplaceLost after a rebuild that has lost objects of
+// its collection: the list may already have found these objects unchanged, and so would not write them again.
 func TestRebuildEndsLists(t *testing.T) {
 	s, many, few := filled(t, store.Options{})
 	for _, c := range []*store.Collection{many, few} {
@@ -251,7 +251,8 @@ func TestRebuildFails(t *testing.T) {
 	if !errors.Is(s.Err(), store.ErrOutcomeUnknown) {
 		t.Errorf("Err: %v", s.Err())
 	}
-	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // left by a failed store
+	// A failed store leaves the ".opening" file, so that the next process verifies the store.
+	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	store.SetMaxSize(s, 0)
@@ -264,8 +265,8 @@ func TestRebuildFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
-// TestRebuildOfAMovedStore checks that Rebuild does not replace another file that has taken the store's name, and
-// succeeds once no file has the name.
+// TestRebuildOfAMovedStore checks a store whose file was moved away: Rebuild does not replace another file under the
+// store's name, and succeeds once no file has that name.
 func TestRebuildOfAMovedStore(t *testing.T) {
 	s, many, _ := filled(t, store.Options{})
 	failNow(t, s)

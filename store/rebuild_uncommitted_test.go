@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// damageRecord damages the record of key and lets a reader find it.
+// damageRecord damages the record of key and reads it, so that the store notices.
 func damageRecord(t *testing.T, c *store.Collection, key string) {
 	t.Helper()
 	if err := flipRecord(c, key); err != nil {
@@ -22,8 +22,8 @@ func damageRecord(t *testing.T, c *store.Collection, key string) {
 	}
 }
 
-// TestRebuildWithUncommittedChanges checks that an object that a rebuild has lost is missing from Newest and the count,
-// in the file and for readers, when Info was uncommitted.
+// TestRebuildWithUncommittedChanges checks a rebuild that loses an object while the collection's Info is uncommitted:
+// the object is missing from Newest and from the number of objects, in the file and for readers.
 func TestRebuildWithUncommittedChanges(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 	g := store.GateCommits(s)
@@ -34,7 +34,7 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	}
 	damageRecord(t, c, "namespace-1/pod-0001")
 	refused := errors.New("from the test")
-	g.Fail(func() error { return refused }) // the commit at the end of Rebuild
+	g.Fail(func() error { return refused }) // fails the commit at the end of Rebuild
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	}
 	check("while it is pending")
 	g.Fail(nil)
-	if err := s.Rebuild(t.Context()); err != nil { // the commit was refused with a disk error
+	if err := s.Rebuild(t.Context()); err != nil { // rebuilt again, since the failed commit made the store refuse writes
 		t.Fatal(err)
 	}
 	check("in the file")
@@ -60,8 +60,8 @@ func TestRebuildWithUncommittedChanges(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRebuildBeforeACommitThatWaits checks that a commit that was queued behind a rebuild writes the Info of the
-// rebuilt collection.
+// TestRebuildBeforeACommitThatWaits checks a commit that was queued behind a rebuild: it writes the Info of the rebuilt
+// collection.
 func TestRebuildBeforeACommitThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})

@@ -26,7 +26,7 @@ func mustRecords(t *testing.T, s *store.Store, id entry.Identity) (all []entry.E
 	return all
 }
 
-// wantRecords checks that the records are of the first n pods.
+// wantRecords checks that the records are those of the first n pods.
 func wantRecords(t *testing.T, records []entry.Entry, n int) {
 	t.Helper()
 	if len(records) != n {
@@ -64,7 +64,7 @@ func TestRecords(t *testing.T) {
 	if len(rest) != 1000-618 || rest[0].Key != all[618].Key {
 		t.Errorf("after the 618th: %d records, the first is %s", len(rest), rest[0].Key)
 	}
-	// fn may use the store: Records holds neither a transaction nor a lock while it calls fn.
+	// The callback may use the store: Records holds neither a transaction nor a lock while it runs.
 	stop, n := errors.New("enough"), 0
 	err := s.Records(t.Context(), many.Identity(), "", func(entry.Entry) error {
 		if _, err := many.Apply(t.Context(), entry.Batch{ResourceVersion: "9000",
@@ -103,7 +103,8 @@ func TestRecordsOfACompressedCollection(t *testing.T) {
 	wantRecords(t, mustRecords(t, s, pods()), 1000)
 }
 
-// TestRecordsOfADamagedCollection checks that the error names the key and says where to continue.
+// TestRecordsOfADamagedCollection checks that the error of Records names the key of the damaged record, and that
+// reading can continue after that key.
 func TestRecordsOfADamagedCollection(t *testing.T) {
 	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	keys := objectKeys(t, many)

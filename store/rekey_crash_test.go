@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// rekeyKeys are the keys of childRekey.
+// rekeyKeys are the encryption keys with which childRekey opens its store.
 const rekeyKeys = "one:b25lIGtleSBvZiAzMiBieXRlcyBmb3IgYSB0ZXN0ISE=\ntwo:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
 
 func rekeyEncryption() (*seal.Encryption, *rotating, error) {
@@ -35,7 +35,7 @@ func rekeyEncryption() (*seal.Encryption, *rotating, error) {
 	return &seal.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}, keys, nil
 }
 
-// rotating alternates between two sets of keys with different current keys.
+// rotating is a KeyProvider that alternates between two sets of keys, whose current keys differ.
 type rotating struct {
 	rotation [2]*seal.Keys
 	now      atomic.Int32
@@ -75,7 +75,7 @@ func childRekey(path string) error {
 		return err
 	}
 	n := uint64(0)
-	_, _ = fmt.Sscan(info.ResourceVersion, &n) // empty at first
+	_, _ = fmt.Sscan(info.ResourceVersion, &n) // a new store has no resourceVersion: n stays 0
 	return stepForEver(c, n, func(ctx context.Context) (store.Compacted, error) {
 		keys.rotate()
 		return s.Rekey(ctx)
@@ -92,7 +92,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 	kills := soaked(6, 60)
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ {
-		// more and later kills, until one has left a copy and three steps are committed
+		// further, later kills, until one has left a copy and three steps are committed
 		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000*(1+kill/kills)))*time.Microsecond)
 		left := disk.Beside(path, disk.SuffixNew)
 		copies += len(left)
@@ -125,7 +125,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 		}
 		last = n
 		wantStep(t, kill, n, objs, info)
-		// The child may have begun to write under the other key.
+		// The killed process may have begun to write under the other encryption key, with a second data key.
 		if ids, err := dataKeys(s); err != nil || n > 0 && len(ids) != 1 && len(ids) != 2 {
 			t.Fatalf("kill %d: %d data keys, %v", kill, len(ids), err)
 		}

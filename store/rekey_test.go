@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// wantIndexed checks look-ups by namespace over the first n pods: the keys, in order, and the values.
+// wantIndexed checks the look-ups in the namespace index over the first n pods: the keys, in order, and the values.
 func wantIndexed(t *testing.T, c *store.Collection, n int) {
 	t.Helper()
 	byNamespace := map[string][]string{}
@@ -118,8 +118,8 @@ func TestRotation(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealingOverPlainText checks that existing plain records stay readable and new ones are sealed, that Info and the
-// log report plain records, and that Rekey seals them.
+// TestSealingOverPlainText checks a store that gets an encryption key later: existing plain records stay readable, new
+// records are sealed, Info and the log report that plain records are left, and Rekey seals them.
 func TestSealingOverPlainText(t *testing.T) {
 	for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
 		t.Run("compression "+string(compression), func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestRekeyKeepsTheState(t *testing.T) {
 		c := mustCollection(t, s, pods())
 		mustList(t, c, 20)
 		b := entry.Batch{ResourceVersion: "7000"}
-		for i := 15; i < 20; i++ { // the objects with the highest resourceVersions
+		for i := 15; i < 20; i++ { // deletes the objects with the highest resourceVersions
 			b.Ops = append(b.Ops, entry.Op{Type: entry.Delete, Object: somePod(i)})
 		}
 		if _, err := c.Apply(t.Context(), b); err != nil {
@@ -210,7 +210,8 @@ func TestRekeyKeepsTheState(t *testing.T) {
 	}
 }
 
-// TestRewriteSealsAnew checks that a rewriting list leaves no record under an old key.
+// TestRewriteSealsAnew checks that a rewriting list, which replaces all stored records, leaves no record under an old
+// key.
 func TestRewriteSealsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")

@@ -21,7 +21,7 @@ type oneWay struct {
 func (c oneWay) Decode(data []byte) (runtime.Object, error) {
 	obj, err := c.Codec.Decode(data)
 	if err == nil && obj.(*corev1.Pod).Name == c.unreadable {
-		return nil, entry.ErrDamaged // codecs return it for payloads that they cannot decode
+		return nil, entry.ErrDamaged // the error with which a codec rejects a payload that it cannot decode
 	}
 	return obj, err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildWithinACommit checks that a list that ends while a rebuild loses objects fails with ErrReplaceLost, or
-// that MustRelist is set.
+// TestRebuildWithinACommit checks a list that ends while a rebuild loses objects: it fails with ErrReplaceLost, or
+// MustRelist is set.
 func TestRebuildWithinACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{})
@@ -51,8 +51,8 @@ func TestRebuildWithinACommit(t *testing.T) {
 	})
 }
 
-// TestRebuildWithAnUncommittedList checks that losses of a rebuild set MustRelist although a list has just ended and is
-// queued for commit.
+// TestRebuildWithAnUncommittedList checks a rebuild that loses objects right after the end of a list whose changes are
+// still uncommitted: MustRelist is set nevertheless.
 func TestRebuildWithAnUncommittedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{CommitInterval: time.Hour})

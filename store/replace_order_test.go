@@ -69,7 +69,7 @@ func testOutOfOrder(t *testing.T, c store.Interface, pages [][]entry.Op) {
 		}
 		changes = append(changes, res.Changes...)
 	}
-	shown := len(changes) > 0 // the changes were too large to hold back: duplicates are reported twice
+	shown := len(changes) > 0 // too many changes to hold them back, so duplicate keys are reported twice
 	res, err := r.Commit(ctx, entry.Batch{ResourceVersion: "30"})
 	if err != nil {
 		t.Fatal(err)

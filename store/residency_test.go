@@ -93,7 +93,8 @@ func TestInfoIsNotAheadOfObjects(t *testing.T) {
 	}
 }
 
-// TestAddIndexersAfterOneThatFailed checks that AddIndexers ignores the postings that a failed call left in memory.
+// TestAddIndexersAfterOneThatFailed checks that AddIndexers ignores the index entries that an earlier, failed call left
+// in memory.
 func TestAddIndexersAfterOneThatFailed(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	c := openAs(t, s, store.All)
@@ -189,7 +190,8 @@ func TestWriteThroughAClosedCollection(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestIterateDoesNotGoBack checks that Iterate passes no state that is older than fn has read or written before.
+// TestIterateDoesNotGoBack checks that Iterate passes no state of an object that is older than a state that its
+// callback has already read or written.
 func TestIterateDoesNotGoBack(t *testing.T) {
 	for _, r := range []store.Residency{store.All, store.None} {
 		s := mustOpen(t, t.TempDir()+"/store", store.Options{})
@@ -228,8 +230,8 @@ func TestIterateDoesNotGoBack(t *testing.T) {
 	}
 }
 
-// TestWaitResidentDuringReloads checks that WaitResident returns the result of the load that it waited for, while
-// further loads follow.
+// TestWaitResidentDuringReloads checks that WaitResident, which waits until all objects are in memory, returns the
+// result of the load that it waited for, even if further loads follow at once.
 func TestWaitResidentDuringReloads(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", store.Options{})
 	c := openAs(t, s, store.All)
@@ -244,7 +246,7 @@ func TestWaitResidentDuringReloads(t *testing.T) {
 			})
 		}
 		failNow(t, s)
-		if err := s.Rebuild(t.Context()); err != nil { // loads all objects again
+		if err := s.Rebuild(t.Context()); err != nil { // Rebuild loads all objects into memory again
 			t.Fatal(err)
 		}
 	}

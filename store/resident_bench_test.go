@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// BenchmarkStoredPods measures a start with a handler and 100,000 stored pods: with All it loads them into memory, with
-// None it decodes each once.
+// BenchmarkStoredPods measures the start of an informer with one handler and 100,000 stored pods. With Residency All
+// the pods are loaded into memory; with None each pod is decoded once for the handler.
 func BenchmarkStoredPods(b *testing.B) {
 	const n = 100_000
 	path := filepath.Join(b.TempDir(), "larder.db")

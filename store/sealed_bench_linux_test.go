@@ -38,8 +38,8 @@ func benchSecret(i int) *corev1.Secret {
 	}
 }
 
-// BenchmarkSealed stores, reads and looks up Secrets with Residency None, sealed and in plain text in turn. On a shared
-// machine cpu-ns is more meaningful than the time.
+// BenchmarkSealed stores, reads and looks up Secrets that are not kept in memory (Residency None), sealed and in plain
+// text in turn. On a shared machine the metric cpu-ns is more meaningful than the time.
 func BenchmarkSealed(b *testing.B) {
 	var page []runtime.Object
 	var keys []string
@@ -58,7 +58,7 @@ func BenchmarkSealed(b *testing.B) {
 		}
 	}
 	ctx := context.Background()
-	each("List", func(b *testing.B, how string) { // includes the removal of the objects of the previous list
+	each("List", func(b *testing.B, how string) { // each list also removes the objects of the previous list
 		for b.Loop() {
 			c := stored[how]
 			if err := errors.Join(c.Close(), store.StoreOf(c).Drop(ctx, c.Identity())); err != nil {

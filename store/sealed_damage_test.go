@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// tamper edits the stored collection of pods behind the store's back.
+// tamper edits the stored collection of pods, bypassing the store.
 func tamper(t *testing.T, s *store.Store, fn func(b *bolt.Bucket) error) {
 	t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -30,7 +30,7 @@ func tamper(t *testing.T, s *store.Store, fn func(b *bolt.Bucket) error) {
 	}
 }
 
-// reseal recomputes a record's checksum for the key, as an attacker with knowledge of the format would.
+// reseal corrects the checksum of a modified record under key, as an attacker who knows the format would.
 func reseal(key string, data []byte) []byte { return disk.Reseal(pods().ID(), key, data) }
 
 // TestSealedRecordsThatWereTamperedWith checks that modified sealed records are detected and repaired like disk damage.
@@ -75,7 +75,8 @@ func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 				s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 				c := openAs(t, s, residency)
 				mustList(t, c, 20)
-				v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{})) // reads the file
+				// A View of the file, which bypasses objects in memory.
+				v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -153,7 +154,7 @@ func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 }
 
 // TestDataKeysThatAreGone checks a file whose data keys were lost, for example in a rebuild by a program that does not
-// know them. The sealed records are lost once and listed again.
+// know data keys. The sealed records are lost once and listed again.
 func TestDataKeysThatAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))

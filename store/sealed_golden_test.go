@@ -45,7 +45,8 @@ func writeGoldenSealed(t *testing.T) {
 	saveGolden(t, path, goldenSealedPath)
 }
 
-// TestGoldenSealed is TestGolden for a store with sealed records, opened with its keys and without.
+// TestGoldenSealed opens a copy of the golden store with sealed records, with its encryption keys and without, and
+// checks its contents.
 func TestGoldenSealed(t *testing.T) {
 	if *updateGolden {
 		writeGoldenSealed(t)

@@ -37,12 +37,12 @@ func TestSealedRecordOfAnotherCollection(t *testing.T) {
 	}
 }
 
-// TestTokensHideValues checks that equal values have equal tokens within an index, and different tokens in different
-// indexes or collections.
+// TestTokensHideValues checks that equal index values have equal tokens (keyed hashes) within an index, and different
+// tokens in different indexes or collections.
 func TestTokensHideValues(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	fn := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Annotations["value"]}, nil }
-	const idLen, hashLen = 8, 32 // of a token: the data key's id, and the keyed hash
+	const idLen, hashLen = 8, 32 // a token is the data key's id, followed by the keyed hash
 	seen := map[string]string{}
 	for name, id := range map[string]func() (*store.Collection, error){
 		"pods": func() (*store.Collection, error) {

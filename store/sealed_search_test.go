@@ -30,20 +30,20 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// hiddenWords are unique words that a test hides in objects, by where it put them, in all encodings that a file may
-// use.
+// hiddenWords are unique words that a test hides in objects. It searches files for them, in all encodings that a file
+// may use.
 type hiddenWords struct {
 	dir   string
 	forms map[string][][]byte
 	mu    sync.Mutex
-	found map[string]string // file or log in which the word was found, by word; guarded by mu
+	found map[string]string // for each found word, the file or log that has it; guarded by mu
 }
 
 func newHiddenWords(dir string) *hiddenWords {
 	return &hiddenWords{dir: dir, forms: map[string][][]byte{}, found: map[string]string{}}
 }
 
-// word returns a new word for that place.
+// word returns a new word for the place that what describes.
 func (p *hiddenWords) word(what string) string {
 	word := "larder-planted-" + strings.ReplaceAll(what, " ", "-") + "-0123456789"
 	p.add(what, []byte(word))
@@ -69,7 +69,7 @@ func (p *hiddenWords) search(when string) {
 	}
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(p.dir, e.Name()))
-		if err == nil { // otherwise the file was removed
+		if err == nil { // an error means that the file was removed meanwhile
 			p.look(when+", in "+e.Name(), data)
 		}
 	}
@@ -85,8 +85,8 @@ func (p *hiddenWords) look(where string, data []byte) {
 	}
 }
 
-// whileSearching searches the files, including temporary ones, while fn runs. It returns how often it saw a file with
-// that suffix.
+// whileSearching searches all files, including temporary ones, while fn runs. It returns how often it saw a file whose
+// name has the suffix.
 func (p *hiddenWords) whileSearching(when, suffix string, fn func()) (seen int) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -137,7 +137,7 @@ func byOwner(obj any) ([]string, error) {
 	return values, nil
 }
 
-// operations runs all operations of a store that may write part of an object to a file.
+// operations performs all operations of a store that may write part of an object to a file, on one store.
 type operations struct {
 	t           *testing.T
 	p           *hiddenWords
@@ -187,15 +187,15 @@ func (x *operations) apply(s *store.Store, c *store.Collection, op entry.OpType,
 	x.p.search("after a commit")
 }
 
-// run hides words everywhere and searches after each step.
+// run performs the operations with words hidden in all objects, and searches the files after each.
 func (x *operations) run() {
 	t, p := x.t, x.p
 	s, c := x.open()
-	sample := p.word("a sample") // in the objects that train a dictionary, if there is one
+	sample := p.word("a sample") // hidden in the objects from which the dictionary, if any, is built
 	x.list(c, &sample)
 	mustOpenCursor(t, c, "handler")
 
-	last := p.word("an old state") // its page is free afterwards
+	last := p.word("an old state") // hidden in a state that is overwritten, so that its page is free afterwards
 	x.apply(s, c, entry.Upsert, secretWith(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
 	data, annotation, label, owner := p.word("data"), p.word("an annotation"), p.word("a label"), p.word("an index value")
 	long := strings.Repeat("x", 40_000) + p.word("a long index value")
@@ -210,7 +210,7 @@ func (x *operations) run() {
 	x.apply(s, c, entry.Upsert, secretWith(2, "", nil))
 	x.apply(s, c, entry.Delete, secretWith(2, "", func(s *corev1.Secret) { s.Data["k"] = []byte(gone) }))
 
-	store.SetLimits(c, 100, 1<<20) // lists exceed the limit, so that changes are not held back
+	store.SetLimits(c, 100, 1<<20) // at this limit, lists do not hold back their changes
 	abandoned := p.word("an abandoned list")
 	r := x.list(c, &abandoned)
 	r.Abort()
@@ -237,7 +237,7 @@ func (x *operations) run() {
 		copies += p.whileSearching("while rekeying", disk.SuffixNew, func() { mustRekey(t, s) })
 	}
 	if copies == 0 {
-		t.Log("no copy was seen while it was being made") // TestKilledWhileRekeying sees copies
+		t.Log("no copy was seen while it was being made") // no failure: TestKilledWhileRekeying checks such copies
 	}
 	x.addIndex(c)
 	wantSound(t, s)
@@ -246,7 +246,7 @@ func (x *operations) run() {
 	p.look("in the log", []byte(x.log.text()))
 }
 
-// list lists objects with the word in each. It does not commit the list if that is to be abandoned.
+// list lists objects that each contain the word. It leaves the list uncommitted if the caller wants to abandon it.
 func (x *operations) list(c *store.Collection, word *string) store.Replacement {
 	x.t.Helper()
 	r, err := c.BeginReplace(x.t.Context(), store.ReplaceOptions{})
@@ -279,7 +279,7 @@ func (x *operations) list(c *store.Collection, word *string) store.Replacement {
 	return r
 }
 
-// damage flips a bit in a record and makes the store find it.
+// damage flips a bit in a record and reads the record, so that the store notices.
 func (x *operations) damage(s *store.Store) {
 	x.t.Helper()
 	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -317,7 +317,7 @@ func (x *operations) addIndex(c *store.Collection) {
 }
 
 // TestNoPlainText checks that no part of a sealed object is readable at any time, in any encoding, in the store, in
-// files beside it or in the log. Without keys the same search finds all words.
+// files beside it or in the log. Without encryption the same search finds all words.
 func TestNoPlainText(t *testing.T) {
 	t.Parallel()
 	typed := mustCodec(t, &corev1.Secret{})
@@ -361,7 +361,7 @@ func TestNoPlainText(t *testing.T) {
 					return
 				}
 				want := slices.Sorted(maps.Keys(x.p.forms))
-				if test.compression != store.NoCompression { // compression may hide the others
+				if test.compression != store.NoCompression { // in compressed records the search may not find the other words
 					want = []string{"a list", "a sample", "a tombstone", "an abandoned list", "an index value"}
 				}
 				for _, what := range want {

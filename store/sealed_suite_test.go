@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestIndexerOfSealedCollection runs the suite with sealed records, compressed and not.
+// TestIndexerOfSealedCollection runs storetest's tests of a cache.Indexer with sealed records, compressed and not.
 func TestIndexerOfSealedCollection(t *testing.T) {
 	t.Parallel()
 	for _, residency := range residencies {
@@ -34,7 +34,8 @@ func TestIndexerOfSealedCollection(t *testing.T) {
 	}
 }
 
-// TestQueriesOfSealedCollection runs the queries on uncommitted changes, on committed ones and on a View.
+// TestQueriesOfSealedCollection runs storetest's tests of queries on a sealed collection: on uncommitted changes, on
+// committed changes and on a View.
 func TestQueriesOfSealedCollection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -63,7 +64,8 @@ func TestQueriesOfSealedCollection(t *testing.T) {
 	}
 }
 
-// TestSealedModel runs the model against a sealed collection, with occasional Rekeys.
+// TestSealedModel runs storetest's model test on a sealed collection, and seals it again with a new key (Rekey) at
+// random.
 func TestSealedModel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -138,7 +140,7 @@ func testSealedModel(t *testing.T, bounds [2]int, commitInterval time.Duration, 
 			},
 		})
 	}
-	for range 10 { // a few scripts may not rekey
+	for range 10 { // repeated, since the random steps of a check may not include a Rekey
 		if rapid.Check(t, script); rekeyed > 0 {
 			return
 		}

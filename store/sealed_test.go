@@ -61,10 +61,10 @@ func mustWidgets(t *testing.T, s *store.Store) *store.Collection {
 	return c
 }
 
-// logged records the lines of its logger.
+// logged records the lines that its logger writes.
 type logged struct {
 	mu    sync.Mutex
-	lines []string // guarded by mu
+	lines []string // the recorded lines; guarded by mu
 }
 
 func (l *logged) logger() *logr.Logger {
@@ -200,7 +200,7 @@ func mustKeysOf(t *testing.T, s *store.Store, id entry.Identity) []string {
 	return keys
 }
 
-// wantSealedView checks that the names of the pods can be read, but not the pods.
+// wantSealedView checks that, without encryption keys, the names of the sealed pods can be read, but not the pods.
 func wantSealedView(t *testing.T, s *store.Store) {
 	t.Helper()
 	v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
@@ -227,11 +227,11 @@ func wantSealedView(t *testing.T, s *store.Store) {
 	}
 }
 
-// provider is a KMS that can be made to fail.
+// provider is a KeyProvider like a KMS, whose calls can be made to fail.
 type provider struct {
 	*seal.Keys
 	err error
-	// other: Unwrap returns another key than the wrapped one; hangs: it waits for the end of its context.
+	// With other, Unwrap returns a wrong key. With hangs, calls wait for the end of their context.
 	other, hangs bool
 	calls        []string
 }
@@ -303,8 +303,8 @@ func TestKeyProvider(t *testing.T) {
 	}
 }
 
-// TestSeals checks the sealed resources: Secrets by default, otherwise the listed ones, and any collection that was
-// sealed before.
+// TestSeals checks which resources are sealed: Secrets by default, otherwise the listed resources, and in either case
+// any collection that was sealed before.
 func TestSeals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
@@ -344,7 +344,8 @@ func TestSeals(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSealedLongValues covers index values that are too long for a bbolt key, and values with the bytes of a token.
+// TestSealedLongValues checks sealed index values that are too long for a bbolt key, and values that look like a token,
+// the keyed hash that a sealed index stores.
 func TestSealedLongValues(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
@@ -387,7 +388,8 @@ func TestSealedLongValues(t *testing.T) {
 	mustClose(t, s)
 }
 
-// tokenOf stores an object with this index value, and returns the token stored for it.
+// tokenOf stores an object with this index value, and returns the token (keyed hash) that the index stores for the
+// value.
 func tokenOf(t *testing.T, c *store.Collection, annotation, value string) (token string) {
 	t.Helper()
 	p := somePod(0)

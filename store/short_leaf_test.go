@@ -12,9 +12,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestShortLeaf checks that reads of all objects find a leaf that has lost its last element, because a bit flipped in
-// its number of elements. bbolt does not notice. The reads compare the number of objects. (Found by a soak of
-// TestDamagedFile in test/e2e.)
+// TestShortLeaf checks a leaf that has lost its last element, because a bit flipped in its number of elements. bbolt
+// does not notice; reads of all objects must, by comparing the number of objects. (Found by a soak of TestDamagedFile
+// in test/e2e.)
 func TestShortLeaf(t *testing.T) {
 	for name, residency := range map[string]store.Residency{"All": store.All, "None": store.None} {
 		for what, read := range map[string]func(*testing.T, *store.Store, *store.Collection) (int, error){

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRekeyOfAFileThatWasMovedBehindALink checks that Rekey does not replace a symbolic link to the moved file of an
-// open store. The file behind the link would keep its plain text.
+// TestRekeyOfAFileThatWasMovedBehindALink checks an open store whose file was moved and replaced by a symbolic link to
+// it. Rekey does not replace the link: the file behind the link would keep its plain text.
 func TestRekeyOfAFileThatWasMovedBehindALink(t *testing.T) {
 	dir := t.TempDir()
 	path, moved := filepath.Join(dir, "s.db"), filepath.Join(dir, "moved.db")

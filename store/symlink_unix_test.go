@@ -26,8 +26,8 @@ const marker = "marker-in-plain-text"
 // linked is a store file in a directory of its own, and symbolic links to it.
 type linked struct {
 	target string
-	ways   map[string]string // path by kind of link
-	links  map[string]string // target by link
+	ways   map[string]string // path of the store through each kind of link, by the link's name
+	links  map[string]string // target of each link, by its path
 }
 
 // newLinked creates the links, without the file.
@@ -50,12 +50,12 @@ func newLinked(t *testing.T) *linked {
 		l.links[filepath.Join(dir, name)] = to
 		l.ways[name] = filepath.Join(dir, name)
 	}
-	l.ways["dir"] = filepath.Join("dir", "cluster.db") // a relative path, too
+	l.ways["dir"] = filepath.Join("dir", "cluster.db") // also use the store by a relative path
 	return l
 }
 
-// still checks that the links are unchanged, that no file is beside them, and that the store is a regular file in its
-// place.
+// still checks that the links are unchanged, that the store made no file beside them, and that the target is a regular
+// file.
 func (l *linked) still(t *testing.T) {
 	t.Helper()
 	for link, to := range l.links {

@@ -22,17 +22,17 @@ import (
 // times. Pods of a single template would compress too well.
 type variedPods struct {
 	r         *rand.Rand
-	workloads []workload       // not listed yet
-	ready     []runtime.Object // the remaining pods of the current workload
+	workloads []workload       // workloads whose pods have not been listed yet
+	ready     []runtime.Object // remaining pods of the current workload
 }
 
 type workload struct {
 	pod  corev1.Pod
 	set  string // name of the ReplicaSet
-	size int    // replicas
+	size int    // number of replicas
 }
 
-// variedRV is not below the resourceVersion of any pod.
+// variedRV is a resourceVersion that is at least as high as that of any generated pod.
 const variedRV = 10_000_000
 
 const lettersAndDigits = "bcdfghjklmnpqrstvwxz2456789"
@@ -40,7 +40,7 @@ const lettersAndDigits = "bcdfghjklmnpqrstvwxz2456789"
 var variedWords = strings.Fields(`web api cart search auth mail queue worker cron proxy cache ledger billing report export import media resize index feed
 	gateway stock price order payment user session audit metrics trace log stream batch sync notify render geo route ticket invoice`)
 
-// newVariedPods generates workloads of perWorkload pods each, enough for total pods.
+// newVariedPods generates workloads with perWorkload pods each, as many as are needed for total pods.
 func newVariedPods(total, perWorkload int) *variedPods {
 	v := &variedPods{r: rand.New(rand.NewPCG(1, 2))}
 	for range (total + perWorkload - 1) / perWorkload {
@@ -176,7 +176,7 @@ func (v *variedPods) container(name string, volumes []corev1.Volume) corev1.Cont
 	return c
 }
 
-// page returns the next n pods in key order, and an empty page at the end.
+// page returns the next n pods in key order. At the end it returns an empty page.
 func (v *variedPods) page(n int) []runtime.Object {
 	pods := make([]runtime.Object, 0, n)
 	for len(pods) < n {

@@ -316,8 +316,8 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// TestUndoAndGrown checks that Undo gives the oldest state of each object between two positions, and that Grown counts
-// the created, changed and deleted keys with a prefix.
+// TestUndoAndGrown checks that Undo gives the oldest state of each object between two positions, and that Grown returns
+// by how much the objects under a prefix have grown between them.
 func TestUndoAndGrown(t *testing.T) {
 	w := windowOf(1<<20, created("n/a", 11), created("n/b", 12), updated("n/a", 11, 13), deleted("n/b", 12, 14),
 		created("m/c", 15), updated("n/a", 13, 16))

@@ -17,7 +17,8 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// eachPageSize runs test on files with two levels of branch pages, with the default page size and with another.
+// eachPageSize runs test on files with two levels of branch pages, once with the default page size and once with
+// another page size.
 func eachPageSize(t *testing.T, test func(t *testing.T, path string, pageSize int)) {
 	for _, size := range []int{4 << 10, 16 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) { test(t, fileWithBranches(t, size), size) })
@@ -55,7 +56,7 @@ func fileWithBranches(t *testing.T, pageSize int) string {
 	return path
 }
 
-// mustPages reads a file and returns its pages and its content, after change has modified the content.
+// mustPages reads a file and returns its content and its pages. It first changes the content by change.
 func mustPages(t *testing.T, path string, change func(data []byte, pages *boltcheck.File)) (*boltcheck.File, []byte) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -94,13 +95,13 @@ func TestJudge(t *testing.T) {
 			damaged bool
 		}{
 			{good, fault, false},
-			{good, berrors.ErrInvalid, false}, // bbolt also returns it for a failed read
-			{good, panicked, true},            // bbolt cannot use the file
+			{good, berrors.ErrInvalid, false}, // bbolt also returns ErrInvalid for a failed read
+			{good, panicked, true},            // bbolt panics, so the file is unusable even if no damage is found
 			{bad, fault, true},
 			{bad, berrors.ErrInvalid, true},
 			{bad, berrors.ErrVersionMismatch, true},
 			{bad, berrors.ErrChecksum, true},
-			{missing, fault, false}, // the file could not be verified
+			{missing, fault, false}, // a missing file cannot be verified, so the fault does not count as damage
 			{missing, panicked, false},
 			{good, os.ErrPermission, false},
 		} {
@@ -126,7 +127,7 @@ func TestOpenReportsDamageInPartialWalk(t *testing.T) {
 					continue
 				}
 				branches++
-				copy(page[16+8:16+16], page[:8]) // its first entry is itself
+				copy(page[16+8:16+16], page[:8]) // the first entry of the branch page points to the page itself
 			}
 		})
 		reported, ended := 0, 0
@@ -148,8 +149,8 @@ func TestOpenReportsDamageInPartialWalk(t *testing.T) {
 	})
 }
 
-// TestOpenReadsABoundedPart checks that Open verifies only branchBytes of a clean file, and leaves the rest to the
-// background.
+// TestOpenReadsABoundedPart checks that Open of a cleanly closed file verifies only as much as the limit branchBytes
+// allows, and leaves the rest to the verification in the background.
 func TestOpenReadsABoundedPart(t *testing.T) {
 	eachPageSize(t, func(t *testing.T, path string, _ int) {
 		pages, data := mustPages(t, path, nil)

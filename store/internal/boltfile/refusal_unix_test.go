@@ -42,7 +42,8 @@ func mustCloseFile(t *testing.T, f *File) {
 	}
 }
 
-// TestOpenGivesUp checks that Open fails after openTries attempts if the file is damaged each time it is made anew.
+// TestOpenGivesUp checks that Open fails after a limited number of attempts (openTries) if each newly created file is
+// damaged, too.
 func TestOpenGivesUp(t *testing.T) {
 	dir := t.TempDir()
 	attempts := 0
@@ -61,8 +62,8 @@ func TestOpenGivesUp(t *testing.T) {
 	}
 }
 
-// TestUnlockThatMeetsAFault checks that a temporary read error in Unlock does not make the file a damaged one, and that
-// a failed Unlock leaves the file unlocked.
+// TestUnlockThatMeetsAFault checks that a temporary read error in Unlock does not make the file count as damaged, and
+// that a failed Unlock leaves the file unlocked.
 func TestUnlockThatMeetsAFault(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	for _, readOnly := range []bool{true, false} {
@@ -81,7 +82,8 @@ func TestUnlockThatMeetsAFault(t *testing.T) {
 	mustCloseFile(t, f)
 }
 
-// TestSyncThatFails checks that nothing is written to a file whose last commit may not be on the disk.
+// TestSyncThatFails checks that nothing more is written to a file after a failed sync, since its last commit may not be
+// on the disk.
 func TestSyncThatFails(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -115,7 +117,8 @@ func TestSyncThatFails(t *testing.T) {
 	wantFiles(t, filepath.Dir(path), "store", "store"+format.SuffixOpening)
 }
 
-// TestClosedFile checks that an unreadable file causes an error that is neither ErrDamaged nor ErrForeign.
+// TestClosedFile checks that operations on a file that cannot be read fail with an error that is neither ErrDamaged nor
+// ErrForeign.
 func TestClosedFile(t *testing.T) {
 	path := fileWithBranches(t, 4<<10)
 	pages, _ := mustPages(t, path, nil)
@@ -205,8 +208,8 @@ func TestLinkInPlaceOfTheFile(t *testing.T) {
 	}
 }
 
-// TestRenamesThatFail checks that create removes a file that it cannot rename, and that setAside leaves the file in
-// place if it cannot move it.
+// TestRenamesThatFail checks two failed renames: create removes the temporary file that it cannot rename, and setAside
+// leaves a damaged file in place that it cannot move.
 func TestRenamesThatFail(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -223,7 +226,8 @@ func TestRenamesThatFail(t *testing.T) {
 	wantFiles(t, dir, "store")
 }
 
-// TestTakeNameWithoutLinks checks that TakeName replaces nothing if hard links are not possible, as for a directory.
+// TestTakeNameWithoutLinks checks that TakeName, which moves a file to a free name, replaces nothing even where hard
+// links are not possible, as for a directory.
 func TestTakeNameWithoutLinks(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
@@ -243,8 +247,8 @@ func TestTakeNameWithoutLinks(t *testing.T) {
 	}
 }
 
-// TestCountInAMark checks how the content of a mark is read. An empty mark means that the process died before it opened
-// the store.
+// TestCountInAMark checks how the number of crashes is read from the mark, the ".opening" file beside the store. An
+// empty mark means that the process died before it opened the store.
 func TestCountInAMark(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	if n := crashesSaid(store); n != 0 {
@@ -286,7 +290,7 @@ func TestPagesThatVanish(t *testing.T) {
 func TestFileThatCannotBeMapped(t *testing.T) {
 	defer func(before int64) { mappable = before }(mappable)
 	path := fileWithBranches(t, 4<<10)
-	if err := os.Truncate(path, 3<<30); err != nil { // a hole
+	if err := os.Truncate(path, 3<<30); err != nil { // a sparse file of 3 GiB
 		t.Fatal(err)
 	}
 	before, err := os.Stat(path)

@@ -60,8 +60,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// TestClaim checks that a stored index is ready only if its entries are complete and its function is known to be the
-// same.
+// TestClaim checks that a stored index is used without a build only if its entries are complete and its function is
+// known to be unchanged.
 func TestClaim(t *testing.T) {
 	for name, test := range map[string]struct {
 		version string
@@ -84,8 +84,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestReaderModel checks that a Reader finds the words in the last written state of each text, in the file or the
-// memtable.
+// TestReaderModel checks that an index Reader finds each text by its words in its last written state, whether that is
+// in the file or in the memtable.
 func TestReaderModel(t *testing.T) {
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bolt.Options{NoSync: true})
 	if err != nil {

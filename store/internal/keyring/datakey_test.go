@@ -30,8 +30,8 @@ func TestNewDataKeyOverwritesRawKey(t *testing.T) {
 	}
 }
 
-// TestToken checks that a value has the same token each time, and that another value, index, collection or key has
-// another.
+// TestToken checks that the token of an index value (its keyed hash) is always the same, and that it differs for
+// another value, index, collection or data key.
 func TestToken(t *testing.T) {
 	k := mustDataKey(t, 5)
 	seen := map[string]string{}

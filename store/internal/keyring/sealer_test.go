@@ -26,7 +26,7 @@ func sealerOf(t testing.TB, collection string, k *dataKey) *Sealer {
 	return s
 }
 
-// resum gives data the right checksum of a record.
+// resum replaces the checksum of the record in data by the right one.
 func resum(collection, key string, data []byte) []byte {
 	data = bytes.Clone(data)
 	if len(data) >= format.RecordFixed {
@@ -69,7 +69,7 @@ func TestSealedRecordIsBound(t *testing.T) {
 			t.Errorf("in another %s: %v", name, err)
 		}
 	}
-	for i := format.RecordFixed; i < len(data)*8; i++ { // with the right checksum
+	for i := format.RecordFixed; i < len(data)*8; i++ { // each flipped bit, with the checksum corrected
 		if i/8 < format.RecordFixed {
 			continue
 		}
@@ -81,7 +81,8 @@ func TestSealedRecordIsBound(t *testing.T) {
 	}
 }
 
-// FuzzOpenSealed checks that any input is either the sealed content or damage, and never causes a panic.
+// FuzzOpenSealed checks that opening any input as a sealed record returns the sealed content or damage, and never
+// panics.
 func FuzzOpenSealed(f *testing.F) {
 	s := sealerOf(f, "c", mustDataKey(f, 5))
 	h := format.Header{UID: "u", Terms: s.Store(map[string][]string{"color": {"red", ""}})}

@@ -10,11 +10,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// TestWritesOfACommit checks that a commit gets each delete once, even if the key is written while another commit runs,
-// and that committed deletes of a key do not stay in memory.
+// TestWritesOfACommit checks that each delete is written by exactly one commit, even if the key is written again while
+// another commit runs, and that committed deletes of a key do not stay in memory.
 func TestWritesOfACommit(t *testing.T) {
 	table, order := memtable.New[int](), uint64(0)
-	var last *byte // first byte of the last payload
+	var last *byte // first byte of the payload of the last write
 	put := func(dels ...bool) {
 		for _, del := range dels {
 			order++
@@ -32,7 +32,7 @@ func TestWritesOfACommit(t *testing.T) {
 	}
 	put(false, true, false, false)
 	first := table.Snapshot()
-	put(true, false) // while first is written
+	put(true, false) // applied while a commit writes the first snapshot
 	if got, want := writes(first), "-2< +4<3"; got != want {
 		t.Errorf("the first commit has %s, want %s", got, want)
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// write returns a write of a pod with the value in the index "value"; a delete if value is empty.
+// write returns a write of a pod with this value in the index named "value". An empty value makes it a delete.
 func write(key, value string) *memtable.Write {
 	return &memtable.Write{Key: key, RV: value, Del: value == "",
 		Obj: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: value}}, Terms: map[string][]string{"value": {value}}}
 }
 
-// TestTableModel checks that a table is an ordered map with an index, after batches of few keys and of many.
+// TestTableModel checks that a resident table behaves like an ordered map with an index, after small and large batches.
 func TestTableModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,8 +75,8 @@ func compareTable(t *rapid.T, table *resident.Table, model map[string]string, ke
 	}
 }
 
-// TestTableReaders checks that a reader by key sees a whole batch: if it has seen the new object of one key, it never
-// sees the old object of another.
+// TestTableReaders checks that a lock-free reader by key sees whole batches: once it has seen the new object of one
+// key, it never sees the old object of another key in the same batch.
 func TestTableReaders(t *testing.T) {
 	batch := func(n int) (all []*memtable.Write) {
 		for key := range 100 {
