@@ -101,7 +101,7 @@ func TestScrubDuringWrites(t *testing.T) {
 }
 
 func scrubDuringWrites(t *testing.T, lose bool, also interference) {
-	// Storetest.Open would fail the test for the damage that is left at the end.
+	// The helper storetest.Open would fail the test for the damage that is left at the end.
 	s, err := store.Open(t.TempDir()+"/larder.db", byHand())
 	if err != nil {
 		t.Fatal(err)
