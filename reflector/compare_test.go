@@ -21,11 +21,12 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// gr names the resource in errors of the server.
+// gr is the resource in the errors of the scripted server.
 var gr = schema.GroupResource{Resource: "configmaps"}
 
 // compared returns options whose Compare compares the sink with the server, as an informer does. look, if set, is
-// called before the comparison, and change with its result; either may return an error.
+// called before each comparison. change, if set, may modify the comparison's result. Both may return an error for
+// Compare.
 func (g *rig) compared(look func() error, change func(c *reflector.Comparison) error) reflector.Options {
 	return reflector.Options{Compare: func(ctx context.Context) (c reflector.Comparison, err error) {
 		g.barrier()
@@ -74,8 +75,8 @@ func (g *rig) comparison() reflector.Comparison {
 	return c
 }
 
-// TestCompare checks that a start makes one watch and one comparison after any change. It has synced once the
-// watch has delivered the announced events, without a bookmark or any other request.
+// TestCompare checks that a start makes only one watch and one call of Options.Compare, whatever has changed. Synced is
+// called once the watch has delivered the announced events, without a bookmark or any other request.
 func TestCompare(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(g *rig)
@@ -113,8 +114,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareAfterTheWatch checks that the comparison follows the accepted watch. An earlier answer may come from
-// another server than the watch.
+// TestCompareAfterTheWatch checks that Options.Compare is called only after the watch was accepted. An earlier answer
+// may come from another server than the watch.
 func TestCompareAfterTheWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -143,8 +144,8 @@ func TestCompareAfterTheWatch(t *testing.T) {
 	})
 }
 
-// TestCompareAfterACut checks that a watch and a comparison follow a lost connection, and a probe and a look-up a watch
-// that ended at its time-out.
+// TestCompareAfterACut checks the requests of a reconnect. After a lost connection they are a watch and a call of
+// Options.Compare. After a watch that ended at its time-out they are a watch, a probe and the look-up of one object.
 func TestCompareAfterACut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -166,7 +167,7 @@ func TestCompareAfterACut(t *testing.T) {
 	})
 }
 
-// TestEventsWaitForTheComparison checks that no event is delivered before the comparison has ended.
+// TestEventsWaitForTheComparison checks that no event is delivered before Options.Compare has returned.
 func TestEventsWaitForTheComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -182,8 +183,8 @@ func TestEventsWaitForTheComparison(t *testing.T) {
 	})
 }
 
-// TestAwaitedEventDoesNotCome checks that the server counts as rewound if the watch does not deliver an event that the
-// comparison has announced, and the bookmark of another watch passes it.
+// TestAwaitedEventDoesNotCome checks that the server counts as restored from a backup if the watch does not deliver an
+// event that Options.Compare has announced, and the bookmark of the next watch passes its resourceVersion.
 func TestAwaitedEventDoesNotCome(t *testing.T) {
 	for name, change := range map[string]func(s *server){
 		"an update": func(s *server) { s.put("a/x", "2") },
@@ -208,7 +209,7 @@ func TestAwaitedEventDoesNotCome(t *testing.T) {
 	}
 }
 
-// silently runs change without recording it in the history.
+// silently runs change on the server without recording it in the server's history.
 func (s *server) silently(change func()) {
 	s.mu.Lock()
 	history, ledger := s.history, s.ledger
@@ -219,8 +220,8 @@ func (s *server) silently(change func()) {
 	s.mu.Unlock()
 }
 
-// TestEventBehindTheComparison checks that an event that is newer than the comparison, and precedes the announced one,
-// shows a rewind at once and is not delivered.
+// TestEventBehindTheComparison checks an event that is newer than the comparison and arrives before the announced
+// event. It shows at once that the server was restored from a backup, and it is not delivered.
 func TestEventBehindTheComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -238,8 +239,8 @@ func TestEventBehindTheComparison(t *testing.T) {
 	})
 }
 
-// TestComparisonContradicts checks that a difference at a resourceVersion that the stream has passed is a rewind:
-// another state, another UID, or an object that is not stored.
+// TestComparisonContradicts checks that a difference at a resourceVersion that the stream has passed shows a restored
+// server: another state, another UID, or an object that is not stored.
 func TestComparisonContradicts(t *testing.T) {
 	for name, d := range map[string]reflector.Difference{
 		"another state": {Held: entry.ObjectRef{Key: "a/x", UID: "uid-1", ResourceVersion: "101"},
@@ -305,7 +306,8 @@ func TestFailedComparison(t *testing.T) {
 	})
 }
 
-// TestCompareWithLeftOut checks that an object that was left out is fetched after the awaited events.
+// TestCompareWithLeftOut checks that an object that the sink could not store is fetched after the events that
+// Options.Compare has announced.
 func TestCompareWithLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -322,8 +324,8 @@ func TestCompareWithLeftOut(t *testing.T) {
 	})
 }
 
-// TestIncomparable checks that probe, look-ups and drain replace a comparison that fails with ErrIncomparable or is
-// refused, and that it is not called again.
+// TestIncomparable checks a call of Options.Compare that fails with ErrIncomparable or is refused. The reflector probes
+// the server, looks up single objects and waits for a bookmark instead, and does not call Compare again.
 func TestIncomparable(t *testing.T) {
 	fails := func(err error) func(*reflector.Comparison) error {
 		return func(*reflector.Comparison) error { return err }
@@ -361,14 +363,14 @@ func TestIncomparable(t *testing.T) {
 	}
 }
 
-// TestSlowComparison checks that the time of a comparison counts from when its request was sent, and that slow metadata
-// are not waited for.
+// TestSlowComparison checks that the time limit of a comparison starts when its request is sent, and that a slow answer
+// is not waited for.
 func TestSlowComparison(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		g.restart(func() { g.s.other(7) }, reflector.Options{Compare: func(ctx context.Context) (reflector.Comparison, error) {
-			time.Sleep(time.Minute) // as in the queue of client-go's rate limiter
+			time.Sleep(time.Minute) // the request waits in the queue of client-go's rate limiter
 			if ctx.Err() != nil {
 				t.Error("the time for a request that was not sent is over")
 			}
@@ -384,7 +386,8 @@ func TestSlowComparison(t *testing.T) {
 	})
 }
 
-// TestCompareAndARewind checks that a comparison detects a server that is behind.
+// TestCompareAndARewind checks that the reflector detects by Options.Compare that the server's resourceVersion is below
+// the stored one.
 func TestCompareAndARewind(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(5)
@@ -396,7 +399,7 @@ func TestCompareAndARewind(t *testing.T) {
 	})
 }
 
-// TestStopWhileItIsCompared checks that Run returns during a comparison and leaves no goroutine.
+// TestStopWhileItIsCompared checks that Run returns during a call of Options.Compare, and leaves no goroutine.
 func TestStopWhileItIsCompared(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -415,9 +418,9 @@ func TestVerifyBesideCompare(t *testing.T) {
 	boom, gone := errors.New("from the test"), errors.New("no connection")
 	for name, c := range map[string]struct {
 		rewind  bool
-		compare error // error of Compare's first call
+		compare error // error of the first call of Options.Compare
 		reason  reflector.Reason
-		err     error // error of Verify's first call
+		err     error // error of the first call of Options.Verify
 		log     []string
 		errs    []error
 		want    reflector.Reason

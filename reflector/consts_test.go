@@ -8,14 +8,14 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The documented time-outs and limits of a reflector.
+// The time-outs and limits of a reflector, as documented. Tests compare the behaviour with them.
 const (
-	callWait       = 5 * time.Second   // how long a call may ignore the end of its context
+	callWait       = 5 * time.Second   // how long a call of the ListerWatcher may ignore the end of its context
 	requestTimeout = 90 * time.Second  // time-out of a request's first attempt
 	silenceLimit   = 150 * time.Second // how long a watch may be silent
 	slowSinkAfter  = 10 * time.Second  // how long a sink's call may take before the slot to list is released
 	health         = 2 * time.Minute   // age of a watch that resets the back-off
-	newestSize     = 16                // objects in history.Newest
+	newestSize     = 16                // maximum number of objects in history.Newest
 )
 
 // below reports whether a is lower than b. Both must be comparable.

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestAgeOfTheState checks that LastContact is when the contents were last known to be the server's state. Otherwise an
-// answered probe makes hours-old data look fresh. Issue 37.
+// TestAgeOfTheState checks that Status.LastContact is the last time at which the stored objects were known to be the
+// server's state. Otherwise an answered probe would make hours-old objects look fresh. Issue 37.
 func TestAgeOfTheState(t *testing.T) {
 	away := func(context.Context, request) (watch.Interface, error) {
 		return nil, apierrors.NewServiceUnavailable("away")
@@ -98,7 +98,8 @@ func TestAgeOfTheState(t *testing.T) {
 	}
 }
 
-// TestAgeWithAnOldBookmark checks that a bookmark from behind the stream leaves LastContact unchanged.
+// TestAgeWithAnOldBookmark checks that a bookmark with an older resourceVersion than the stream's leaves
+// Status.LastContact unchanged.
 func TestAgeWithAnOldBookmark(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true

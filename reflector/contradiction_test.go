@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// putWithoutEvent puts an object without an event for it.
+// putWithoutEvent puts an object on the server without sending an event for it.
 func (g *rig) putWithoutEvent(key string) { g.s.withoutEvents(func() { g.s.put(key, "1") }) }
 
 // TestContradicted checks that the sink's call of Contradicted leads to one list, and to another one after the
@@ -32,7 +32,7 @@ func TestContradicted(t *testing.T) {
 		if g.r.AcceptsContradiction() || g.r.Contradicted() {
 			t.Error("another list on this connection")
 		}
-		g.s.cut(nil) // ends in order, so the connection is not lost
+		g.s.cut(nil) // the watch ends in order, so the connection does not count as lost
 		g.putWithoutEvent("a/odder")
 		g.s.remove("a/odder")
 		g.sleep(10 * time.Second)
@@ -54,8 +54,8 @@ func TestContradicted(t *testing.T) {
 	})
 }
 
-// TestContradictedBeforeAList checks a contradiction that the sink reports during a list. A list that compares bodies
-// repairs it; after any other list one for ReasonRewound follows.
+// TestContradictedBeforeAList checks a call of Contradicted while a list is in progress. A list that replaces every
+// stored object repairs the contradiction. After any other list, a list for ReasonRewound follows.
 func TestContradictedBeforeAList(t *testing.T) {
 	for reason, lists := range map[reflector.Reason]int{reflector.ReasonAudit: 1, reflector.ReasonOpenAPI: 1,
 		reflector.ReasonExpired: 2} {
@@ -83,8 +83,8 @@ func TestContradictedBeforeAList(t *testing.T) {
 	}
 }
 
-// TestStraysContradictNothing checks that events about objects that Admit has refused do not count as contradictions,
-// and that their deletion is delivered.
+// TestStraysContradictNothing checks that events about objects that Options.Admit has refused do not count as
+// contradictions, and that the deletion of these objects is delivered.
 func TestStraysContradictNothing(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -111,14 +111,14 @@ func TestStraysContradictNothing(t *testing.T) {
 	})
 }
 
-// TestListsOfAnOddServerAreSpaced checks that a list for a contradiction waits if the last list was recent, and that
-// MustList is called before the wait.
+// TestListsOfAnOddServerAreSpaced checks that a list for an event that contradicts the stored objects waits if the last
+// list was recent, and that Sink.MustList is called before the wait.
 func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		for n, c := range []struct {
-			since time.Duration // since the last list, at least
+			since time.Duration // minimum time since the last list
 			waits bool
 		}{{0, true}, {time.Minute, true}, {health, false}, {time.Minute, true}} {
 			g.s.cut(apierrors.NewInternalError(errors.New("boom")))
@@ -146,8 +146,8 @@ func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 	})
 }
 
-// TestOddServerIsNotListedInACircle checks that lists stay rare if a server contradicts the contents on every
-// connection, and breaks each.
+// TestOddServerIsNotListedInACircle checks that lists stay rare if a server sends an event that contradicts the stored
+// objects on every connection, and breaks each connection.
 func TestOddServerIsNotListedInACircle(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

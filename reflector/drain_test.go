@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestDrainByBookmark checks that a bookmark ends the drain if other resources have advanced the resourceVersion.
+// TestDrainByBookmark checks that a bookmark ends the state Drain if only other resources have advanced the server's
+// resourceVersion.
 func TestDrainByBookmark(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -32,8 +33,8 @@ func TestDrainByBookmark(t *testing.T) {
 	})
 }
 
-// TestDrainTakesSeveralWatches checks a drain whose bookmark is late: the target stays over several watches, and Synced
-// is not called early.
+// TestDrainTakesSeveralWatches checks the state Drain with a late bookmark. The target resourceVersion stays the same
+// over several watches, and Synced is not called early.
 func TestDrainTakesSeveralWatches(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -54,8 +55,8 @@ func TestDrainTakesSeveralWatches(t *testing.T) {
 	})
 }
 
-// TestDrainWhileBusy checks that the target of the first probe is kept: a busy server's newest resourceVersion would
-// never be reached.
+// TestDrainWhileBusy checks that the state Drain keeps the resourceVersion of its first probe as its target. The newest
+// resourceVersion of a busy server would never be reached.
 func TestDrainWhileBusy(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -64,8 +65,8 @@ func TestDrainWhileBusy(t *testing.T) {
 		calls := 0
 		o := reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 			if calls++; calls == 2 {
-				g.s.put("a/y", "1") // above the first probe's resourceVersion
-				g.s.other(100)      // and below the second probe's
+				g.s.put("a/y", "1") // its resourceVersion is above the first probe's
+				g.s.other(100)      // and now the server's is far above it
 			}
 			return "", nil
 		}}
@@ -82,8 +83,8 @@ func TestDrainWhileBusy(t *testing.T) {
 	})
 }
 
-// TestQuietDrainsNeedAServerWithoutBookmarks checks that silent watches do not end a drain if the server has sent a
-// bookmark before.
+// TestQuietDrainsNeedAServerWithoutBookmarks checks that silent watches do not end the state Drain if the server has
+// sent a bookmark before.
 func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -107,8 +108,8 @@ func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestDrainWithoutBookmarks checks that four silent watches, and no fewer, end the drain of a server that never sends
-// bookmarks.
+// TestDrainWithoutBookmarks checks that four silent watches, and no fewer, end the state Drain for a server that never
+// sends bookmarks.
 func TestDrainWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
@@ -127,7 +128,8 @@ func TestDrainWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestSyncedIsNotEarly checks that Synced is not called if the draining watch ends before the last event.
+// TestSyncedIsNotEarly checks that Synced is not called if the watch of the state Drain ends before it has delivered
+// the last event.
 func TestSyncedIsNotEarly(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -144,7 +146,7 @@ func TestSyncedIsNotEarly(t *testing.T) {
 				w, err := g.s.watch(ctx, r)
 				ow := w.(*openWatch)
 				g.s.mu.Lock()
-				ow.queue, ow.ended = ow.queue[:2], true // two events, then the end
+				ow.queue, ow.ended = ow.queue[:2], true // the watch sends two of the events and then ends
 				g.s.mu.Unlock()
 				return w, err
 			}

@@ -19,7 +19,7 @@ func (l *live) lists() (queries []string) {
 	return queries
 }
 
-// relist makes the reflector list after a compaction.
+// relist compacts the server's history and ends the watch, so that the reflector lists.
 func (l *live) relist() {
 	l.t.Helper()
 	l.stop()
@@ -64,7 +64,7 @@ func TestLivePagesCut(t *testing.T) {
 		"EOF later": {Break: fakeapi.BreakEOF, After: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// 20 objects are less than 5,000 bytes, 40 are more.
+			// Answers are cut off after 5,000 bytes: 20 objects are smaller than that, 40 objects are larger.
 			fault.Verb, fault.AfterBytes = "list", 5000
 			l := newLive(t, 200, func(l *live) {
 				l.o.PageSize = 40

@@ -27,7 +27,7 @@ type live struct {
 	r      *reflector.Reflector
 	cancel context.CancelFunc
 	done   chan error
-	client kubernetes.Interface // client of a run through a flakyLink
+	client kubernetes.Interface // client of a run whose connections pass through a flakyLink
 }
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
@@ -109,7 +109,7 @@ func (l *live) equal() bool {
 	return maps.Equal(want, l.m.state())
 }
 
-// wait polls until ok returns true.
+// wait polls until ok returns true, or fails the test with the text what.
 func (l *live) wait(what string, ok func() bool) {
 	l.t.Helper()
 	deadline := time.NewTimer(time.Minute)
@@ -125,7 +125,7 @@ func (l *live) wait(what string, ok func() bool) {
 	}
 }
 
-// countersAgree compares the Status with the server's counts.
+// countersAgree checks that the Status counts as many requests as the server.
 func (l *live) countersAgree() {
 	l.t.Helper()
 	st, c := l.r.Status(), l.s.Counts(configMaps)

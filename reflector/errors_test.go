@@ -138,7 +138,8 @@ func TestErrorsInTheStream(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheProbe checks that errors of the probe are errors of the connection too, and cause no list.
+// TestErrorsOfTheProbe checks that an error of the probe (a list with limit=1) counts as an error of the connection,
+// and causes no list.
 func TestErrorsOfTheProbe(t *testing.T) {
 	faults := transportErrors()
 	faults["410"] = apierrors.NewResourceExpired("odd")
@@ -187,7 +188,7 @@ func TestDenied(t *testing.T) {
 					t.Errorf("status %+v", st)
 				}
 				g.sleep(10 * time.Minute)
-				// Slowly: every 15 s on average, after the first attempts.
+				// After the first attempts the reflector retries every 15 s on average.
 				st := g.r.Status()
 				if st.Watches < 20 || st.Watches > 80 {
 					t.Errorf("%d watches in ten minutes", st.Watches)
@@ -312,8 +313,8 @@ func TestHangingRequests(t *testing.T) {
 	})
 }
 
-// TestErrorAfterATimeOut checks that all look-ups follow an error, even if the last watch ended at its time-out: the
-// next server may be another one.
+// TestErrorAfterATimeOut checks that all five objects are looked up after an error, even if the last watch ended at its
+// time-out: the next server may be another one.
 func TestErrorAfterATimeOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(3)

@@ -37,7 +37,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// gone is the 410 of servers before 1.17.
+// gone is the 410 that servers before 1.17 send for a lost history.
 func gone() *apierrors.StatusError {
 	err := apierrors.NewResourceExpired("too old resource version")
 	err.ErrStatus.Reason = metav1.StatusReasonGone
@@ -120,12 +120,12 @@ func TestResumesThatHold(t *testing.T) {
 		g.s.noBookmarks = true
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		// The server is at the stream's resourceVersion: it needs no history.
+		// The server is at the stream's resourceVersion, so the watch needs no history and counts as resumed.
 		g.restart(func() {}, reflector.Options{})
 		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 1 {
 			t.Errorf("level: %+v", st)
 		}
-		// Its end in order is the proof, since no message arrives.
+		// The watch receives no message; its end in order proves that it was resumed.
 		g.restart(func() { g.s.other(1) }, reflector.Options{})
 		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 0 {
 			t.Errorf("silent: %+v", st)
@@ -134,7 +134,7 @@ func TestResumesThatHold(t *testing.T) {
 		if st := g.r.Status(); st.Watches != 2 || st.Resumes != 1 {
 			t.Errorf("ended: %+v", st)
 		}
-		// An event is the proof.
+		// The event proves that the watch was resumed.
 		g.s.put("a/x", "2")
 		g.sleep(100 * time.Millisecond)
 		if st := g.r.Status(); st.Watches != 2 || st.Resumes != 2 {
@@ -149,7 +149,7 @@ func TestResumesThatHold(t *testing.T) {
 	})
 }
 
-// TestRetryAfterIsForOnce checks that an earlier Retry-After does not delay a second list.
+// TestRetryAfterIsForOnce checks that the Retry-After of an earlier error does not delay a second list.
 func TestRetryAfterIsForOnce(t *testing.T) {
 	bubble(t, func(g *rig) {
 		n := 0
@@ -196,7 +196,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestExpiredInACircle checks that lists of a server whose history is always too short are spaced.
+// TestExpiredInACircle checks that lists are spaced if the server's history is always too short for a watch.
 func TestExpiredInACircle(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -212,8 +212,8 @@ func TestExpiredInACircle(t *testing.T) {
 	})
 }
 
-// TestFetchesInVain checks that a list by metadata stops fetching once its watch has expired below a fetched
-// resourceVersion: it cannot end any more.
+// TestFetchesInVain checks that a list by metadata stops fetching objects once its watch has expired below the
+// resourceVersion of a fetched object. Such a list cannot end any more.
 func TestFetchesInVain(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}

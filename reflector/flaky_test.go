@@ -20,14 +20,14 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// flakyLink is a proxy that can cut its connections. While it is down it accepts new connections and holds them, so
+// flakyLink is a TCP proxy that can cut its connections. While it is down it accepts new connections and holds them, so
 // that no request fails by itself: client-go does not see the outage.
 type flakyLink struct {
 	l      net.Listener
 	target string
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool // guarded by mu
+	conns map[net.Conn]bool // guarded by mu; the open connections
 	up    chan struct{}     // guarded by mu; closed while connections are forwarded
 }
 
@@ -70,7 +70,7 @@ func (f *flakyLink) serve(in net.Conn) {
 	_, _ = io.Copy(in, out)
 }
 
-// cut closes every connection; new connections wait.
+// cut closes every connection of the proxy; new connections wait until pass is called.
 func (f *flakyLink) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +85,7 @@ func (f *flakyLink) cut() {
 	clear(f.conns)
 }
 
-// pass ends an outage.
+// pass ends an outage: waiting connections are forwarded.
 func (f *flakyLink) pass() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,7 +182,7 @@ func TestOvertakenRewindWhileItIsCompared(t *testing.T) {
 	}
 }
 
-// compare is Options.Compare, through the link.
+// compare is Options.Compare of a reflector whose requests pass through the proxy.
 func (l *live) compare(ctx context.Context) (c reflector.Comparison, err error) {
 	list, err := l.client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestNotLiveInTheQueue checks that a reflector without a watch that waits for its turn to connect is not live,
-// although its last watch ended in order. It is live again once everything has been delivered.
+// TestNotLiveInTheQueue checks that a reflector that waits for permission to connect is not live, although its last
+// watch ended in order. It is live again once everything has been delivered.
 func TestNotLiveInTheQueue(t *testing.T) {
 	for _, how := range []string{"before", "at its time-out"} {
 		t.Run(how, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestNotLiveInTheQueue(t *testing.T) {
 	}
 }
 
-// TestRequestsThatIgnoreTheirContext checks that other reflectors connect and list although as many as there are slots
-// make a request that never returns.
+// TestRequestsThatIgnoreTheirContext checks that other reflectors connect and list although requests that never return
+// occupy every slot of Options.Limiter.
 func TestRequestsThatIgnoreTheirContext(t *testing.T) {
 	for _, what := range []string{"probe", "first page", "second page"} {
 		t.Run(what, func(t *testing.T) {
@@ -97,15 +97,15 @@ func TestRequestsThatIgnoreTheirContext(t *testing.T) {
 	}
 }
 
-// TestASilentWatchIsNoOutage checks that one silent watch does not count as an outage of the link: the server has just
-// answered.
+// TestASilentWatchIsNoOutage checks that one silent watch does not count as an outage of the link, because the server
+// has just answered another request.
 func TestASilentWatchIsNoOutage(t *testing.T) {
 	bubble(t, func(g *rig) {
 		l := limiter.New()
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{Limiter: l})
 		g.s.other(1)
-		g.sleep(time.Minute) // a bookmark
+		g.sleep(time.Minute) // a bookmark arrives within a minute
 		g.s.mute()
 		g.s.put("a/x", "2")
 		g.sleep(silenceLimit)

@@ -26,7 +26,7 @@ import (
 // errNoListener is the error of client-go's client while the server does not listen.
 var errNoListener = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
-// fleet has the reflectors of one process, each on its own resource.
+// fleet is the set of reflectors of one process, each on its own resource, with one shared Options.Limiter.
 type fleet struct {
 	t       *testing.T
 	l       *limiter.Limiter
@@ -34,13 +34,14 @@ type fleet struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	away     atomic.Bool // the server does not answer
+	away     atomic.Bool // true while the server does not answer
 	requests atomic.Int32
-	// connecting and listing count the reflectors that connect and list now, and their maximum.
+	// connecting and listing count the reflectors that connect and that list at the moment, and the maximum of each
+	// count.
 	connecting, listing gauge
 }
 
-// gauge counts running operations, and their maximum.
+// gauge counts running operations, and remembers the maximum of the count.
 type gauge struct{ now, most atomic.Int32 }
 
 func (g *gauge) up() {
@@ -51,7 +52,7 @@ func (g *gauge) up() {
 
 func (g *gauge) down() { g.now.Add(-1) }
 
-// member is one of a fleet: the ListerWatcher and the Sink of its reflector.
+// member is one reflector of a fleet, with its ListerWatcher and its Sink.
 type member struct {
 	*server
 	*memory
@@ -64,7 +65,7 @@ type member struct {
 	before func(o metav1.ListOptions)
 	// onPage, if set, is called before a page is stored.
 	onPage  func(ctx context.Context)
-	listing bool // the sink is inside a Replace
+	listing bool // true between BeginReplace and EndReplace
 }
 
 func (m *member) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -141,7 +142,7 @@ func (m *member) endList() {
 	}
 }
 
-// newFleet runs n reflectors on three objects each; change is called for each before it runs.
+// newFleet runs n reflectors on three objects each. It calls change with each member before its reflector starts.
 func newFleet(t *testing.T, n int, change func(i int, m *member)) *fleet {
 	g := &fleet{t: t, l: limiter.New()}
 	var ctx context.Context
@@ -201,7 +202,8 @@ func TestManyComeBack(t *testing.T) {
 		}
 		g.requests.Store(0)
 		time.Sleep(10 * time.Minute)
-		// Eight may have been under way when the link was found to be down; then one each 15 s on average.
+		// Eight requests may have been in progress when the link was found to be down. After that, one is sent every 15
+		// s on average.
 		if n := g.requests.Load(); n < 15 || n > 100 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
@@ -224,7 +226,8 @@ func TestManyComeBack(t *testing.T) {
 	})
 }
 
-// TestManyRelist checks that after a lost history two reflectors list at a time, and that all lists end.
+// TestManyRelist checks that after the server has lost its history only two reflectors list at a time, and that all
+// lists end.
 func TestManyRelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newFleet(t, 50, func(_ int, m *member) { m.onPage = func(context.Context) { time.Sleep(time.Second) } })
@@ -247,8 +250,8 @@ func TestManyRelist(t *testing.T) {
 	})
 }
 
-// TestSomeHangForEver checks that resources that never answer do not block the others endlessly, at the first list or
-// later.
+// TestSomeHangForEver checks that resources whose requests never return do not block the others for ever, at the first
+// list or later.
 func TestSomeHangForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newFleet(t, 52, func(i int, m *member) {
@@ -277,8 +280,8 @@ func TestSomeHangForEver(t *testing.T) {
 	})
 }
 
-// TestOneIsRefused checks that an answered error of one resource does not delay the others, and that their answers do
-// not shorten its back-off.
+// TestOneIsRefused checks that an error that the server answers for one resource does not delay the others, and that
+// their answers do not shorten the back-off of that resource.
 func TestOneIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Int32

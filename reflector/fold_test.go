@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestFold checks that changes during a list are delivered as events, whether their objects are on earlier or later
-// pages.
+// TestFold checks that changes during a list of several pages are delivered as events, whether their objects are on
+// earlier or later pages.
 func TestFold(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -45,7 +45,7 @@ func TestFold(t *testing.T) {
 		if st := g.r.Status(); st.Pages != 3 || st.Watches != 1 || st.ResourceVersion != "137" {
 			t.Errorf("status %+v", st)
 		}
-		// The deleted ones must not be looked up, or a healthy server would seem rewound.
+		// The deleted objects must not be looked up, or a healthy server would seem restored from a backup.
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.sleep(10 * time.Second)
 		if st := g.r.Status(); st.Pages != 3 || st.Lookups != 5 || len(st.Relists) != 0 {
@@ -63,7 +63,7 @@ func TestTokenExpires(t *testing.T) {
 		g.atPage(2, func() error {
 			time.Sleep(100 * time.Millisecond)
 			g.s.mu.Lock()
-			g.s.snapshots = map[int][]*corev1.ConfigMap{} // tokens only: the watch's history remains
+			g.s.snapshots = map[int][]*corev1.ConfigMap{} // only continue tokens expire; the watch's history remains
 			g.s.mu.Unlock()
 			g.s.put("a/05", "2")
 			g.s.remove("a/06")
@@ -99,7 +99,7 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 					return nil, nil
 				}
 				g.atPage(2, func() error {
-					time.Sleep(time.Second) // the watch is refused first
+					time.Sleep(time.Second) // the watch is refused for the first second
 					g.s.mu.Lock()
 					g.s.snapshots = map[int][]*corev1.ConfigMap{}
 					g.s.mu.Unlock()
@@ -128,7 +128,8 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 	}
 }
 
-// TestFoldedWatchBreaks checks that a folded watch continues at its resourceVersion, and that the list survives.
+// TestFoldedWatchBreaks checks that the watch beside a list is opened again at its resourceVersion after an error, and
+// that the list continues.
 func TestFoldedWatchBreaks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -165,8 +166,8 @@ func TestFoldedWatchBreaks(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchExpires checks that consistent pages complete the list without the watch; the next watch expires and
-// causes a list.
+// TestFoldedWatchExpires checks a list whose watch expires. Pages of one resourceVersion complete the list without the
+// watch; the next watch expires and causes a list.
 func TestFoldedWatchExpires(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -190,13 +191,14 @@ func TestFoldedWatchExpires(t *testing.T) {
 			count(l, "ABORT") != 0 {
 			t.Errorf("sink calls %q", l)
 		}
-		g.wantErrs("too old", "too old resource version: 131 (132)") // the folded watch's, and the next watch's
+		// The error of the watch beside the list, and the error of the next watch.
+		g.wantErrs("too old", "too old resource version: 131 (132)")
 		g.stop()
 	})
 }
 
-// TestFoldedWatchAndTokenExpire checks that the list is made again if both its watch and its token expire: no
-// consistent state remains.
+// TestFoldedWatchAndTokenExpire checks that the list starts again if both its watch and its continue token expire: the
+// remaining pages would be of another state.
 func TestFoldedWatchAndTokenExpire(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -217,13 +219,13 @@ func TestFoldedWatchAndTokenExpire(t *testing.T) {
 		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 || st.Pages != 2+3 || st.Err != nil {
 			t.Errorf("status %+v", st)
 		}
-		g.wantErrs("too old", "continue parameter is too old") // each error once
+		g.wantErrs("too old", "continue parameter is too old") // each error is reported once
 		g.stop()
 	})
 }
 
-// TestFoldedWatchExpiresAfterTheToken checks that the list is made again if some pages are newer than the expired watch
-// can ever reach.
+// TestFoldedWatchExpiresAfterTheToken checks that the list starts again if some pages are newer than its watch, which
+// has expired.
 func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -254,8 +256,8 @@ func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchExpiredIsInTheStatus checks that the pages continue without the expired watch, and that Status.Err
-// shows its error.
+// TestFoldedWatchExpiredIsInTheStatus checks that a list continues although the watch beside it has expired, and that
+// Status.Err shows the watch's error.
 func TestFoldedWatchExpiredIsInTheStatus(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -294,7 +296,8 @@ func (g *rig) wantErrs(texts ...string) {
 	}
 }
 
-// TestResumeOfTheFoldedWatchIsTakenBack checks that an answer 200 that a 410 follows does not count as a resume.
+// TestResumeOfTheFoldedWatchIsTakenBack checks that a watch beside a list does not count as a resume if the answer 200
+// is followed by a 410.
 func TestResumeOfTheFoldedWatchIsTakenBack(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -318,7 +321,7 @@ func TestResumeOfTheFoldedWatchIsTakenBack(t *testing.T) {
 	})
 }
 
-// stuck makes the pages after the first two fail for a while.
+// stuck makes all pages after the first two fail for the duration d.
 func (g *rig) stuck(d time.Duration) {
 	until := time.Now().Add(d)
 	pages := 0
@@ -330,7 +333,8 @@ func (g *rig) stuck(d time.Duration) {
 	}
 }
 
-// TestFoldedWatchIsDead checks that a half-open watch is replaced while the pages are slow.
+// TestFoldedWatchIsDead checks that the watch beside a list is replaced if it delivers nothing while the pages are
+// slow.
 func TestFoldedWatchIsDead(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -349,7 +353,8 @@ func TestFoldedWatchIsDead(t *testing.T) {
 	})
 }
 
-// TestFoldedWatchIsShort checks that a watch that ends at once is not opened again without a back-off.
+// TestFoldedWatchIsShort checks that the watch beside a list is not opened again without a back-off if it ends right
+// after it began.
 func TestFoldedWatchIsShort(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -371,8 +376,9 @@ func TestFoldedWatchIsShort(t *testing.T) {
 	})
 }
 
-// TestTokenExpiresWithoutBookmarks checks that a list ends after several silent watches if no bookmark can prove that
-// the watch has reached the last page.
+// TestTokenExpiresWithoutBookmarks checks a list whose last pages are newer than its watch, on a server without
+// bookmarks. The list ends after several silent watches, since nothing can prove that the watch has reached the last
+// page.
 func TestTokenExpiresWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true

@@ -45,7 +45,7 @@ func TestAheadOfServer(t *testing.T) {
 }
 
 func TestRewoundServerHasOvertakenUs(t *testing.T) {
-	// The server's changes in the lost part of history, and after the restore.
+	// lost are the changes that the restored server no longer has; after are the server's changes since the restore.
 	tests := []struct {
 		name         string
 		lost, after  func(s *server)
@@ -89,7 +89,7 @@ func TestRewoundWhileRunning(t *testing.T) {
 		g.s.put("a/x", "1")
 		b := g.s.backup()
 		g.start(reflector.Options{})
-		g.s.put("a/y", "1") // arrives as an event: look-ups must include it
+		g.s.put("a/y", "1") // arrives as an event, so the look-ups must include the object
 		g.sleep(time.Second)
 		g.s.restore(b)
 		g.s.other(50)
@@ -145,8 +145,8 @@ func TestChangesSinceAreNoRewind(t *testing.T) {
 	}
 }
 
-// TestGuardRaces checks that a change of the looked-up object in any gap between two requests of a connect does not
-// look like a rewind.
+// TestGuardRaces checks a change of a looked-up object between any two requests of a connect. It must not look as if
+// the server was restored from a backup.
 func TestGuardRaces(t *testing.T) {
 	changes := map[string]func(s *server){
 		"update":   func(s *server) { s.put("a/x", "2") },
@@ -166,7 +166,7 @@ func TestGuardRaces(t *testing.T) {
 						}
 						n := 0
 						g.s.afterList = func(request) {
-							if n++; n == gap { // look-up of y, of x, the probe
+							if n++; n == gap { // after the probe or one of the look-ups of y and x
 								change(g.s)
 							}
 						}
@@ -180,7 +180,8 @@ func TestGuardRaces(t *testing.T) {
 	}
 }
 
-// TestNoFalseRewindUnderLoad checks that constant writes and lost connections never look like a rewind.
+// TestNoFalseRewindUnderLoad checks that constant writes and lost connections never look as if the server was restored
+// from a backup.
 func TestNoFalseRewindUnderLoad(t *testing.T) {
 	bubble(t, func(g *rig) {
 		for i := range 20 {
@@ -236,7 +237,7 @@ func TestAwaitedObjectsSurviveALostConnection(t *testing.T) {
 				if n++; n > 1 {
 					return nil, nil
 				}
-				w, err := g.s.watch(ctx, r) // all but the last event, then an error
+				w, err := g.s.watch(ctx, r) // sends all events but the last one, then an error
 				ow := w.(*openWatch)
 				g.s.mu.Lock()
 				ow.queue[len(ow.queue)-1] = &watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 500}}
@@ -253,8 +254,8 @@ func TestAwaitedObjectsSurviveALostConnection(t *testing.T) {
 	})
 }
 
-// TestNothingOfAnotherHistoryIsStored checks that the event or bookmark that proves a rewind is not delivered. After a
-// crash at that moment the stored resourceVersion lets the guard detect it again.
+// TestNothingOfAnotherHistoryIsStored checks that the event or bookmark that shows a restored server is not delivered.
+// After a crash at that point, the stored resourceVersion lets the next run detect the restore again.
 func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
 	for _, bookmark := range []bool{true, false} {
 		bubble(t, func(g *rig) {

@@ -22,7 +22,7 @@ func TestHangingResourcesDoNotHurtOthers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			hang := func(m *member) {
 				m.answers(func(ctx context.Context) error {
-					trace := httptrace.ContextClientTrace(ctx) // as net/http does
+					trace := httptrace.ContextClientTrace(ctx) // reports a connection, as net/http does
 					trace.GetConn("")
 					trace.GotConn(httptrace.GotConnInfo{})
 					select {

@@ -16,10 +16,10 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// hook is a user's function that hangs or panics at its first calls.
+// hook is an Options.Verify that hangs or panics in its first calls.
 type hook struct {
-	bad      atomic.Int32 // how many calls still hang or panic
-	panics   bool         // otherwise they hang
+	bad      atomic.Int32 // number of the next calls that hang or panic
+	panics   bool         // true: these calls panic; false: they hang
 	calls    atomic.Int32
 	released chan struct{}
 }
@@ -41,7 +41,7 @@ func (h *hook) call() {
 	<-h.released
 }
 
-// options returns options with the hook as Verify.
+// options returns reflector options with this function as Verify.
 func (h *hook) options() reflector.Options {
 	return reflector.Options{Verify: func(context.Context, time.Time) (reflector.Reason, error) {
 		h.call()
@@ -49,7 +49,7 @@ func (h *hook) options() reflector.Options {
 	}}
 }
 
-// end ends the run, and checks that this takes no longer than callWait.
+// end ends the run, and checks that Run returns within callWait.
 func (g *rig) end() {
 	g.t.Helper()
 	begun := time.Now()
@@ -89,7 +89,7 @@ func TestHooksThatHang(t *testing.T) {
 	})
 }
 
-// TestHookThatNeverReturns checks that abandoned calls do not pile up.
+// TestHookThatNeverReturns checks that calls of Verify that never return do not pile up.
 func TestHookThatNeverReturns(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -128,7 +128,7 @@ func TestHooksThatPanic(t *testing.T) {
 	})
 }
 
-// badStop is a watch whose Stop misbehaves.
+// badStop is a watch whose method Stop never returns or panics.
 type badStop struct {
 	watch.Interface
 	h *hook
@@ -139,7 +139,8 @@ func (b badStop) Stop() {
 	b.Interface.Stop()
 }
 
-// TestStop checks that a Stop that never returns, or panics, delays neither the next watch nor the end of Run.
+// TestStop checks that a watch whose method Stop never returns, or panics, delays neither the next watch nor the end of
+// Run.
 func TestStop(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -173,8 +174,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopOfALateWatch checks that the watch of an abandoned request is stopped, and that a panic of its Stop is
-// harmless.
+// TestStopOfALateWatch checks that a watch that opens after its request was abandoned is stopped, and that a panic of
+// its Stop is harmless.
 func TestStopOfALateWatch(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false

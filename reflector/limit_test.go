@@ -22,7 +22,7 @@ import (
 	requests "github.com/larder-dev/larder/reflector/internal/request"
 )
 
-// link is a ListerWatcher with slow answers; an answer that is slower than its request's time-out is lost.
+// link is a ListerWatcher with slow answers. If an answer takes longer than its request's time-out, it is lost.
 type link struct {
 	*server
 	perObject func() time.Duration
@@ -41,7 +41,7 @@ func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtim
 	}
 }
 
-// limits returns the limits of the requested pages.
+// limits returns the limit of each page request so far.
 func (g *rig) limits() (limits []int64) {
 	for _, r := range g.s.seen() {
 		if !r.Watch && !r.probe() {
@@ -80,7 +80,7 @@ func TestPagesTooSlow(t *testing.T) {
 		g.fill(2000)
 		perObject := 400 * time.Millisecond
 		g.startOn(link{g.s, func() time.Duration { g.barrier(); return perObject }}, reflector.Options{})
-		g.sleep(4 * time.Minute) // 90 s of 500, back-off, 90 s of 250, back-off, 25 s of 62
+		g.sleep(4 * time.Minute) // a page of 500 and one of 250 time out after 90 s each; a page of 62 takes 25 s
 		g.wantLimits(500, 250, 62, 62, 62)
 		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 || len(g.errs) != 2 {
 			t.Errorf("sink calls %q, errors %v", l, g.errs)
@@ -98,7 +98,7 @@ func TestPagesTooSlow(t *testing.T) {
 	})
 }
 
-// cutErrors returns the errors of answers that timed out or broke off, as clients see them.
+// cutErrors returns the errors of answers that timed out or broke off, as a client receives them.
 func cutErrors() map[string]error {
 	body := "unexpected error when reading response body. Please retry. Original error: %w"
 	return map[string]error{
@@ -115,10 +115,11 @@ func cutErrors() map[string]error {
 	}
 }
 
-// refusals returns errors that say nothing about the size of the answer.
+// refusals returns errors that do not depend on the size of the answer.
 func refusals() map[string]error {
 	all := transportErrors()
-	for _, cut := range []string{"timeout", "unexpected EOF", "504", "400"} { // 400 restarts the list
+	// Answers that break off depend on the size; a 400 restarts the list.
+	for _, cut := range []string{"timeout", "unexpected EOF", "504", "400"} {
 		delete(all, cut)
 	}
 	for k, v := range deniedErrors() {
@@ -128,7 +129,7 @@ func refusals() map[string]error {
 	return all
 }
 
-// TestIsCut checks which errors mean that a smaller answer might arrive.
+// TestIsCut checks which errors mean that a smaller page might arrive.
 func TestIsCut(t *testing.T) {
 	for name, err := range cutErrors() {
 		if !requests.Cut(fmt.Errorf("list things: %w", err)) {
@@ -176,7 +177,7 @@ func TestPagesCut(t *testing.T) {
 	try([]int64{100, 100, 100, 100, 100}, refusals())
 }
 
-// TestFirstPageCut checks that a lower limit survives a failed list, and has a minimum.
+// TestFirstPageCut checks that the limit stays lowered after a list has failed, and that it has a minimum.
 func TestFirstPageCut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(10)
@@ -196,7 +197,7 @@ func TestFirstPageCut(t *testing.T) {
 	})
 }
 
-// TestPagesAlwaysCut checks that a link that cuts off every long answer cuts off only a few.
+// TestPagesAlwaysCut checks that only a few pages break off on a link that cuts off every long answer.
 func TestPagesAlwaysCut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(2000)
@@ -242,7 +243,7 @@ func TestPagesOfLargeObjects(t *testing.T) {
 		g.start(reflector.Options{})
 		g.sleep(time.Second)
 		g.converged()
-		// 163 objects are 16 MiB. The last page of them reaches into the small ones; then pages grow again.
+		// 163 objects are 16 MiB. The last page of 163 includes some small objects; after it the limit doubles again.
 		g.wantLimits(500, 163, 163, 163, 163, 326, 652)
 		g.stop()
 	})

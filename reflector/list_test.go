@@ -26,7 +26,7 @@ func (g *rig) fill(n int) {
 	}
 }
 
-// atPage runs f before the n-th page (from 1) is answered; f may return an error as its answer.
+// atPage runs f before the server answers the n-th page request (from 1). f may return an error as the answer.
 func (g *rig) atPage(n int, f func() error) {
 	seen := 0
 	g.s.onList = func(r request) (runtime.Object, error) {
@@ -40,7 +40,7 @@ func (g *rig) atPage(n int, f func() error) {
 	}
 }
 
-// count returns how many of the lines begin with prefix.
+// count returns how many lines of the sink's log begin with prefix.
 func count(lines []string, prefix string) (n int) {
 	for _, l := range lines {
 		if strings.HasPrefix(l, prefix) {
@@ -69,7 +69,7 @@ func TestPages(t *testing.T) {
 				t.Errorf("listed with %s", asJSON(r))
 			}
 		}
-		// The same watch continues.
+		// After the list the same watch continues, without another request.
 		g.s.put("a/00", "2")
 		g.sleep(0)
 		g.converged()
@@ -77,7 +77,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestOnePageAhead checks that the next page, and no further one, is fetched while the sink takes a page.
+// TestOnePageAhead checks that the next page, and no further one, is fetched while the sink is storing a page.
 func TestOnePageAhead(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(50)
@@ -137,7 +137,7 @@ func TestErrorsOfPages(t *testing.T) {
 				g.converged()
 				pages := 3
 				if requests.Cut(fault) {
-					pages = 5 // of 10, 2, 4, 8 and 1 objects
+					pages = 5 // pages of 10, 2, 4, 8 and 1 objects
 				}
 				if st := g.r.Status(); st.Pages != pages+3 || st.Err != nil || len(g.errs) != 3 {
 					t.Errorf("status %+v, errors %v", st, g.errs)
@@ -185,7 +185,7 @@ func TestErrorsOfTheFirstPage(t *testing.T) {
 	}
 }
 
-// TestTokenIsNoGood checks that the list begins again if its token is refused and no other one is offered.
+// TestTokenIsNoGood checks that the list starts again if the server refuses its continue token and offers no other one.
 func TestTokenIsNoGood(t *testing.T) {
 	faults := map[string]error{
 		"410 without a token": apierrors.NewResourceExpired("no"),
@@ -214,7 +214,8 @@ func TestTokenIsNoGood(t *testing.T) {
 	}
 }
 
-// TestRelistDuringAList checks that another list follows, without waiting for a watch that is still being opened.
+// TestRelistDuringAList checks that a list that Relist requests during another list follows it, without waiting for a
+// watch that is still being opened.
 func TestRelistDuringAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(15)
@@ -235,7 +236,8 @@ func TestRelistDuringAList(t *testing.T) {
 	})
 }
 
-// TestStopWhileListing checks that Run returns during a page, a retry and a watch request, and leaves no goroutine.
+// TestStopWhileListing checks that Run returns during a page request, during the wait for a retry and during a watch
+// request, and leaves no goroutine.
 func TestStopWhileListing(t *testing.T) {
 	for name, setup := range map[string]func(g *rig){
 		"a page hangs": func(g *rig) {
@@ -265,7 +267,8 @@ func TestStopWhileListing(t *testing.T) {
 	}
 }
 
-// TestVersionsOfItemsDoNotCount checks that the state is at the list's resourceVersion, not at an item's.
+// TestVersionsOfItemsDoNotCount checks that the sink receives the list's resourceVersion, not the resourceVersion of an
+// item.
 func TestVersionsOfItemsDoNotCount(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -278,7 +281,8 @@ func TestVersionsOfItemsDoNotCount(t *testing.T) {
 	})
 }
 
-// TestListOfStraysOnly checks that a list with nothing but strays is aborted, retried, and shown in the Status.
+// TestListOfStraysOnly checks that a list is aborted and retried if all of its objects are of an unexpected type or
+// scope, and that the Status shows it.
 func TestListOfStraysOnly(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.onList = func(r request) (runtime.Object, error) {
@@ -302,8 +306,8 @@ func TestListOfStraysOnly(t *testing.T) {
 	})
 }
 
-// TestStraysOfAList checks that the other objects are delivered, and that the sink receives no resourceVersion until a
-// list has no strays.
+// TestStraysOfAList checks a list with objects of an unexpected type or scope. The other objects are delivered, and the
+// sink receives no resourceVersion until a list has only expected objects.
 func TestStraysOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

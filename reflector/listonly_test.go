@@ -25,14 +25,14 @@ func (g *rig) denyWatches(err error) {
 	g.s.cut(nil)
 }
 
-// allowWatches ends denyWatches.
+// allowWatches makes the server accept watches again after denyWatches.
 func (g *rig) allowWatches() {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	g.s.onWatch = nil
 }
 
-// listTimes records when lists begin, by their first page.
+// listTimes returns a slice to which the time of each list's first page request is appended.
 func (g *rig) listTimes() *[]time.Time {
 	var times []time.Time
 	g.s.onList = func(r request) (runtime.Object, error) {
@@ -87,7 +87,7 @@ func TestListOnlyAge(t *testing.T) {
 		var slow atomic.Bool
 		g.s.onList = func(r request) (runtime.Object, error) {
 			if r.probe() {
-				g.s.other(1) // so that no probe confirms the state
+				g.s.other(1) // advances the server, so that no probe confirms the stored objects
 				return nil, nil
 			}
 			if r.Continue == "" {
@@ -193,7 +193,7 @@ func TestListOnlyAfterARestart(t *testing.T) {
 	})
 }
 
-// TestNeitherListedNorWatched checks that a resource whose lists are denied does not count as list-only.
+// TestNeitherListedNorWatched checks that Status.ListOnly is false for a resource whose lists are denied too.
 func TestNeitherListedNorWatched(t *testing.T) {
 	bubble(t, func(g *rig) {
 		denied := apierrors.NewForbidden(things, "", errors.New("no"))
@@ -205,7 +205,7 @@ func TestNeitherListedNorWatched(t *testing.T) {
 		n := 0
 		g.s.onList = func(request) (runtime.Object, error) {
 			if n++; n > 1000 {
-				time.Sleep(time.Minute) // after 1,000 lists without a wait, so that the test ends
+				time.Sleep(time.Minute) // if lists do not wait, time advances here, so that the test ends
 			}
 			return nil, denied
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestLive checks the calls of OnLive for each way in which a connection may end; routine reconnects cause none.
+// TestLive checks the calls of OnLive for each way in which a connection may end. A watch that ends and is followed by
+// another as usual causes none.
 func TestLive(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   func(g *rig)
@@ -59,7 +60,7 @@ func TestLive(t *testing.T) {
 		}, []bool{true}},
 		"half-open": {func(g *rig) {
 			g.s.other(1)
-			g.sleep(2 * time.Minute) // a bookmark
+			g.sleep(2 * time.Minute) // a bookmark arrives within this time
 			g.s.mute()
 			g.s.put("a/x", "2")
 		}, []bool{true, false, true}},
@@ -82,7 +83,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLiveAfterSynced checks that Live is false until Synced has returned, and during the drain.
+// TestLiveAfterSynced checks that Status.Live is false until Sink.Synced has returned, and in the state Drain.
 func TestLiveAfterSynced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

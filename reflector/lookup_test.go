@@ -21,11 +21,11 @@ func TestRoutineReconnectIsCheap(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		for range 130 { // between six and thirteen watches
+		for range 130 { // 65 minutes, with watches of five to ten minutes each
 			g.sleep(30 * time.Second)
-			g.s.other(1) // so that there are bookmarks
+			g.s.other(1) // a change of another resource, so that the server sends bookmarks
 		}
-		g.s.put("a/x", "2") // shows that the last watch holds
+		g.s.put("a/x", "2") // the event shows that the last watch works
 		g.sleep(time.Millisecond)
 		st := g.r.Status()
 		if st.Lookups != st.Watches-1 || st.Probes != 2*(st.Watches-1) || st.Watches < 7 || st.Watches > 14 ||
@@ -54,7 +54,7 @@ func TestAtMostFiveLookups(t *testing.T) {
 		if st := g.r.Status(); st.Lookups != 5 || st.Probes != 6 {
 			t.Errorf("status %+v", st)
 		}
-		// The newest five, by key.
+		// The newest five objects are looked up, in the order of their keys.
 		if r := g.s.seen()[4]; r.FieldSelector != "metadata.name=29,metadata.namespace=a" || r.Limit != 1 {
 			t.Errorf("looked up with %s", asJSON(r))
 		}
@@ -62,7 +62,8 @@ func TestAtMostFiveLookups(t *testing.T) {
 	})
 }
 
-// TestLookupsThatCannotWork checks that the rewind check is off, and everything else works, if look-ups are impossible.
+// TestLookupsThatCannotWork checks that the reflector turns off the rewind check, and otherwise works as usual, if
+// single objects cannot be requested.
 func TestLookupsThatCannotWork(t *testing.T) {
 	setups := map[string]func(s *server){
 		"the field selector is overwritten": func(s *server) { s.fixedSelector = "metadata.namespace=a" },
@@ -130,7 +131,8 @@ func TestVerifyHook(t *testing.T) {
 	})
 }
 
-// TestLookupAheadOfTheProbe checks that a look-up that is newer than the probe does not look like a rewind.
+// TestLookupAheadOfTheProbe checks that a looked-up object whose resourceVersion is above the probe's does not look
+// like a restored server.
 func TestLookupAheadOfTheProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -152,7 +154,7 @@ func TestLookupAheadOfTheProbe(t *testing.T) {
 			t.Error("synced at the probe's resourceVersion")
 		}
 		g.s.other(2)
-		g.s.put("a/x", "2") // 107
+		g.s.put("a/x", "2") // its resourceVersion is 107, like the looked-up object's
 		g.sleep(time.Second)
 		g.wantNoList()
 		if g.m.syncs() != 1 {
@@ -162,8 +164,8 @@ func TestLookupAheadOfTheProbe(t *testing.T) {
 	})
 }
 
-// TestVerifyBeforeAList checks that a reason of Verify replaces the reason of a due list if only Verify's needs a
-// rewrite.
+// TestVerifyBeforeAList checks that the reason that Options.Verify returns replaces the reason of a list that is due,
+// if only Verify's reason requires that every stored object is replaced.
 func TestVerifyBeforeAList(t *testing.T) {
 	tests := []struct {
 		due, verify, want reflector.Reason

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// drawConnection draws whether the reflector shares a Limiter with a neighbour.
+// drawConnection draws whether the reflector shares an Options.Limiter with a second reflector, the neighbour.
 func (m *model) drawConnection() {
 	m.dialErr = errRefused
 	if !rapid.Bool().Draw(m.t, "link") {
@@ -32,7 +32,7 @@ func (m *model) cutNeighbour() {
 	m.neighbour.s.cut(m.statusError())
 }
 
-// stick makes the next requests ignore their context.
+// stick makes the next requests ignore the end of their context.
 func (m *model) stick() {
 	n := rapid.IntRange(1, 2).Draw(m.t, "n")
 	m.s.mu.Lock()
@@ -40,10 +40,11 @@ func (m *model) stick() {
 	m.stuck, m.wasStuck = n, true
 }
 
-// stuckTime is how long a request takes that ignores its context.
+// stuckTime is the duration of a request that ignores the end of its context.
 const stuckTime = 7 * time.Minute
 
-// checkNeighbour checks that the faults of this reflector have not affected the neighbour on the same Limiter.
+// checkNeighbour checks that the faults of this reflector's server have not affected the second reflector on the same
+// Limiter.
 func (m *model) checkNeighbour() {
 	n := m.neighbour
 	if n == nil {
@@ -56,7 +57,7 @@ func (m *model) checkNeighbour() {
 	n.stop()
 }
 
-// slotsAreFree checks that a run that has ended has released its slots.
+// slotsAreFree checks that a run that has ended has returned its permissions to the Limiter.
 func (m *model) slotsAreFree() {
 	if m.l == nil {
 		return

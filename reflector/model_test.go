@@ -19,30 +19,32 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// model is a random history of one server and one sink.
+// model is the state of a random test of one scripted server, one reflector and one sink.
 type model struct {
-	// denied is true once an answer was a 403: after a denied watch, lists for ReasonListOnly may follow.
+	// denied is true once the server has answered 403. After a denied watch, lists for ReasonListOnly are allowed.
 	denied bool
 	rig
 	t *rapid.T
-	// down is true while the server does not listen. faults are the answers to the next requests.
+	// down is true while the server does not listen. faults are the errors with which it answers the next requests.
 	down   bool
 	faults []error
 	o      reflector.Options
-	// How often a list was allowed: for a lost history, and for a rewind.
+	// lostHistory and rewinds count how often a list was allowed: after a compaction, and after a restore of the
+	// server.
 	lostHistory, rewinds int
 	n                    int
-	// probed is the lowest resourceVersion in the answers to probes since the last Synced.
+	// probed is the lowest resourceVersion that the server had when it answered a probe since the last Synced. Synced
+	// must not be called below it.
 	probed string
-	// muted is true if there were times without bookmarks, so that a drain cannot be exact.
+	// muted is true if the server has sent no bookmarks for some time, so that Synced may be called at an older state.
 	muted bool
 	// l is Options.Limiter; nil if there is none. dialErr is the error of requests while the server does not listen.
 	l       *limiter.Limiter
 	dialErr error
-	// stuck is how many of the next requests ignore their context; wasStuck is true if there were any.
+	// stuck is how many of the next requests ignore the end of their context. wasStuck is true once there was one.
 	stuck    int
 	wasStuck bool
-	// neighbour uses the same Limiter, and has its own server, which never fails.
+	// neighbour is a second reflector that uses the same Limiter. It has its own server, which never fails.
 	neighbour *rig
 }
 
@@ -72,7 +74,7 @@ func (m *model) run() {
 	m.m.onSynced = func(rv string) {
 		m.s.mu.Lock()
 		defer m.s.mu.Unlock()
-		if m.s.view != nil { // objects of other shards move the sink with the next bookmark only
+		if m.s.view != nil { // an event of another shard reaches the sink only with the next bookmark
 			rv = maxRV(rv, m.r.Status().ResourceVersion)
 		}
 		if !m.muted && below(rv, m.probed) {
@@ -109,7 +111,7 @@ func (m *model) draw() {
 		m.o.Compare = m.compared(func() error {
 			m.s.mu.Lock()
 			defer m.s.mu.Unlock()
-			m.probed = "" // differences are named: no probe's resourceVersion has to be reached
+			m.probed = "" // Compare lists all differences, so Synced need not wait for a probe's resourceVersion
 			m.s.mu.Unlock()
 			defer m.s.mu.Lock()
 			return m.fault()
@@ -119,7 +121,7 @@ func (m *model) draw() {
 	m.drawConnection()
 }
 
-// action is one random event.
+// action is one random event of the test, such as a write, a fault or a restart.
 type action struct {
 	name string
 	f    func()
@@ -152,7 +154,7 @@ func (m *model) actions() []action {
 	}
 }
 
-// end repairs all faults and checks the final state.
+// end repairs all faults, waits, and checks that the sink has the server's state.
 func (m *model) end() {
 	m.quiesce()
 	m.converged()
@@ -163,7 +165,7 @@ func (m *model) end() {
 	m.stop()
 	m.checkNeighbour()
 	m.slotsAreFree()
-	time.Sleep(stuckTime) // for the requests that ignore their context
+	time.Sleep(stuckTime) // until the requests that ignore their context have returned
 }
 
 // fault returns the error of the next request; nil if it is answered.
@@ -187,13 +189,13 @@ func (m *model) fault() error {
 	return err
 }
 
-// cut ends the open watch.
+// cut ends the open watch, with err as an ERROR event if it is not nil.
 func (m *model) cut(err *apierrors.StatusError) {
 	m.broken()
 	m.s.cut(err)
 }
 
-// mute makes the open watch silent, until the reflector replaces it.
+// mute makes the open watch silent until the reflector replaces it.
 func (m *model) mute() {
 	m.broken()
 	m.s.mute()
@@ -210,14 +212,14 @@ func (m *model) setDown(down bool) {
 	m.down = down
 }
 
-// slow sets the function that runs between a list and its answer.
+// slow sets a function that runs after a list was made and before it is answered.
 func (m *model) slow(f func(request)) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	m.s.afterList = f
 }
 
-// tick numbers the writes; a slow page writes too.
+// tick returns the number of the next write. Writes during a slow page are counted too.
 func (m *model) tick() int {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
@@ -278,7 +280,7 @@ func (m *model) compact() {
 	m.s.compact()
 }
 
-// again restarts the reflector on the same sink; the counters continue.
+// again restarts the reflector on the same sink. The expected numbers of lists and restores continue.
 func (m *model) again() {
 	m.reasons()
 	m.stop()
@@ -291,8 +293,8 @@ func (m *model) again() {
 	m.start(m.o)
 }
 
-// rewind restores a backup after the sink has stored an object that the backup lacks. Nothing changes that object
-// again, so the guards must detect it.
+// rewind restores a backup of the server after the sink has stored an object that the backup lacks. Nothing changes
+// that object again, so the reflector must detect the restore.
 func (m *model) rewind() {
 	m.quiesce()
 	m.rewinds++
@@ -327,7 +329,7 @@ func (m *model) quiesce() {
 	m.sleep(12*time.Minute + stuckTime)
 }
 
-// prefix checks that the sink's state is the server's state at the sink's resourceVersion.
+// prefix checks that the sink's objects are the server's objects at the sink's resourceVersion.
 func (m *model) prefix() {
 	rv, got := m.m.at()
 	if rv == "" {
@@ -338,13 +340,13 @@ func (m *model) prefix() {
 	}
 }
 
-// reasons checks that each list had a cause.
+// reasons checks that each list had a cause in this test, by its Reason.
 func (m *model) reasons() {
 	synctest.Wait()
 	st := m.r.Status()
 	for reason, n := range st.Relists {
 		switch {
-		case reason == reflector.ReasonOpenAPI: // an action requests it
+		case reason == reflector.ReasonOpenAPI: // one of the random actions requests a list for this reason
 		case reason == reflector.ReasonListOnly && m.denied:
 		case reason == reflector.ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && n <= m.rewinds:

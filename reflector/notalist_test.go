@@ -47,7 +47,7 @@ func (c *counted) Event(context.Context, watch.EventType, runtime.Object, string
 func TestAnswerIsNoList(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body  string
-		items int32 // -1: the answer is not a list
+		items int32 // number of items; -1 if the answer is not a list
 	}{
 		"a table":             {`{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},"rows":[]}`, -1},
 		"a status":            {`{"kind":"Status","apiVersion":"v1","metadata":{"resourceVersion":"9"},"status":"Success"}`, -1},

@@ -19,7 +19,7 @@ import (
 func TestOverdue(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stuck func(r request) bool
-		held  bool // the sink has a list already
+		held  bool // true if the sink has the objects of an earlier list
 		texts []string
 	}{
 		"the first page":   {stuck: func(r request) bool { return !r.Watch && !r.probe() }, texts: []string{"failed to list "}},
@@ -70,7 +70,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// wantOverdue checks that OnError received ErrOverdue once for each of these calls.
+// wantOverdue checks that OnError received ErrOverdue once for each of the calls whose error contains one of these
+// texts.
 func (g *rig) wantOverdue(texts []string) {
 	g.t.Helper()
 	if len(g.errs) != len(texts) {
@@ -91,7 +92,7 @@ func (g *rig) wantOverdue(texts []string) {
 	}
 }
 
-// startOn runs a new reflector on lw.
+// startOn runs a new reflector that lists and watches with lw.
 func (g *rig) startOn(lw cache.ListerWatcherWithContext, o reflector.Options) {
 	o.OnError = func(_ context.Context, err error) {
 		g.s.mu.Lock()
@@ -106,7 +107,8 @@ func (g *rig) startOn(lw cache.ListerWatcherWithContext, o reflector.Options) {
 	synctest.Wait()
 }
 
-// TestOverdueInAQuietWatch checks an overdue probe of a silent watch, which finally shows that nothing was missed.
+// TestOverdueInAQuietWatch checks a silent watch whose probe does not return in time. When the probe returns, it shows
+// that nothing was missed.
 func TestOverdueInAQuietWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(1)
@@ -115,7 +117,7 @@ func TestOverdueInAQuietWatch(t *testing.T) {
 		g.startOn(d, reflector.Options{})
 		stuck.Store(true)
 		g.sleep(silenceLimit + requestTimeout + callWait + time.Second)
-		// The overdue probe may mean that the watch is dead.
+		// The probe has not returned, so the watch may be dead: the reflector is not live.
 		if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrOverdue) || st.State != reflector.Watch || st.Live {
 			t.Errorf("overdue: status %+v", st)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// pipes is a net.Listener with connections in memory, so that a bubble can have an HTTP server.
+// pipes is a net.Listener with connections in memory, so that an HTTP server can run in a synctest bubble.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -52,7 +52,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// served is a ListerWatcher that makes a request with client-go's REST client before each page of the server.
+// served is a ListerWatcher that makes a request with client-go's REST client before it returns each page of the
+// scripted server.
 type served struct {
 	*server
 	client rest.Interface
@@ -74,14 +75,14 @@ func (s *served) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 			_, err = get.Do(ctx).Raw()
 		}
 		if err != nil {
-			s.log(request{ListOptions: o}) // counted here, since the server was not asked
+			s.log(request{ListOptions: o}) // this request did not reach the scripted server, so it is counted here
 			return nil, err
 		}
 	}
 	return s.server.ListWithContext(ctx, o)
 }
 
-// restClient returns a client of a server with the handler serve, and a function that ends both.
+// restClient returns a REST client of an HTTP server with the handler serve, and a function that stops both.
 func restClient(t *testing.T, qps float32, serve http.HandlerFunc) (client rest.Interface, end func()) {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	api := &http.Server{Handler: serve}

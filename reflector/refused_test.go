@@ -21,8 +21,8 @@ import (
 
 const compacted = "rpc error: code = OutOfRange desc = etcdserver: mvcc: required revision has been compacted"
 
-// refusedErrors returns the answers by which servers refuse a compacted resourceVersion, and other unhelpful answers.
-// Three in a row cause a list.
+// refusedErrors returns the answers with which servers refuse a watch from a compacted resourceVersion, and other
+// answers without a known remedy. Three of them in a row cause a list.
 func refusedErrors() map[string]*apierrors.StatusError {
 	return map[string]*apierrors.StatusError{
 		"500":     apierrors.NewInternalError(errors.New(compacted)),
@@ -35,7 +35,7 @@ func refusedErrors() map[string]*apierrors.StatusError {
 	}
 }
 
-// temporaryErrors returns the answers after which the watch is retried endlessly.
+// temporaryErrors returns the answers to a watch request after which the watch is retried endlessly.
 func temporaryErrors() map[string]error {
 	out := transportErrors()
 	for name := range refusedErrors() {
@@ -53,7 +53,8 @@ func connectionLost(text string) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: *status}
 }
 
-// refuseBelow makes the server refuse watches from below rv with err: as the answer, or as an ERROR event.
+// refuseBelow makes the server refuse watches from a resourceVersion below rv. err is the answer, or, if inBand is
+// true, an ERROR event.
 func (g *rig) refuseBelow(rv int, err error, inBand bool) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -103,8 +104,8 @@ func TestRefusedWatch(t *testing.T) {
 	}
 }
 
-// TestRefusedWatchAfterARestart checks that a restart whose watch is refused syncs, whether or not the server has moved
-// on: the program waits for it.
+// TestRefusedWatchAfterARestart checks that a restarted reflector whose watch is refused calls Synced by a list, even
+// if the server has not moved on: the program waits for it.
 func TestRefusedWatchAfterARestart(t *testing.T) {
 	for name, compares := range map[string]bool{"compares": true, "probes": false} {
 		for _, moved := range []bool{false, true} {
@@ -139,7 +140,8 @@ func TestRefusedWatchAfterARestart(t *testing.T) {
 	}
 }
 
-// TestRefusedWatchOfTheFuture checks that a server that refuses a resourceVersion above its own is found to be behind.
+// TestRefusedWatchOfTheFuture checks a server that refuses a watch from a resourceVersion above its own. The reflector
+// finds out that the server is behind, and lists.
 func TestRefusedWatchOfTheFuture(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -164,7 +166,8 @@ func TestRefusedWatchOfTheFuture(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchOfAQuietResource checks that no list is made while the probe shows that nothing was missed.
+// TestRefusedWatchOfAQuietResource checks that refused watches cause no list while a probe shows that nothing was
+// missed.
 func TestRefusedWatchOfAQuietResource(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -183,8 +186,8 @@ func TestRefusedWatchOfAQuietResource(t *testing.T) {
 	})
 }
 
-// TestRefusedForAWhile checks that fewer than three refusals, refusals in less than ten seconds, and refusals at
-// several resourceVersions cause no list.
+// TestRefusedForAWhile checks that three refused watches within ten seconds, fewer than three, or refusals at several
+// resourceVersions cause no list.
 func TestRefusedForAWhile(t *testing.T) {
 	fault := refusedErrors()["500"]
 	t.Run("two", func(t *testing.T) {
@@ -283,8 +286,8 @@ func TestCutWatchesCauseNoList(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchWithoutAProbe checks that no list is made while the probe is not answered, and that one follows once
-// it is.
+// TestRefusedWatchWithoutAProbe checks that refused watches cause no list while the probe of the server's
+// resourceVersion is not answered. A list follows once it is answered.
 func TestRefusedWatchWithoutAProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -335,8 +338,8 @@ func TestWatchIsNeverServed(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchWithOpaqueVersions checks a refused watch where resourceVersions cannot be compared: any other one
-// counts as higher.
+// TestRefusedWatchWithOpaqueVersions checks a refused watch on a server whose resourceVersions cannot be compared: any
+// different resourceVersion counts as higher.
 func TestRefusedWatchWithOpaqueVersions(t *testing.T) {
 	bubble(t, func(g *rig) {
 		rv := "a"
@@ -369,8 +372,8 @@ func TestRefusedWatchWithOpaqueVersions(t *testing.T) {
 	})
 }
 
-// TestRefusedFold checks a list by metadata whose watch is refused. It fetches objects that have changed, so it cannot
-// end without a watch; then whole objects are listed.
+// TestRefusedFold checks a list by metadata whose watch is refused. Objects change while they are fetched, so the list
+// cannot end without a watch; then whole objects are listed.
 func TestRefusedFold(t *testing.T) {
 	faults := map[string]error{}
 	for name, fault := range refusedErrors() {

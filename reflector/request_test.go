@@ -22,7 +22,7 @@ type stuckLister struct {
 	*server
 	stuck    func(r request) bool
 	released chan struct{}
-	// late counts the answers after the release, held the requests that have blocked.
+	// late counts the answers after released was closed. held counts the requests that have blocked.
 	late, held atomic.Int32
 	watches    chan watch.Interface
 }
@@ -51,12 +51,12 @@ func (d *stuckLister) wait(r request) {
 	}
 }
 
-// TestStuckListerWatcher checks that Run ends although a request ignores its context, and that its late result is
-// dropped.
+// TestStuckListerWatcher checks that Run ends although a request ignores the end of its context, and that the result is
+// dropped if it arrives later.
 func TestStuckListerWatcher(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stuck func(r request) bool
-		held  bool // the sink has a list already
+		held  bool // true if the sink has the objects of an earlier list
 		n     int32
 	}{
 		"the first page":     {stuck: func(r request) bool { return !r.Watch && !r.probe() }, n: 1},
@@ -79,7 +79,7 @@ func TestStuckListerWatcher(t *testing.T) {
 				done := make(chan error, 1)
 				r := reflector.New(d, g.m, reflector.Options{PageSize: 10})
 				go func() { done <- r.Run(ctx) }()
-				time.Sleep(10 * time.Minute) // longer than any time-out: a slow server is waited for
+				time.Sleep(10 * time.Minute) // longer than any time-out: the reflector keeps waiting for the request
 				synctest.Wait()
 				if n := d.held.Load(); n != tt.n {
 					t.Errorf("%d requests wait before the end, want %d", n, tt.n)

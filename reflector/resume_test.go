@@ -13,28 +13,28 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// tb has the methods that testing.T and rapid.T share.
+// tb has the methods that testing.T and rapid.T have in common.
 type tb interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// rig is a reflector on a server and a sink, in a synctest bubble.
+// rig is a reflector on a scripted server and a sink in memory, in a synctest bubble.
 type rig struct {
 	t      tb
 	s      *server
 	m      *memory
 	r      *reflector.Reflector
 	errs   []error
-	live   []bool // the calls of OnLive
+	live   []bool // arguments of the calls of OnLive
 	cancel context.CancelFunc
 	done   chan error
-	// lwHangs makes every page but the first hang until the request is cancelled.
+	// lwHangs is true if every page request but the first hangs until its context ends.
 	lwHangs bool
 }
 
-// hanging is a ListerWatcher whose second page hangs.
+// hanging is a ListerWatcher whose second page request hangs.
 type hanging struct{ *server }
 
 func (h hanging) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -46,7 +46,7 @@ func (h hanging) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	return h.server.ListWithContext(ctx, o)
 }
 
-// start runs a new reflector. After stop, it is a restart on the same sink.
+// start runs a new reflector. After a call of stop it acts as a restart on the same sink.
 func (g *rig) start(o reflector.Options) {
 	g.t.Helper()
 	onError := o.OnError
@@ -69,7 +69,7 @@ func (g *rig) start(o reflector.Options) {
 	synctest.Wait()
 }
 
-// noteLive is OnLive: it checks that the Status agrees, and has no error while live.
+// noteLive is Options.OnLive: it checks that the Status has the same value, and no error while live is true.
 func (g *rig) noteLive(live bool) {
 	if st := g.r.Status(); st.Live != live || live &&
 		(st.Err != nil || st.State == reflector.Backoff || st.State == reflector.Degraded || st.State == reflector.Stopped) {
@@ -98,7 +98,7 @@ func (g *rig) stop() {
 	g.countersAgree()
 }
 
-// countersAgree compares the Status with the requests that the server has counted.
+// countersAgree checks that the Status counts as many requests as the scripted server has received.
 func (g *rig) countersAgree() {
 	g.t.Helper()
 	st := g.r.Status()
@@ -109,7 +109,7 @@ func (g *rig) countersAgree() {
 	}
 }
 
-// restart stops the reflector, runs change, and starts a new one with clean counters.
+// restart stops the reflector, clears the logs of sink and server, runs change, and starts a new reflector.
 func (g *rig) restart(change func(), o reflector.Options) {
 	g.t.Helper()
 	g.stop()
@@ -130,14 +130,14 @@ func (g *rig) sleep(d time.Duration) {
 	g.barrier()
 }
 
-// barrier orders memory accesses for the race detector as the fake time orders them: every request locks this mutex
-// first.
+// barrier locks and unlocks the mutex that every request locks first. So the race detector sees the order of memory
+// accesses that the fake time enforces.
 func (g *rig) barrier() {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 }
 
-// converged fails unless the sink has the server's objects.
+// converged fails the test unless the sink has exactly the server's objects.
 func (g *rig) converged() {
 	g.t.Helper()
 	if !g.m.equal(g.s) {
@@ -186,7 +186,7 @@ func TestResumeNothingChanged(t *testing.T) {
 		g.start(reflector.Options{})
 		g.restart(func() {}, reflector.Options{})
 		g.wantLog("SYNCED")
-		// One look-up, one probe, one watch at the stored resourceVersion, and no list.
+		// A resume costs one probe, one look-up and one watch at the stored resourceVersion, and no list.
 		st := g.r.Status()
 		if st.Lists != 0 || st.Probes != 2 || st.Lookups != 1 || st.Watches != 1 || st.Resumes != 1 {
 			t.Errorf("status %+v", st)

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// beforeWatch runs do before the n-th watch from now on is answered. An error of do is the answer.
+// beforeWatch runs do before the server answers the n-th watch request from now on. An error of do is the answer.
 func (g *rig) beforeWatch(n int, do func() error) {
 	g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
 		if n--; n != 0 {
@@ -21,9 +21,9 @@ func (g *rig) beforeWatch(n int, do func() error) {
 	}
 }
 
-// TestRewoundBetweenWatches checks that a rewind is detected between a watch that ended at its time-out and the next
-// one, which is accepted two seconds later. The newest object was written again since and proves nothing: another one
-// does.
+// TestRewoundBetweenWatches checks that a restore of the server is detected between a watch that ended at its time-out
+// and the next watch, which is accepted two seconds later. The newest object was written again since the restore and
+// proves nothing; an older object does.
 func TestRewoundBetweenWatches(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -40,7 +40,7 @@ func TestRewoundBetweenWatches(t *testing.T) {
 			g.s.other(1)
 			return nil
 		})
-		for range 22 { // eleven minutes
+		for range 22 { // 22 steps are eleven minutes, longer than any watch
 			g.sleep(30 * time.Second)
 		}
 		if n := len(g.errs); n > 0 {
@@ -51,8 +51,8 @@ func TestRewoundBetweenWatches(t *testing.T) {
 	})
 }
 
-// TestRewoundAndPastUs checks that no event of the new history is delivered if the watch sends one before the look-ups
-// have detected the rewind.
+// TestRewoundAndPastUs checks a watch that sends an event of a restored server before the look-ups have detected the
+// restore. The event is not delivered.
 func TestRewoundAndPastUs(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -109,7 +109,7 @@ func TestListOfARewoundServer(t *testing.T) {
 				g.s.put("a/y", "lost")
 				g.start(reflector.Options{})
 				g.restart(func() {
-					g.beforeWatch(1, func() error { // when the probe has been answered
+					g.beforeWatch(1, func() error { // after the probe was answered
 						g.s.restore(b)
 						after.change(g.s)
 						return apierrors.NewResourceExpired("too old")
@@ -134,7 +134,7 @@ func TestWatchesLastFiveToTenMinutes(t *testing.T) {
 		g.start(reflector.Options{})
 		for range 24 * 60 {
 			g.sleep(time.Minute)
-			g.s.other(1) // so that there are bookmarks
+			g.s.other(1) // a change of another resource, so that the server sends bookmarks
 		}
 		var least, most int64 = 1 << 62, 0
 		for _, r := range g.s.seen() {

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// request is one request as the server saw it.
+// request is one list or watch request as the scripted server received it.
 type request struct {
 	Watch bool
 	metav1.ListOptions
@@ -31,11 +31,11 @@ type request struct {
 
 func (r request) probe() bool { return !r.Watch && r.Limit == 1 }
 
-// past is one event of the history.
+// past is one event in the server's history.
 type past struct {
 	rv  int
 	typ watch.EventType
-	obj *corev1.ConfigMap // the object, with rv as its resourceVersion
+	obj *corev1.ConfigMap // the object after the event, with rv as its resourceVersion
 }
 
 // server is a scripted API server for ConfigMaps, a ListerWatcher without HTTP. Like the real one it has a history,
@@ -46,30 +46,31 @@ type server struct {
 	uid     int
 	objects map[string]*corev1.ConfigMap
 	history []past
-	// ledger is the complete history, which compactions keep.
+	// ledger is the complete history of events; compactions do not shorten it. Tests compare with it.
 	ledger []past
-	// floor is the compacted resourceVersion: a watch from below it receives 410.
+	// floor is the resourceVersion of the last compaction: a watch from below it receives a 410.
 	floor int
-	// snapshots are the states of continue tokens, by resourceVersion.
+	// snapshots maps a resourceVersion to the objects at that time, for requests with a continue token.
 	snapshots map[int][]*corev1.ConfigMap
 	watches   []*openWatch
 	requests  []request
 
-	// Behaviour.
+	// The behaviour that a test can set:
 	noBookmarks  bool // never sends bookmarks
 	ignoreLimit  bool
-	expireInBand bool // 410 as an ERROR event after 200, as kube-apiserver does
+	expireInBand bool // a watch from below floor receives its 410 as an ERROR event after 200, as from kube-apiserver
 	noListRV     bool // lists have no resourceVersion
-	// onList and onWatch may answer in the server's place.
+	// onList and onWatch, if set, may return the answer in the server's place.
 	onList  func(r request) (runtime.Object, error)
 	onWatch func(ctx context.Context, r request) (watch.Interface, error)
-	// afterList is called after a list was made, before it is answered.
+	// afterList, if set, is called after the server has made a list and before it answers.
 	afterList func(r request)
 	// view is the reflector's shard; state and stateAt contain only its objects. With supportsShards the server applies it
 	// to requests, and otherwise ignores it. It must be set before objects are put, since it spreads their UIDs.
 	view           sharding.Selector
 	supportsShards bool
-	// fixedSelector overwrites the field selector, as the tweak function of some ListerWatchers does.
+	// fixedSelector, if set, replaces the field selector of requests, as the tweak function of some ListerWatchers
+	// does.
 	fixedSelector string
 }
 
@@ -118,7 +119,7 @@ func (s *server) remove(key string) {
 	s.recordLocked(past{s.rv, watch.Deleted, last})
 }
 
-// other advances the resourceVersion without changing this resource.
+// other advances the server's resourceVersion by n, as changes of other resources do.
 func (s *server) other(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +140,7 @@ func (s *server) recordLocked(p past) {
 	}
 }
 
-// compact drops the history, and the snapshots of continue tokens.
+// compact drops the history of events, and the objects kept for continue tokens.
 func (s *server) compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +149,8 @@ func (s *server) compact() {
 	s.snapshots = map[int][]*corev1.ConfigMap{}
 }
 
-// backup is an etcd backup. restore returns the server to it and ends every watch; later events are another history.
+// backup is a copy of the server's state, like an etcd backup. restore returns the server to it and ends every watch;
+// later events belong to another history.
 type backup struct {
 	rv      int
 	objects map[string]*corev1.ConfigMap
@@ -174,12 +176,12 @@ func (s *server) restore(b backup) {
 	for k, v := range b.objects {
 		s.objects[k] = v
 	}
-	s.uid += 1000 // real UIDs are random
+	s.uid += 1000 // objects created after a restore get other UIDs, since real UIDs are random
 	s.mu.Unlock()
 	s.cut(nil)
 }
 
-// state returns the server's objects: UID, resourceVersion and value by key.
+// state returns the server's objects by key, each with UID, resourceVersion and value.
 func (s *server) state() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +194,7 @@ func (s *server) state() map[string]string {
 	return m
 }
 
-// stateAt returns the server's objects at rv.
+// stateAt returns the server's objects at the resourceVersion rv, in the form of state.
 func (s *server) stateAt(rv string) map[string]string {
 	at, _ := strconv.Atoi(rv)
 	s.mu.Lock()
@@ -242,7 +244,7 @@ func (s *server) log(r request) request {
 	return r
 }
 
-// seen returns the requests so far.
+// seen returns the requests that the server has received.
 func (s *server) seen() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,7 +323,7 @@ func (s *server) list(r request) (runtime.Object, error) {
 	return l, nil
 }
 
-// cacheLocked returns the watch cache's answer, if it is as new as requested.
+// cacheLocked returns the answer from the watch cache, if that is as new as the request demands.
 func (s *server) cacheLocked(notOlderThan string) (at int, all []*corev1.ConfigMap, err error) {
 	at = s.rv
 	if wanted, _ := strconv.Atoi(notOlderThan); wanted > at {
@@ -352,14 +354,15 @@ func sorted(objects map[string]*corev1.ConfigMap) []*corev1.ConfigMap {
 	return all
 }
 
-// expiredToken returns the 410 for a continue token, with a token for an inconsistent continuation.
+// expiredToken returns the 410 for an expired continue token. It contains a new token, with which the list can continue
+// at a newer resourceVersion.
 func expiredToken(token string) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old")
 	err.ErrStatus.Continue = token
 	return err
 }
 
-// errRefused is a client's error while the server does not listen.
+// errRefused is the client's error while the server does not listen.
 var errRefused = errors.New("dial tcp: connection refused")
 
 func asJSON(v any) string {

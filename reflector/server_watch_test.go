@@ -12,17 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// openWatch is one watch: a queue, and a goroutine that sends from it.
+// openWatch is one open watch of the scripted server: a queue of events, and a goroutine that sends them.
 type openWatch struct {
 	s       *server
 	ctx     context.Context
 	cancel  context.CancelFunc
 	result  chan watch.Event
 	queue   []*watch.Event // guarded by s.mu
-	ended   bool           // guarded by s.mu: no more events will follow
+	ended   bool           // guarded by s.mu; no more events will follow
 	kick    chan struct{}
-	mute    bool // guarded by s.mu: half-open, nothing is sent
-	bookRV  int  // guarded by s.mu: the newest resourceVersion sent or started from
+	mute    bool // guarded by s.mu; the connection is half-open, so nothing is sent
+	bookRV  int  // guarded by s.mu; the resourceVersion of the last message, or at the start of the watch
 	timeout time.Duration
 }
 
@@ -30,7 +30,7 @@ func (w *openWatch) Stop() { w.cancel() }
 
 func (w *openWatch) ResultChan() <-chan watch.Event { return w.result }
 
-// run sends queued events and bookmarks until the time-out.
+// run sends the queued events, and bookmarks, until the watch's time-out.
 func (w *openWatch) run() {
 	defer close(w.result)
 	defer w.cancel()
@@ -87,7 +87,7 @@ func (w *openWatch) take() (*watch.Event, bool) {
 	return w.queue[0], false
 }
 
-// sent removes ev from the queue, unless the queue was emptied meanwhile.
+// sent removes the sent event ev from the queue, unless the queue was emptied meanwhile.
 func (w *openWatch) sent(ev *watch.Event) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -131,8 +131,8 @@ func (s *server) withoutEvents(change func()) {
 	s.mu.Unlock()
 }
 
-// cut ends every watch in order (err nil) or with an ERROR event. Queued events are lost, but the event of a put just
-// before may have been delivered: see withoutEvents.
+// cut ends every open watch: in order if err is nil, otherwise with an ERROR event. Queued events are lost, but the
+// event of a put just before may have been delivered; withoutEvents prevents that.
 func (s *server) cut(err *apierrors.StatusError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *server) cut(err *apierrors.StatusError) {
 	s.watches = nil
 }
 
-// mute makes every open watch half-open.
+// mute makes every open watch half-open: it stays open and sends nothing.
 func (s *server) mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

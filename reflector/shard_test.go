@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// sharded sets the shard of g to half, on a server that supports shards or ignores them.
+// sharded returns options for a reflector of the shard half. supported says whether the server supports shard
+// selectors.
 func (g *rig) sharded(supported bool, o reflector.Options) reflector.Options {
 	g.s.view, g.s.supportsShards = half, supported
 	o.Shard = half
@@ -36,7 +37,8 @@ func (g *rig) wantUnsharded(want bool) {
 	}
 }
 
-// TestShard checks that the sink holds exactly the shard, whether or not the server supports the selector.
+// TestShard checks that the sink holds exactly the objects of its shard, whether or not the server supports the
+// selector.
 func TestShard(t *testing.T) {
 	for _, supported := range []bool{true, false} {
 		t.Run(fmt.Sprintf("supported %v", supported), func(t *testing.T) {
@@ -53,7 +55,8 @@ func TestShard(t *testing.T) {
 						g.s.put(key, value)
 					}
 					for i := range 5 {
-						g.s.put(fmt.Sprintf("a/%02d", 5*i), value) // another UID: about half of them move
+						// A recreated object has another UID, so about half of them move to another shard.
+						g.s.put(fmt.Sprintf("a/%02d", 5*i), value)
 					}
 				}
 				g.start(o)
@@ -102,7 +105,7 @@ func TestForeignEvents(t *testing.T) {
 		g.sleep(time.Minute)
 		g.wantLog("BOOKMARK 106")
 		g.m.forget()
-		// An object moves to another shard, and back.
+		// The object is recreated in another shard, and then in this one.
 		g.s.remove("a/x")
 		g.create(false, "a/x")
 		g.s.put("a/x", "2")
@@ -111,7 +114,7 @@ func TestForeignEvents(t *testing.T) {
 		g.sleep(time.Second)
 		g.wantLog("DELETED a/x 107", "ADDED a/x 111")
 		g.converged()
-		// After a lost connection the watch resumes after the dropped events.
+		// After a lost connection the watch resumes behind the events of other shards, which were dropped.
 		g.s.put("a/z", "2")
 		g.sleep(time.Second)
 		g.m.forget()
@@ -127,8 +130,8 @@ func TestForeignEvents(t *testing.T) {
 	})
 }
 
-// TestForeignEventsOfAList checks that dropped events advance the folded watch, so that the list ends after them, and
-// that the pages decide on the objects of their keys.
+// TestForeignEventsOfAList checks events of other shards during a list. They advance the watch beside the list, so that
+// the list ends after them. The objects of their keys are taken from the pages.
 func TestForeignEventsOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 10})
@@ -194,8 +197,8 @@ func TestGuardOfAShard(t *testing.T) {
 	}
 }
 
-// TestListOfAnotherShard checks that a list with a few objects, all of other shards, counts as an empty shard, and one
-// with many as a list of another shard.
+// TestListOfAnotherShard checks that a list with only objects of other shards counts as an empty shard if there are few
+// objects, and as the list of another shard if there are many.
 func TestListOfAnotherShard(t *testing.T) {
 	for _, n := range []int{5, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -237,15 +240,15 @@ func TestListOfAnotherShard(t *testing.T) {
 	}
 }
 
-// TestBusyForeigners checks that many events about a few objects of other shards, beside a list, do not make it a list
-// of another shard.
+// TestBusyForeigners checks that many events about a few objects of other shards, during a list, do not make the list
+// look like the list of another shard.
 func TestBusyForeigners(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := g.sharded(false, reflector.Options{PageSize: 2})
 		for i := range 6 {
 			g.create(false, fmt.Sprintf("a/%d", i))
 		}
-		g.atPage(3, func() error { // the watch is open
+		g.atPage(3, func() error { // the watch is open by then
 			for i := range 200 {
 				g.s.put(fmt.Sprintf("a/%d", i%6), "2")
 			}
@@ -262,7 +265,8 @@ func TestBusyForeigners(t *testing.T) {
 	})
 }
 
-// TestNoUIDs checks that objects without a UID, which all have the same hash, do not make a list one of another shard.
+// TestNoUIDs checks that objects without a UID, which all have the same hash, do not make a list look like the list of
+// another shard.
 func TestNoUIDs(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.onList = func(request) (runtime.Object, error) {

@@ -18,26 +18,26 @@ import (
 
 var errSinkClosed = errors.New("the sink is closed")
 
-// memory is a Sink that keeps the objects as its contract requires, and records violations of the contract.
+// memory is a Sink that keeps the objects in memory, and records violations of the contract of Sink by the reflector.
 type memory struct {
 	mu      sync.Mutex
 	rv      string
 	objects map[string]*corev1.ConfigMap
-	// replace is the list in progress; nil if there is none.
+	// replace has the objects of the list in progress; nil if there is none.
 	replace map[string]*corev1.ConfigMap
 	touched map[string]bool
 	log     []string
 	synced  int
 	broken  []string
 	closed  bool
-	cp      *reflector.Checkpoint // replaces the checkpoint of the objects, if set
+	cp      *reflector.Checkpoint // if set, the method Checkpoint returns it
 	relist  reflector.Reason
 	// checkpoints counts the calls of Checkpoint.
 	checkpoints int
 	onPage      func()
 	onSynced    func(rv string)
 	noNewest    bool
-	// contradicted is Reflector.Contradicted; nil if it must not be called.
+	// contradicted is Reflector.Contradicted; nil if the test does not expect a call.
 	contradicted func() bool
 }
 
@@ -67,7 +67,7 @@ func (m *memory) note(format string, args ...any) {
 	m.log = append(m.log, fmt.Sprintf(format, args...))
 }
 
-// move checks that the stream never goes back.
+// move checks that the stream's resourceVersion never decreases.
 func (m *memory) move(rv string) {
 	if rv == "" {
 		return
@@ -106,7 +106,7 @@ func (m *memory) Event(_ context.Context, t watch.EventType, obj runtime.Object,
 	return nil
 }
 
-// hold calls contradicted for an event that cannot follow the contents.
+// hold calls contradicted if an event cannot follow the stored objects.
 func (m *memory) hold(t watch.EventType, key string, cm *corev1.ConfigMap, rv string) {
 	held := m.objects[key]
 	fits := held == nil && t == watch.Added || held != nil && held.UID == cm.UID
@@ -221,7 +221,7 @@ func (m *memory) Synced(context.Context) error {
 	return nil
 }
 
-// at returns the resourceVersion and the state at one moment.
+// at returns the sink's resourceVersion and objects, read under one lock.
 func (m *memory) at() (string, map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

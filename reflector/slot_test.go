@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// fullSink is a sink whose method named where blocks until it is released.
+// fullSink is a Sink whose method named where blocks until the test releases it.
 type fullSink struct {
 	*memory
 	where    string
@@ -57,8 +57,8 @@ func (m *fullSink) EndReplace(ctx context.Context, rv string) error {
 	return m.memory.EndReplace(ctx, rv)
 }
 
-// TestSlotIsReleased checks that a list that waits to retry a page, and a sink that blocks in a page, do not block
-// other lists.
+// TestSlotIsReleased checks that other reflectors can list while one list waits to retry a page, and while a sink
+// blocks in Page.
 func TestSlotIsReleased(t *testing.T) {
 	for _, what := range []string{"retry", "sink"} {
 		t.Run(what, func(t *testing.T) {
@@ -102,7 +102,8 @@ func TestSlotIsReleased(t *testing.T) {
 	}
 }
 
-// TestSlotIsReleasedWhileTheSinkIsFull checks that the slot to list is released while any of the sink's methods blocks.
+// TestSlotIsReleasedWhileTheSinkIsFull checks that the permission to list is released while any method of the sink
+// blocks.
 func TestSlotIsReleasedWhileTheSinkIsFull(t *testing.T) {
 	for _, where := range []string{"BeginReplace", "Page", "Known", "Event", "EndReplace"} {
 		t.Run(where, func(t *testing.T) {
@@ -117,7 +118,7 @@ func TestSlotIsReleasedWhileTheSinkIsFull(t *testing.T) {
 				if where == "Known" {
 					o.ListMetadata = (&metadata{s: g.s}).list
 				}
-				g.atPage(3, func() error { // the watch is open
+				g.atPage(3, func() error { // the watch is open by then
 					g.s.put("a/05", "2")
 					time.Sleep(time.Second)
 					return nil
@@ -147,7 +148,7 @@ func TestSlotIsReleasedWhileTheSinkIsFull(t *testing.T) {
 	}
 }
 
-// wantBothSlots checks that two lists are possible at a time.
+// wantBothSlots checks that the Limiter permits two lists at a time, so no permission was lost.
 func wantBothSlots(t *testing.T, l *limiter.Limiter) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -24,7 +24,7 @@ func TestRelistSpread(t *testing.T) {
 			g.start(reflector.Options{RelistSpread: spread})
 			g.sleep(3 * time.Minute)
 			g.lose()
-			// With a probability of one in a thousand the random wait is over already.
+			// In one of a thousand runs the random wait is over already.
 			if st := g.r.Status(); st.Lists != 2 && (st.State != reflector.Backoff || st.Lists != 1 || !isExpired(st.Err)) {
 				t.Errorf("just after: status %+v", st)
 			}
@@ -48,7 +48,7 @@ func TestRelistSpread(t *testing.T) {
 	}
 }
 
-// lose makes the server lose its history, so that the watch receives 410.
+// lose compacts the server's history, so that the watch receives a 410.
 func (g *rig) lose() {
 	g.s.put("a/y", "1")
 	g.s.compact()
@@ -58,8 +58,8 @@ func (g *rig) lose() {
 	g.sleep(5 * time.Second)
 }
 
-// TestNoSpreadAtTheStart checks that a list is not delayed before the first Synced, since the contents are not
-// confirmed yet.
+// TestNoSpreadAtTheStart checks that RelistSpread does not delay a list before the first Synced, since the stored
+// objects are not confirmed yet.
 func TestNoSpreadAtTheStart(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -76,7 +76,7 @@ func TestNoSpreadAtTheStart(t *testing.T) {
 	})
 }
 
-// TestSpreadEnds checks that Relist and the end of the context end the wait.
+// TestSpreadEnds checks that Reflector.Relist, and the end of the context, end the random wait of RelistSpread.
 func TestSpreadEnds(t *testing.T) {
 	for _, how := range []string{"Relist", "stop"} {
 		bubble(t, func(g *rig) {
@@ -117,7 +117,8 @@ func TestShortSpread(t *testing.T) {
 	})
 }
 
-// TestSpreadBeforeRelist checks that a Relist just before the 410 is not delayed either.
+// TestSpreadBeforeRelist checks that RelistSpread does not delay a list that Reflector.Relist requested just before the
+// 410.
 func TestSpreadBeforeRelist(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")

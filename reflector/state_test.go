@@ -49,11 +49,11 @@ func TestNext(t *testing.T) {
 		{position{Backoff, ReasonExpired}, is(waited), position{Relist, ReasonExpired}},
 		{position{Degraded, ""}, is(waited), position{Verify, ""}},
 		{position{Degraded, ReasonCold}, is(waited), position{Relist, ReasonCold}},
-		// A list that is requested during a wait does not shorten it.
+		// A list that is requested during a back-off does not shorten the back-off.
 		{position{Backoff, ""}, due(ReasonCodec), position{Backoff, ReasonCodec}},
 		{position{Degraded, ReasonExpired}, due(ReasonCodec), position{Degraded, ReasonCodec}},
 
-		// An outcome of another state changes nothing.
+		// An outcome that does not belong to the state leaves the position unchanged.
 		{position{Watch, ""}, is(listed), position{Watch, ""}},
 		{position{Verify, ""}, is(refused), position{Verify, ""}},
 		{position{Refused, ""}, is(waited), position{Refused, ""}},

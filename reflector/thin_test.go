@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// thin is a link of 56 kbit/s: an answer or an event arrives when its last byte has.
+// thin is a ListerWatcher behind a link of 56 kbit/s: an answer or an event arrives when its last byte has arrived.
 type thin struct{ *server }
 
 // perMillisecond is the bandwidth of a thin link, in bytes per millisecond.
@@ -86,7 +86,7 @@ func (g *rig) fillLarge(n, size int) {
 	}
 }
 
-// large fails unless the sink has the objects of the server. Its message omits their contents.
+// large fails the test unless the sink has exactly the server's objects. Its message omits their contents.
 func (g *rig) large() {
 	g.t.Helper()
 	if !g.m.equal(g.s) {
@@ -94,8 +94,8 @@ func (g *rig) large() {
 	}
 }
 
-// TestThinList checks that a list ends although two objects of 400 KB take longer than a request's time-out. It takes
-// little more than the time that its bytes take.
+// TestThinList checks that a list ends although two objects of 400 KB take longer than a request's time-out over the
+// link. It takes little more time than the transfer of its bytes.
 func TestThinList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(20, 400<<10)
@@ -105,7 +105,7 @@ func TestThinList(t *testing.T) {
 		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 {
 			t.Errorf("sink calls %q", l)
 		}
-		// Four attempts find the page size, one the time-out.
+		// Four page requests find the page size, and a fifth the time-out.
 		if got, want := g.limits()[:6], []int64{500, 250, 62, 7, 2, 2}; !slices.Equal(got, want) || len(g.errs) != 5 ||
 			len(g.limits()) != 15 {
 			t.Errorf("pages of %d were asked for, want %d first, and 15; errors %v", g.limits(), want, g.errs)
@@ -128,7 +128,7 @@ func TestThinListOfSmallerObjects(t *testing.T) {
 	})
 }
 
-// hasty is a thin link to a server that ends every answer after a minute, as API servers do.
+// hasty is a link of 56 kbit/s to a server that ends every answer after a minute, as API servers do.
 type hasty struct{ thin }
 
 func (l hasty) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -141,8 +141,8 @@ func (l hasty) ListWithContext(ctx context.Context, o metav1.ListOptions) (runti
 	return list, err
 }
 
-// TestThinListCutByTheServer checks that objects of which two take longer than the server has for an answer are fetched
-// one by one, by the names in a list by metadata, and that smaller ones come in pages again.
+// TestThinListCutByTheServer checks a server that ends its answers before two large objects have arrived. These objects
+// are fetched one by one, by the names in a list of metadata; smaller objects are listed in pages again.
 func TestThinListCutByTheServer(t *testing.T) {
 	const large, before = 25, 10
 	for name, small := range map[string]int{"at once": 0, "in the middle": before} {
@@ -174,8 +174,8 @@ func TestThinListCutByTheServer(t *testing.T) {
 	}
 }
 
-// TestThinListOfWhatDoesNotCome checks that an object which takes longer than the server has for an answer is requested
-// until it arrives, with and without lists by metadata, and that the status says so.
+// TestThinListOfWhatDoesNotCome checks an object that takes longer than the server allows for an answer. It is
+// requested until it arrives, with and without lists of metadata, and the Status shows that.
 func TestThinListOfWhatDoesNotCome(t *testing.T) {
 	for _, byMetadata := range []bool{false, true} {
 		t.Run(fmt.Sprintf("metadata %v", byMetadata), func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestThinWatch(t *testing.T) {
 					t.Errorf("sink calls %q", l)
 				}
 				g.s.put("a/06", "2")
-				g.sleep(4 * time.Minute) // a reconnect looks up the large object, too
+				g.sleep(4 * time.Minute) // after a reconnect the large object is looked up, too
 				g.large()
 				if st := g.r.Status(); st.Err != nil || len(st.Relists) != 0 || st.Watches > 6 {
 					t.Errorf("status %+v, errors %v", st, g.errs)
@@ -236,7 +236,8 @@ func TestThinWatch(t *testing.T) {
 	}
 }
 
-// TestThinFold checks an event whose transfer takes longer than a watch may be silent, during a list in pages.
+// TestThinFold checks an event that arrives during a list of several pages and whose transfer takes longer than a watch
+// may be silent.
 func TestThinFold(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
@@ -244,7 +245,8 @@ func TestThinFold(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			g.s.put("a/05", strings.Repeat("x", 1200<<10))
 			g.s.mu.Lock()
-			g.s.snapshots = map[int][]*corev1.ConfigMap{} // the fold has to reach the last page's resourceVersion
+			// The last page is of a newer resourceVersion, which the watch has to reach.
+			g.s.snapshots = map[int][]*corev1.ConfigMap{}
 			g.s.mu.Unlock()
 			return nil
 		})
@@ -275,8 +277,8 @@ func TestThinResume(t *testing.T) {
 	})
 }
 
-// TestThinResumeCutByTheServer checks a resume whose probe and look-ups are ended by the server: the rewind check is
-// off, and the status says so.
+// TestThinResumeCutByTheServer checks a resume on a server that ends the answers to the probe and the look-ups. The
+// rewind check is turned off, and the Status shows that.
 func TestThinResumeCutByTheServer(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)
@@ -315,7 +317,8 @@ func TestThinResumeByMetadata(t *testing.T) {
 	})
 }
 
-// TestThinListByMetadata checks that a list of 50 MB of which 1 % has changed takes minutes.
+// TestThinListByMetadata checks that a list of metadata for 50 MB of objects, of which 1 % has changed, takes only
+// minutes over a link of 56 kbit/s.
 func TestThinListByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}

@@ -44,8 +44,8 @@ func TestShortWatchesBackOff(t *testing.T) {
 	})
 }
 
-// TestEarlyEndOfAHealthyWatch checks that a watch that ends before its time-out is followed by another within the first
-// back-off, so that a fleet is spread, and with look-ups, since the server may be another one. That is never an error.
+// TestEarlyEndOfAHealthyWatch checks a watch that ends before its time-out. The next one follows after a random wait,
+// so that a fleet is spread, and with look-ups, since the server may be another one. The end is never an error.
 func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -74,7 +74,7 @@ func TestDeadConnection(t *testing.T) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		g.s.other(1)
-		g.sleep(61 * time.Second) // a bookmark
+		g.sleep(61 * time.Second) // a bookmark arrives within this time
 		g.s.mute()
 		g.s.put("a/y", "1")
 		g.sleep(2 * time.Minute)
@@ -91,7 +91,7 @@ func TestDeadConnection(t *testing.T) {
 	})
 }
 
-// TestSilenceIsNotDeath checks that the silent watch of an idle server stays open, and costs a probe.
+// TestSilenceIsNotDeath checks that a silent watch of an idle server stays open after a probe.
 func TestSilenceIsNotDeath(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -120,7 +120,7 @@ func TestSilenceWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// TestSlowSink checks that time in which the sink blocks does not count as the server's silence.
+// TestSlowSink checks that the time in which the sink blocks does not count as silence of the server.
 func TestSlowSink(t *testing.T) {
 	bubble(t, func(g *rig) {
 		slow := &slowSink{memory: g.m}
@@ -137,7 +137,7 @@ func TestSlowSink(t *testing.T) {
 		g.s.other(1)
 		g.s.put("a/y", "1")
 		g.s.put("a/z", "1")
-		g.sleep(250 * time.Second) // more than the limit
+		g.sleep(250 * time.Second) // longer than a watch may be silent
 		if st := g.r.Status(); st.Watches != 1 || st.Probes != 0 {
 			t.Errorf("status %+v", st)
 		}
@@ -159,7 +159,8 @@ func (s *slowSink) Event(ctx context.Context, t watch.EventType, obj runtime.Obj
 	return s.memory.Event(ctx, t, obj, rv)
 }
 
-// TestOddEvents checks that events with other objects or types are skipped, and do not advance the stream.
+// TestOddEvents checks that events with an unexpected object or type are skipped, and do not advance the stream's
+// resourceVersion.
 func TestOddEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
@@ -230,7 +231,7 @@ func TestRelistBeforeRun(t *testing.T) {
 		go func() { g.done <- g.r.Run(ctx) }()
 		synctest.Wait()
 		g.wantLog("BEGIN CodecChanged", "PAGE 1", "END 101", "SYNCED")
-		if g.m.checkpoints != 2 { // one for each Run
+		if g.m.checkpoints != 2 { // one call for each of the two runs
 			t.Errorf("%d checkpoints", g.m.checkpoints)
 		}
 		g.stop()
@@ -276,14 +277,15 @@ func TestSinkCloses(t *testing.T) {
 	})
 }
 
-// TestOpaqueVersions checks that a server without comparable resourceVersions is listed at every start, and not
-// otherwise.
+// TestOpaqueVersions checks that a server whose resourceVersions cannot be compared is listed at every start, and at no
+// other time.
 func TestOpaqueVersions(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noListRV = true
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		g.wantLog("BEGIN Cold", "PAGE 1", "END ", "SYNCED", "ADDED a/x ") // a watch from "" begins with the state
+		// A watch from "" begins with ADDED events for all objects.
+		g.wantLog("BEGIN Cold", "PAGE 1", "END ", "SYNCED", "ADDED a/x ")
 		if st := g.r.Status(); !st.NotResumable || st.ResourceVersion != "" {
 			t.Errorf("status %+v", st)
 		}
@@ -296,7 +298,7 @@ func TestOpaqueVersions(t *testing.T) {
 				t.Errorf("sink calls %q", l)
 			}
 		}
-		// Without a resourceVersion deletions would be missed, so a list follows.
+		// A watch without a resourceVersion to resume from would miss deletions, so a list follows.
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.s.remove("a/x")
 		g.sleep(10 * time.Second)
