@@ -153,7 +153,7 @@ func benchJSON(b *testing.B, obj any, into func() any) {
 	})
 }
 
-// BenchmarkUnstructuredParallel decodes on all cores at once; the table of names must not slow that down.
+// BenchmarkUnstructuredParallel decodes on all cores at once; the shared table of strings must not slow that down.
 func BenchmarkUnstructuredParallel(b *testing.B) {
 	_, u := sample.Pod(b)
 	c := Unstructured()

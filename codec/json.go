@@ -35,8 +35,8 @@ type transcoder struct {
 	text  []byte // the content of the last string with escapes
 }
 
-// token is a value or a name. The contents of an object or an array follow its token; an object has names and values in
-// turn.
+// token is a name or a value in a JSON text. The tokens in an object or an array follow its own token; those in an
+// object are names and values in turn.
 type token struct {
 	kind jsontext.Kind
 	// start and end are the bounds of the token and its contents in the source.
@@ -45,7 +45,7 @@ type token struct {
 	text []byte
 	// n is the number of members of an object, or of elements of an array.
 	n int
-	// next is the index of the token after the contents of this one.
+	// next is the index of the token that follows this token and its contents.
 	next int
 }
 
@@ -161,7 +161,7 @@ func (t *transcoder) name() error {
 	return nil
 }
 
-// value appends the value of a token, and returns the index of the token after it.
+// value appends the value of the token at the index at to dst, in msgpack. It returns the index of the token after it.
 func (t *transcoder) value(dst []byte, at int) (out []byte, next int, err error) {
 	tok := t.tokens[at]
 	switch tok.kind {

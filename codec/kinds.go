@@ -39,7 +39,8 @@ func (k *kinds) of(m metav1.TypeMeta) *protobufCodec {
 	return found.(*protobufCodec)
 }
 
-// ofPayload returns the codec of a payload in protobuf, and its message; nil if there is none.
+// ofPayload returns the codec of the kind that a protobuf payload names, and the message in the payload. The codec is
+// nil if the kind has none.
 func (k *kinds) ofPayload(encoding string, payload []byte) (c *protobufCodec, message []byte) {
 	if k == nil || encoding != EncodingProtobuf {
 		return nil, nil
@@ -77,7 +78,7 @@ func (c *protobufCodec) decodeUnstructured(payload []byte, texts *textTables) (r
 func toUnstructured(obj runtime.Object) (runtime.Object, error) {
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		// The error may quote the object.
+		// The converter's error is dropped, because it may quote the object.
 		return nil, fmt.Errorf("%T cannot be shown as an unstructured object: %w", obj, entry.ErrIncompatible)
 	}
 	return &unstructured.Unstructured{Object: m}, nil

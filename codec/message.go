@@ -19,7 +19,7 @@ import (
 // equals the server's JSON of the object: a field that the server's type lacks is absent, even if this program's type
 // would write its zero value.
 type message struct {
-	fields []*messageField // the fields by number; nil for an unused number
+	fields []*messageField // by protobuf field number; nil for an unused number
 	// nulls are the names of fields that JSON has as null if the message lacks them.
 	nulls []string
 }
@@ -52,8 +52,8 @@ const (
 	leaf      // a type with its own methods for protobuf, and perhaps JSON
 )
 
-// messages caches messageOf: from Go types, which are few, to *message; nil for types whose messages must be decoded
-// into the Go type.
+// messages caches the results of messageOf by Go type; it is not bounded, since the types are few. The result is nil
+// for a type whose messages must be decoded into the Go type.
 var messages sync.Map
 
 // messageOf returns the message of a struct type; nil if its messages must be decoded into the Go type.
@@ -212,7 +212,7 @@ func (f *messageField) add(object map[string]any, wire protowire.Type, value []b
 	return ok
 }
 
-// addEntry adds an entry of a map.
+// addEntry decodes an entry of the field's map and adds it to the map in object.
 func (f *messageField) addEntry(object map[string]any, wire protowire.Type, value []byte, texts *textTables) bool {
 	entry, ok := content(wire, value)
 	if !ok {
@@ -255,7 +255,7 @@ func content(wire protowire.Type, value []byte) (b []byte, ok bool) {
 	return b, n >= 0
 }
 
-// value decodes a value, and reports whether it is the zero value of its Go type.
+// value decodes one encoded value of the field, and reports whether it is the zero value of its Go type.
 func (f *messageField) value(wire protowire.Type, value []byte, texts *textTables) (v any, zero, ok bool) {
 	switch f.kind {
 	case boolean, integer:
@@ -340,7 +340,7 @@ func wholeSeconds(msg []byte) (seconds int64, ok bool) {
 // leaf decodes the message into a new value of the Go type, and returns the JSON form of that value.
 func (f *messageField) leaf(msg []byte) (v any, zero, ok bool) {
 	made := reflect.New(f.typ)
-	if f.typ.Kind() == reflect.Slice { // not nil, as the generated code makes values of a map
+	if f.typ.Kind() == reflect.Slice { // an empty slice instead of nil: generated code too makes such values of a map
 		made.Elem().Set(reflect.MakeSlice(f.typ, 0, 0))
 	}
 	if err := made.Interface().(interface{ Unmarshal(data []byte) error }).Unmarshal(msg); err != nil {

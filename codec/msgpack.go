@@ -56,7 +56,7 @@ func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false) // otherwise raw JSON in the object would change
 	if err := enc.Encode(obj); err != nil {
-		// err may quote the object.
+		// err is not wrapped, because it may quote the object.
 		return dst, fmt.Errorf("encode %T: it cannot be marshalled as JSON", obj)
 	}
 	return msgpack.AppendBin(dst, bytes.TrimSuffix(text.Bytes(), []byte("\n"))), nil

@@ -16,7 +16,7 @@ const (
 	textChance = 16
 )
 
-// hashSeed is the hash seed of all tables.
+// hashSeed is the hash seed of all tables of strings.
 var hashSeed = maphash.MakeSeed()
 
 // textTables keeps strings that many objects of a collection share.

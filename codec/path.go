@@ -96,7 +96,7 @@ func marshalsItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
 }
 
-// Text returns the value in v as text; "" if there is none.
+// Text returns the value to which the path leads in v, as text; "" if there is none.
 func (p *FieldPath) Text(v reflect.Value) string {
 	for _, s := range p.steps {
 		v = v.Field(s.index)
@@ -119,7 +119,7 @@ func (p *FieldPath) Text(v reflect.Value) string {
 	return strconv.FormatUint(v.Uint(), 10)
 }
 
-// PlainText is Text for a value of an unstructured object.
+// PlainText returns a value of an unstructured object as text, in the form of FieldPath.Text.
 func PlainText(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -23,14 +23,14 @@ type Peeker interface {
 // Label is the name and value of a label, as slices of the payload.
 type Label struct{ Name, Value []byte }
 
-// Field is a field of the objects of one codec.
+// Field reads one field, at a fixed path, from the payloads of one codec.
 type Field interface {
 	// Is reports whether the text of the field equals want. The text is that of FieldPath.Text, or of PlainText for an
 	// unstructured object; it is "" if an object lacks the field. known is false if the payload has to be decoded.
 	Is(encoding string, payload []byte, want string) (is, known bool)
 }
 
-// The fields of a metav1.ObjectMeta message, and of the entries of a map.
+// Field numbers in the messages of a metav1.ObjectMeta and of a map's entry.
 const (
 	protoLabels   = 11
 	protoMapKey   = 1
@@ -173,7 +173,7 @@ func (c *unstructuredCodec) Labels(dst []Label, encoding string, payload []byte)
 	return dst, r.Err == nil
 }
 
-// msgpackField is a field of an unstructured object.
+// msgpackField is the path to a field of an unstructured object in msgpack.
 type msgpackField struct {
 	c    *unstructuredCodec
 	path []string

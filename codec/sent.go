@@ -155,7 +155,8 @@ func (s *Sent) JSON(text []byte, of metav1.TypeMeta) (*entry.Undecoded, error) {
 	return entry.NewUndecodable(&s.kind, of, m, u.Err()), nil
 }
 
-// from returns the object of a payload. read returns its metadata, or false if they require decoding it.
+// from returns the undecoded object that has this payload. read returns the object's metadata, or false if they can
+// only be read by decoding the object.
 func (s *Sent) from(
 	encoding string, payload []byte, of metav1.TypeMeta, read func() (metav1.ObjectMeta, bool),
 ) (*entry.Undecoded, error) {
@@ -210,7 +211,7 @@ func metaOf(obj runtime.Object) (metav1.ObjectMeta, error) {
 	}, nil
 }
 
-// The fields of a metav1.ObjectMeta message.
+// Field numbers in the message of a metav1.ObjectMeta.
 const (
 	protoName            = 1
 	protoNamespace       = 3
@@ -218,8 +219,8 @@ const (
 	protoResourceVersion = 6
 )
 
-// messageMeta reads the metadata of an object whose ObjectMeta is the field of that number. known is false if the
-// object must be decoded for them.
+// messageMeta reads the metadata of an object from msg, its message. metadata is the number of the field with the
+// ObjectMeta. known is false if the metadata can only be read by decoding the object.
 func messageMeta(msg []byte, metadata protowire.Number) (m metav1.ObjectMeta, known bool) {
 	rest, ok := onlyField(msg, metadata)
 	for ok && len(rest) > 0 {

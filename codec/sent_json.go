@@ -129,7 +129,8 @@ var (
 	errMismatch  = errors.New("the server sent JSON that does not fit the type")
 )
 
-// malformed returns the error for text that cannot be decoded: err, if it is valid JSON. It does not quote the text.
+// malformed returns the error for JSON text that cannot be decoded: one that wraps err if the text is valid JSON, and
+// otherwise one that only has the text's length. It does not quote the text.
 func malformed(text []byte, err error) error {
 	if json.Valid(text) {
 		return fmt.Errorf("%w: %w", errMismatch, err)

@@ -61,7 +61,7 @@ func newWidget() *widget {
 		TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Widget"},
 		ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: "m", FieldsType: "FieldsV1",
-			// In the server's order: by number, which is not the order of the texts.
+			// The keys are in the server's order, by port number, which is not their order as texts.
 			FieldsV1: fieldsV1(`{"f:ports":{".":{},"k:{\"port\":80}":{},"k:{\"port\":443}":{}}}`),
 		}}},
 		Large:    math.MaxUint64,
@@ -242,7 +242,8 @@ func TestDecodePayloadRefusesUnknownEncodings(t *testing.T) {
 			}
 		}
 	}
-	// Payloads of a type that no longer has protobuf, and of an unstructured collection.
+	// Protobuf payloads are refused by the codec of a type without protobuf methods, and by the codecs of unstructured
+	// objects without a scheme.
 	for _, c := range []Codec{mustCodec(t, &widget{}), Unstructured(), view} {
 		if _, err := Decode(c, "protobuf", nil); !errors.Is(err, entry.ErrIncompatible) {
 			t.Errorf("%T: %v", c, err)

@@ -14,7 +14,8 @@ import (
 	"github.com/larder-dev/larder/internal/msgpack"
 )
 
-// maxDepth is how deep maps and slices may be nested: as deep as encoding/json allows, which bounds a server's objects.
+// maxDepth is how deep maps and slices may be nested. encoding/json has the same limit, so no server's object is
+// deeper.
 const maxDepth = 10000
 
 // The msgpack extensions for a nil map and a nil slice, which differ from nil and from empty ones. They have no data.
@@ -47,7 +48,7 @@ func UnstructuredWith(scheme *runtime.Scheme) Codec {
 	return &unstructuredCodec{kinds: &kinds{scheme: scheme}}
 }
 
-// decodeEncoding decodes a payload in protobuf.
+// decodeEncoding decodes a payload in protobuf as an unstructured object.
 func (c *unstructuredCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
 	typed, _ := c.kinds.ofPayload(encoding, data)
 	if typed == nil {
@@ -190,7 +191,7 @@ type valueReader struct {
 	texts *textTables
 }
 
-// value decodes a value of valueWriter.value.
+// value decodes one value that valueWriter.value has written.
 func (r *valueReader) value(depth int) any {
 	c, ok := r.Peek()
 	switch {

@@ -219,8 +219,8 @@ func TestUnstructuredRefusesWhatItDidNotWrite(t *testing.T) {
 	}
 }
 
-// TestDecodeAllocatesNoMoreThanTheDataIsWorth checks that nested arrays that each announce as many elements as there
-// are bytes left do not allocate memory for all of them.
+// TestDecodeAllocatesNoMoreThanTheDataIsWorth checks that nested arrays do not allocate memory for all elements that
+// they announce: each announces as many as there are bytes left.
 func TestDecodeAllocatesNoMoreThanTheDataIsWorth(t *testing.T) {
 	const size = 1 << 20
 	for name, level := range map[string]string{

@@ -82,7 +82,8 @@ func mapWeight(payload []byte) (w int64) {
 	return w + int64(len(payload))
 }
 
-// messageWeight returns the weight of a message. whole is false if the bytes are not a message.
+// messageWeight estimates the memory that decoding a protobuf message takes. whole is false if the bytes are not a
+// message.
 func messageWeight(msg []byte, deeper int) (w int64, whole bool) {
 	w = objectCost
 	for len(msg) > 0 {
@@ -99,7 +100,7 @@ func messageWeight(msg []byte, deeper int) (w int64, whole bool) {
 	return w, true
 }
 
-// valueWeight returns the weight of bytes, which may be a text, a message or JSON.
+// valueWeight estimates the memory that decoding the bytes of a field takes, which may be a text, a message or JSON.
 func valueWeight(value []byte, deeper int) int64 {
 	if deeper > 0 {
 		if w, whole := messageWeight(value, deeper-1); whole {

@@ -145,7 +145,7 @@ func fieldName(name string) string {
 	return "." + name
 }
 
-// atPath returns err with a path, which begins at the root.
+// atPath returns err with the path of the field that caused it. path begins at the object's root.
 func atPath(err error, path []string) error {
 	if len(path) == 0 {
 		return err
@@ -157,7 +157,8 @@ func atPath(err error, path []string) error {
 // errFitsNot replaces an error of decoding that may quote the object.
 var errFitsNot = errors.New("the value does not fit the type")
 
-// withoutContent replaces the error of a Go type's method, which may quote the object. Only a panic stays distinct.
+// withoutContent replaces the error of a Go type's method, which may quote the object, with one that quotes nothing. An
+// error that reports a panic stays distinguishable.
 func withoutContent(err error) error {
 	if guest.Panicked(err) {
 		return err

@@ -49,7 +49,7 @@ func (i *Informer) attach(lw cache.ListerWatcher) error {
 	}
 }
 
-// admit attaches the first Informer.
+// admit attaches the first Informer to a collection that has just been opened.
 func (i *sharedInformer) admit(member *Informer) {
 	member.shared, member.durable, member.first = i, durable.New(i.durableOptions()), true
 	i.mu.Lock()

@@ -21,7 +21,7 @@ const (
 	measured = 64
 )
 
-// metadataPays reports whether the stored objects are so large that listing metadata and fetching the changed bodies
+// metadataPays reports whether the stored objects are so large that listing metadata and fetching the changed objects
 // transfers less than a full list. It measures the stored objects, after the transform. It returns false after an
 // interrupted list that has stored some objects, because Info.Attributes does not describe those.
 func (i *sharedInformer) metadataPays(ctx context.Context) bool {

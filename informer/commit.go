@@ -38,8 +38,9 @@ func (p *loop) commit(
 	})
 }
 
-// persist calls the function once, which attempts to write to the store, until the write succeeds. Between attempts it
-// repairs the store if necessary, and waits. It returns an error only if ctx has ended or the store is closed.
+// persist repeats an attempt to write to the store, which is a call of the argument once, until it succeeds. Between
+// attempts it repairs the store if necessary, and waits. It returns an error only if ctx has ended or the store is
+// closed.
 func (p *loop) persist(ctx context.Context, once func() (entry.Result, error)) error {
 	repaired := false
 	for delay := storeBackoff(); ; {

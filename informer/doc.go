@@ -55,7 +55,7 @@
 //     store), a part of them is stored and delivered, and then the next.
 //   - isInInitialList is true until the informer has synced.
 //   - Updates that keep the resourceVersion reach only handlers that are resyncing, as in client-go. Updates from a
-//     list reach all handlers, because the body has changed.
+//     list reach all handlers, because the content has changed.
 //   - A handler that registers while the informer runs gets OnAdd(obj, true) for each object stored at that moment, and
 //     every change after it, each once.
 //   - A handler with 1,024 pending calls: updates of one object are merged into one OnUpdate, with the first old state
@@ -76,10 +76,10 @@
 // set. An object that cannot be transformed, encoded or indexed is left out, and its previous state stays; the next
 // start requests it again (Status.LeftOut). Objects that do not belong to Identity are not stored.
 //
-// A collection whose contents are wrong is listed again. Every list of whole objects compares bodies and index terms
-// with the stored records. The record of an unchanged object stays, and no handler is called for it. This is the only
-// way of repair: after damage, an audit's findings, a rewound or another server, a changed codec, transform or schema.
-// The reason is stored, so if the process ends before the list, the next one makes it. Informer.Audit and
+// A collection whose contents are wrong is listed again. Every list of whole objects compares their contents and index
+// terms with the stored records. The record of an unchanged object stays, and no handler is called for it. This is the
+// only way of repair: after damage, an audit's findings, a rewound or another server, a changed codec, transform or
+// schema. The reason is stored, so if the process ends before the list, the next one makes it. Informer.Audit and
 // Options.AuditEvery find differences that no watch corrects.
 //
 // If a commit fails, it is retried, and changes are applied in memory up to a bound. Then reads are served from the

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 )
 
-// minimumResyncPeriod is the same as in client-go.
+// minimumResyncPeriod is the lower bound of a handler's resync period, the same as in client-go.
 const minimumResyncPeriod = time.Second
 
 // AddEventHandler registers a handler with the informer's resync period.

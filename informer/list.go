@@ -36,7 +36,8 @@ func (p *loop) beginList(ctx context.Context, s listStart) error {
 	}, p.distributeListed)
 }
 
-// takePage stores a page. In a cold start it also distributes the page to the handlers.
+// takePage stores a page of a list. In a cold start (no list was ever complete) it also distributes the page to the
+// handlers.
 func (p *loop) takePage(ctx context.Context, pg page) error {
 	return p.take(ctx, func() (entry.Result, error) {
 		return p.list.Page(ctx, pg.items, pg.leftOut...)

@@ -36,7 +36,7 @@ type loop struct {
 	// ended is closed when run has returned.
 	ended chan struct{}
 
-	// list is the current list; nil if there is none. rewrites says that it rewrites every body.
+	// list is the current list; nil if there is none. rewrites says that it rewrites every stored object.
 	list     store.Replacement
 	rewrites bool
 	// listReason is the reason for list, or for the previous list if list is nil.
@@ -144,7 +144,7 @@ func (p *loop) resync(ctx context.Context) {
 	}
 }
 
-// process handles one batch of deltas.
+// process handles one batch of deltas. A delta that is neither a change nor a bookmark is a batch of its own.
 func (p *loop) process(ctx context.Context, deltas []fifo.Delta) error {
 	d := deltas[0]
 	switch {
@@ -286,7 +286,7 @@ func keepsVersion(c entry.Change) bool {
 	return err == nil && c.OldRef.ResourceVersion == m.GetResourceVersion()
 }
 
-// left reports objects that the store has skipped.
+// left counts and logs the objects that a write to the store has left out.
 func (p *loop) left(ctx context.Context, skipped []entry.Skipped) {
 	for _, s := range skipped {
 		p.skip(ctx, s.Key, s.Err)

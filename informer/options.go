@@ -108,9 +108,9 @@ type Options struct {
 	// OpenAPIHash returns the hash of the group-version's schema; see requests.OpenAPIHash, and requests.NewSchemas,
 	// which reads the hashes once for all informers. It is called at the first connect, then at most once an hour,
 	// before a list by metadata, and at the first connect half a minute after such a list. If the function caches its
-	// answer (as other implementations than requests.Schemas may), a list by metadata may keep bodies of an older
-	// schema. A call may take 40 s. If it fails, Status.Unguarded says why, and it is called again at the next connect,
-	// or after an hour if the server has answered. Default: not checked.
+	// answer (as other implementations than requests.Schemas may), a list by metadata may keep objects in the form of
+	// an older schema. A call may take 40 s. If it fails, Status.Unguarded says why, and it is called again at the next
+	// connect, or after an hour if the server has answered. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
 	// ServerVersion returns the server's version, such as v1.37.2; see requests.ServerVersion. If it is set, the
 	// informer chooses the encoding of unstructured objects at every connect: protobuf if Codec can read it
@@ -134,7 +134,7 @@ type Options struct {
 	// server whose cluster id cannot be read. Default: the id that the server reports.
 	SeedCluster string
 	// AuditEvery is the maximum time between audits by Informer.Audit: each follows after a random half to whole of it.
-	// An audit does not notice a body that changes under its resourceVersion, such as a new default of a CRD;
+	// An audit does not notice a content that changes while the resourceVersion stays, such as a new default of a CRD;
 	// OpenAPIHash does. Default 0: no audits.
 	AuditEvery time.Duration
 	// PageSize is the maximum number of objects in a page of a list, which bounds the list's memory: while one page is

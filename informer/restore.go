@@ -109,7 +109,8 @@ func (p *loop) readRetry(ctx context.Context, read func() error) error {
 	}
 }
 
-// replaceUnreadable repairs the store if records are damaged, and otherwise requests a list that rewrites every body.
+// replaceUnreadable repairs the store if records are damaged, and otherwise requests a list that rewrites every stored
+// object.
 func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable) error {
 	damaged := func(u delivery.Unreadable) bool { return needsRebuild(u.Err) }
 	if slices.ContainsFunc(lost, damaged) && p.file != nil {
@@ -119,8 +120,8 @@ func (p *loop) replaceUnreadable(ctx context.Context, lost []delivery.Unreadable
 	return nil
 }
 
-// listUnreadable requests a list that rewrites every body, because some are unreadable. From then on every received
-// object is decoded before it is stored, and undecodable ones are left out.
+// listUnreadable requests a list that rewrites every stored object, because some are unreadable. From then on every
+// received object is decoded before it is stored, and undecodable ones are left out.
 func (p *loop) listUnreadable() {
 	p.health.distrusts.Store(true)
 	p.health.setRewriting(reflector.ReasonUnreadable)

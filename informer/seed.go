@@ -25,7 +25,7 @@ type SeedStatus struct {
 	Err error
 }
 
-// seeds opens Options.Seed.
+// seeds opens the seed of Options.Seed, which replaces the first list, and records the outcome.
 type seeds struct {
 	i     *sharedInformer
 	attrs *attributes.Tracker // set before the run; only the reflector's goroutine uses it

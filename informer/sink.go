@@ -104,7 +104,7 @@ func (s *sink) info(ctx context.Context) (entry.Info, error) {
 	}
 }
 
-// Event pushes a change.
+// Event pushes the delta of a watch event.
 func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object, resourceVersion string) error {
 	d := fifo.Delta{ResourceVersion: resourceVersion}
 	out, err := apply(klog.FromContext(ctx), s.transform, obj)
@@ -138,7 +138,7 @@ func (s *sink) Bookmark(ctx context.Context, resourceVersion string) error {
 	})
 }
 
-// BeginReplace pushes the start of a list, with the attributes that its contents will have.
+// BeginReplace pushes a delta that begins a list, with the attributes that the list's contents will have.
 func (s *sink) BeginReplace(ctx context.Context, reason reflector.Reason) error {
 	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.ForList(reason)})
 }
@@ -164,7 +164,7 @@ func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 	return s.queue.WaitIdle(ctx)
 }
 
-// EndReplace pushes the end of the list.
+// EndReplace pushes a delta that ends the list, with the list's resourceVersion.
 func (s *sink) EndReplace(ctx context.Context, resourceVersion string) error {
 	err := s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplaceFinished}, ResourceVersion: resourceVersion})
 	if err == nil {
@@ -173,7 +173,7 @@ func (s *sink) EndReplace(ctx context.Context, resourceVersion string) error {
 	return err
 }
 
-// AbortReplace pushes the end of a list that failed.
+// AbortReplace pushes a delta that aborts a list that has failed.
 func (s *sink) AbortReplace(ctx context.Context) error {
 	s.attrs.Listed(false)
 	return s.push(ctx, fifo.ReplaceAborted, nil)

@@ -169,7 +169,7 @@ func (s *sources) add(fn func(SourceChange), contact time.Time) (cancel func()) 
 	}
 }
 
-// change sets the source and queues c for each subscriber.
+// change makes c.To the current source, and queues c for each subscriber.
 func (s *sources) change(c SourceChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

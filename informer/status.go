@@ -63,7 +63,7 @@ type Status struct {
 	Reflector reflector.Status
 	// Seed is the outcome of Options.Seed in this run; nil if no seed was needed, or not yet.
 	Seed *SeedStatus
-	// Rewriting is why a list must rewrite the stored bodies, which are served until then; empty if none must. The
+	// Rewriting is why a list must rewrite all stored objects, which are served until then; empty if none must. The
 	// attributes of the objects (cluster, codec, Go types, version of the transform, OpenAPI schema) are stored with
 	// them and compared at every connect. If one differs, that list comes before HasSynced (with Resumed), or within
 	// ten minutes for a changed OpenAPI hash. Handlers get the differences. A value that was unknown at the last list,

@@ -187,7 +187,7 @@ func TestRewriting(t *testing.T) {
 	})
 }
 
-// TestKnownDefects checks that a known defect has a series while the objects have it (issue 37).
+// TestKnownDefects checks that a known defect of the stored objects has a series while it lasts (issue 37).
 func TestKnownDefects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -32,7 +32,7 @@ var quiet = logr.Discard()
 type script struct {
 	*fakecache.FakeControllerSource
 	mu   sync.Mutex
-	fail func(verb string) error // guarded by mu; its error, if any, is the answer
+	fail func(verb string) error // guarded by mu; may be nil; its error, if any, answers the request
 }
 
 func (s *script) setFail(fn func(verb string) error) {

@@ -21,7 +21,8 @@ type Request struct {
 	Identity entry.Identity
 	// Cluster is the id of the server's cluster.
 	Cluster string
-	// Make constructs the objects. By entry.Attributes.Schema it decides whether it can (codec.Sent.Takes).
+	// Make constructs the objects. Its method Takes reports whether it can do so for objects with a given
+	// entry.Attributes.Schema.
 	Make *codec.Sent
 	// After is Seed.Taken of a seed whose ResourceVersion was too old: the new seed must be newer. Zero allows any.
 	After time.Time
@@ -35,9 +36,9 @@ type Seed struct {
 	Taken time.Time
 	// ResourceVersion is where the watch resumes. It is comparable with others (entry.ComparableRV).
 	ResourceVersion string
-	// Wire is entry.Attributes.Wire of the objects; "" if unknown.
+	// Wire is the encoding in which the server sent the objects (entry.Attributes.Wire); "" if unknown.
 	Wire string
-	// OpenAPI is entry.Attributes.OpenAPI of the objects; "" if unknown.
+	// OpenAPI is the hash of the schema with which the objects were listed (entry.Attributes.OpenAPI); "" if unknown.
 	OpenAPI string
 	// Objects calls fn with each object, in key order. It fails with fn's error, or because an object cannot be read.
 	// After an error, the objects passed so far are incomplete and must not be used as a list. It is called at most once.

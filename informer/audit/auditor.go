@@ -42,8 +42,8 @@ type Subject interface {
 	// Repaired waits until the damage that err reports is repaired and lost objects are back. It returns err if err does
 	// not report damage.
 	Repaired(ctx context.Context, err error) error
-	// Relist requests a list that compares bodies. rewound means that the server's resourceVersion is older than one
-	// that the stream has delivered.
+	// Relist requests a list that compares whole objects. rewound means that the server's resourceVersion is older than
+	// one that the stream has delivered.
 	Relist(rewound bool)
 }
 

@@ -10,7 +10,7 @@
 // [Auditor.Audit] lists the server's objects page by page, as metadata if the server supports it, and pauses between
 // pages. Each page is compared with the stored objects in its range of keys. Most differences are events that have not
 // arrived yet, so they are checked again once the stream has reached the resourceVersion of the page. An object that
-// still differs is counted. If there is one, the audit requests a list that compares bodies and waits until the
+// still differs is counted. If there is one, the audit requests a list that compares whole objects, and waits until the
 // list is stored.
 //
 // # Reports from the informer

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/internal/patient"
 )
 
-// page is one page of a list, as references.
+// page is one page of the server's list, as references: key, UID and resourceVersion of each object.
 type page struct {
 	refs []entry.ObjectRef // in the order of the answer, which is normally the order of keys
 	// resourceVersion is the list's. next is the continue token of the next page; "" after the last page.

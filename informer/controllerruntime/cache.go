@@ -111,9 +111,9 @@ func checkTransforms(t informer.Options, opts cache.Options) error {
 type adapter struct {
 	template informer.Options
 	base     string         // path prefix of the API server's URL, without a trailing slash
-	client   rest.Interface // without a group-version; for the cluster's id, schemas and metadata
+	client   rest.Interface // has no group-version; reads the cluster's id, schemas and metadata
 	schemas  *requests.Schemas
-	// clusterID is Options.ClusterID of informers whose template has none.
+	// clusterID is the Options.ClusterID of the informers if the template has none.
 	clusterID func(ctx context.Context) (string, error)
 
 	mu   sync.Mutex

@@ -105,7 +105,7 @@ func (f *follower) call(ctx context.Context, fn func() error) (err error) {
 	return fn()
 }
 
-// panicError is a panic of a handler.
+// panicError is the error for a call of a handler that panicked.
 type panicError struct{ what, stack string }
 
 func (e *panicError) Error() string { return "it panicked: " + e.what }

@@ -46,8 +46,8 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// follow delivers changes from the stored position on. It returns when the handler has been reset or the file cannot be
-// read.
+// follow delivers changes to the handler, beginning at its stored position. It returns when the handler has been reset
+// or the file cannot be read.
 func (f *follower) follow(ctx context.Context) (err error) {
 	if err := f.resume(ctx); err != nil {
 		return err
@@ -107,7 +107,8 @@ func (f *follower) checkTypes() {
 	p.Types = f.o.Types
 }
 
-// page delivers the page at the position, and moves the position to its end. more means that another page follows.
+// page reads the page of the changelog at the handler's position, delivers its changes, and moves the position to its
+// end. more means that another page follows.
 func (f *follower) page(ctx context.Context) (more bool, err error) {
 	p, next, err := f.cursor.Read(ctx, f.position)
 	if err != nil {

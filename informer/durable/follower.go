@@ -32,7 +32,7 @@ type follower struct {
 	done    chan struct{} // closed when the goroutine has ended
 	flushed bool          // whether all changes before the informer's sync are committed
 	flushAt time.Time     // when to try the commit again
-	dueAt   time.Time     // no later than the earliest due time in works; zero if no key is due
+	dueAt   time.Time     // no key in works is due before this time; zero if none will be due
 
 	position consumer.Position
 	resets   int

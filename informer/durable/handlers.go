@@ -221,15 +221,15 @@ func (s *Handlers) RetainChanges(ctx context.Context, keep time.Duration) error 
 // Status is a snapshot of a handler.
 type Status struct {
 	Name string
-	// Seq is the number up to which every change has been acknowledged, except changes of failing keys.
+	// Seq is a sequence number: every change up to it has been acknowledged, except changes of failing keys.
 	Seq uint64
 	// Behind is an upper bound of the number of changes after Seq.
 	Behind uint64
-	// Failing is the number of keys with unacknowledged changes, which will be offered again.
+	// Failing is the number of keys with unacknowledged changes, for which the handler will be called again.
 	Failing int
 	// Stalled is true if Failing has reached the limit. The handler then gets no other keys.
 	Stalled bool
-	// Replaying is true while the handler is called for every object, because of Reset.
+	// Replaying is true while the handler is called for every object, for the reason in Reset.
 	Replaying bool
 	Reset     consumer.ResetReason
 	// Err is the last error of the handler while a key fails, or of reading its changes; nil if there is none.

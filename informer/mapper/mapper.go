@@ -38,7 +38,7 @@ type Mapper struct {
 	until    time.Time       // guarded by mu; end of the back-off; until then misses fail at once
 	askErr   error           // guarded by mu; error of the last request; nil if the server answered
 	stored   facts.Discovery // guarded by mu; the discovery in the store
-	keepErr  error           // guarded by mu; why known is not stored; nil if it is
+	keepErr  error           // guarded by mu; why the known discovery is not stored; nil if it is
 }
 
 var _ meta.RESTMapper = &Mapper{}

@@ -13,12 +13,12 @@ type Asks struct {
 	interrupt func()
 }
 
-// Ask is a set of requests that the loop has not taken yet.
+// Ask is a set of requests that the process loop has not taken yet.
 type Ask struct {
 	// Resync requests that the stored objects be sent to the resyncing handlers.
 	Resync bool
-	// Unreadable, if not nil, requests a list that rewrites every body. It is the error of a stored body that cannot be
-	// read.
+	// Unreadable, if not nil, requests a list that rewrites every stored object. It is the error of a stored object
+	// that cannot be read.
 	Unreadable error
 	// Looked, if not nil, requests a repair of the store, which has failed or is being closed. The loop closes the
 	// channel once the store works again.
@@ -43,10 +43,11 @@ func (a *Asks) add(fn func(*Ask)) {
 // ToResync requests a resync.
 func (a *Asks) ToResync() { a.add(func(a *Ask) { a.Resync = true }) }
 
-// ToReplace requests a list that rewrites every body. unreadable is the error of a stored body that cannot be read.
+// ToReplace requests a list that rewrites every stored object. unreadable is the error of a stored object that cannot
+// be read.
 func (a *Asks) ToReplace(unreadable error) { a.add(func(a *Ask) { a.Unreadable = unreadable }) }
 
-// ToNoteSaved reports that a first list has been committed.
+// ToNoteSaved reports that a collection's first list has been committed.
 func (a *Asks) ToNoteSaved() { a.add(func(a *Ask) { a.Saved++ }) }
 
 // ToLook requests a repair of the store if it has failed. The returned channel is closed once the store works again. It

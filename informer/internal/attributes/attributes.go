@@ -49,7 +49,7 @@ type Options struct {
 	Encoding *Encoding
 	// ClusterID and OpenAPIHash are taken from informer.Options; they may be nil.
 	ClusterID, OpenAPIHash func(ctx context.Context) (string, error)
-	// Claim is store.Collection's ClaimCluster; nil if the objects are in memory only.
+	// Claim fails if the store's file holds objects of another cluster. It is nil if the objects are in memory only.
 	Claim func(id string, exchanged bool) error
 	// Announce is called with the reason why the contents have to be rewritten.
 	Announce func(reflector.Reason)
@@ -75,14 +75,14 @@ type Tracker struct {
 	have, pending  entry.Attributes
 	listing        bool      // true between ForList and Listed
 	holds          bool      // the collection has contents; have describes them
-	openAPIRead    time.Time // when want.OpenAPI was read, by Options.Clock; zero if never in this run
+	openAPIRead    time.Time // when the schema's hash was last read, by Options.Clock; zero if never in this run
 	connected      time.Time // when the last Verify began, by the machine's clock
-	fresh          bool      // want.OpenAPI was read after connected
+	fresh          bool      // the schema's hash was read after the time connected
 	metadataListed time.Time // when a list by metadata was allowed; zero once the hash was read again
-	verified       bool      // the server has answered Verify in this run
+	verified       bool      // the server has answered the requests of Verify in this run
 	seeding        bool      // the next list is a seed
-	seedOpenAPI    string    // OpenAPI of the seed
-	seedWire       string    // Wire of the seed
+	seedOpenAPI    string    // schema hash of the seed
+	seedWire       string    // encoding of the seed
 }
 
 // New returns a Tracker. Close must follow.
@@ -177,10 +177,10 @@ func (a *Tracker) planList(have entry.Attributes) {
 	}
 }
 
-// AllowsMetadata reports whether equal UID and resourceVersion prove that an object has the stored body. That is so if
-// all attributes that bodies depend on are known and have not changed since the last list. AllowsMetadata reads the
-// schema's hash, unless it was read since the last Verify began: an earlier answer may have the hash of an older
-// schema.
+// AllowsMetadata reports whether equal UID and resourceVersion prove that the server's object has the stored content.
+// That is so if all attributes on which stored contents depend are known and have not changed since the last list.
+// AllowsMetadata reads the schema's hash, unless it was read since the last Verify began: an earlier answer may have
+// the hash of an older schema.
 func (a *Tracker) AllowsMetadata(ctx context.Context) bool {
 	if a.o.OpenAPIHash == nil {
 		return false
@@ -227,7 +227,7 @@ func (a *Tracker) SeedCluster(pinned string) (string, error) {
 	return pinned, nil
 }
 
-// Seeding announces that the next list is a seed, and the OpenAPI and Wire of its objects.
+// Seeding announces that the next list is a seed, and the schema hash (openAPI) and encoding (wire) of its objects.
 func (a *Tracker) Seeding(openAPI, wire string) {
 	a.seeding, a.seedOpenAPI, a.seedWire = true, openAPI, wire
 }
@@ -353,7 +353,8 @@ func (a *Tracker) openAPIDue() (notBefore time.Time, due bool) {
 }
 
 // read reads the cluster's id, the server's version if an encoding depends on it, and the schema's hash if it is due;
-// hash is nil otherwise. The id and the version are requested after lost.
+// hash is nil otherwise. The id and the version are requested after lost, the time at which the last connection was
+// lost.
 func (a *Tracker) read(ctx context.Context, lost time.Time) (id attribute, hash *attribute, version attribute) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

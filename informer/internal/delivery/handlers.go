@@ -108,7 +108,7 @@ func (p *Handlers) Distribute(n Call, resync bool, due *Lines) {
 	}
 }
 
-// Any reports whether there is a listener.
+// Any reports whether a handler is registered.
 func (p *Handlers) Any() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
