@@ -67,7 +67,7 @@ func transcode(source []byte, fn func(t *transcoder) error) error {
 	return fn(t)
 }
 
-// list lists the tokens of a source, which must be one object.
+// list fills tokens with the tokens of source, which must be the JSON of one object.
 func (t *transcoder) list(source []byte) error {
 	t.source, t.in = source, *bytes.NewBuffer(source)
 	t.dec.Reset(&t.in, jsontext.AllowDuplicateNames(true)) // duplicates are found more cheaply when the names are sorted
@@ -90,7 +90,7 @@ func (t *transcoder) add(name, value string) {
 	t.tokens = append(t.tokens, token{kind: '"', text: []byte(name)}, token{kind: '"', text: []byte(value)})
 }
 
-// scan lists the tokens of the next value.
+// scan appends the tokens of the next value in the source to tokens.
 func (t *transcoder) scan() error {
 	kind := t.dec.PeekKind()
 	at := len(t.tokens)
@@ -141,7 +141,7 @@ func (t *transcoder) inside(kind jsontext.Kind) (n int, err error) {
 	}
 }
 
-// name lists the next token, which is a name.
+// name appends the next token, which is the name of an object's member, to tokens.
 func (t *transcoder) name() error {
 	quoted, err := t.dec.ReadValue()
 	if err != nil {

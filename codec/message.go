@@ -188,7 +188,7 @@ func (m *message) read(msg []byte, object map[string]any, texts *textTables) boo
 	return true
 }
 
-// add adds one encoded value of the field.
+// add decodes one encoded value of the field and adds it to object.
 func (f *messageField) add(object map[string]any, wire protowire.Type, value []byte, texts *textTables) bool {
 	switch {
 	case f.name == "":

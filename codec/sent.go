@@ -120,7 +120,7 @@ func (s *Sent) Protobuf(message []byte, of metav1.TypeMeta) (*entry.Undecoded, e
 	if typed == nil || typed.metadata == 0 {
 		return nil, fmt.Errorf("%w: %q", errNoProtobuf, of.Kind)
 	}
-	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2) // 2 lengths, one byte each
+	payload := make([]byte, 0, len(message)+len(kept.APIVersion)+len(kept.Kind)+2) // 2: one length byte for each
 	payload = protowire.AppendString(protowire.AppendString(payload, kept.APIVersion), kept.Kind)
 	payload = append(payload, message...)
 	return s.from(EncodingProtobuf, payload, of, func() (metav1.ObjectMeta, bool) {

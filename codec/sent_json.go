@@ -98,7 +98,7 @@ func (t *transcoder) texts(object int, members map[string]*string) error {
 	return nil
 }
 
-// without returns the source of an object, without the members of these names.
+// without returns the JSON text of an object, without the members that have one of the names.
 func (t *transcoder) without(object int, names ...string) []byte {
 	out := append(make([]byte, 0, len(t.source)), '{')
 	at := object + 1

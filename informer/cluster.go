@@ -37,7 +37,7 @@ func (c *clusterInUse) get() (id string, known bool, changed <-chan struct{}) {
 }
 
 // claimCluster returns a function that records the id of the cluster in use. The function fails if another collection
-// of the file holds objects of another cluster. claimCluster returns nil for objects in memory.
+// of the file is in use for another cluster. claimCluster returns nil for objects in memory.
 func (i *sharedInformer) claimCluster() func(id string, exchanged bool) error {
 	if i.collection == nil {
 		return nil

@@ -41,7 +41,7 @@ func newErrorSource(example runtime.Object, o cache.ReflectorOptions) *errorSour
 	return s
 }
 
-// errNothingToWatch ends ListAndWatch after its list.
+// errNothingToWatch is the error of singleLister's watch: it ends the Reflector's ListAndWatch after its list.
 var errNothingToWatch = errors.New("there is nothing to watch")
 
 // reflectorAt returns a cache.Reflector whose LastSyncResourceVersion is resourceVersion. Only a list can set that, so

@@ -23,7 +23,8 @@ type collection interface {
 	Close() error
 	// Losses returns how many rebuilds of the file have lost objects of the collection.
 	Losses() int
-	// ClaimCluster fails if another collection of the file holds another cluster.
+	// ClaimCluster claims the file for the cluster with this id. It fails if another collection of the file is in use
+	// for another cluster.
 	ClaimCluster(id string, exchanged bool) error
 	// Backpressure waits while too many changes are dirty.
 	Backpressure(ctx context.Context) error

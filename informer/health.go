@@ -22,7 +22,7 @@ type health struct {
 
 func (h *health) distrustsNow() bool { return h.distrusts.Load() }
 
-// errs returns the errors of the store and of its commits.
+// errs returns why the store cannot be written and why dirty changes cannot be committed; nil if they can.
 func (h *health) errs() (store, commit error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

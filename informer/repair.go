@@ -32,7 +32,7 @@ func (i *sharedInformer) watchFailure(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		// The loop retries until the store is repaired; the next failure has another channel.
+		// The loop retries until the store is repaired. A later failure closes a new channel.
 		select {
 		case <-i.asks.ToLook():
 		case <-ctx.Done():

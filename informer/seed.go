@@ -64,7 +64,7 @@ func (s *seeds) open(ctx context.Context, after time.Time) (*seed.Seed, error) {
 	sd.Objects = func(ctx context.Context, fn func(*entry.Undecoded) error) error {
 		err := read(ctx, fn)
 		if err == nil {
-			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // unless the server was contacted in this run
+			s.i.lastContact.CompareAndSwap(0, sd.Taken.UnixNano()) // only if the server was not contacted yet
 		}
 		return err
 	}

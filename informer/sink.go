@@ -67,7 +67,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion}
 	c.Newest = append(c.Newest, info.Newest...)
 	if c.Relist = s.attrs.Mismatch(); c.Relist != "" {
-		s.announce(c.Relist) // even if the code below replaces it as the list's reason
+		s.announce(c.Relist) // also if leftOutIn or missingReason sets another reason
 	}
 	leftOutIn(info, &c)
 	if info.MustRelist != "" || info.ResourceVersion == "" {

@@ -67,7 +67,7 @@ func (i *sharedInformer) reviewSources() {
 // the facts. Any goroutine may call it without holding a lock.
 func (i *Informer) reviewSource() {
 	s, shared := &i.sources, i.shared
-	s.review.Lock() // so that an older result does not overwrite a newer one
+	s.review.Lock() // held to the end, so that a source computed earlier does not overwrite a newer one
 	defer s.review.Unlock()
 	r, f := shared.currentReflector(), facts{complete: true, stopped: i.IsStopped()}
 	storeErr, _ := shared.health.errs()
@@ -77,7 +77,7 @@ func (i *Informer) reviewSource() {
 	f.applied, f.missing = shared.sync.level(), shared.sync.missing.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
-		return // this is called after each batch: avoid reading the store
+		return // do not read the store: reviewSource is called after each batch
 	}
 	info, err := shared.store.Info(context.Background())
 	if err != nil && was != None {

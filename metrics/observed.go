@@ -35,7 +35,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// commits counts the commits of files as they happen.
+// commits has the metrics of the commits to files, which are counted as they happen.
 type commits struct {
 	durations, changes *prometheus.HistogramVec
 	failures           *prometheus.CounterVec
@@ -73,13 +73,13 @@ func (c commits) forget(file string) {
 	c.failures.DeleteLabelValues(file)
 }
 
-// newCalls returns the metric of handler calls of one informer.
+// newCalls returns the metric of the durations of one informer's handler calls.
 func newCalls() *prometheus.HistogramVec {
 	return histogram("larder_handler_duration_seconds", "Time that the handler took for a call.", handlerBuckets,
 		slices.Concat(informerLabels, []string{"handler"})...)
 }
 
-// observed is an informer with its counters.
+// observed is an informer with the counters that are kept for it.
 type observed struct {
 	informer   *informer.Informer
 	collection string

@@ -143,7 +143,7 @@ func (r *rig) inform(o informer.Options) *informer.Informer {
 	return i
 }
 
-// run starts an informer; the returned function stops it.
+// run starts an informer with these handlers. The returned function stops it.
 func (r *rig) run(i *informer.Informer, handlers ...cache.ResourceEventHandler) (stop func()) {
 	r.t.Helper()
 	for _, h := range handlers {

@@ -71,7 +71,7 @@ type Cause string
 const (
 	// CauseAudit: an audit found that stored objects differ from the server's; see informer.Informer.Audit.
 	CauseAudit Cause = "Audit"
-	// CauseDamaged: the file had lost stored objects, and a list restored them.
+	// CauseDamaged: the file had lost stored objects, and a list restored the objects.
 	CauseDamaged Cause = "Damaged"
 )
 

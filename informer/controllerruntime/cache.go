@@ -107,7 +107,7 @@ func checkTransforms(t informer.Options, opts cache.Options) error {
 	return nil
 }
 
-// adapter makes the informers of one cache.
+// adapter makes Larder's informers for one cache of controller-runtime.
 type adapter struct {
 	template informer.Options
 	base     string         // path prefix of the API server's URL, without a trailing slash

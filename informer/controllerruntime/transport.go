@@ -13,7 +13,7 @@ import (
 // errRecorded is the error of a request that was recorded instead of sent. Clients of client-go do not retry after it.
 var errRecorded = errors.New("the request was recorded, not sent")
 
-// recording collects the requests made with its context.
+// recording collects the requests that are made with a context of withRecording, and that are not sent.
 type recording struct {
 	mu       sync.Mutex
 	requests []*http.Request // guarded by mu

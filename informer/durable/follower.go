@@ -31,7 +31,7 @@ type follower struct {
 	synced  chan struct{} // closed when all changes up to the informer's sync have been offered
 	done    chan struct{} // closed when the goroutine has ended
 	flushed bool          // whether all changes before the informer's sync are committed
-	flushAt time.Time     // when to try the commit again
+	flushAt time.Time     // time of the next attempt, if the commit has failed
 	dueAt   time.Time     // no key in works is due before this time; zero if none will be due
 
 	position consumer.Position

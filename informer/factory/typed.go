@@ -82,7 +82,7 @@ func (f *sharedInformerFactory) register(m maker, r resource) error {
 		if err == nil {
 			inf, err = informer.New(lw, r.example, each)
 		}
-		if err == nil && m.o.Transform != nil { // client-go's factory sets it too, and ignores the error
+		if err == nil && m.o.Transform != nil { // client-go's factory sets the transform too, but ignores the error
 			if err = inf.SetTransform(m.o.Transform); err != nil {
 				err = errors.Join(err, inf.Close())
 			}

@@ -43,7 +43,7 @@ type Mapper struct {
 
 var _ meta.RESTMapper = &Mapper{}
 
-// known is the discovery that the server returned at one time.
+// known is the discovery of one answer of the server: all kinds and resources that it had then.
 type known struct {
 	facts.Discovery
 	mapper meta.RESTMapper
@@ -178,7 +178,7 @@ func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.
 func (m *Mapper) ResourceSingularizer(resource string) (string, error) {
 	singular, err := ask(m, "", resource, func(k meta.RESTMapper, resource string) (string, error) {
 		singular, err := k.ResourceSingularizer(resource)
-		if singular == "" && err == nil { // a mapper without any resources returns this
+		if singular == "" && err == nil { // a RESTMapper without resources returns "" and no error
 			err = &meta.NoResourceMatchError{PartialResource: schema.GroupVersionResource{Resource: resource}}
 		}
 		return singular, err

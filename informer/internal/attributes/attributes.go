@@ -47,9 +47,10 @@ type Options struct {
 	Sends bool
 	// Encoding is the encoding of requests; nil if the client's configuration decides.
 	Encoding *Encoding
-	// ClusterID and OpenAPIHash are taken from informer.Options; they may be nil.
+	// ClusterID and OpenAPIHash are the functions of these names in informer.Options; each may be nil.
 	ClusterID, OpenAPIHash func(ctx context.Context) (string, error)
-	// Claim fails if the store's file holds objects of another cluster. It is nil if the objects are in memory only.
+	// Claim fails if another collection of the store's file is in use for another cluster. It is nil if the objects are
+	// in memory only.
 	Claim func(id string, exchanged bool) error
 	// Announce is called with the reason why the contents have to be rewritten.
 	Announce func(reflector.Reason)
@@ -78,7 +79,7 @@ type Tracker struct {
 	openAPIRead    time.Time // when the schema's hash was last read, by Options.Clock; zero if never in this run
 	connected      time.Time // when the last Verify began, by the machine's clock
 	fresh          bool      // the schema's hash was read after the time connected
-	metadataListed time.Time // when a list by metadata was allowed; zero once the hash was read again
+	metadataListed time.Time // when a list by metadata was allowed; zero once the schema's hash was read after that
 	verified       bool      // the server has answered the requests of Verify in this run
 	seeding        bool      // the next list is a seed
 	seedOpenAPI    string    // schema hash of the seed

@@ -14,7 +14,7 @@ import (
 // The listener's mu guards it.
 type resyncing struct {
 	paging
-	// again is true if another resync became due before the end of this one.
+	// again is true if a further resync became due before the end of the current resync.
 	again bool
 	// changed has the keys of the changes that were queued while the next page was being read.
 	changed map[string]struct{}
