@@ -23,8 +23,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestInformersShareALimiter checks that during an outage the informers of a store, including those in memory, make as
-// many requests as one informer, and that all of them are live soon afterwards without a list.
+// TestInformersShareALimiter checks the informers of a store, including informers in memory, while the server is
+// unreachable. Together they make as many requests as one informer, and soon after the outage all of them are live
+// without a list.
 func TestInformersShareALimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := logr.Discard()

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// fat is a transform that makes pods of a megabyte, so that a list needs several transactions.
+// fat is a transform that enlarges pods to a megabyte, so that the store writes a list in several transactions.
 func fat(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -29,8 +29,8 @@ func fat(obj any) (any, error) {
 	return pod, nil
 }
 
-// openBehind returns an informer whose store differs from the server by at least three transactions, and the expected
-// calls of a handler.
+// openBehind returns an informer whose store differs from the server, and the expected calls of a handler. The
+// differences need at least three transactions.
 func openBehind(t *testing.T, r *rig) (i *informer.Informer, changes []string) {
 	t.Helper()
 	r.o.Residency, r.o.TransformVersion = store.None, informer.Unversioned
@@ -66,7 +66,7 @@ func openBehind(t *testing.T, r *rig) (i *informer.Informer, changes []string) {
 	return i, changes
 }
 
-// afterInitial drops the calls for the stored objects.
+// afterInitial drops the handler's calls for the objects stored at the start.
 func afterInitial(lines []string) []string {
 	for n, line := range lines {
 		if !strings.HasPrefix(line, "add a/") {
@@ -76,8 +76,9 @@ func afterInitial(lines []string) []string {
 	return nil
 }
 
-// TestListInSeveralTransactions checks that handlers get the changes after each transaction of a list, deletes first. A
-// handler that registers between two transactions gets the objects stored then, and the later changes.
+// TestListInSeveralTransactions checks a list that the store writes in several transactions. Handlers get the changes
+// after each transaction, deletes first. A handler that registers between two transactions gets the objects stored
+// then, and the later changes.
 func TestListInSeveralTransactions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -118,12 +119,12 @@ func TestListInSeveralTransactions(t *testing.T) {
 	})
 }
 
-// commitFaults fails one Commit of a list.
+// commitFaults is a store that fails one Commit of a list.
 type commitFaults struct {
 	store.Interface
 	mu  sync.Mutex
 	err error
-	at  int // guarded by mu; number of Commits that succeed first
+	at  int // guarded by mu; number of Commits that succeed before the failing one
 }
 
 func (s *commitFaults) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
@@ -153,9 +154,9 @@ func (s *commitFaults) done() bool {
 	return s.at < 0
 }
 
-// TestListFailsBetweenTransactions checks that handlers get each change once if a transaction of a list fails, whether
-// the list continues or another one replaces it. By default only one fault is tried in every transaction, and the
-// others in the second; LARDER_SOAK=1 tries all.
+// TestListFailsBetweenTransactions checks a list of which one transaction fails. Handlers get each change once, whether
+// the list continues or another list replaces it. By default one kind of fault is tried in every transaction, and the
+// other kinds in the second transaction only; LARDER_SOAK=1 tries all.
 func TestListFailsBetweenTransactions(t *testing.T) {
 	for name, fault := range map[string]*commitFaults{
 		"no space":                    {err: store.ErrNoSpace},

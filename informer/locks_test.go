@@ -23,15 +23,15 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// caller is a logger that calls the informer that logs to it, as a user's sink may. It fails the test if the call would
-// deadlock.
+// caller is a logger that calls methods of the informer that logs to it, as a program's log sink may. It fails the test
+// if such a call would deadlock.
 type caller struct {
 	t        *testing.T
-	informer atomic.Pointer[informer.Informer] // nil until the informer is made
-	busy     atomic.Bool                       // true during this logger's own calls, which log too
+	informer atomic.Pointer[informer.Informer] // the informer to call; nil until it is made
+	busy     atomic.Bool                       // true while this logger calls the informer, whose methods log too
 
 	mu    sync.Mutex
-	lines []string // guarded by mu
+	lines []string // logged lines; guarded by mu
 }
 
 func (c *caller) logger() logr.Logger {
@@ -64,7 +64,8 @@ func (c *caller) call(line string) {
 	}
 }
 
-// isFree reports whether a lock is free or becomes free soon. A lock that the calling goroutine holds never does.
+// isFree reports whether a lock is free or becomes free soon. A lock that the calling goroutine itself holds does not
+// become free.
 func isFree(l informer.Lock) bool {
 	for range 100_000 {
 		if l.TryLock() {
@@ -76,7 +77,7 @@ func isFree(l informer.Lock) bool {
 	return false
 }
 
-// logged returns the number of lines that contain the text.
+// logged returns the number of log lines that contain the text.
 func (c *caller) logged(text string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,8 +89,8 @@ func (c *caller) logged(text string) (n int) {
 	return n
 }
 
-// TestLoggerCallsTheInformer checks that lines about handlers are logged under no lock, so a logger may call the
-// informer.
+// TestLoggerCallsTheInformer checks that the informer holds no lock when it logs a line about a handler, so a logger
+// may call the informer.
 func TestLoggerCallsTheInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -120,7 +121,7 @@ func TestLoggerCallsTheInformer(t *testing.T) {
 		for n := range mergeThreshold + 1 {
 			r.srv.write(fmt.Sprintf("a/%04d", n), "x")
 			if n == mergeThreshold/2 {
-				synctest.Wait() // on one core the first handler might otherwise fall behind, too
+				synctest.Wait() // let the first handler process its calls; on one core it might otherwise fall behind
 			}
 		}
 		synctest.Wait()
@@ -131,8 +132,8 @@ func TestLoggerCallsTheInformer(t *testing.T) {
 	})
 }
 
-// TestLoggerOfShortPeriodsCallsTheInformer checks that warnings about resync periods, after the start, are logged under
-// no lock.
+// TestLoggerOfShortPeriodsCallsTheInformer checks that the informer holds no lock when it warns, after the start, about
+// a resync period that is too short.
 func TestLoggerOfShortPeriodsCallsTheInformer(t *testing.T) {
 	for check, want := range map[time.Duration]string{
 		time.Minute: "the informer has already started",
@@ -157,7 +158,7 @@ func TestLoggerOfShortPeriodsCallsTheInformer(t *testing.T) {
 	}
 }
 
-// badStore cannot read one object.
+// badStore is a store that fails to read one object.
 type badStore struct {
 	store.Interface
 	bad string
@@ -181,7 +182,7 @@ func (s *badStore) Get(ctx context.Context, key string) (apiruntime.Object, erro
 	return s.Interface.Get(ctx, key)
 }
 
-// logErrors makes HandleErrorWithContext log to the context's logger.
+// logErrors makes utilruntime.HandleErrorWithContext log to the context's logger.
 func logErrors(t *testing.T) {
 	t.Helper()
 	old := utilruntime.ErrorHandlers
@@ -192,8 +193,8 @@ func logErrors(t *testing.T) {
 	t.Cleanup(func() { utilruntime.ErrorHandlers = old })
 }
 
-// TestLoggerOfUnreadableObjectsCallsTheInformer checks that a late handler does not get an unreadable object, and that
-// the object is reported.
+// TestLoggerOfUnreadableObjectsCallsTheInformer checks a stored object that cannot be read. A handler that registers
+// late does not get it, and the informer holds no lock when it reports the error.
 func TestLoggerOfUnreadableObjectsCallsTheInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// one is one of the informers on a store.
+// one is an informer on the shared store, with its server.
 type one struct {
 	srv    *server
 	i      *informer.Informer
@@ -27,7 +27,7 @@ type one struct {
 	done   chan struct{}
 }
 
-// fleet is a set of informers on one store, by resource.
+// fleet is a set of informers on one store, by the resource they watch.
 type fleet struct {
 	r       *rig
 	random  *rand.Rand
@@ -36,7 +36,7 @@ type fleet struct {
 	made    int
 }
 
-// start makes and runs an informer. A previous informer on the collection must be about to end.
+// start makes and runs an informer of the resource. An earlier informer of this resource must be about to end.
 func (m *fleet) start(resource string) {
 	m.r.t.Helper()
 	srv := m.servers[resource]
@@ -75,7 +75,7 @@ func (m *fleet) pick() string {
 	return all[m.random.IntN(len(all))]
 }
 
-// change makes changes at the servers of running and ended informers.
+// change makes n random changes at the servers of running and ended informers.
 func (m *fleet) change(n int) {
 	all := slices.Sorted(maps.Keys(m.servers))
 	for range n {
@@ -89,8 +89,8 @@ func (m *fleet) change(n int) {
 }
 
 // TestManyInformers starts and ends many informers on one store while objects change. Some collections are dropped,
-// some informers stopped, and some replaced while they end. It checks that each running informer ends with its server's
-// state.
+// some informers are stopped, and some are replaced while they end. It checks that the objects of each running informer
+// finally equal its server's.
 func TestManyInformers(t *testing.T) {
 	const informers, rounds = 60, 6
 	bubble(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestManyInformers(t *testing.T) {
 				delete(m.running, resource)
 				o.cancel()
 				if n%2 == 0 {
-					m.start(resource) // waits for the previous informer
+					m.start(resource) // New waits for the resource's earlier informer to end
 					<-o.done
 					continue
 				}

@@ -12,10 +12,11 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// large returns a value that makes an object of about 3 KB.
+// large returns a label value that makes a pod of about 3 KB.
 func large(n int) string { return fmt.Sprintf("%d-%s", n, strings.Repeat("x", 3000)) }
 
-// TestMaxSize checks that changes that exceed MaxSize are served from memory, and committed once the file has space.
+// TestMaxSize checks changes that do not fit into the file because of store.Options.MaxSize. They are served from
+// memory, and committed once the file has space.
 func TestMaxSize(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -46,14 +47,14 @@ func TestMaxSize(t *testing.T) {
 			t.Errorf("with room again: %d bytes pending, %v", r.st.Pending(), s.Err)
 		}
 		equal(t, "reads with room again", r.stored(), r.srv.state())
-		for n := 100; n < 500; n++ { // frees space in the file
+		for n := 100; n < 500; n++ { // deletes free space in the file
 			r.srv.delete(fmt.Sprintf("a/%04d", n))
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.close()
 
-		r.so.MaxSize = 1 << 20 // less than the file's size
+		r.so.MaxSize = 1 << 20 // a limit below the file's present size
 		i = r.start()
 		if lists, _ := r.srv.requests(); lists != 1 {
 			t.Errorf("%d lists", lists)
@@ -69,8 +70,8 @@ func TestMaxSize(t *testing.T) {
 	})
 }
 
-// TestMaxSizeTooSmall checks that an informer does not sync if its first list exceeds MaxSize, that the delivered
-// objects are readable, and that the next start, with a larger MaxSize, syncs.
+// TestMaxSizeTooSmall checks a first list that does not fit into the file because of store.Options.MaxSize. The
+// informer does not sync, and the delivered objects are readable. The next start, with a larger MaxSize, syncs.
 func TestMaxSizeTooSmall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -82,7 +83,8 @@ func TestMaxSizeTooSmall(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := i.Status()
-		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Objects != 4000 { // the rest is in memory
+		// objects that do not fit into the file are in memory
+		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Objects != 4000 {
 			t.Errorf("synced %v, source %s, %d objects, %v", s.Synced, s.Source, s.Objects, s.Err)
 		}
 		if got := r.stored(); len(got) != s.Objects {

@@ -28,7 +28,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// liveCodec counts the decoded objects that are in memory.
+// liveCodec is a codec that counts which of its decoded objects are still in memory.
 type liveCodec struct {
 	codec.Codec
 	live *atomic.Int64
@@ -43,7 +43,7 @@ func (c liveCodec) Decode(data []byte) (kruntime.Object, error) {
 	return obj, err
 }
 
-// inMemory returns the number of decoded objects after garbage collection.
+// inMemory returns the number of decoded objects that remain after garbage collection.
 func (c liveCodec) inMemory() int64 {
 	for last := int64(-1); ; {
 		for range 3 {
@@ -59,7 +59,7 @@ func (c liveCodec) inMemory() int64 {
 	}
 }
 
-// manyPods returns a server with n pods that do not change.
+// manyPods returns a server with n pods that do not change, and its watch.
 func manyPods(n int) (cache.ListerWatcher, *watch.FakeWatcher) {
 	var list corev1.PodList
 	list.ResourceVersion = fmt.Sprint(n)
@@ -81,7 +81,7 @@ func manyPods(n int) (cache.ListerWatcher, *watch.FakeWatcher) {
 type still struct {
 	calls   atomic.Int64
 	release chan struct{}
-	resyncs chan string // gets the names of the pods in resync calls
+	resyncs chan string // receives the name of the pod at each resync call; nil if resync calls are not recorded
 }
 
 func (h *still) OnAdd(any, bool) { h.wait() }
@@ -99,12 +99,13 @@ func (h *still) wait() {
 
 const (
 	manyObjects = 5000
-	// fewObjects is the number of objects in a page of the store and a page of a handler, with a margin.
+	// fewObjects bounds the decoded objects in memory: a page of the store and a page of a handler's queue, with a
+	// margin.
 	fewObjects = 1500
 )
 
-// TestSlowHandlersHoldNoCollection checks that a blocked handler holds at most a page of objects, in a replay and in a
-// resync.
+// TestSlowHandlersHoldNoCollection checks that a blocked handler keeps at most a page of objects in memory, both while
+// it gets the stored objects and in a resync.
 func TestSlowHandlersHoldNoCollection(t *testing.T) {
 	synctest.Test(t, testSlowHandlers)
 }
@@ -137,7 +138,7 @@ func testSlowHandlers(t *testing.T) {
 	}
 }
 
-// many is a synced informer on manyPods.
+// many is a synced informer on the server of manyPods.
 type many struct {
 	informer *informer.Informer
 	codec    liveCodec
@@ -197,9 +198,9 @@ func TestResyncDuringChanges(t *testing.T) {
 }
 
 func testResyncDuringChanges(t *testing.T, residency store.Residency) {
-	const changed, gone = "04000", "04001"             // their objects are in a later page
-	const changedInHand, goneInHand = "00100", "00101" // their objects are in the first page, which the handler holds
-	received := map[string][]string{}                  // only the handler's goroutine writes it
+	const changed, gone = "04000", "04001"             // keys of objects in a later page than the handler has read
+	const changedInHand, goneInHand = "00100", "00101" // keys of objects in the first page, which the handler has read
+	received := map[string][]string{}                  // only the handler's goroutine writes to the map
 	release := make(chan struct{})
 	m := startMany(t, residency, cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(old, now any) {
@@ -237,10 +238,10 @@ func testResyncDuringChanges(t *testing.T, residency store.Residency) {
 	}
 }
 
-// TestDurableHandlersHoldNoObjects checks that a durable handler holds the keys of due and failing changes, and at most
-// a page of objects. Durable keys decode no objects.
+// TestDurableHandlersHoldNoObjects checks that a durable handler keeps in memory the keys of due and failing changes,
+// and at most a page of objects. Durable keys decode no objects.
 func TestDurableHandlersHoldNoObjects(t *testing.T) {
-	const due = 1000 // the maximum of unacknowledged keys
+	const due = 1000 // the maximum number of unacknowledged keys
 	for _, tc := range []struct {
 		name string
 		add  func(i *informer.Informer) error

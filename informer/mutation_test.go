@@ -25,7 +25,7 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// forms are the representations of a server's pods.
+// forms are the representations in which a server can send pods.
 var forms = map[entry.Representation]struct {
 	example runtime.Object
 	of      func(pod *corev1.Pod) runtime.Object
@@ -43,7 +43,7 @@ var forms = map[entry.Representation]struct {
 	}},
 }
 
-// formed is a server that sends its pods in another representation.
+// formed is a server that sends its pods in a given representation.
 type formed struct {
 	TestServer
 	of func(pod *corev1.Pod) runtime.Object
@@ -83,7 +83,7 @@ func (f formed) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wat
 	}), nil
 }
 
-// modify modifies an object, as handlers must not.
+// modify changes an object in place, which handlers must not do.
 func modify(obj any) {
 	if m, err := meta.Accessor(obj); err == nil {
 		m.SetAnnotations(map[string]string{"modified": "yes"})
@@ -94,7 +94,7 @@ func modify(obj any) {
 	}
 }
 
-// unmodified checks that an object is as the server sent it.
+// unmodified checks that an object equals the object that the server sent.
 func unmodified(t *testing.T, what string, obj any) {
 	t.Helper()
 	m, err := meta.Accessor(obj)
@@ -108,7 +108,8 @@ func unmodified(t *testing.T, what string, obj any) {
 	}
 }
 
-// TestHandlersCannotChangeStoredObjects checks that modifications by handlers do not reach the file. Issue 16, A3.
+// TestHandlersCannotChangeStoredObjects checks that the file keeps the server's objects although handlers modify the
+// objects they receive. Issue 16, A3.
 func TestHandlersCannotChangeStoredObjects(t *testing.T) {
 	residencies := map[string]store.Residency{"All": store.All, "None": store.None}
 	for representation, form := range forms {
@@ -167,14 +168,15 @@ func TestHandlersCannotChangeStoredObjects(t *testing.T) {
 						t.Fatal(err)
 					}
 					stop := run(i)
-					// One at a time: a handler's modification races with the informer's reads.
+					// Make the changes one at a time, because a handler's modification of an object races with the
+					// informer's reads of it.
 					srv.Write("a/added", "x")
 					synctest.Wait()
 					srv.Write("a/updated", "x")
 					synctest.Wait()
 					srv.Delete("a/deleted")
 					synctest.Wait()
-					time.Sleep(2 * time.Minute) // for commits and resyncs
+					time.Sleep(2 * time.Minute) // wait for commits and resyncs
 					synctest.Wait()
 					srv.Write("a/updated", "x")
 					synctest.Wait()
@@ -220,7 +222,7 @@ func TestHandlersCannotChangeStoredObjects(t *testing.T) {
 	}
 }
 
-// cacheAnswer does what client.Update(ctx, cached) does: it decodes the server's answer into the cached object.
+// cacheAnswer decodes the server's answer into the cached object, as client.Update(ctx, cached) does.
 func (r *rig) cacheAnswer(key string, answer *corev1.Pod) *corev1.Pod {
 	obj, _, err := r.i.GetIndexer().GetByKey(key)
 	cached, ok := obj.(*corev1.Pod)
@@ -231,9 +233,9 @@ func (r *rig) cacheAnswer(key string, answer *corev1.Pod) *corev1.Pod {
 	return cached
 }
 
-// TestListByMetadataReadsRecords cites issue 37: a program updates a cached object in place and then modifies it. Its
-// event is lost, so the reflector lists metadata. The comparison must use the stored record, because the modified
-// object in memory already has the server's resourceVersion.
+// TestListByMetadataReadsRecords cites issue 37: a program updates a cached object in place and then modifies it. The
+// update's event is lost, so the reflector lists metadata. The comparison must use the record in the file, because the
+// modified object in memory already has the server's resourceVersion.
 func TestListByMetadataReadsRecords(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -261,8 +263,9 @@ func TestListByMetadataReadsRecords(t *testing.T) {
 	})
 }
 
-// TestUpdateOfAMutatedObject checks that an update is delivered, and contradicts nothing, although the cached object
-// already has the resourceVersion of the event or another UID.
+// TestUpdateOfAMutatedObject modifies a cached object in place, so that it already has the resourceVersion of the next
+// event, or another UID. It checks that the update is delivered, and does not count as a contradiction of the stored
+// objects.
 func TestUpdateOfAMutatedObject(t *testing.T) {
 	for name, o := range map[string]informer.Options{
 		"All": {Residency: store.All}, "InMemory": {InMemory: true},
@@ -275,11 +278,12 @@ func TestUpdateOfAMutatedObject(t *testing.T) {
 				r.o.ResyncPeriod = 45 * time.Second
 				updates := 0
 				r.start(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, now any) {
-					if old != now { // a resync passes one object twice
+					if old != now { // a resync passes one object twice, and does not count
 						updates++
 					}
 				}})
-				time.Sleep(time.Minute) // a new handler receives every update until the first resync
+				// wait for the first resync, because a new handler receives every update until then
+				time.Sleep(time.Minute)
 				synctest.Wait()
 				r.srv.silent = true
 				answer := r.srv.write("a/p", "2")

@@ -26,8 +26,8 @@ import (
 
 var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
-// TestOverTheNetwork checks the main case with real HTTP: a list, changes during a downtime, a resume without a list,
-// lost history, and client-go's factory and lister.
+// TestOverTheNetwork checks the main case with real HTTP: a list, changes while no informer runs, a resume without a
+// list, an expired watch, and client-go's factory and lister.
 func TestOverTheNetwork(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {
@@ -69,7 +69,8 @@ func TestOverTheNetwork(t *testing.T) {
 	}
 	live, stopWaiting := context.WithTimeout(t.Context(), time.Minute)
 	defer stopWaiting()
-	for second.i.Status().Source != informer.Live && live.Err() == nil { // Source becomes Live just after HasSynced
+	// Status.Source becomes Live just after HasSynced
+	for second.i.Status().Source != informer.Live && live.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
 	if s := second.i.Status(); s.Source != informer.Live || s.Reflector.Resumes == 0 {

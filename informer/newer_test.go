@@ -34,8 +34,8 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// newerFields simulates a server of a later minor version, whose ConfigMaps have the field colour. client-go's types
-// lack it.
+// newerFields simulates a server of a later minor version. Its ConfigMaps have a field colour, which client-go's types
+// lack.
 type newerFields struct{ next http.RoundTripper }
 
 func (n newerFields) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -49,8 +49,9 @@ func (n newerFields) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(a.Body)
 	_ = a.Body.Close()
 	if strings.Contains(a.Header.Get("Content-Type"), "protobuf") {
-		body = append([]byte("k8s\x00"), editField(body[4:], 2, func(list []byte) []byte { // Unknown.raw
-			return editField(list, 2, func(item []byte) []byte { // ConfigMapList.items
+		// field 2 of runtime.Unknown: raw
+		body = append([]byte("k8s\x00"), editField(body[4:], 2, func(list []byte) []byte {
+			return editField(list, 2, func(item []byte) []byte { // field 2 of ConfigMapList: items
 				return protowire.AppendString(protowire.AppendTag(item, 9999, protowire.BytesType), "red")
 			})
 		})...)
@@ -62,7 +63,7 @@ func (n newerFields) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// editField returns a protobuf message with fn applied to the values of a field.
+// editField returns a protobuf message in which fn is applied to each value of the numbered field.
 func editField(msg []byte, number protowire.Number, fn func([]byte) []byte) (out []byte) {
 	for len(msg) > 0 {
 		n, typ, size := protowire.ConsumeTag(msg)
@@ -78,7 +79,7 @@ func editField(msg []byte, number protowire.Number, fn func([]byte) []byte) (out
 	return out
 }
 
-// newerRig has a newer server with one ConfigMap, and a file.
+// newerRig is a store file, and a server of a later minor version with one ConfigMap.
 type newerRig struct {
 	*testing.T
 	api  *fakeapi.Server
@@ -100,7 +101,7 @@ func newNewerRig(t *testing.T) *newerRig {
 	return &newerRig{t, api, filepath.Join(t.TempDir(), "larder.db")}
 }
 
-// run runs an informer until it has synced, and then calls look.
+// run runs an informer until it has synced, and then calls look with it.
 func (r *newerRig) run(
 	contentType string, example runtime.Object, o informer.Options, look func(i *informer.Informer),
 ) {
@@ -129,8 +130,9 @@ func (r *newerRig) run(
 	}
 }
 
-// TestNewerServer checks that fields which the Go types lack are shown, even if the server did not count as newer when
-// they were stored: during an upgrade another API server may answer the version request. Issue 37.
+// TestNewerServer checks that readers get fields that the Go types lack. This holds even if the objects were stored
+// when the server did not seem newer, because during an upgrade another API server may answer the version request.
+// Issue 37.
 func TestNewerServer(t *testing.T) {
 	r := newNewerRig(t)
 	example := &unstructured.Unstructured{}
@@ -159,17 +161,18 @@ func TestNewerServer(t *testing.T) {
 		})
 	}
 	run("v1.37.0", "protobuf", 1, nil)
-	run("v1.38.0", "JSON: the server, 1.38,", 0, nil) // lists within ten minutes, or at once after lost history
+	// the informer will list within ten minutes, or at once if the watch has expired
+	run("v1.38.0", "JSON: the server, 1.38,", 0, nil)
 	must(t)(r.api.Create(configMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}))
 	r.api.Compact()
 	run("v1.38.0", "JSON: the server, 1.38,", 1, "red")
 	run("v1.37.0", "JSON: the server, 1.38,", 0, "red")
 	run("v1.38.0", "JSON: the server, 1.38,", 0, "red")
-	run("v1.39.0", "JSON: the server, 1.39,", 0, "red") // JSON hides no fields, so no list is needed
+	run("v1.39.0", "JSON: the server, 1.39,", 0, "red") // objects stored as JSON have all fields, so no list is needed
 }
 
-// TestServerUpgradedDuringARun checks that the encoding is chosen at every connect: after an upgrade the informer
-// requests JSON, and objects stored from protobuf are due to be listed.
+// TestServerUpgradedDuringARun checks that the informer chooses the encoding at every connect. After an upgrade of the
+// server it requests JSON, and it will list the objects that it stored from protobuf.
 func TestServerUpgradedDuringARun(t *testing.T) {
 	r := newNewerRig(t)
 	example := &unstructured.Unstructured{}
@@ -202,7 +205,7 @@ func TestServerUpgradedDuringARun(t *testing.T) {
 	})
 }
 
-// colouredConfigMap is the ConfigMap of a program whose types have the field colour.
+// colouredConfigMap is the ConfigMap type of a program whose Go types have the field colour.
 type colouredConfigMap struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -216,8 +219,8 @@ func (c *colouredConfigMap) DeepCopyObject() runtime.Object {
 	return &d
 }
 
-// TestNewerTypes checks that a program with newer Go types need not list objects that are stored as the server sent
-// them: its indexes and handlers, including durable ones, get the new fields. Issue 37.
+// TestNewerTypes checks a program with newer Go types whose objects are stored as the server sent them. It need not
+// list: indexes and handlers, including durable handlers, get the new fields. Issue 37.
 func TestNewerTypes(t *testing.T) {
 	r := newNewerRig(t)
 	old, err := codec.ForMsgpack(&corev1.ConfigMap{})
@@ -299,8 +302,8 @@ func TestNewerTypes(t *testing.T) {
 	}
 }
 
-// TestTypedPayloads checks which objects count as stored as sent: protobuf does, and JSON of a type that is stored as
-// protobuf does not, because it passes through the Go type.
+// TestTypedPayloads checks which stored objects count as stored in the bytes that the server sent. Protobuf does. JSON
+// of a type that is stored as protobuf does not, because it passes through the Go type.
 func TestTypedPayloads(t *testing.T) {
 	for contentType, asSent := range map[string]bool{runtime.ContentTypeProtobuf: true, runtime.ContentTypeJSON: false} {
 		r := newNewerRig(t)

@@ -23,8 +23,8 @@ import (
 // witness is an Observer that records its calls.
 type witness struct {
 	mu    sync.Mutex
-	lines []string                 // guarded by mu
-	check func(*informer.Informer) // called with each commit
+	lines []string                 // recorded calls; guarded by mu
+	check func(*informer.Informer) // called at each commit
 }
 
 func (w *witness) note(format string, args ...any) {
@@ -42,7 +42,7 @@ func (w *witness) take() []string {
 
 func (w *witness) InformerMade(i *informer.Informer) { w.note("made %d", i.Status().Objects) }
 
-// InformerEnded also records whether the collection can be opened.
+// InformerEnded records the call, and whether the collection can be opened at that time.
 func (w *witness) InformerEnded(i *informer.Informer) {
 	o := informer.OptionsOf(i)
 	o.Observer = nil
@@ -67,7 +67,8 @@ func (w *witness) HandlerCalled(_ *informer.Informer, handler string, took time.
 	w.note("%s %v", handler, took)
 }
 
-// TestObserver checks that an Observer receives all events in order, without deltasMu held.
+// TestObserver checks that an Observer receives all events in order, and that the informer does not hold its mutex
+// deltasMu during the calls.
 func TestObserver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -112,8 +113,8 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// TestObserverSeesCommits checks that Committed counts changes that arrive during a paged first list, and the
-// changes of a list that replaces an aborted one. Issue 3.
+// TestObserverSeesCommits checks that Observer.Committed counts changes that arrive during a paged first list, and the
+// changes of a list that replaces an aborted list. Issue 3.
 func TestObserverSeesCommits(t *testing.T) {
 	commits := func(w *witness) (out []string) {
 		for _, line := range w.take() {
@@ -133,7 +134,7 @@ func TestObserverSeesCommits(t *testing.T) {
 		r.o.Observer, r.o.PageSize = w, 2
 		r.open()
 		r.run()
-		// The first page is committed after a second. These changes arrive between two commits.
+		// The first page is committed after a second. The following changes arrive between two commits.
 		time.Sleep(1500 * time.Millisecond)
 		r.srv.write("a/0", "y")
 		r.srv.write("a/9", "y")
@@ -142,7 +143,8 @@ func TestObserverSeesCommits(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		equal(t, "two changes during the first list, and the second page", commits(w),
 			[]string{"commit 2, 0s, failed false", "commit 2, 0s, failed false"})
-		r.srv.compact() // aborts this list; the next one delivers differences, because handlers know the first pages
+		// abort this list; the next list delivers only differences, because handlers know the first pages
+		r.srv.compact()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "a list in place of one that was given up", commits(w), []string{"commit 2, 0s, failed false"})
@@ -150,7 +152,7 @@ func TestObserverSeesCommits(t *testing.T) {
 	})
 }
 
-// TestObserverSeesPanics checks that HandlerCalled is called for a call that panics.
+// TestObserverSeesPanics checks that Observer.HandlerCalled is called for a handler's call that panics.
 func TestObserverSeesPanics(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestOf checks that a factory's result is unwrapped to its informer, and that otherwise the error is the reason.
+// TestOf checks that informer.Of returns the informer inside a factory's informer, and otherwise an error that says why
+// there is none.
 func TestOf(t *testing.T) {
 	i, err := informer.New(newServer(), &corev1.Pod{}, informer.Options{InMemory: true, Identity: podsIdentity})
 	if err != nil {

@@ -57,7 +57,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestBeforeRun checks that before the start, and offline, the store is readable and accepts indexers.
+// TestBeforeRun checks that the informer's store is readable and accepts indexers before the start, and offline.
 func TestBeforeRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -138,8 +138,8 @@ func TestAddIndexersWaits(t *testing.T) {
 	})
 }
 
-// TestTransformErrors checks that an object whose transform fails is left out and reported. Its older stored state
-// remains, and its delete is delivered. No call is made for objects that were never stored.
+// TestTransformErrors checks that an object whose transform fails is not stored, and is reported. Its older stored
+// state remains, and its delete is delivered. Handlers get no call for an object that was never stored.
 func TestTransformErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transform := func(obj any) (any, error) {
@@ -174,14 +174,15 @@ func TestTransformErrors(t *testing.T) {
 		if s := i.Status(); s.Skipped != 3 || s.ResourceVersion != "105" {
 			t.Errorf("skipped %d, resourceVersion %s", s.Skipped, s.ResourceVersion)
 		}
-		r.srv.compact() // a list must not count a/2 as deleted
+		r.srv.compact() // the following list must not treat a/2, whose transform fails, as deleted
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "calls of the list", h.take(), nil)
 		r.srv.delete("a/2")
 		synctest.Wait()
 		equal(t, "calls of the delete", h.take(), []string{"gone a/2 last a/2@102=stripped"})
-		for _, key := range []string{"a/1", "a/3"} { // unknown to handlers
+		// objects that were never stored, so that handlers do not know them
+		for _, key := range []string{"a/1", "a/3"} {
 			r.srv.delete(key)
 		}
 		synctest.Wait()
@@ -204,7 +205,7 @@ func TestWatchErrorHandler(t *testing.T) {
 			if rf == nil || rf.TypeDescription() != "*v1.Pod" || rf.Name() == "" || err == nil || ctx == nil {
 				t.Errorf("called with %v, %v", rf, err)
 			}
-			cache.DefaultWatchErrorHandler(ctx, rf, err) // client-go's handler dereferences rf
+			cache.DefaultWatchErrorHandler(ctx, rf, err) // client-go's handler dereferences the Reflector rf
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +219,7 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// secretServer lists one Secret.
+// secretServer is a server that lists one Secret.
 type secretServer struct{ *server }
 
 func (s secretServer) List(o metav1.ListOptions) (runtime.Object, error) {
@@ -301,7 +302,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) { // a name, which is not encrypted
+			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) { // a name, which the store does not encrypt
 				t.Error("nothing of it is in the file")
 			}
 			if bytes.Contains(data, []byte("h-u-n-t-e-r-2")) {
@@ -311,8 +312,8 @@ func TestSecretsAreSealed(t *testing.T) {
 	}
 }
 
-// TestSealedSecretsWithoutAKey checks that New fails without the key, instead of listing in plain text, and that the
-// error says what to do.
+// TestSealedSecretsWithoutAKey opens a file of encrypted Secrets without the key. New fails, instead of listing the
+// Secrets and storing them in plain text, and its error says what to do.
 func TestSealedSecretsWithoutAKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -380,8 +381,9 @@ func newKeys(t *testing.T) *seal.Keys {
 	return keys
 }
 
-// TestWatchErrorHandlerSeesTheResourceVersion checks that the Reflector of watch error handlers has the informer's
-// resourceVersion, as in client-go, because programs read it as "has synced". It was always empty before. Issue 38.
+// TestWatchErrorHandlerSeesTheResourceVersion checks the Reflector that watch error handlers receive. Its
+// resourceVersion is the informer's, as in client-go, because programs take a non-empty one for "has synced". It was
+// always empty before. Issue 38.
 func TestWatchErrorHandlerSeesTheResourceVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -20,10 +20,10 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// handled collects a watch error handler's errors.
+// handled collects the errors that a watch error handler receives.
 type handled struct {
 	mu   sync.Mutex
-	errs []error // guarded by mu
+	errs []error // received errors; guarded by mu
 }
 
 func (h *handled) handle(_ *cache.Reflector, err error) {
@@ -38,7 +38,7 @@ func (h *handled) all() []error {
 	return h.errs
 }
 
-// runOn runs an informer in memory on lw. stop ends it and returns how long that took.
+// runOn runs an informer in memory on the ListerWatcher lw. stop ends the run and returns how long that took.
 func runOn(t *testing.T, lw cache.ListerWatcher, o informer.Options, h *handled) (i *informer.Informer,
 	stop func() time.Duration) {
 	t.Helper()
@@ -64,8 +64,8 @@ func runOn(t *testing.T, lw cache.ListerWatcher, o informer.Options, h *handled)
 	}
 }
 
-// TestHangingList checks that a list that ignores its context appears in Status.Err, and reaches the watch error
-// handler once. Issue 3.
+// TestHangingList checks a list request that ignores its context and does not return. It appears in Status.Err, and
+// reaches the watch error handler once. Issue 3.
 func TestHangingList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		released := make(chan struct{})
@@ -96,8 +96,8 @@ func TestHangingList(t *testing.T) {
 	})
 }
 
-// TestHangingCallback checks that a hanging OpenAPIHash only leaves the schema unguarded, and that a hanging
-// ClusterID fails the connect, which is retried.
+// TestHangingCallback checks callbacks that do not return. If Options.OpenAPIHash hangs, the status reports that a
+// changed schema would go unnoticed. If Options.ClusterID hangs, the connect fails and is retried.
 func TestHangingCallback(t *testing.T) {
 	for name, tt := range map[string]struct {
 		errs      int
@@ -138,7 +138,7 @@ func TestHangingCallback(t *testing.T) {
 				if errs := h.all(); len(errs) != tt.errs || tt.errs > 0 && !errors.Is(errs[0], reflector.ErrOverdue) {
 					t.Errorf("the watch error handler received %v", errs)
 				}
-				calls.Store(2) // the next call hangs too
+				calls.Store(2) // the next call of the callback hangs too
 				srv.disconnect()
 				time.Sleep(time.Minute)
 				if took := stop(); took > 5*time.Second {
@@ -155,7 +155,8 @@ func answers(s string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return s, nil }
 }
 
-// TestPanickingCallback checks that with ReallyCrash off a callback's panic is an ordinary error.
+// TestPanickingCallback checks that with utilruntime.ReallyCrash off a callback's panic is treated as an error of the
+// callback.
 func TestPanickingCallback(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestOverwrittenFile checks that a run ends within a minute, with an error, after another file was copied over the
-// open one, and serves no contents of that file. Issue 37.
+// TestOverwrittenFile copies another file over the open store file. The run ends within a minute with an error, and
+// serves no contents of the other file. Issue 37.
 func TestOverwrittenFile(t *testing.T) {
 	for name, busy := range map[string]bool{"at rest": false, "with events": true} {
 		t.Run(name, func(t *testing.T) {

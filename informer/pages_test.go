@@ -25,21 +25,21 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// A list of pagesOfList pages of perPage pods.
+// The server's list has pagesOfList pages of perPage pods each.
 const pagesOfList, perPage = 5, 10
 
-// press observes which pages of a list are in memory. It intercepts the requests, and its index function sees each
-// object that is written. It delays the writing of each page until the next page has arrived.
+// press observes which pages of a list are in memory. It intercepts the list requests, and its index function sees each
+// object that the store writes. It delays the writing of each page until the next page has arrived.
 type press struct {
 	t     *testing.T
 	inner *cache.ListWatch
 
 	mu       sync.Mutex
-	asked    int             // guarded by mu; pages requested in the current list
-	answered []chan struct{} // guarded by mu; closed when that page has arrived
-	written  map[string]bool // guarded by mu
-	alive    int             // guarded by mu; maximum number of pages in memory
-	overlaps int             // guarded by mu; pages that arrived while the previous one was written
+	asked    int             // guarded by mu; number of pages requested in the current list
+	answered []chan struct{} // guarded by mu; one channel per page, closed when the page has arrived
+	written  map[string]bool // guarded by mu; names of the pods that the store has written
+	alive    int             // guarded by mu; maximum number of pages in memory at a time
+	overlaps int             // guarded by mu; number of pages that arrived while the previous page was written
 }
 
 func newPress(t *testing.T, inner *cache.ListWatch) *press {
@@ -48,7 +48,7 @@ func newPress(t *testing.T, inner *cache.ListWatch) *press {
 	return p
 }
 
-// begin resets the state for a new list.
+// begin resets the observations for a new list.
 func (p *press) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *press) ListWithContext(ctx context.Context, o metav1.ListOptions) (runt
 	p.mu.Lock()
 	n := p.asked
 	p.asked++
-	// In memory are the requested pages that are not completely written, and this page.
+	// The pages in memory are this page, and earlier pages that are not completely written.
 	p.alive = max(p.alive, n-len(p.written)/perPage+1)
 	done := p.answered[n]
 	p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *press) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return p.WatchWithContext(p.t.Context(), o)
 }
 
-// index is an index function. It runs while an object is written.
+// index is the informer's index function. It runs while the store writes an object.
 func (p *press) index(obj any) ([]string, error) {
 	name := obj.(*corev1.Pod).Name
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "p"))
@@ -107,7 +107,8 @@ func (p *press) index(obj any) ([]string, error) {
 	return []string{name}, nil
 }
 
-// awaitPage waits for the page, and then gives the informer time to request a further page, which it must not do.
+// awaitPage waits for the page. Then it gives the informer time to request one more page, which the informer must not
+// do.
 func (p *press) awaitPage(answered []chan struct{}, page int) {
 	select {
 	case <-answered[page]:
@@ -126,7 +127,7 @@ func (p *press) awaitPage(answered []chan struct{}, page int) {
 	}
 }
 
-// want checks the pages of the last list.
+// want checks what was observed of the last list.
 func (p *press) want() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -140,8 +141,8 @@ func (p *press) want() {
 	}
 }
 
-// TestPagesHeld checks that a page is fetched while the previous one is written, and that no other page is in memory:
-// in a first list and a relist, on disk and in memory.
+// TestPagesHeld checks that a page of a list is fetched while the previous page is written, and that no third page is
+// in memory. It covers a first list and a relist, on disk and in memory.
 func TestPagesHeld(t *testing.T) {
 	for _, memory := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in memory %v", memory), func(t *testing.T) {
@@ -201,7 +202,7 @@ func TestPagesHeld(t *testing.T) {
 	}
 }
 
-// within polls until ok returns true, or fails the test.
+// within polls ok until it returns true, and fails the test after a while.
 func within(t *testing.T, ok func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(time.Minute)

@@ -23,7 +23,7 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// countedPod is a pod whose decodes are counted.
+// countedPod is a pod type that counts how often it is decoded.
 type countedPod struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -48,8 +48,8 @@ func (p *countedPod) DeepCopyObject() runtime.Object {
 	return (*countedPod)((*corev1.Pod)(p).DeepCopy())
 }
 
-// countedInformer returns an informer that was not run, on 60 stored pods in three namespaces. Every fifth pod has the
-// label tier=front and is on node-1.
+// countedInformer returns an informer on 60 stored pods in three namespaces. The informer has not been run. Every fifth
+// pod has the label tier=front and is on node-1.
 func countedInformer(t *testing.T, o informer.Options) *informer.Informer {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{})
@@ -106,8 +106,7 @@ func closeChecked(t *testing.T, st *store.Store) {
 	}
 }
 
-// TestReaderDecodesOnlySelectedObjects checks that a query of the informer's reader decodes only the objects that it
-// returns.
+// TestReaderDecodesOnlySelectedObjects checks that a query of Informer.Reader decodes only the objects that it returns.
 func TestReaderDecodesOnlySelectedObjects(t *testing.T) {
 	i := countedInformer(t, informer.Options{Residency: store.None})
 	r := i.Reader()
@@ -148,8 +147,8 @@ func TestReaderDecodesOnlySelectedObjects(t *testing.T) {
 	}
 }
 
-// TestReaderOfAnInformer checks that the reader works before Run and after Close, with every residency, and returns
-// uncommitted changes.
+// TestReaderOfAnInformer checks that Informer.Reader can be used before Run and after Close, with every residency, and
+// returns uncommitted changes.
 func TestReaderOfAnInformer(t *testing.T) {
 	front := query.Query{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"}), Namespace: "a"}
 	for _, o := range []informer.Options{{}, {Residency: store.None}} {

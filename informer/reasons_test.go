@@ -15,13 +15,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// otherTypes is the codec of a program with other Go types.
+// otherTypes is the codec of a program with other Go types for the stored objects.
 type otherTypes struct{ codec.Codec }
 
 func (c otherTypes) Fingerprint() string { return c.Codec.Fingerprint() + " and a field" }
 
-// TestReasonOfEachAttribute checks that the status names the changed attribute of the contents before the list, and
-// counts it after the list.
+// TestReasonOfEachAttribute checks the reason for a list after a change of the schema, the transform or another
+// attribute of the stored objects. Before the list the status names the changed attribute, and after the list it counts
+// a list for it.
 func TestReasonOfEachAttribute(t *testing.T) {
 	protobuf, err := codec.For(&corev1.Pod{})
 	if err != nil {
@@ -67,8 +68,8 @@ func TestReasonOfEachAttribute(t *testing.T) {
 	}
 }
 
-// TestReasonWithoutResourceVersion checks that the reason for each start's list is the server's opaque
-// resourceVersions, not the file.
+// TestReasonWithoutResourceVersion checks a server whose resourceVersions cannot be compared, so that each start lists.
+// The reported reason is these resourceVersions, not a fault of the file.
 func TestReasonWithoutResourceVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -87,8 +88,8 @@ func TestReasonWithoutResourceVersion(t *testing.T) {
 	})
 }
 
-// TestReasonOfTheStore checks that the reasons distinguish damage from an interrupted list, although the transform has
-// changed too.
+// TestReasonOfTheStore checks that the reason for a list distinguishes a damaged file from an interrupted list,
+// although the transform has changed too.
 func TestReasonOfTheStore(t *testing.T) {
 	for mustRelist, reason := range map[string]reflector.Reason{
 		store.MustRelistDamaged: reflector.ReasonDamaged,

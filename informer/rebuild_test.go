@@ -14,14 +14,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestLossesInAnotherRebuild checks that the next event causes one list if another informer's rebuild has lost our
-// objects.
+// TestLossesInAnotherRebuild checks two informers on one damaged file. If a rebuild started by the other informer loses
+// objects of this informer, its next event causes one list.
 func TestLossesInAnotherRebuild(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/0", "x")
 		i := r.open()
-		losses := 3 // losses before this informer was made are repaired
+		losses := 3 // number of losses so far; losses before this informer was made are already repaired
 		informer.SetLosses(i, func() int { return losses })
 		r.run(&recorder{})
 		synctest.Wait()
@@ -41,7 +41,8 @@ func TestLossesInAnotherRebuild(t *testing.T) {
 	})
 }
 
-// TestListLost checks that a list is aborted and repeated if another informer's rebuild has lost a part of it.
+// TestListLost checks that a list is aborted and repeated if a part of it was lost in a rebuild of the file that
+// another informer has started.
 func TestListLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -49,7 +50,8 @@ func TestListLost(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%d", n), "x")
 		}
 		i := r.open()
-		f := &faultyStore{Interface: informer.Store(i), skip: 1} // BeginReplace succeeds, the first page fails
+		// the list's BeginReplace succeeds, and the write of its first page fails
+		f := &faultyStore{Interface: informer.Store(i), skip: 1}
 		informer.SetStore(i, f)
 		f.set(fmt.Errorf("page: %w", store.ErrReplaceLost), 1)
 		h := &recorder{}
@@ -67,11 +69,11 @@ func TestListLost(t *testing.T) {
 	})
 }
 
-// failingFile is a store's file that can fail and be rebuilt.
+// failingFile stands for a store file that can fail and be rebuilt.
 type failingFile struct {
 	mu     sync.Mutex
-	err    error         // guarded by mu
-	failed chan struct{} // guarded by mu
+	err    error         // the file's failure, or nil; guarded by mu
+	failed chan struct{} // closed when the file fails; guarded by mu
 }
 
 func (f *failingFile) Err() error {
@@ -100,7 +102,8 @@ func (f *failingFile) rebuild(context.Context) error {
 	return nil
 }
 
-// TestReadersFindDamage checks that damage found by a reader is repaired without any write, twice.
+// TestReadersFindDamage checks, twice in a run, that damage of the file that a reader finds is repaired although
+// nothing is written.
 func TestReadersFindDamage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

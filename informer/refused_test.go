@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestRefused checks that every method of a refused informer that returns an error returns the reason, and that the
-// informer can run and does not sync.
+// TestRefused checks an informer that was made by informer.Refused. Each of its methods with an error result returns
+// the reason. The informer can run, but does not sync.
 func TestRefused(t *testing.T) {
 	why := errors.New("the reason")
 	r := informer.Refused(&corev1.Pod{}, why)
@@ -40,7 +40,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%T has %d methods that can fail", v, failing)
 		}
 	}
-	// These errors keep a lister from treating it as an empty cache.
+	// Because of these errors a lister does not treat the refused informer as an empty cache.
 	ix := r.GetIndexer()
 	_, _, getErr := ix.GetByKey("a/1")
 	_, byErr := ix.ByIndex(cache.NamespaceIndex, "a")

@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRewriteAborted checks that a list that replaces all bodies, since the transform has changed, is repeated by the
-// next list if its last commit fails.
+// TestRewriteAborted checks a list that replaces all stored objects because the transform has changed. If its last
+// commit fails, the next list replaces all objects.
 func TestRewriteAborted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -44,7 +44,8 @@ func TestRewriteAborted(t *testing.T) {
 		}
 		losses := 0
 		informer.SetLosses(i, func() int { return losses })
-		f := &faultyStore{Interface: informer.Store(i), skip: 2} // BeginReplace and the page succeed, the commit fails
+		// the list's BeginReplace and its page succeed, and the commit fails
+		f := &faultyStore{Interface: informer.Store(i), skip: 2}
 		f.set(store.ErrReplaceLost, 1)
 		informer.SetStore(i, f)
 		r.run()
@@ -54,7 +55,7 @@ func TestRewriteAborted(t *testing.T) {
 		if s := i.Status(); f.failed() != 1 || s.Rewriting != "" || !s.Synced {
 			t.Errorf("%d failures, status %+v", f.failed(), s)
 		}
-		losses++ // causes an immediate list, which rewrites nothing
+		losses++ // one more loss causes an immediate list, which keeps unchanged objects
 		r.srv.write("a/1", "y")
 		synctest.Wait()
 		if n := i.Status().Reflector.Relists[reflector.ReasonDamaged]; n != 1 {
@@ -64,8 +65,8 @@ func TestRewriteAborted(t *testing.T) {
 	})
 }
 
-// TestListLostOnce checks that a list that another informer's rebuild has lost is repeated once, although both
-// ErrReplaceLost and Losses report the loss.
+// TestListLostOnce checks a list that was lost in a rebuild of the file that another informer has started. It is
+// repeated once, although both the error ErrReplaceLost and the count of losses report it.
 func TestListLostOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -87,7 +88,7 @@ func TestListLostOnce(t *testing.T) {
 	})
 }
 
-// TestRebuildFailsDuringAList checks that an aborted list is repeated although the rebuild has failed.
+// TestRebuildFailsDuringAList checks that an aborted list is repeated although the rebuild of the file has failed.
 func TestRebuildFailsDuringAList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -108,7 +109,7 @@ func TestRebuildFailsDuringAList(t *testing.T) {
 	})
 }
 
-// damaged fails the next write of i, and makes the following rebuild lose the keys.
+// damaged makes the informer's next write fail, and the rebuild that follows lose the given keys.
 func damaged(i *informer.Informer, then func(), keys ...string) *faultyStore {
 	f := &faultyStore{Interface: informer.Store(i)}
 	f.set(entry.ErrDamaged, 1)
@@ -126,7 +127,7 @@ func damaged(i *informer.Informer, then func(), keys ...string) *faultyStore {
 	return f
 }
 
-// failLists fails lists, but not probes.
+// failLists fails list requests, but not the probes that ask for one object.
 func failLists(verb string, o metav1.ListOptions) error {
 	if verb == "list" && o.Limit != 1 {
 		return errors.New("connection refused")
@@ -134,8 +135,8 @@ func failLists(verb string, o metav1.ListOptions) error {
 	return nil
 }
 
-// TestSyncWaitsForLostObjects checks that HasSynced waits for a list if a repair before the first sync has lost an
-// object, because the watch does not restore it.
+// TestSyncWaitsForLostObjects checks that HasSynced waits for a list if a repair of the file before the first sync has
+// lost an object, because the watch does not restore the object.
 func TestSyncWaitsForLostObjects(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -164,8 +165,8 @@ func TestSyncWaitsForLostObjects(t *testing.T) {
 	})
 }
 
-// TestLostThenDeleted checks that OnDelete is called once for an object that a repair has lost and the server has
-// deleted, whether or not its event arrives before the list.
+// TestLostThenDeleted checks an object that a repair of the file has lost and the server has deleted. OnDelete is
+// called once, whether or not the DELETED event arrives before the list.
 func TestLostThenDeleted(t *testing.T) {
 	for name, how := range map[string]func(s *server, remove func()){
 		"the watch sends an event": func(_ *server, remove func()) { remove() },
@@ -182,7 +183,7 @@ func TestLostThenDeleted(t *testing.T) {
 					how(r.srv, func() { r.srv.delete("a/2") })
 					synctest.Wait()
 				}, "a/2")
-				f.skip = 3 // calls for the first list
+				f.skip = 3 // the three writes of the first list succeed
 				r.run(h)
 				h.take()
 				r.srv.write("a/1", "y")
@@ -201,7 +202,7 @@ func TestLostThenDeleted(t *testing.T) {
 	}
 }
 
-// TestRebuildInVain checks that a write is retried with pauses if a rebuild does not cure its failure.
+// TestRebuildInVain checks that a write that still fails after a rebuild of the file is retried with pauses.
 func TestRebuildInVain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -231,7 +232,7 @@ func TestRebuildInVain(t *testing.T) {
 	})
 }
 
-// brokenCommits fails the commit of each list.
+// brokenCommits is a store that fails the commit of each list.
 type brokenCommits struct {
 	store.Interface
 	failures int
@@ -254,7 +255,7 @@ func (r *brokenCommit) Commit(ctx context.Context, b entry.Batch) (entry.Result,
 	return entry.Result{}, entry.ErrDamaged
 }
 
-// TestListsInVain checks that lists are spaced if none can be stored.
+// TestListsInVain checks that the informer pauses between lists if no list can be stored.
 func TestListsInVain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -272,7 +273,7 @@ func TestListsInVain(t *testing.T) {
 	})
 }
 
-// sometimesCodec cannot decode while it is broken.
+// sometimesCodec is a codec that cannot decode while its field broken is set.
 type sometimesCodec struct {
 	codec.Codec
 	broken *atomic.Bool
@@ -285,8 +286,8 @@ func (c sometimesCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// TestReadErrorRepairedByAnotherInformer checks that the status is healthy after another informer on the file has
-// repaired the damage that our reader found.
+// TestReadErrorRepairedByAnotherInformer checks that damage of the file disappears from the status of the informer
+// whose reader found it, after another informer on the file has repaired it.
 func TestReadErrorRepairedByAnotherInformer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		codec, err := codec.For(&corev1.Pod{})
@@ -307,7 +308,7 @@ func TestReadErrorRepairedByAnotherInformer(t *testing.T) {
 		if len(read) != 0 {
 			t.Error("the reader has met nothing")
 		}
-		file.mu.Lock() // the file fails, and is repaired before the loop looks
+		file.mu.Lock() // the file fails, and is repaired before the informer's loop reads the failure
 		close(file.failed)
 		file.failed = make(chan struct{})
 		file.mu.Unlock()
@@ -319,7 +320,7 @@ func TestReadErrorRepairedByAnotherInformer(t *testing.T) {
 	})
 }
 
-// TestNoWatchErrorHandler checks that a nil handler stands for the default, as in client-go.
+// TestNoWatchErrorHandler checks that SetWatchErrorHandler(nil) selects the default handler, as in client-go.
 func TestNoWatchErrorHandler(t *testing.T) {
 	quietHandlers(t)
 	bubble(t, func(t *testing.T) {
@@ -330,7 +331,7 @@ func TestNoWatchErrorHandler(t *testing.T) {
 		}
 		r.run()
 		r.srv.setFail(refuse)
-		r.srv.disconnect() // would panic if a nil handler were called
+		r.srv.disconnect() // this error would panic if a nil handler were called
 		time.Sleep(time.Minute)
 		if s := i.Status(); s.Source == informer.Live {
 			t.Errorf("%+v", s.Reflector)

@@ -12,8 +12,9 @@ type failer interface {
 	Errorf(format string, args ...any)
 }
 
-// replay applies recorded calls to known, a handler's state (description by key). It reports inconsistent calls: an add
-// of a known object, an update from another state, and a delete of an unknown object.
+// replay applies a handler's recorded calls to known, the objects that the handler knows (description by key). It
+// reports an add of a known object, an update from a state that the handler does not know, and a delete of an unknown
+// object.
 func replay(t failer, known map[string]string, lines []string) {
 	t.Helper()
 	for _, line := range lines {
@@ -41,7 +42,7 @@ func replay(t failer, known map[string]string, lines []string) {
 	}
 }
 
-// keyIn returns the key of a description.
+// keyIn returns the object's key from a description such as a/1@101=x.
 func keyIn(s string) string {
 	key, _, _ := strings.Cut(s, "@")
 	return key

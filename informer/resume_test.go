@@ -43,7 +43,8 @@ func TestColdStartThenResume(t *testing.T) {
 		h = &recorder{}
 		i = r.start(h)
 		equal(t, "restart", h.take(), []string{
-			"add a/1@105=y initial", "add a/3@104=x initial", "add b/1@103=x initial", // from disk
+			// calls for the objects read from disk
+			"add a/1@105=y initial", "add a/3@104=x initial", "add b/1@103=x initial",
 			"update a/1@105=y to a/1@107=z", "add c/1@108=x initial", "delete b/1@109=x",
 		})
 		now, watches := r.srv.requests()
@@ -53,7 +54,7 @@ func TestColdStartThenResume(t *testing.T) {
 		if len(watches) == 0 || watches[0] != "106" {
 			t.Errorf("watched from %v, want 106 first", watches)
 		}
-		time.Sleep(5 * time.Second) // for the drain
+		time.Sleep(5 * time.Second) // wait until uncommitted changes are written to the file
 		synctest.Wait()
 		if s := i.Status(); !s.Synced || s.Source != informer.Live || s.Reflector.Resumes == 0 || s.Err != nil {
 			t.Errorf("after the resume: %+v", s)
@@ -66,8 +67,8 @@ func TestColdStartThenResume(t *testing.T) {
 	})
 }
 
-// TestRelistReportsTheDifference checks that after lost history handlers get only differences, and a deleted object
-// with its last known state.
+// TestRelistReportsTheDifference checks that after an expired watch (410 Gone) handlers get only the differences
+// between the store and the list. A deleted object is delivered with its last known state.
 func TestRelistReportsTheDifference(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -95,7 +96,7 @@ func TestRelistReportsTheDifference(t *testing.T) {
 
 		r.srv.delete("b/1")
 		r.srv.write("a/5", "x")
-		r.srv.compact() // disconnects too, so the events above may or may not have been sent
+		r.srv.compact() // this also ends the watch, so the events above may or may not have been sent
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "store after a second loss of history", r.stored(), r.srv.state())
@@ -105,7 +106,7 @@ func TestRelistReportsTheDifference(t *testing.T) {
 
 func refuse(string, metav1.ListOptions) error { return apierrors.NewServiceUnavailable("down") }
 
-// TestNoContactOffline checks that attempts to reach an unreachable server do not change LastContact.
+// TestNoContactOffline checks that failed attempts to reach the server do not change Status.LastContact.
 func TestNoContactOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -184,7 +185,8 @@ func TestSyncPolicies(t *testing.T) {
 	}
 }
 
-// TestListedAndEmpty checks that a stored empty list counts as complete.
+// TestListedAndEmpty checks that after an empty list the stored collection counts as complete, so a restart does not
+// list.
 func TestListedAndEmpty(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -200,14 +202,15 @@ func TestListedAndEmpty(t *testing.T) {
 	})
 }
 
-// TestBookmarkIsStored checks that a quiet resource resumes from a bookmark, not from its newest object.
+// TestBookmarkIsStored checks that an informer without recent events resumes from its last bookmark, not from its
+// newest object.
 func TestBookmarkIsStored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.start()
 		r.srv.mu.Lock()
-		r.srv.rv = 500 // as after writes of other resources
+		r.srv.rv = 500 // the resourceVersion advances, as after writes of other resources
 		r.srv.mu.Unlock()
 		r.srv.bookmark()
 		synctest.Wait()
@@ -218,8 +221,8 @@ func TestBookmarkIsStored(t *testing.T) {
 	})
 }
 
-// TestPagesOfAnInterruptedColdStart checks that the next process lists again if a process ends between two pages, and
-// that handlers then get each object once.
+// TestPagesOfAnInterruptedColdStart checks a process that ends between two pages of its first list. The next process
+// lists again, and its handlers get each object once.
 func TestPagesOfAnInterruptedColdStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

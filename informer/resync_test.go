@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestResync checks that handlers get resyncs at their own periods.
+// TestResync checks that each handler gets resyncs at its own period.
 func TestResync(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -44,7 +44,8 @@ func TestResync(t *testing.T) {
 	})
 }
 
-// TestSameVersion checks that an update that keeps the resourceVersion reaches only resyncing handlers.
+// TestSameVersion checks that an update event with an unchanged resourceVersion is delivered only to handlers with a
+// resync period, as in client-go.
 func TestSameVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -58,7 +59,7 @@ func TestSameVersion(t *testing.T) {
 			}
 		}
 		r.run()
-		time.Sleep(90 * time.Second) // one resync
+		time.Sleep(90 * time.Second) // time for one resync
 		synctest.Wait()
 		h.take()
 		resyncing.take()
@@ -76,8 +77,8 @@ func TestSameVersion(t *testing.T) {
 	})
 }
 
-// TestAnotherBodyOfTheSameVersion checks that a body that differs under the same resourceVersion in a list that
-// compares bodies reaches handlers without resyncs, too.
+// TestAnotherBodyOfTheSameVersion checks a list that finds an object with other contents under an unchanged
+// resourceVersion. Handlers without a resync period get the update, too.
 func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -92,7 +93,7 @@ func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 			}
 		}
 		r.run()
-		time.Sleep(90 * time.Second) // one resync
+		time.Sleep(90 * time.Second) // time for one resync
 		synctest.Wait()
 		h.take()
 		again(1)
@@ -103,9 +104,9 @@ func TestAnotherBodyOfTheSameVersion(t *testing.T) {
 	})
 }
 
-// TestSchemaAfterTheList checks that handlers get changed bodies of large objects if the server publishes a new schema
-// only after the list for lost history. That list compares metadata, which are equal. A later connect reads the hash
-// before the hour is over, and a failed read is repeated at the next connect. Issue 38.
+// TestSchemaAfterTheList checks a server that publishes a new schema only after an expired watch has led to a list of
+// metadata, which are unchanged. Handlers get the changed contents of large objects, because a later connect reads the
+// schema's hash before the hour is over. A failed read is repeated at the next connect. Issue 38.
 func TestSchemaAfterTheList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		hash, fails := "one", false
@@ -120,7 +121,7 @@ func TestSchemaAfterTheList(t *testing.T) {
 			return hash, nil
 		}, r.srv.listMetadata
 		r.srv.fatten()
-		for n := range 20 { // with fewer objects a new one would make the page a whole list
+		for n := range 20 { // with fewer objects, one new object would make the informer list whole objects
 			r.srv.write(fmt.Sprintf("a/%d", n), "quick")
 		}
 		r.srv.write("a/x", "slow")
@@ -133,14 +134,15 @@ func TestSchemaAfterTheList(t *testing.T) {
 		p.Labels["value"] = "medium"
 		r.srv.pods["a/x"] = p
 		r.srv.mu.Unlock()
-		r.srv.disconnect() // so that the watch does not deliver the next write
+		r.srv.disconnect() // end the watch, so that it does not deliver the next write
 		r.srv.write("a/y", "new")
 		r.srv.compact()
 		time.Sleep(8 * time.Second)
 		r.srv.mu.Lock()
 		hash, fails = "two", true
 		r.srv.mu.Unlock()
-		time.Sleep(31 * time.Minute) // two watches of ten minutes, and a list at random within ten
+		// wait for two watches of ten minutes, and for a list at a random time within ten minutes
+		time.Sleep(31 * time.Minute)
 		synctest.Wait()
 		rv := p.ResourceVersion
 		if got := h.take(); !slices.Contains(got, "update a/x@"+rv+"=slow to a/x@"+rv+"=medium") {
@@ -150,10 +152,10 @@ func TestSchemaAfterTheList(t *testing.T) {
 	})
 }
 
-// TestAnotherBodyAfterLostHistory checks that handlers get the new body of an object with an unchanged UID and
-// resourceVersion, as after a new default or conversion of a CRD, if the server ends the watch and has lost the
-// history. The result does not depend on the size of the objects, on the handler's resync period, or on
-// Options.OpenAPIHash, without which nothing is listed by metadata. kubernetes#71138, issue 38.
+// TestAnotherBodyAfterLostHistory checks an object whose contents change while its UID and resourceVersion do not, as
+// after a new default or conversion of a CRD. Handlers get the new contents after an expired watch (410 Gone). The
+// result does not depend on the size of the objects, on the handler's resync period, or on Options.OpenAPIHash, without
+// which the informer does not list metadata. kubernetes#71138, issue 38.
 func TestAnotherBodyAfterLostHistory(t *testing.T) {
 	hash := "one"
 	for name, option := range map[string]func(context.Context) (string, error){
@@ -179,7 +181,7 @@ func TestAnotherBodyAfterLostHistory(t *testing.T) {
 					p.Labels["value"] = "medium"
 					r.srv.pods["a/x"], hash = p, "two"
 					r.srv.mu.Unlock()
-					r.srv.disconnect() // so that the watch does not deliver the next write
+					r.srv.disconnect() // end the watch, so that it does not deliver the next write
 					r.srv.write("a/y", "new")
 					r.srv.compact()
 					time.Sleep(8 * time.Second)

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// backup is a state of the server.
+// backup is a copy of the server's objects and events at one resourceVersion.
 type backup struct {
 	rv      int
 	pods    map[string]*corev1.Pod
@@ -26,7 +26,7 @@ func (s *server) backup() backup {
 	return backup{s.rv, maps.Clone(s.pods), slices.Clone(s.history)}
 }
 
-// restore restores a state, and ends all watches.
+// restore makes the server go back to a backup, and ends all watches.
 func (s *server) restore(b backup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,15 +35,15 @@ func (s *server) restore(b backup) {
 	s.disconnectLocked()
 }
 
-// elsewhere advances the resourceVersion, like writes of other resources.
+// elsewhere advances the server's resourceVersion by n, as n writes of other resources do.
 func (s *server) elsewhere(n int) {
 	s.mu.Lock()
 	s.rv += n
 	s.mu.Unlock()
 }
 
-// lose writes objects after a backup: a/0 at 105, a/1 at 106, and a/2 at 107. again restores the backup, and writes the
-// first n of them with another value under the same resourceVersions.
+// lose makes a backup of the server and then writes objects: a/0 at 105, a/1 at 106, and a/2 at 107. again restores the
+// backup, and writes the first n of these objects with another value under the same resourceVersions.
 func lose(s *server, lost int) (again func(n int)) {
 	for _, key := range []string{"a/0", "a/1", "a/2", "a/3"} {
 		s.write(key, "x")
@@ -61,14 +61,15 @@ func lose(s *server, lost int) (again func(n int)) {
 	}
 }
 
-// TestRewindKeepsNoLostBodies checks that a rewind is found although an object has the same UID and resourceVersion as
-// its lost state, and another body. Issue 16, A1.
+// TestRewindKeepsNoLostBodies checks that the informer notices that the server was restored from a backup, although an
+// object has the UID and resourceVersion of its lost state, and other contents. Issue 16, A1.
 func TestRewindKeepsNoLostBodies(t *testing.T) {
 	for name, test := range map[string]struct {
 		lost, elsewhere, again, beyond int
 		reason                         reflector.Reason
 	}{
-		"the server is behind": {1, 5, 1, 0, reflector.ReasonAhead}, // the look-ups find no difference
+		// looking up the newest objects finds no difference
+		"the server is behind": {1, 5, 1, 0, reflector.ReasonAhead},
 		"the server is past":   {3, 0, 2, 5, reflector.ReasonRewound},
 	} {
 		for residency, r := range eachResidency {
@@ -111,8 +112,9 @@ func TestRewindKeepsNoLostBodies(t *testing.T) {
 	}
 }
 
-// TestRewindIsStored checks that the next process lists if this one ends between finding a rewind and the list. By
-// then the server has overtaken the stored resourceVersion, and the guards find no difference.
+// TestRewindIsStored checks that the need for a list is stored when the informer notices that the server was restored
+// from a backup. If the process ends before the list, the next process lists. By then the server's resourceVersion
+// exceeds the stored one, and looking up the newest objects finds no difference.
 func TestRewindIsStored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestListOfARewoundServer checks that a list for another reason also compares bodies, because the server may have been
-// restored meanwhile.
+// TestListOfARewoundServer checks that a list for any reason compares whole objects, not only resourceVersions, because
+// the server may have been restored from a backup meanwhile.
 func TestListOfARewoundServer(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 // recorder is a handler that records its calls.
 type recorder struct {
 	mu    sync.Mutex
-	lines []string          // guarded by mu
-	hook  func(line string) // called with each line, outside mu
+	lines []string          // recorded calls; guarded by mu
+	hook  func(line string) // called with each recorded line, outside mu
 }
 
 func (r *recorder) note(format string, args ...any) {
@@ -58,7 +58,7 @@ func (r *recorder) OnDelete(obj any) {
 	r.note("delete %s", describe(obj))
 }
 
-// take returns the lines since the last take.
+// take returns the recorded calls since the last take.
 func (r *recorder) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,16 +66,16 @@ func (r *recorder) take() []string {
 	return r.lines
 }
 
-// rig is an informer with a server, and a store in a temporary file. Its residency is the test run's, unless the test
-// sets another.
+// rig is an informer with a server, and a store in a temporary file. The residency, that is, which decoded objects stay
+// in memory, is chosen for the whole test run, unless a test sets it.
 type rig struct {
 	t    *testing.T
 	srv  *server
-	lw   cache.ListerWatcher // ListerWatcher of the next informer; nil for srv
+	lw   cache.ListerWatcher // ListerWatcher of the next informer; nil uses srv
 	path string
 	o    informer.Options // options of the next informer
-	so   store.Options    // options of its store
-	// unread keeps run from reading objects.
+	so   store.Options    // options of the store that the next informer opens
+	// unread keeps the method run from reading all objects.
 	unread bool
 
 	st     *store.Store
@@ -123,8 +123,8 @@ func (r *rig) open() *informer.Informer {
 	return r.i
 }
 
-// run registers the handlers, starts the informer, and waits until all goroutines are blocked. Unless unread is set, it
-// then reads all objects.
+// run registers the handlers, starts the informer, and waits until all goroutines are blocked. Then it reads all
+// objects, unless the field unread is set.
 func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 	r.t.Helper()
 	for _, h := range handlers {
@@ -145,18 +145,18 @@ func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 		return
 	}
 	for _, key := range i.GetIndexer().ListKeys() {
-		// Reads find damaged records. A test's store may fail.
+		// The read finds damaged records. Its error is ignored, because a test's store may fail.
 		_, _, _ = i.GetIndexer().GetByKey(key)
 	}
 }
 
-// stop ends the run, and leaves the store open.
+// stop ends the informer's run, and leaves the store open.
 func (r *rig) stop() {
 	r.cancel()
 	<-r.done
 }
 
-// close ends the run, checks the file and closes it.
+// close ends the informer's run, checks the integrity of the store file and closes it.
 func (r *rig) close() {
 	r.t.Helper()
 	r.stop()
@@ -169,7 +169,7 @@ func (r *rig) close() {
 	}
 }
 
-// start calls open and run.
+// start opens the store, makes the informer and runs it with the handlers.
 func (r *rig) start(handlers ...cache.ResourceEventHandler) *informer.Informer {
 	r.t.Helper()
 	i := r.open()
@@ -177,8 +177,8 @@ func (r *rig) start(handlers ...cache.ResourceEventHandler) *informer.Informer {
 	return i
 }
 
-// stored returns the store's contents in the format of server.state. It also checks that reads by key return the listed
-// objects.
+// stored returns key@resourceVersion=value of each stored object. It also checks that reads by key return the same
+// objects as a list.
 func (r *rig) stored() (out []string) {
 	objs, err := informer.Store(r.i).List(context.Background())
 	if err != nil {

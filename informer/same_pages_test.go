@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestRequestsOfARestart checks the number of requests until HasSynced: two for a collection of up to 10,000 objects
-// with any changes, and at most seven for a larger one. Issue 38, A.1.
+// TestRequestsOfARestart checks the number of requests that a restart makes until HasSynced. A collection of up to
+// 10,000 objects needs two, with any changes, and a larger one at most seven. Issue 38, A.1.
 func TestRequestsOfARestart(t *testing.T) {
 	key := func(n int) string { return fmt.Sprintf("a/%05d", n) }
 	update := func(s *server, from, to int) {
@@ -55,7 +55,8 @@ func TestRequestsOfARestart(t *testing.T) {
 				if tt.change != nil {
 					tt.change(r.srv)
 				}
-				r.srv.elsewhere(3) // otherwise an equal resourceVersion would show that nothing has changed
+				// otherwise the unchanged resourceVersion of the server would show that no object has changed
+				r.srv.elsewhere(3)
 				begun := time.Now()
 				i := r.start()
 				<-i.HasSyncedChecker().Done()
@@ -63,7 +64,8 @@ func TestRequestsOfARestart(t *testing.T) {
 				if n := s.Watches + s.Comparisons + s.Probes + s.Pages; n > tt.requests || s.Lists != 0 {
 					t.Errorf("%d requests until HasSynced, want %d: %+v", n, tt.requests, s)
 				}
-				if took := time.Since(begun); tt.requests == 2 && took > 0 { // fake time: it waited for nothing
+				// no fake time has passed, so the informer has waited for nothing
+				if took := time.Since(begun); tt.requests == 2 && took > 0 {
 					t.Errorf("synced after %v", took)
 				}
 				equal(t, "stored", r.stored(), r.srv.state())
@@ -79,7 +81,8 @@ func TestRequestsOfARestart(t *testing.T) {
 	}
 }
 
-// TestComparisonOverASlowLink checks that a start does not wait for metadata that take longer than a bookmark.
+// TestComparisonOverASlowLink checks a start that lists metadata to compare them with the store. It does not wait for
+// them if a bookmark arrives earlier.
 func TestComparisonOverASlowLink(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -105,7 +108,8 @@ func TestComparisonOverASlowLink(t *testing.T) {
 	})
 }
 
-// TestComparisonOfAnIncompleteList checks that an incomplete list is not used for a comparison.
+// TestComparisonOfAnIncompleteList checks that the informer does not compare its store with an incomplete list of
+// metadata.
 func TestComparisonOfAnIncompleteList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -17,27 +17,30 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// server is an API server for pods without a network, so that it works in a synctest bubble. It keeps history, pages
-// lists in key order, and sends a bookmark two seconds before a watch times out, like a real one.
+// server is an API server for pods without a network, so that it works in a synctest bubble. It keeps past events for
+// watches, lists in pages in key order, and sends a bookmark two seconds before a watch times out, like a real API
+// server.
 type server struct {
 	mu        sync.Mutex
 	rv        int
 	pods      map[string]*corev1.Pod
 	history   []watch.Event
-	compacted int // watches from an earlier resourceVersion get 410
+	compacted int // a watch from an earlier resourceVersion gets 410
 	watches   map[*stream]bool
 	uids      int
-	fail      func(verb string, o metav1.ListOptions) error // fails the request if it returns an error
-	lists     int                                           // number of lists, without probes
-	pages     map[string]*corev1.PodList                    // by continue token
-	resumedAt []string                                      // resourceVersions of the watches
-	pageDelay time.Duration                                 // delay of later pages; set before use
-	log       []string                                      // expected calls of a handler
-	// body and annotation enlarge the pods that are written: the spec and the metadata.
+	// called for each request, which fails with the returned error; nil fails none
+	fail      func(verb string, o metav1.ListOptions) error
+	lists     int                        // number of lists, without probes of one object
+	pages     map[string]*corev1.PodList // the remaining pods of paged lists, by continue token
+	resumedAt []string                   // resourceVersions from which watches have started
+	pageDelay time.Duration              // delay of a list's second and later pages; set before use
+	// the calls that a handler should get for the server's changes
+	log []string
+	// body is added to the spec, and annotation to the metadata, of pods that are written, to enlarge them.
 	body       string
 	annotation string
 	silent     bool   // if true, changes cause no events
-	atPage     func() // called before each later page; set before use
+	atPage     func() // called before the second and each later page of a list; set before use
 }
 
 func newServer() *server {
@@ -45,7 +48,7 @@ func newServer() *server {
 		pages: map[string]*corev1.PodList{}}
 }
 
-// write creates or updates a pod. value distinguishes its states.
+// write creates or updates a pod. The label value distinguishes the pod's states.
 func (s *server) write(key, value string) *corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +108,7 @@ func (s *server) sendLocked(e watch.Event) {
 	}
 }
 
-// compact drops the history and ends all watches.
+// compact makes the server forget past events, so that older watches get 410, and ends all watches.
 func (s *server) compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +164,7 @@ func (s *server) requests() (lists int, watches []string) {
 	return s.lists, s.resumedAt
 }
 
-// takeLog returns the log since the last takeLog.
+// takeLog returns the expected calls of a handler since the last takeLog.
 func (s *server) takeLog() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +230,7 @@ func (s *server) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	return out, nil
 }
 
-// snapshotLocked lists the pods in key order. Its only field selectors are the reflector's look-ups.
+// snapshotLocked lists the pods in key order. Of the field selectors it supports only the reflector's look-ups by name.
 func (s *server) snapshotLocked(fields string) *corev1.PodList {
 	l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.rv)}}
 	keys := []string{}
@@ -280,7 +283,7 @@ func (s *server) WatchWithContext(_ context.Context, o metav1.ListOptions) (watc
 // IsWatchListSemanticsUnSupported tells client-go's reflector to list instead.
 func (s *server) IsWatchListSemanticsUnSupported() bool { return true }
 
-// stream is one watch: an unbounded buffer, and a goroutine that sends its events.
+// stream is one watch. It consists of an unbounded buffer, and a goroutine that sends its events.
 type stream struct {
 	s      *server
 	result chan watch.Event
@@ -336,7 +339,7 @@ func (w *stream) run() {
 	}
 }
 
-// expire sends a bookmark two seconds before the time-out and then ends the watch.
+// expire sends a bookmark two seconds before the watch times out, and then ends the watch.
 func (w *stream) expire(timeout time.Duration) {
 	go func() {
 		wait := func(d time.Duration) bool {
@@ -361,7 +364,7 @@ func (w *stream) expire(timeout time.Duration) {
 	}()
 }
 
-// end ends the stream. The caller holds the server's mutex.
+// end ends the watch. The caller holds the server's mutex.
 func (w *stream) end() {
 	w.once.Do(func() { close(w.done) })
 	delete(w.s.watches, w)

@@ -20,14 +20,14 @@ import (
 
 var sessionPods = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 
-// noted is a factory that records its calls.
+// noted is an informer factory that records its calls.
 type noted struct{ note func(string) }
 
 func (n noted) Start(<-chan struct{}) { n.note("start") }
 func (n noted) Shutdown()             { n.note("shutdown") }
 
-// TestRunClosesInOrder checks that Run first waits for the informers, then for the factories, while the store is open,
-// and that the store is closed, with all changes committed, when Run returns. Issue 16, B7.
+// TestRunClosesInOrder checks what informer.Run does at its end. It first waits for the informers, then for the
+// factories, while the store is open. The store is closed, with all changes committed, when Run returns. Issue 16, B7.
 func TestRunClosesInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	failed := errors.New("failed")
@@ -77,9 +77,9 @@ func TestRunClosesInOrder(t *testing.T) {
 	}
 }
 
-// TestRunWithoutAStore checks that Run does not run the program if the store cannot be opened.
+// TestRunWithoutAStore checks that informer.Run does not call the program's function if the store cannot be opened.
 func TestRunWithoutAStore(t *testing.T) {
-	path := t.TempDir() // a directory, not a file
+	path := t.TempDir() // the path of a directory instead of a file
 	err := informer.Run(t.Context(), path, store.Options{}, func(context.Context, *informer.Session) error {
 		t.Error("the program runs")
 		return nil

@@ -82,7 +82,7 @@ func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string,
 	return held, i.Status()
 }
 
-// replicas are the replicas that share a server's pods.
+// replicas share the pods of one server; each replica stores a shard.
 type replicas struct {
 	t   *testing.T
 	api *fakeapi.Server
@@ -90,7 +90,7 @@ type replicas struct {
 	all []replica
 }
 
-// split sets the number of replicas. They keep their files.
+// split changes the number of replicas. Existing replicas keep their files.
 func (r *replicas) split(of int) {
 	r.t.Helper()
 	r.all = nil
@@ -103,8 +103,8 @@ func (r *replicas) split(of int) {
 	}
 }
 
-// together runs each replica and checks that their objects together equal the server's. It returns the requests, the
-// number of lists, and which replicas reported that the server ignores shards.
+// together runs each replica, and checks that their objects together are the server's. It returns the requests, the
+// number of lists, and which replicas reported that the server ignores shard selectors.
 func (r *replicas) together(what string) (c fakeapi.Counts, lists int, refused []bool) {
 	r.t.Helper()
 	// Advance the server's resourceVersion by another resource, as in practice. Otherwise a replica without changes in
@@ -140,9 +140,9 @@ func (r *replicas) together(what string) (c fakeapi.Counts, lists int, refused [
 	return c, lists, refused
 }
 
-// TestShards checks that replicas hold disjoint shards that together are complete, whether or not the server supports
-// the selector, and that their status reports a server that ignores it. Restarts do not list; a new range is listed
-// once.
+// TestShards checks that replicas store disjoint shards that together are complete, whether or not the server supports
+// shard selectors. Their status reports a server that ignores the selector. Restarts do not list; a changed range of a
+// shard is listed once.
 func TestShards(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		t.Run(fmt.Sprintf("gate %v", on), func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestShards(t *testing.T) {
 				must(t)(api.Create(podsResource, pod(60+n)))
 			}
 			for n := range 10 {
-				must(t)(api.Create(podsResource, pod(n))) // re-created with another UID
+				must(t)(api.Create(podsResource, pod(n))) // the pod is created again with another UID
 			}
 			if _, lists, refused := r.together("changed"); lists != 0 || slices.Contains(refused, on) {
 				t.Errorf("changed: %d lists, not sharded %v", lists, refused)
@@ -186,7 +186,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// podsOf returns the server's pods in the format of replica.run.
+// podsOf returns the server's pods: "UID resourceVersion" by key.
 func podsOf(t *testing.T, api *fakeapi.Server) map[string]string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(api.Config())

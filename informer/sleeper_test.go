@@ -24,14 +24,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// torrent is a server that lists pods, and then sends one update after another. It makes each object when it sends it,
+// torrent is a server that lists pods, and then sends updates without a pause. It makes each object when it sends it,
 // and keeps none.
 type torrent struct {
 	keys, updates int
-	body          int // additional bytes of each object
+	body          int // number of bytes by which each object is enlarged
 }
 
-// firstVersion is the resourceVersion of the list. Each update has the next one.
+// firstVersion is the resourceVersion of the list. Each update increases it by one.
 const firstVersion = 1000
 
 func (s *torrent) pod(key, version int) *corev1.Pod {
@@ -85,8 +85,8 @@ type torrentWatch struct {
 func (w *torrentWatch) ResultChan() <-chan watch.Event { return w.result }
 func (w *torrentWatch) Stop()                          { w.once.Do(func() { close(w.done) }) }
 
-// heapBehind runs an informer with a handler that never returns, until all goroutines are blocked. It returns the
-// growth of the live heap.
+// heapBehind runs an informer whose handler never returns, until all goroutines are blocked. It returns by how many
+// bytes the live heap has grown.
 func heapBehind(t *testing.T, i cache.SharedIndexInformer, s *torrent, look func()) int64 {
 	t.Helper()
 	before := liveHeap()
@@ -117,7 +117,7 @@ func heapBehind(t *testing.T, i cache.SharedIndexInformer, s *torrent, look func
 func liveHeap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // the first run may leave the contents of sync.Pools
+	runtime.GC() // the first collection may leave the contents of sync.Pools
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }

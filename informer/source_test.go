@@ -16,13 +16,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// follower is a subscriber that records its calls.
+// follower is a subscriber of Informer.SubscribeSource that records its calls.
 type follower struct {
 	t     *testing.T
 	mu    sync.Mutex
-	lines []string        // guarded by mu
-	errs  []error         // guarded by mu
-	last  informer.Source // guarded by mu
+	lines []string        // received sources as text; guarded by mu
+	errs  []error         // errors received with the sources; guarded by mu
+	last  informer.Source // source received last; guarded by mu
 	at    time.Time
 }
 
@@ -40,7 +40,7 @@ func (f *follower) changed(c informer.SourceChange) {
 	f.last, f.at = c.To, c.At
 }
 
-// take returns the sources since the last take, beginning with the source at that time.
+// take returns the sources received since the last take. The first of them is the source that was current then.
 func (f *follower) take() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +48,8 @@ func (f *follower) take() string {
 	return strings.Join(f.lines, " ")
 }
 
-// TestSubscribeSource checks the changes in a first start, an outage, the end of the run, and a start from disk.
+// TestSubscribeSource checks which Source changes a subscriber receives in a first start, an outage, the end of the
+// run, and a start from disk.
 func TestSubscribeSource(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -64,7 +65,7 @@ func TestSubscribeSource(t *testing.T) {
 		if got := f.take(); got != "none disk live" {
 			t.Errorf("a first start: %q", got)
 		}
-		time.Sleep(time.Hour) // includes routine reconnects
+		time.Sleep(time.Hour) // this hour includes routine reconnects of the watch
 		if got := f.take(); got != "live" {
 			t.Errorf("an hour: %q", got)
 		}
@@ -123,7 +124,8 @@ func TestSubscribeSource(t *testing.T) {
 	})
 }
 
-// TestLiveOnceApplied checks that after an outage the source becomes Live only when all received changes are applied.
+// TestLiveOnceApplied checks that after an outage Status.Source becomes Live only when all received changes are
+// applied.
 func TestLiveOnceApplied(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -156,8 +158,8 @@ func TestLiveOnceApplied(t *testing.T) {
 	})
 }
 
-// TestSlowSubscriber checks that a slow subscriber does not delay the informer, and that its pending changes are
-// bounded.
+// TestSlowSubscriber checks that a slow subscriber of Source changes does not delay the informer, and that only a
+// bounded number of changes waits for the subscriber.
 func TestSlowSubscriber(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -187,7 +189,8 @@ func TestSlowSubscriber(t *testing.T) {
 	})
 }
 
-// TestSubscriberPanics checks that with ReallyCrash off a subscriber's panic does not affect other subscribers.
+// TestSubscriberPanics checks that with utilruntime.ReallyCrash off a subscriber's panic does not affect other
+// subscribers.
 func TestSubscriberPanics(t *testing.T) {
 	defer func(crash bool) { utilruntime.ReallyCrash = crash }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -214,7 +217,7 @@ func TestSubscriberPanics(t *testing.T) {
 	})
 }
 
-// TestSourceOfAFailingStore checks that the source is FromDisk while the store cannot be written.
+// TestSourceOfAFailingStore checks that Status.Source is FromDisk while the store cannot be written.
 func TestSourceOfAFailingStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -233,7 +236,7 @@ func TestSourceOfAFailingStore(t *testing.T) {
 			t.Errorf("%q, %v", got, f.errs)
 		}
 		faulty.set(nil, 0)
-		time.Sleep(time.Minute) // until the write is retried
+		time.Sleep(time.Minute) // wait until the failed write is retried
 		synctest.Wait()
 		if got := f.take(); got != "disk live" {
 			t.Error(got)
@@ -242,8 +245,8 @@ func TestSourceOfAFailingStore(t *testing.T) {
 	})
 }
 
-// TestContactAfterAClockSetBack checks that a contact in this run replaces a stored LastContact that lies in the
-// future.
+// TestContactAfterAClockSetBack checks that contact with the server in this run replaces a stored LastContact that lies
+// in the future.
 func TestContactAfterAClockSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	var r *rig
@@ -255,7 +258,8 @@ func TestContactAfterAClockSetBack(t *testing.T) {
 		r.start()
 		r.close()
 	})
-	bubble(t, func(t *testing.T) { // each bubble begins at the same fake time
+	// each synctest bubble begins at the same fake time, so the stored LastContact is a day ahead
+	bubble(t, func(t *testing.T) {
 		again := newRig(t)
 		again.path = path
 		again.srv.write("a/1", "x")

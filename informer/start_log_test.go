@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// TestStartIsLogged checks that a start from disk logs once the served objects and their age, and once where it has
-// resumed.
+// TestStartIsLogged checks two log lines of a start from disk. One names the number and age of the served objects, the
+// other the resourceVersion at which the watch was resumed.
 func TestStartIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var l logLines
@@ -33,7 +33,7 @@ func TestStartIsLogged(t *testing.T) {
 		}
 		r.srv.write("a/3", "x")
 		r.start()
-		time.Sleep(time.Hour) // reconnects are not logged
+		time.Sleep(time.Hour) // routine reconnects of the watch are not logged
 		r.close()
 		if l.count(`"Serving objects from disk"`, `"type"="*v1.Pod"`, `"objects"=2`, `"asOf"="2000-01-01`) != 1 ||
 			l.count(`"Resumed"`, `"resourceVersion"="102" "now"="103"`) != 1 {
@@ -42,7 +42,7 @@ func TestStartIsLogged(t *testing.T) {
 	})
 }
 
-// TestSourceIsLogged checks that the log says whether objects are stored as the server sends them.
+// TestSourceIsLogged checks that the log says whether objects are stored in the bytes that the server sends.
 func TestSourceIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for contentType, want := range map[string]string{"": "false", runtime.ContentTypeProtobuf: "true"} {
@@ -96,7 +96,7 @@ func (l *logLines) all() []string {
 	return slices.Clone(l.text)
 }
 
-// count returns the number of lines that contain all the parts.
+// count returns the number of log lines that contain all the parts.
 func (l *logLines) count(parts ...string) (n int) {
 	for _, line := range l.all() {
 		all := true

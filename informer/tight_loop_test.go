@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestTightLoop checks that repeated starts make few small requests and no list, and leave no other files.
+// TestTightLoop checks an informer that is restarted many times in a row. The starts make few small requests and no
+// list, and leave no files but the store.
 func TestTightLoop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -19,7 +20,7 @@ func TestTightLoop(t *testing.T) {
 		r.close()
 		requests := 0
 		r.srv.setFail(func(string, metav1.ListOptions) error {
-			requests++ // the server's mutex is held
+			requests++ // no lock is needed, because the server holds its mutex
 			return nil
 		})
 		const lives = 50

@@ -10,8 +10,9 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// TestTransformNeedsVersion checks that a transform of stored objects without a version fails in SetTransform, and in
-// the run if that error is ignored, as factories do, and that nothing is stored untransformed. Issue 37.
+// TestTransformNeedsVersion checks a transform without Options.TransformVersion in an informer with a store file.
+// SetTransform fails. If the caller ignores that error, as factories do, the run fails. Nothing is stored
+// untransformed. Issue 37.
 func TestTransformNeedsVersion(t *testing.T) {
 	mark := func(obj any) (any, error) {
 		p := obj.(*corev1.Pod).DeepCopy()

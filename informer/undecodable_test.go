@@ -8,9 +8,9 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// TestReaderFindsUndecodableObject checks that an object that its Go type cannot decode is reported, causes one list,
-// and is then left out: neither reads nor its events cause further lists. Other objects stay readable, and the object
-// returns once it can be decoded.
+// TestReaderFindsUndecodableObject checks an object that its Go type cannot decode. It is reported, causes one list,
+// and is then no longer stored: neither reads nor its events cause further lists. Other objects stay readable, and the
+// object returns once it can be decoded.
 func TestReaderFindsUndecodableObject(t *testing.T) {
 	for name, spec := range map[string]string{"does not fit": `{"seats":"secret"}`, "panics": `{"color":"panics"}`} {
 		t.Run(name, func(t *testing.T) { bubble(t, func(t *testing.T) { testReaderFinds(t, spec) }) })
@@ -46,7 +46,7 @@ func testReaderFinds(t *testing.T, bad string) {
 	}
 	h.end()
 
-	h.start() // the start looks the left-out object up again
+	h.start() // the informer looks the undecodable object up by name at the start
 	h.leftOut("a/bad")
 	h.reads(3, "good")
 	lists(2)
@@ -61,9 +61,9 @@ func testReaderFinds(t *testing.T, bad string) {
 	h.end()
 }
 
-// TestUndecodableEvent checks that with a label selector, for which objects are decoded on receipt, an
-// undecodable event causes one list with its own reason. The informer continues with other objects, and the object
-// returns once it can be decoded.
+// TestUndecodableEvent checks an event whose object cannot be decoded, in an informer with a label selector, which
+// decodes objects on receipt. The event causes one list with a reason of its own. The informer continues with other
+// objects, and the object returns once it can be decoded.
 func TestUndecodableEvent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newHarbor(t)

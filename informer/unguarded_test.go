@@ -18,7 +18,7 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// selectorless is a ListerWatcher that overwrites the field selector, as cache.NewListWatchFromClient does.
+// selectorless is a ListerWatcher that overwrites the field selector of requests, as cache.NewListWatchFromClient does.
 type selectorless struct{ *server }
 
 func (s selectorless) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -26,7 +26,7 @@ func (s selectorless) ListWithContext(ctx context.Context, o metav1.ListOptions)
 	return s.server.ListWithContext(ctx, o)
 }
 
-// TestUnguarded checks that the status names the changes that would go unnoticed.
+// TestUnguarded checks that Status.Unguarded names the kinds of change that the informer would not notice.
 func TestUnguarded(t *testing.T) {
 	known := func(context.Context) (string, error) { return "known", nil }
 	forbidden := func(context.Context) (string, error) {
@@ -48,7 +48,7 @@ func TestUnguarded(t *testing.T) {
 		"no options":      {want: []string{whatSchema + ": Options.OpenAPIHash", whatCluster + ": Options.ClusterID"}},
 		"not allowed":     {clusterID: forbidden, hash: known, want: []string{whatCluster + ": namespaces"}},
 		"no such request": {clusterID: answers(http.StatusNotImplemented), hash: known, want: []string{whatCluster + ":"}},
-		// A watch does not need the hash, so no error of OpenAPIHash prevents it.
+		// An error of OpenAPIHash does not prevent the watch, which does not need the hash.
 		"no OpenAPI": {clusterID: known, hash: answers(http.StatusInternalServerError),
 			want: []string{whatSchema + ":"}},
 		"OpenAPI is no JSON": {clusterID: known, hash: broken, want: []string{whatSchema + ": <html>"}},
@@ -97,8 +97,8 @@ func TestUnguarded(t *testing.T) {
 	}
 }
 
-// TestGuardedLater checks that objects that were listed while the cluster's id was unknown stay unguarded until the
-// next list, even if the id can be read.
+// TestGuardedLater checks objects that were listed while the cluster's id could not be read. Until the next list the
+// status reports that another cluster would go unnoticed, even if the id can be read now.
 func TestGuardedLater(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var allowed atomic.Bool
@@ -128,14 +128,15 @@ func TestGuardedLater(t *testing.T) {
 		r.srv.write("a/2", "x")
 		r.srv.compact()
 		i = r.start()
-		time.Sleep(20 * time.Minute) // until the next connect
+		time.Sleep(20 * time.Minute) // wait until the next connect
 		synctest.Wait()
 		unguarded("listed anew")
 		r.close()
 	})
 }
 
-// TestResourceOfTheExample checks that the kind of the example object is stored, for the command line.
+// TestResourceOfTheExample checks that the informer stores the kind of the example object given to New, which the
+// command line shows.
 func TestResourceOfTheExample(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// TestReadBeforeTheStart checks that one log line reports reads of an unstarted informer more than ten seconds after
-// New, and that earlier reads, and reads of a started informer, log nothing. Issue 37.
+// TestReadBeforeTheStart checks that one log line reports reads of an informer that was not started, if they come more
+// than ten seconds after New. Earlier reads, and reads of a started informer, log nothing. Issue 37.
 func TestReadBeforeTheStart(t *testing.T) {
 	for _, inMemory := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestReadBeforeTheStart(t *testing.T) {
 			r.i.GetIndexer().List()
 			r.close()
 			want := 1
-			if inMemory { // there is no earlier run to read
+			if inMemory { // an informer in memory has no objects of an earlier run
 				want = 0
 			}
 			i := r.open()

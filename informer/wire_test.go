@@ -29,18 +29,18 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// wire records the content type of answers, and whether they were compressed.
+// wire is an http.RoundTripper that records the content type of answers, and whether they were compressed.
 type wire struct {
 	next http.RoundTripper
 	mu   sync.Mutex
-	seen []string // guarded by mu
+	seen []string // content type of each answer, with "gzip" if it was compressed; guarded by mu
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := w.next.RoundTrip(r)
 	if err == nil {
 		line := response.Header.Get("Content-Type")
-		if response.Uncompressed { // by the transport, which requested compression
+		if response.Uncompressed { // the HTTP transport requested compression, and has decompressed the answer
 			line += " gzip"
 		}
 		w.mu.Lock()
@@ -50,7 +50,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// TestOnTheWire checks that lists arrive compressed, in the content type of the client's configuration.
+// TestOnTheWire checks that lists arrive compressed, and in the content type that the client's configuration names.
 func TestOnTheWire(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {
@@ -64,7 +64,7 @@ func TestOnTheWire(t *testing.T) {
 		}}))
 	}
 	for _, tt := range []struct{ contentType, want string }{
-		{"", "application/json gzip"}, // client-go's default
+		{"", "application/json gzip"}, // no content type, as in client-go's default configuration
 		{runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf + " gzip"},
 	} {
 		config := rest.CopyConfig(api.Config())
@@ -91,8 +91,8 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
-// TestProtobufOfAnotherProgram checks that a program resumes from unstructured objects stored as protobuf if its codec
-// reads them. A program with another codec lists them again and gets the server's state.
+// TestProtobufOfAnotherProgram checks unstructured objects that another program has stored as protobuf. A program whose
+// codec reads them resumes. A program with another codec lists them again, and gets the server's state.
 func TestProtobufOfAnotherProgram(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	if err := api.Start(); err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/larder-dev/larder/informer"
 )
 
-// registration is a handler registration of no informer.
+// registration is a handler registration that belongs to no informer.
 type registration struct{}
 
 func (registration) HasSynced() bool                     { return false }
 func (registration) HasSyncedChecker() cache.DoneChecker { return nil }
 
-// worded is a call that fails, when to make it, and client-go's words in its error.
+// worded describes a call that fails, when to make it, and the words of client-go's error.
 type worded struct {
 	when  string
 	words string
@@ -41,7 +41,8 @@ const (
 	hasStopped = "has stopped already"
 )
 
-// wordedCalls returns all calls of informers, their indexers and registrations that return an error.
+// wordedCalls returns a failing call for each method of informers, their indexers and registrations that returns an
+// error.
 func wordedCalls() map[string]worded {
 	taken := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	free := cache.Indexers{"free": cache.MetaNamespaceIndexFunc}
@@ -111,8 +112,8 @@ func wordedCalls() map[string]worded {
 	}
 }
 
-// TestWordsOfErrors checks that the informer's errors contain client-go's words, by which programs recognize them: all
-// errors of tools/cache that an informer's call returns. Issue 38.
+// TestWordsOfErrors checks that an informer's errors contain the words of client-go's errors, by which programs
+// recognize them. It covers all errors of tools/cache that a call of an informer returns. Issue 38.
 func TestWordsOfErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
@@ -149,7 +150,7 @@ func TestWordsOfErrors(t *testing.T) {
 	})
 }
 
-// TestWordsOfLists checks that the errors that utilruntime's handlers receive have client-go's words: for a failed
+// TestWordsOfLists checks that errors passed to utilruntime's error handlers have client-go's words: after a failed
 // list, and for an object that a transform refuses.
 func TestWordsOfLists(t *testing.T) {
 	old := utilruntime.ErrorHandlers

@@ -60,12 +60,12 @@ func (c *controller) enqueue(obj any) {
 func (c *controller) run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer c.queue.ShutDown() // ends the workers
+	defer c.queue.ShutDown() // closing the queue ends the workers
 	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
-		return // ctx has ended
+		return // ctx has ended before the sync
 	}
 	// Now the lister is as fresh as after a list: the server has confirmed the state of the cache.
-	if larder, ok := c.informer.(*informer.Informer); ok { // Larder's informer has a Status
+	if larder, ok := c.informer.(*informer.Informer); ok { // Status is a method of Larder's informer
 		s := larder.Status()
 		slog.Info("synced", "source", s.Source, "objects", s.Objects, "resumes", s.Reflector.Resumes, "lists",
 			s.Reflector.Lists)
@@ -96,7 +96,7 @@ func (c *controller) reconcile(ctx context.Context, name cache.ObjectName) error
 	log := slog.With("reconciler", "widget", "key", name.String())
 	obj, err := c.lister.ByNamespace(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
-		log.Info("gone") // clean up resources outside of the cluster here
+		log.Info("gone") // the Widget was deleted: clean up resources outside of the cluster here
 		return nil
 	}
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *controller) reconcile(ctx context.Context, name cache.ObjectName) error
 	if err != nil || found && area == width*height {
 		return err
 	}
-	widget = widget.DeepCopy() // objects of a lister are shared and must not be changed
+	widget = widget.DeepCopy() // objects of a lister are shared, so change a copy
 	if err := unstructured.SetNestedField(widget.Object, width*height, "status", "area"); err != nil {
 		return err
 	}

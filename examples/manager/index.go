@@ -13,7 +13,8 @@ import (
 // secretIndex is the index of Deployments by the names of mounted Secrets.
 const secretIndex = "spec.template.spec.volumes.secret"
 
-// indexBySecret adds the index, which is also stored. A new build of the program computes it again.
+// indexBySecret adds the index of Deployments by Secret to the manager's cache. The index is also stored. A new build
+// of the program computes it again.
 func indexBySecret(ctx context.Context, mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(ctx, &appsv1.Deployment{}, secretIndex, func(obj client.Object) []string {
 		return secretsOf(obj.(*appsv1.Deployment))

@@ -60,14 +60,16 @@ func run(ctx context.Context, storePath string, namespaces []string, offline boo
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 
-	// Without PersistSecrets, Secrets stay in memory, even their metadata alone: annotations may contain data.
+	// PersistSecrets stores Secrets in the file. Without it they stay in memory, even their metadata alone, because
+	// annotations may contain data.
 	o := informer.Options{Store: st, PersistSecrets: true, TransformVersion: "dropLastApplied 1"}
 	if offline {
 		o.SyncPolicy = informer.Disk
 	}
 
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		// Larder's cache, and a RESTMapper that lets the manager start without an API server.
+		// NewCache selects Larder's cache, and MapperProvider a RESTMapper that lets the manager start without an API
+		// server.
 		NewCache:       controllerruntime.NewCache(o),
 		MapperProvider: controllerruntime.MapperProvider(st),
 		Cache: cache.Options{

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// secretsAnnotation of a pod template has the Secrets' resourceVersions: db=123 tls=456.
+// secretsAnnotation is the annotation of a pod template with the resourceVersions of its Secrets: db=123 tls=456.
 const secretsAnnotation = "example.larder.dev/secrets"
 
 // restarter starts rollouts of Deployments whose Secrets have changed.
@@ -73,7 +73,7 @@ func (r *restarter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, &deployment, client.MergeFrom(before)))
 }
 
-// secretMetadata returns an object for reading the metadata of a Secret, the only part in the cache.
+// secretMetadata returns an object for reading a Secret's metadata, the only part of a Secret that the cache holds.
 func secretMetadata() *metav1.PartialObjectMetadata {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

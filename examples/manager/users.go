@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// users maintains a ConfigMap for every Secret. The Secret is its owner, so the garbage collector removes the
-// ConfigMap.
+// users is a reconciler that maintains a ConfigMap for every Secret. The Secret owns the ConfigMap, so the garbage
+// collector removes the ConfigMap with it.
 type users struct{ client.Client }
 
 func (r *users) setup(mgr ctrl.Manager) error {

@@ -22,8 +22,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// controller maintains a ConfigMap "<deployment>-summary" for every Deployment. The Deployment is its owner, so the
-// garbage collector removes the ConfigMap.
+// controller maintains a ConfigMap "<deployment>-summary" for every Deployment. The Deployment owns the ConfigMap, so
+// the garbage collector removes the ConfigMap with it.
 type controller struct {
 	client      kubernetes.Interface
 	deployments appslisters.DeploymentLister
@@ -88,9 +88,9 @@ func (c *controller) enqueueOwner(obj any) {
 func (c *controller) run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer c.queue.ShutDown() // ends the workers
+	defer c.queue.ShutDown() // closing the queue ends the workers
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
-		return // ctx has ended
+		return // ctx has ended before the sync
 	}
 	// Now the listers are as fresh as after a list: the server has confirmed the state of the cache. With --offline they
 	// have the state of the last contact with the server, and later changes arrive as events.
@@ -121,7 +121,7 @@ func (c *controller) reconcile(ctx context.Context, name cache.ObjectName) error
 	log := slog.With("reconciler", "deployment", "key", name.String())
 	deployment, err := c.deployments.Deployments(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
-		log.Info("gone") // the garbage collector removes the ConfigMap
+		log.Info("gone") // the Deployment was deleted, and the garbage collector removes the ConfigMap
 		return nil
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *controller) reconcile(ctx context.Context, name cache.ObjectName) error
 	case !metav1.IsControlledBy(have, deployment):
 		err = fmt.Errorf("the ConfigMap %s belongs to somebody else", want.Name)
 	case !maps.Equal(have.Data, want.Data):
-		have = have.DeepCopy() // objects of a lister are shared and must not be changed
+		have = have.DeepCopy() // objects of a lister are shared, so change a copy
 		have.Data = want.Data
 		_, err = c.client.CoreV1().ConfigMaps(want.Namespace).Update(ctx, have, metav1.UpdateOptions{})
 	}

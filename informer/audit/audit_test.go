@@ -21,19 +21,21 @@ import (
 	"github.com/larder-dev/larder/informer/audit"
 )
 
-// world is a Subject and its server.
+// world is a fake informer with its server. It implements audit.Subject, the interface of the informer that an audit
+// checks.
 type world struct {
 	auditor *audit.Auditor
 	stored  map[string]entry.ObjectRef
-	server  []*corev1.Pod // in the order of a list
-	at      string        // the resourceVersion of the server
+	server  []*corev1.Pod // pods of the server, in the order of a list
+	at      string        // the server's resourceVersion
 	stream  string
 	live    bool
-	// arrive applies the events that arrive between the first page and its comparison; nil if there are none.
+	// arrive applies the events that arrive after the audit has listed its first page and before it compares this page;
+	// nil if there are none.
 	arrive  func()
 	asked   int
-	relists []string // reasons of the calls of Relist
-	damage  error    // damage of the file, until it is repaired
+	relists []string // reasons with which the audit has called Relist
+	damage  error    // damage of the store file, until it is repaired; nil without damage
 }
 
 func (w *world) Live() bool { return w.live }
@@ -65,7 +67,7 @@ func (w *world) Refs(_ context.Context, after string, limit int) (refs []entry.O
 	return refs[:min(limit, len(refs))], nil
 }
 
-// Relist replaces the stored objects by the server's.
+// Relist simulates a list: it replaces the stored objects by the server's.
 func (w *world) Relist(rewound bool) {
 	reason := "audit"
 	if rewound {
@@ -100,7 +102,7 @@ func pod(key, uid, rv string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(uid), ResourceVersion: rv}}
 }
 
-// list returns a page of the server's objects, of up to o.Limit.
+// list returns a page of up to o.Limit objects of the server.
 func (w *world) list(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	from := 0
 	if o.Continue != "" {
@@ -117,7 +119,7 @@ func (w *world) list(_ context.Context, o metav1.ListOptions) (runtime.Object, e
 	return l, nil
 }
 
-// newWorld returns a world whose server and store hold the given number of pods at resourceVersion 1000.
+// newWorld returns a fake informer whose server and store hold the given number of pods at resourceVersion 1000.
 func newWorld(pods int) *world {
 	w := &world{stored: map[string]entry.ObjectRef{}, at: "1000", stream: "1000", live: true}
 	for n := range pods {
@@ -137,8 +139,8 @@ func (w *world) audit(t *testing.T) (audit.Report, error) {
 	return w.auditor.Audit(t.Context())
 }
 
-// TestAudit checks that differing objects are reported and listed again, and that objects whose events arrive during
-// the audit are not reported.
+// TestAudit checks that an audit, which compares the store with a list of the server, reports differing objects and
+// requests a list. It does not report objects whose events arrive during the audit.
 func TestAudit(t *testing.T) {
 	for name, test := range map[string]struct {
 		pods    int

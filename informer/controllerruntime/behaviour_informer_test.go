@@ -27,7 +27,7 @@ var informers = map[string]behaviour{
 			must(w.T, err)
 			addHandler(w, inf, &before)
 			must(w.T, w.RemoveInformer(w.ctx, &corev1.Pod{}))
-			must(w.T, w.RemoveInformer(w.ctx, &corev1.Node{})) // there is no informer for nodes
+			must(w.T, w.RemoveInformer(w.ctx, &corev1.Node{})) // no informer for nodes exists
 			w.eventually("its end", inf.IsStopped)
 			out := []string{w.keys(&corev1.PodList{})}
 			must(w.T, w.srv.Delete(pods, "a", "pod-0"))
@@ -138,7 +138,7 @@ var informers = map[string]behaviour{
 	},
 }
 
-// addHandler adds a handler and waits until it has synced.
+// addHandler adds a handler to the informer and waits until the handler has synced.
 func addHandler(w *world, inf cache.Informer, handler toolscache.ResourceEventHandler) {
 	w.Helper()
 	registration, err := inf.AddEventHandler(handler)

@@ -108,7 +108,7 @@ func stamp(s string) func(any) (any, error) {
 	}
 }
 
-// bodies compares whole objects, TypeMeta included.
+// bodies are uses of a cache that compare whole objects, TypeMeta included.
 var bodies = map[string]behaviour{
 	"whole objects": {run: wholeObjects},
 	"whole objects, JSON and deletes": {run: func(w *world) []string {
@@ -147,7 +147,7 @@ var bodies = map[string]behaviour{
 	}},
 }
 
-// wholeObjects returns the objects of a list, then the objects after an event of the watch.
+// wholeObjects returns a kind's listed objects, and then the objects after an event of the watch.
 func wholeObjects(w *world) []string {
 	w.run()
 	dump := func() (out []string) {

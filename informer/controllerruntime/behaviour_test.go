@@ -25,14 +25,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// behaviour is a use of a cache. run returns the observed results, line by line.
+// behaviour is one use of a controller-runtime cache. run returns the observed results, line by line.
 type behaviour struct {
 	opts cache.Options
 	run  func(w *world) []string
 	want []string
 }
 
-// TestBehaviour checks that our cache behaves like controller-runtime's own. Both run on servers with the same objects.
+// TestBehaviour checks that Larder's cache behaves like controller-runtime's own. Both run on servers with the same
+// objects.
 func TestBehaviour(t *testing.T) {
 	for _, table := range []map[string]behaviour{reading, indexing, informers, scoping, bodies} {
 		for name, b := range table {
@@ -63,8 +64,8 @@ func (b behaviour) on(t *testing.T, name string, newCache func(*testing.T) cache
 	return out
 }
 
-// stockCache is cache.New with a fix for its metadata informers: they leak the goroutine of a watch.Filter if they stop
-// while it delivers an event.
+// stockCache returns controller-runtime's own cache, with a fix for its metadata informers: they leak the goroutine of
+// a watch.Filter if they stop while it delivers an event.
 func stockCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	opts.NewInformer = func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration,
 		indexers toolscache.Indexers) toolscache.SharedIndexInformer {
@@ -166,7 +167,8 @@ var reading = map[string]behaviour{
 			var out []string
 			for _, obj := range []client.Object{&corev1.Pod{}, unstructuredOf(podKind), metadataOf(podKind),
 				unstructuredOf(widgetKind)} {
-				// The caller's object is the informer's example, and is then overwritten repeatedly.
+				// The cache uses the caller's object as the example for an informer. The caller then overwrites the
+				// object repeatedly.
 				obj.SetName("of the caller")
 				key := client.ObjectKey{Namespace: "a", Name: "pod-1"}
 				gvr := pods
@@ -259,8 +261,8 @@ var indexing = map[string]behaviour{
 	},
 }
 
-// indexed looks up by the indexes on node and app, and again after one object has changed, one was created and one was
-// deleted.
+// indexed looks pods up by the indexes on node and app. It repeats the look-ups after one object was changed, one
+// created and one deleted.
 func indexed(w *world) []string {
 	look := func() []string {
 		return []string{

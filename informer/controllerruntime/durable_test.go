@@ -22,7 +22,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// manageDurably runs a manager with a controller on a durable source of pods until it has reconciled the wanted pods.
+// manageDurably runs a manager until its controller has reconciled the wanted pods. The controller has a durable
+// source, which repeats unfinished requests after a restart.
 func manageDurably(
 	t *testing.T, srv *fakeapi.Server, path string, answer func(name string) (reconcile.Result, error), want ...string,
 ) {
@@ -30,7 +31,7 @@ func manageDurably(
 	manageScoped(t, srv, path, cache.Options{}, answer, want...)
 }
 
-// manageScoped is manageDurably with the given options of the cache.
+// manageScoped does the same as manageDurably, with the given options of the cache.
 func manageScoped(
 	t *testing.T, srv *fakeapi.Server, path string, scope cache.Options,
 	answer func(name string) (reconcile.Result, error), want ...string,
@@ -52,7 +53,7 @@ func manageScoped(
 	})
 	must(t, err)
 	var mu sync.Mutex
-	var seen []string // guarded by mu
+	var seen []string // reconciled requests; guarded by mu
 	durably := NewDurable("pods", mgr.GetCache(), &corev1.Pod{})
 	must(t, ctrl.NewControllerManagedBy(mgr).Named("pods").WatchesRawSource(durably).Complete(durably.Reconciler(
 		reconcile.Func(func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -94,8 +95,8 @@ func manageScoped(
 	}
 }
 
-// TestDurable checks that a restarted manager reconciles the requests that were due and the objects that have changed
-// or were deleted, and no others.
+// TestDurable checks a manager that is restarted with a durable source. It reconciles the requests that were due, and
+// the objects that were changed or deleted meanwhile, and no others.
 func TestDurable(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	done := func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }
@@ -117,8 +118,8 @@ func TestDurable(t *testing.T) {
 	manageDurably(t, srv, path, done, "newer")
 }
 
-// TestDurableOfNamespaces checks that a durable source works in a cache of one namespace, of several, and of all
-// namespaces by that option. Objects of one collection have an *informer.Informer (issue 38).
+// TestDurableOfNamespaces checks that a durable source works in a cache of one namespace, of several namespaces, and of
+// cache.AllNamespaces. If the objects are in one collection, the cache's informer is an *informer.Informer (issue 38).
 func TestDurableOfNamespaces(t *testing.T) {
 	ofA := []string{"pod-0", "pod-1", "pod-2"}
 	one := map[string]cache.Config{"a": {}}
@@ -151,8 +152,8 @@ func TestDurableOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestDurableOfMany checks that a durable source syncs although it has more objects than keys may be due. A controller
-// starts to work only when its sources have synced.
+// TestDurableOfMany checks that a durable source syncs although it has more objects than the number of keys that may be
+// due at a time. A controller starts its workers only when its sources have synced.
 func TestDurableOfMany(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	var want []string
@@ -168,7 +169,7 @@ func TestDurableOfMany(t *testing.T) {
 	manageDurably(t, srv, path, func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }, want...)
 }
 
-// TestDurableStartsOnce checks that Start of a source fails for a second controller.
+// TestDurableStartsOnce checks that the Start of a durable source fails when a second controller calls it.
 func TestDurableStartsOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

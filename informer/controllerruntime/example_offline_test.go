@@ -26,7 +26,7 @@ func listOffline(cfg *rest.Config, path string) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer st.Close() // after the manager has stopped
+	defer st.Close() // closes the store after the manager has stopped
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		NewCache:       controllerruntime.NewCache(informer.Options{Store: st, SyncPolicy: informer.Disk}),
 		MapperProvider: controllerruntime.MapperProvider(st),
@@ -40,7 +40,7 @@ func listOffline(cfg *rest.Config, path string) (names []string, err error) {
 	go func() { stopped <- mgr.Start(ctx) }()
 	defer func() { stop(); err = errors.Join(err, <-stopped) }()
 
-	<-mgr.Elected() // Start has begun
+	<-mgr.Elected() // closed when the manager's Start has begun
 	var list corev1.PodList
 	if err := mgr.GetClient().List(ctx, &list); err != nil {
 		return nil, err

@@ -28,9 +28,9 @@ func countPods(cfg *rest.Config, path string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer st.Close() // after the manager has stopped
+	defer st.Close() // closes the store after the manager has stopped
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		NewCache: controllerruntime.NewCache(informer.Options{Store: st}), // the line to add
+		NewCache: controllerruntime.NewCache(informer.Options{Store: st}), // the line to add to a program
 		Metrics:  server.Options{BindAddress: "0"},
 	})
 	if err != nil {
@@ -41,7 +41,7 @@ func countPods(cfg *rest.Config, path string) (n int, err error) {
 	go func() { stopped <- mgr.Start(ctx) }()
 	defer func() { stop(); err = errors.Join(err, <-stopped) }()
 
-	<-mgr.Elected() // Start has begun
+	<-mgr.Elected() // closed when the manager's Start has begun
 	var list corev1.PodList
 	if !mgr.GetCache().WaitForCacheSync(ctx) {
 		return 0, ctx.Err()
@@ -54,7 +54,7 @@ func countPods(cfg *rest.Config, path string) (n int, err error) {
 
 // The cache of a manager survives its process: the second run lists nothing.
 func Example() {
-	api := fakeapi.New(fakeapi.Options{}) // any API server
+	api := fakeapi.New(fakeapi.Options{}) // stands for any API server
 	if err := api.Start(); err != nil {
 		log.Fatal(err)
 	}

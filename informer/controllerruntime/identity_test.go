@@ -36,7 +36,7 @@ var (
 	widgets     = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 )
 
-// staticMapper returns a RESTMapper with the kinds of these tests; it needs no server.
+// staticMapper returns a RESTMapper that knows the kinds of these tests without a server.
 func staticMapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion,
 		widgetKind.GroupVersion()})
@@ -69,8 +69,9 @@ func (exhausted) Stop()                      {}
 func (exhausted) QPS() float32               { return 0 }
 func (exhausted) Wait(context.Context) error { return errors.New("exhausted") }
 
-// derived makes a cache of opts and its informers for objs. It returns the identities that newInformer derived, sorted
-// by their strings. No server runs at the address, and requests that are sent fail the test.
+// derived makes a cache with opts and its informers for objs. It returns the identities of the collections that the
+// cache derived for them, sorted by their strings. No server runs at the config's address, and requests that are sent
+// fail the test.
 func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...client.Object) []entry.Identity {
 	t.Helper()
 	if opts.Mapper == nil {
@@ -98,7 +99,7 @@ func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...clie
 	c, err := cache.New(config, opts)
 	must(t, err)
 	for _, obj := range objs {
-		// IndexField makes the informer and does not wait for it.
+		// IndexField makes the informer, and does not wait until it has synced.
 		must(t, c.IndexField(t.Context(), obj, "x", func(client.Object) []string { return nil }))
 	}
 	slices.SortFunc(ids, func(a, b entry.Identity) int { return strings.Compare(a.String(), b.String()) })
@@ -109,7 +110,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// identity returns the identity of gvr's typed objects, changed by the functions.
+// identity returns the identity of the collection of gvr's typed objects, changed by the functions.
 func identity(gvr schema.GroupVersionResource, change ...func(*entry.Identity)) entry.Identity {
 	id := entry.Identity{GroupVersionResource: gvr, Representation: entry.Typed}
 	for _, c := range change {
@@ -270,8 +271,8 @@ func requirement(key string) labels.Requirement {
 	return *r
 }
 
-// TestNoIdentity checks that an identity that cannot be derived is refused with the reason, and that no request is
-// sent.
+// TestNoIdentity checks that the cache refuses an informer if it cannot derive the identity of its collection. The
+// error names the reason, and no request is sent.
 func TestNoIdentity(t *testing.T) {
 	config := &rest.Config{Host: "http://127.0.0.1:1/prefix"}
 	httpClient, err := clientFor(config,
@@ -365,7 +366,7 @@ func TestNoIdentity(t *testing.T) {
 // contextless is a ListerWatcher whose methods take no context. They are never called.
 type contextless struct{ toolscache.ListerWatcher }
 
-// do sends a request and discards the answer.
+// do sends a request and discards the server's answer.
 func do(c *http.Client, r *http.Request) error {
 	response, err := c.Do(r)
 	if err == nil {

@@ -27,8 +27,9 @@ import (
 // reconciler records its requests and the results of its reads.
 type reconciler struct {
 	client.Reader
-	mu   sync.Mutex
-	seen map[string]bool // guarded by mu; each request with the number of pods on the node by the index, or the error
+	mu sync.Mutex
+	// guarded by mu; each request, with the number of pods that the index returns for the node, or with the error
+	seen map[string]bool
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -55,7 +56,7 @@ func (r *reconciler) saw() []string {
 	return slices.Sorted(maps.Keys(r.seen))
 }
 
-// manage runs a manager until done returns true. The manager has a cache of NewCache, a reconciler of pods with a field
+// manage runs a manager until done returns true. The manager has Larder's cache, a reconciler of pods with a field
 // index, and a watch on the metadata of Secrets.
 func manage(t *testing.T, srv *fakeapi.Server, path string, done func(r *reconciler) bool) {
 	t.Helper()
@@ -99,8 +100,8 @@ func manage(t *testing.T, srv *fakeapi.Server, path string, done func(r *reconci
 }
 
 // TestManager checks reconcilers with a field index, two namespaces and a watch on Secrets' metadata. After a restart
-// nothing is listed, and no reconciler reads a stale state. Objects that were deleted meanwhile are not reconciled, as
-// with controller-runtime's own cache: controllers add their handlers to informers that have synced.
+// nothing is listed, and no reconciler reads a stale state. Objects that were deleted while the manager was down are
+// not reconciled, as with controller-runtime's own cache: controllers add their handlers to informers that have synced.
 func TestManager(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	expect := func(want ...string) func(*reconciler) bool {
@@ -126,7 +127,7 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// TestTwoClusters checks a manager with a second cluster.Cluster. Each has a store of its own.
+// TestTwoClusters checks a manager with a second cluster.Cluster. The two clusters have separate stores.
 func TestTwoClusters(t *testing.T) {
 	var infos []string
 	for _, label := range []string{"one", "two"} {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// TestAsApiutil checks that our RESTMapper returns the same as controller-runtime's: with a server, and without one if
-// both know the answer.
+// TestAsApiutil checks that Larder's RESTMapper returns the same as controller-runtime's apiutil RESTMapper. It asks
+// both with a server, and then, without a server, what both already know.
 func TestAsApiutil(t *testing.T) {
 	srv := startServer(t)
 	httpClient, err := rest.HTTPClientFor(srv.Config())
@@ -24,8 +24,8 @@ func TestAsApiutil(t *testing.T) {
 	theirs, err := apiutil.NewDynamicRESTMapper(srv.Config(), httpClient)
 	must(t, err)
 
-	// Partial queries come last: apiutil's RESTMapper knows only the groups of earlier queries, and an empty group
-	// matches any of them.
+	// Queries with an empty group come last. apiutil's RESTMapper knows only the groups of earlier queries, and an
+	// empty group matches any of these.
 	var queries []func(m meta.RESTMapper) (any, error)
 	for _, gvr := range []schema.GroupVersionResource{
 		pods, nodes, deployments, widgets, secrets,
@@ -62,7 +62,8 @@ func TestAsApiutil(t *testing.T) {
 			want, wantErr := query(theirs)
 			got, err := query(ours)
 			switch {
-			case !online && wantErr != nil: // both would ask the server again
+			// without a server nothing is compared, because both mappers would send a request
+			case !online && wantErr != nil:
 			case !reflect.DeepEqual(got, want):
 				t.Errorf("query %d, online %t: %v, want %v", i, online, got, want)
 			case (err == nil) != (wantErr == nil) || meta.IsNoMatchError(err) != meta.IsNoMatchError(wantErr):

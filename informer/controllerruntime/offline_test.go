@@ -32,11 +32,11 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// deputy reconciles Deployments. It reads them, pods by an index, and Secrets' metadata from the cache.
+// deputy is a reconciler of Deployments. It reads Deployments, pods by an index, and Secrets' metadata from the cache.
 type deputy struct {
 	client.Reader
 	mu   sync.Mutex
-	seen map[string]bool // guarded by mu
+	seen map[string]bool // recorded results of reconciles; guarded by mu
 }
 
 func (d *deputy) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -59,7 +59,7 @@ func (d *deputy) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// lacks returns the lines of want that were not recorded.
+// lacks returns the lines of want that the reconciler has not recorded.
 func (d *deputy) lacks(want ...string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +116,7 @@ func startOffline(t *testing.T, srv *fakeapi.Server, path string) *offlineManage
 	}}
 }
 
-// reconciles waits until the deputy has recorded the lines.
+// reconciles waits until the manager's reconciler has recorded the lines.
 func (m *offlineManager) reconciles(want ...string) {
 	m.Helper()
 	deadline := time.Now().Add(50 * time.Second)
@@ -138,9 +138,9 @@ func ownedBy(namespace, name, deployment string) *corev1.ConfigMap {
 	return c
 }
 
-// TestManagerOffline checks that a manager that has run once starts without an API server and reconciles the stored
-// objects, including requests by owner references. When the server is back, the changes are reconciled too. If the
-// server has the history, nothing is listed; otherwise each collection that was listed before is listed once.
+// TestManagerOffline checks that a manager that has run once starts without an API server. It reconciles the stored
+// objects, including requests by owner references. When the server is back, the changes are reconciled too. Nothing is
+// listed if the server still has the events since then; otherwise each stored collection is listed once.
 func TestManagerOffline(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		t.Run(fmt.Sprintf("history kept %t", kept), func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestManagerOffline(t *testing.T) {
 			})
 			want := 0
 			if !kept {
-				want = 8 // four kinds in two namespaces
+				want = 8 // lists of four kinds in two namespaces
 			}
 			m.eventually("the lists", func() bool { return len(listsBegun(t, srv)) >= want })
 			m.stop()
@@ -192,7 +192,7 @@ func TestManagerOffline(t *testing.T) {
 	}
 }
 
-// listsBegun counts lists by path. Each list must be paged.
+// listsBegun returns the number of lists by request path. It fails the test if a list is not paged.
 func listsBegun(t *testing.T, srv *fakeapi.Server) map[string]int {
 	t.Helper()
 	lists := map[string]int{}
@@ -210,8 +210,8 @@ func listsBegun(t *testing.T, srv *fakeapi.Server) map[string]int {
 	return lists
 }
 
-// TestUnknownKindOffline checks that an unknown kind is not reported as missing, that reads of other kinds continue,
-// and that the informer of a known kind that was never listed waits.
+// TestUnknownKindOffline checks a cache whose server is unreachable. An unknown kind is not reported as missing, and
+// reads of other kinds continue. The informer of a known kind that was never listed waits.
 func TestUnknownKindOffline(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	m := startOffline(t, srv, path)

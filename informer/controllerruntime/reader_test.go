@@ -14,8 +14,8 @@ import (
 	"github.com/larder-dev/larder/store/query"
 )
 
-// TestReaderOfTheCachesInformer checks that the informer's Reader, which selects in the store, returns the same objects
-// as the cache's List, which reads all objects first.
+// TestReaderOfTheCachesInformer checks two ways to read a cache. Informer.Reader, which selects objects in the store,
+// returns the same as the cache's List, which reads all objects first.
 func TestReaderOfTheCachesInformer(t *testing.T) {
 	st, closeStore := openStore(t, storePath(t))
 	defer closeStore()

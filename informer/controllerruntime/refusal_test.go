@@ -56,7 +56,8 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
-// TestTransformNeedsVersion checks that NewCache refuses transforms of stored objects without a version. Issue 37.
+// TestTransformNeedsVersion checks that NewCache refuses a transform without a TransformVersion if objects are stored.
+// Issue 37.
 func TestTransformNeedsVersion(t *testing.T) {
 	st, _ := openStore(t, storePath(t))
 	strip := cache.TransformStripManagedFields()
@@ -87,7 +88,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// strangeMapper maps pods to a resource whose path is not a list's path.
+// strangeMapper is a RESTMapper that maps pods to a resource whose path is not a list's path.
 type strangeMapper struct{ meta.RESTMapper }
 
 func (m strangeMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
@@ -98,8 +99,8 @@ func (m strangeMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*me
 	return mapping, err
 }
 
-// TestRefusedIdentity checks that all methods for a refused kind fail with the reason, and that other kinds are not
-// affected.
+// TestRefusedIdentity checks a kind that the cache refuses. All methods fail for it with the reason, and other kinds
+// are not affected.
 func TestRefusedIdentity(t *testing.T) {
 	w := newWorld(t, startServer(t), persistent(t))
 	w.create(cache.Options{Mapper: strangeMapper{staticMapper()}})
@@ -123,8 +124,8 @@ func TestRefusedIdentity(t *testing.T) {
 	}
 }
 
-// TestOneStoreForTwoCaches checks that two caches on one store share the collections that both read, and that the
-// second continues when the first has stopped. Issue 38.
+// TestOneStoreForTwoCaches checks that two caches on one store share the informers of the kinds that both read, and
+// that the second cache continues when the first has stopped. Issue 38.
 func TestOneStoreForTwoCaches(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
@@ -139,7 +140,8 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	second.eventually("the watch", func() bool { return srv.Counts(pods).Watches > 0 }) // it begins after the sync
+	// the watch begins after the sync
+	second.eventually("the watch", func() bool { return srv.Counts(pods).Watches > 0 })
 	if got := srv.Counts(pods); got.Lists != 1 || got.Watches != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -156,8 +158,8 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 	}
 }
 
-// TestTwoCachesWithOtherOptions checks that a cache with other options is refused collections that another cache has
-// open. The error names the option and the remedy.
+// TestTwoCachesWithOtherOptions checks two caches with different options on one store. The second cache is refused the
+// collections that the first has open. The error names the option and the remedy.
 func TestTwoCachesWithOtherOptions(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
@@ -188,8 +190,8 @@ func TestTwoCachesWithOtherOptions(t *testing.T) {
 	}
 }
 
-// TestTwoClustersOneKind checks that a cache for another cluster receives no objects of a collection that the first
-// cluster's cache fills.
+// TestTwoClustersOneKind checks two caches for two clusters on one store. The second receives no objects of a
+// collection that the first fills from its own cluster.
 func TestTwoClustersOneKind(t *testing.T) {
 	t.Parallel()
 	newCache := persistent(t)
@@ -211,8 +213,8 @@ func TestTwoClustersOneKind(t *testing.T) {
 	}
 }
 
-// TestOneStoreForTwoClusters checks that, of two caches for two clusters on one store, the second is refused when it
-// connects, even if they share no kind: addresses do not identify clusters.
+// TestOneStoreForTwoClusters checks two caches for two clusters on one store. The second is refused when it connects,
+// even if the two share no kind, because addresses do not identify clusters.
 func TestOneStoreForTwoClusters(t *testing.T) {
 	t.Parallel()
 	newCache := persistent(t)
@@ -228,7 +230,7 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 		default:
 		}
 	}})
-	second.run() // the cache has no informers yet
+	second.run() // the cache runs, and has no informers yet
 	inf, err := second.GetInformer(second.ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
 	must(t, err)
 	select {
@@ -252,7 +254,7 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 	}
 }
 
-// TestClosedStore checks that errors name a store that was closed too early as the reason.
+// TestClosedStore checks that the errors of a cache name the reason if its store was closed too early.
 func TestClosedStore(t *testing.T) {
 	st, closeStore := openStore(t, storePath(t))
 	w := newWorld(t, startServer(t), NewCache(on(t, st)))

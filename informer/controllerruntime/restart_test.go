@@ -23,8 +23,8 @@ import (
 	"github.com/larder-dev/larder/internal/testresidency"
 )
 
-// life is one process: it starts a cache with these options on the store in path, with informers on objs, calls fn, and
-// stops the cache.
+// life simulates one process. It starts a cache with these options on the store file at path, with informers for objs,
+// calls fn, and stops the cache.
 func life(
 	t *testing.T, srv *fakeapi.Server, path string, o informer.Options, opts cache.Options, objs []client.Object,
 	fn func(w *world, seen *events),
@@ -47,8 +47,9 @@ func life(
 	closeStore()
 }
 
-// TestRestart checks that a new process with the same cache lists nothing, in any form and scope. Its handlers receive
-// the stored objects, the changes and the deletes since.
+// TestRestart checks that a new process with the same cache options lists nothing, for typed, unstructured and metadata
+// objects, and for several scopes of the cache. Its handlers receive the stored objects, and the changes and deletes
+// since the first process.
 func TestRestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts cache.Options
@@ -89,8 +90,8 @@ func TestRestart(t *testing.T) {
 			must(t, srv.Load(pods, newPod("a", "new", nil, "node-x")))
 			annotate(t, srv, pods, "a/pod-1", "changed")
 			if c.opts.DefaultEnableWatchBookmarks == nil {
-				// As in any cluster, another object was written later, so that watches that match none of the objects
-				// above get a bookmark.
+				// As in any cluster, another object was written later. So a watch that matches none of the objects
+				// above gets a bookmark.
 				annotate(t, srv, nodes, "/node-x", "changed")
 			}
 			srv.ResetCounts()
@@ -161,8 +162,8 @@ func TestThreeFormsInOneFile(t *testing.T) {
 	}
 }
 
-// TestRemovedAndBack checks that an informer made after RemoveInformer resumes the collection of the removed one,
-// repeatedly, also if a handler of the removed informer never returns.
+// TestRemovedAndBack checks an informer that is made after RemoveInformer for the same kind. It resumes the collection
+// of the removed informer, repeatedly, even if a handler of the removed informer never returns.
 func TestRemovedAndBack(t *testing.T) {
 	srv := startServer(t)
 	w := newWorld(t, srv, persistent(t))
@@ -189,13 +190,13 @@ func TestRemovedAndBack(t *testing.T) {
 	}
 }
 
-// TestLookUpsBesideASelector checks that the field selector of a cache does not replace the field selector of look-ups,
-// which are made if the server does not support metadata.
+// TestLookUpsBesideASelector checks requests for single objects by name, which an informer makes if the server does not
+// support metadata. The cache's own field selector does not replace the field selector of these requests.
 func TestLookUpsBesideASelector(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	opts := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, cache.AllNamespaces: {}}}
 	life(t, srv, path, informer.Options{}, opts, []client.Object{&corev1.Pod{}}, func(*world, *events) {})
-	annotate(t, srv, pods, "a/pod-0", "changed") // an unchanged collection needs no look-ups
+	annotate(t, srv, pods, "a/pod-0", "changed") // without changes the informer makes no requests for single objects
 	annotate(t, srv, pods, "d/pod-7", "changed")
 	annotate(t, srv, nodes, "/node-x", "changed")
 	srv.ResetCounts()
@@ -221,7 +222,7 @@ func TestLookUpsBesideASelector(t *testing.T) {
 	}
 }
 
-// TestUndecoded checks that objects are stored as the server sent them, for any Go type.
+// TestUndecoded checks that objects are stored in the bytes that the server sent, for any Go type.
 func TestUndecoded(t *testing.T) {
 	objs := []client.Object{&corev1.Pod{}, metadataOf(podKind), unstructuredOf(podKind), metadataOf(widgetKind)}
 	life(t, startServer(t), storePath(t), informer.Options{}, cache.Options{}, objs, func(w *world, _ *events) {
@@ -268,7 +269,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestTransformVersion checks that a changed TransformVersion rewrites the bodies before the sync.
+// TestTransformVersion checks that after a change of TransformVersion all stored objects are replaced before the sync.
 func TestTransformVersion(t *testing.T) {
 	srv, path := startServer(t), storePath(t)
 	for _, version := range []string{"one", "one", "two"} {

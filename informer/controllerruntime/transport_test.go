@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeTransport answers with 200. It records the query and calls of CloseIdleConnections.
+// fakeTransport is an http.RoundTripper that answers with 200. It records the query and calls of CloseIdleConnections.
 type fakeTransport struct {
 	query  string
 	closed bool
@@ -80,7 +80,8 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestLimiter checks that sent requests wait for the limiter and recorded requests do not.
+// TestLimiter checks the rate limiter of the cache's client. A request that is sent waits for it. A request that is
+// only recorded, to derive its path and query, does not.
 func TestLimiter(t *testing.T) {
 	l := limiter{exhausted{}}
 	if l.Wait(t.Context()) == nil {

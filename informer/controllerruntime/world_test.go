@@ -87,7 +87,7 @@ func newPod(namespace, name string, labels map[string]string, node string) *core
 	}
 }
 
-// world is a cache, controller-runtime's own or ours, and its server.
+// world is a cache, either controller-runtime's own or Larder's, and its server.
 type world struct {
 	*testing.T
 	srv      *fakeapi.Server
@@ -96,10 +96,10 @@ type world struct {
 
 	ctx     context.Context
 	cancel  context.CancelFunc
-	stopped chan struct{} // closed when Start has returned
+	stopped chan struct{} // closed when the cache's Start has returned
 }
 
-// newWorld returns a world whose cache is made by newCache. The caller must call create, and may then call run.
+// newWorld returns a world whose cache will be made by newCache. The caller must call create, and may then call run.
 func newWorld(t *testing.T, srv *fakeapi.Server, newCache cache.NewCacheFunc) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -120,7 +120,7 @@ func (w *world) create(opts cache.Options) {
 	w.Cache = c
 }
 
-// run starts the cache, waits until it has synced, and stops it when the test ends.
+// run starts the cache and waits until it has synced. The cache is stopped when the test ends.
 func (w *world) run() {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -144,7 +144,7 @@ func (w *world) stop() {
 	<-w.stopped
 }
 
-// eventually waits until done returns true.
+// eventually waits until done returns true, and otherwise fails the test.
 func (w *world) eventually(what string, done func() bool) {
 	w.Helper()
 	for !done() {
@@ -156,7 +156,7 @@ func (w *world) eventually(what string, done func() bool) {
 	}
 }
 
-// keys lists, and returns the sorted keys or the error.
+// keys lists objects from the cache, and returns their sorted keys or the error.
 func (w *world) keys(list client.ObjectList, opts ...client.ListOption) string {
 	if err := w.List(w.ctx, list, opts...); err != nil {
 		return "error: " + err.Error()
@@ -167,7 +167,7 @@ func (w *world) keys(list client.ObjectList, opts ...client.ListOption) string {
 	return fmt.Sprint(out)
 }
 
-// dump lists, and returns each object in full as JSON, with its Go type, sorted.
+// dump lists objects from the cache, and returns each object in full as JSON, with its Go type, sorted.
 func (w *world) dump(list client.ObjectList, opts ...client.ListOption) (out []string) {
 	w.Helper()
 	must(w.T, w.List(w.ctx, list, opts...))
@@ -191,7 +191,7 @@ func eachItem(t *testing.T, list client.ObjectList, fn func(client.Object)) {
 	}))
 }
 
-// events is a handler that records its calls.
+// events is an informer's handler that records its calls.
 type events struct {
 	mu    sync.Mutex
 	lines []string
@@ -234,7 +234,7 @@ func (e *events) len() int {
 	return len(e.lines)
 }
 
-// annotate updates an object on the server.
+// annotate updates an object on the server by setting an annotation.
 func annotate(t *testing.T, srv *fakeapi.Server, gvr schema.GroupVersionResource, key, note string) {
 	t.Helper()
 	for _, obj := range srv.List(gvr) {
@@ -248,7 +248,7 @@ func annotate(t *testing.T, srv *fakeapi.Server, gvr schema.GroupVersionResource
 	t.Fatalf("no %s", key)
 }
 
-// openStore opens a store in path. The end of the test checks and closes it, unless closeIt was called before.
+// openStore opens the store file at path. The end of the test checks and closes it, unless closeIt was called before.
 func openStore(t *testing.T, path string) (st *store.Store, closeIt func()) {
 	t.Helper()
 	quiet := logr.Discard()
@@ -272,13 +272,14 @@ func openStore(t *testing.T, path string) (st *store.Store, closeIt func()) {
 
 func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "larder.db") }
 
-// persistent returns NewCache on a store in a temporary directory.
+// persistent returns a constructor of Larder's cache on a store in a temporary directory.
 func persistent(t *testing.T) cache.NewCacheFunc {
 	st, _ := openStore(t, storePath(t))
 	return NewCache(on(t, st))
 }
 
-// on returns options with the store, and the residency of the test run.
+// on returns options with the store. Their residency, that is, which decoded objects stay in memory, is chosen for the
+// whole test run.
 func on(t *testing.T, st *store.Store) informer.Options {
 	t.Helper()
 	return informer.Options{Store: st, Residency: testresidency.Of(t), TransformVersion: informer.Unversioned}

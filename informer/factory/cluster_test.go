@@ -10,7 +10,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestMissing checks that both forms of a fake's missing REST client are recognized.
+// TestMissing checks that a fake clientset's missing REST client is recognized, as a nil interface and as a nil
+// pointer.
 func TestMissing(t *testing.T) {
 	faked := fake.NewClientset()
 	_, c := startServer(t, fakeapi.Options{})
@@ -22,7 +23,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestOwnClusterID checks that informer.Options.ClusterID is used, and that kube-system is then not read.
+// TestOwnClusterID checks that a factory uses informer.Options.ClusterID, and then does not read the namespace
+// kube-system.
 func TestOwnClusterID(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	st := openStore(t, t.TempDir())

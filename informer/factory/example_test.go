@@ -62,7 +62,7 @@ func ExampleNewSharedInformerFactory_run() {
 	}}
 
 	err := informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
-		// also starts offline
+		// with SyncPolicy Disk the informers also start offline
 		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Disk}}
 		f, err := factory.NewSharedInformerFactory(client, 0, o, &corev1.Pod{})
 		if err != nil {
@@ -73,16 +73,16 @@ func ExampleNewSharedInformerFactory_run() {
 		}
 		s.StartFactories(f)
 		f.WaitForCacheSync(ctx.Done())
-		<-ctx.Done() // your controller
+		<-ctx.Done() // your controller works here
 		return nil
-	}) // ends the informers, waits for them, and closes the store
+	}) // Run stops the informers, waits for them, and closes the store
 	fmt.Println(err)
 	// Output:
 	// added
 	// <nil>
 }
 
-// A dynamic informer for each requested resource.
+// The factory makes a dynamic informer for each requested resource.
 func ExampleNewDynamicSharedInformerFactory() {
 	client := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, examplePod())
 	st, closeStore := exampleStore()
@@ -103,7 +103,7 @@ func ExampleNewDynamicSharedInformerFactory() {
 	// Output: 1 <nil>
 }
 
-// A metadata informer for each requested resource.
+// The factory makes a metadata informer for each requested resource.
 func ExampleNewMetadataSharedInformerFactory() {
 	s := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(s); err != nil {
@@ -130,8 +130,8 @@ func ExampleNewMetadataSharedInformerFactory() {
 	// Output: 1 <nil>
 }
 
-// The source and age of an informer's objects. client-go's factory wraps its informers; informer.Of returns Larder's
-// informer in the wrapper, or an error if there is none.
+// The example prints the source and age of an informer's objects. client-go's factory wraps its informers; informer.Of
+// returns Larder's informer in the wrapper, or an error if there is none.
 func Example_status() {
 	client := fake.NewClientset(examplePod())
 	st, closeStore := exampleStore()
@@ -155,7 +155,7 @@ func Example_status() {
 	s := pods.Status()
 	fmt.Println(s.Persistent, s.Objects)
 
-	_, err = informer.Of(f.Core().V1().Nodes().Informer()) // its type was not given to the factory
+	_, err = informer.Of(f.Core().V1().Nodes().Informer()) // the type Node was not given to the factory
 	fmt.Println(errors.Is(err, informer.ErrForeign))
 	// Output:
 	// true 1

@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// fakeClients returns client-go's fakes. Each has the given pods in a tracker of its own.
+// fakeClients returns client-go's fake clients. Each client has its own object tracker, which holds the given pods.
 func fakeClients(t *testing.T, all ...*corev1.Pod) clients {
 	t.Helper()
 	var typed, partial []runtime.Object
@@ -38,7 +38,7 @@ func partialPod(p *corev1.Pod) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: p.TypeMeta, ObjectMeta: p.ObjectMeta}
 }
 
-// podWriter writes pods through one of the clients, as a controller's unit test does.
+// podWriter creates, updates and deletes pods through one of the clients, as a controller's unit test does.
 type podWriter struct {
 	create, update func(*corev1.Pod) error
 	remove         func(namespace, name string) error
@@ -97,8 +97,8 @@ func unstructuredPod(p *corev1.Pod) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// TestFakeClients checks that with client-go's fakes, the handlers and listers of our factories see the same as those
-// of client-go's.
+// TestFakeClients checks Larder's factories on client-go's fake clients. Their handlers and listers get the same as
+// those of client-go's factories.
 func TestFakeClients(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestFakeClients(t *testing.T) {
 	}
 }
 
-// followFake runs the factory, writes pods, and returns the calls of its handler and the contents of its lister.
+// followFake runs the factory, writes pods, and returns the calls of a handler and the contents of the lister.
 func followFake(t *testing.T, f subject, w podWriter) []string {
 	t.Helper()
 	h := &recorder{}
@@ -131,7 +131,7 @@ func followFake(t *testing.T, f subject, w podWriter) []string {
 	defer stop()
 	f.waitSynced(t, reg)
 	all := h.take()
-	slices.Sort(all) // the initial objects are unordered
+	slices.Sort(all) // calls for initial objects come in no fixed order
 	for _, write := range []func() error{
 		func() error { return w.create(pod("c", "1", "x")) },
 		func() error { return w.update(pod("c", "1", "y")) },
@@ -146,8 +146,8 @@ func followFake(t *testing.T, f subject, w podWriter) []string {
 	return append(all, f.listed(t, pods)...)
 }
 
-// TestFakeReceivesNoOtherRequests checks that a fake receives requests for pods only, since tests compare its recorded
-// requests.
+// TestFakeReceivesNoOtherRequests checks that Larder's factories send a fake client only the requests for pods, since
+// unit tests compare its recorded requests.
 func TestFakeReceivesNoOtherRequests(t *testing.T) {
 	for _, fl := range flavors {
 		synctest.Test(t, func(t *testing.T) {

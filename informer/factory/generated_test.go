@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// generated returns client-go's factory in the role of a generated clientset's factory. Its InformerFor uses
+// generated returns client-go's factory, which stands for the factory of a generated clientset. Its InformerFor uses
 // NewInformer for the pods of one namespace.
 func generated(t *testing.T, c clients, st *store.Store) (subject, *informer.Informer) {
 	t.Helper()
@@ -46,8 +46,8 @@ func generated(t *testing.T, c clients, st *store.Store) (subject, *informer.Inf
 	return subject{f, forResource, synced}, ours
 }
 
-// TestGenerated checks that an informer of NewInformer lists once, has all guards and the index of its lister, and
-// resumes after a restart.
+// TestGenerated checks an informer that NewInformer makes in a generated factory. It lists once, notices all kinds of
+// change, has the index of its lister, and resumes after a restart.
 func TestGenerated(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	s.SetOpenAPIHash(pods.GroupVersion(), "HASH")
@@ -82,8 +82,8 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestGeneratedRefused checks that invalid arguments of NewInformer are reported by everything that can return an
-// error.
+// TestGeneratedRefused checks NewInformer with invalid arguments. Each method of the informer that returns an error
+// reports them.
 func TestGeneratedRefused(t *testing.T) {
 	_, c := startServer(t, fakeapi.Options{})
 	real := c.typed.CoreV1().RESTClient()

@@ -8,8 +8,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// One of utilruntime.ErrorHandlers sleeps if the previous error was less than a millisecond ago. That error may lie
-	// in the future, since each synctest bubble has its own clock.
+	// One of utilruntime.ErrorHandlers sleeps if the previous error was reported less than a millisecond ago. In a
+	// synctest bubble that report may lie in the future, because each bubble has a clock of its own.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }

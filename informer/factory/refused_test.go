@@ -20,15 +20,16 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// otherwise returns options that differ from all others on the store.
+// otherwise returns options for the store that differ from the options of all other factories in the test.
 func otherwise(t *testing.T, st *store.Store) Options {
 	o := on(t, st)
 	o.Informer.TransformVersion = "other"
 	return o
 }
 
-// TestTypedInUse checks the error if another factory on the store has one of the types with other options. The
-// collections of the other types are then free. They are also free after Shutdown of a factory that was never started.
+// TestTypedInUse checks the error of a factory if another factory on the store has one of the types open with other
+// options. The collections of the other types are then free. They are also free after Shutdown of a factory that was
+// never started.
 func TestTypedInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t)
@@ -57,8 +58,8 @@ func TestTypedInUse(t *testing.T) {
 	})
 }
 
-// TestUntypedInUse checks that all results of ForResource fail with the reason, and that WaitForCacheSync does not
-// succeed.
+// TestUntypedInUse checks a dynamic or metadata factory whose resource is open with other options. All results of
+// ForResource fail with the reason, and WaitForCacheSync does not succeed.
 func TestUntypedInUse(t *testing.T) {
 	for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
 		synctest.Test(t, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestUntypedInUse(t *testing.T) {
 				t.Error("refused twice")
 			}
 			first.Shutdown()
-			close(stopCh) // ends the refused informers
+			close(stopCh) // closing the channel ends the refused informers
 			f.Shutdown()
 		})
 	}
@@ -119,7 +120,8 @@ func TestAfterShutdown(t *testing.T) {
 	}
 }
 
-// TestOptionsThatCanNotHold checks that the error for an option that cannot hold for all informers names the option.
+// TestOptionsThatCanNotHold checks a factory with an option that cannot apply to all informers. The error names the
+// option.
 func TestOptionsThatCanNotHold(t *testing.T) {
 	c := fakeClients(t)
 	codec, err := codec.For(&corev1.Pod{})
@@ -163,7 +165,7 @@ func TestOptionsThatCanNotHold(t *testing.T) {
 	}
 }
 
-// cacheErr returns why an informer was refused.
+// cacheErr returns the reason for which an informer was refused.
 func cacheErr(i cache.SharedIndexInformer) error {
 	_, err := informer.Of(i)
 	return err

@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// marker is an informer that names the resource that it was registered for.
+// marker is a fake informer whose LastSyncResourceVersion names the resource that it was registered for.
 type marker struct {
 	cache.SharedIndexInformer
 	gvr schema.GroupVersionResource
@@ -27,7 +27,7 @@ type marker struct {
 
 func (m marker) LastSyncResourceVersion() string { return m.gvr.String() }
 
-// examples returns an object of each type that client-go's factory makes informers for.
+// examples returns an object of each type for which client-go's factory makes informers.
 func examples(t *testing.T) (all []runtime.Object) {
 	t.Helper()
 	getters(reflect.TypeFor[informers.SharedInformerFactory](), func(_ string, versions reflect.Type) {

@@ -19,9 +19,9 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestRestartListsNothing checks all three factories on one store and one resource. Each lists once, and not again
-// after a restart. After the restart the handlers receive the stored objects and the changes since, and the listers
-// have the server's state.
+// TestRestartListsNothing checks the typed, dynamic and metadata factories on one store and one resource. Each lists
+// once, and not again after a restart. After the restart the handlers receive the stored objects and the changes since,
+// and the listers have the server's state.
 func TestRestartListsNothing(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "1", "x")))
@@ -54,7 +54,8 @@ func TestRestartListsNothing(t *testing.T) {
 	s.ResetCounts()
 	run(func(name string, f subject, h *recorder) {
 		equal(t, name+": restart", h.take(), []string{
-			"add a/1=x initial=true", "add a/2=x initial=true", "add b/1=x initial=true", // from the store
+			// calls for the objects from the store
+			"add a/1=x initial=true", "add a/2=x initial=true", "add b/1=x initial=true",
 			"update a/1=x to a/1=y", "delete a/2=x", "add c/1=x initial=true",
 		})
 		equal(t, name+": lister", f.listed(t, pods), []string{"a/1=y", "b/1=x", "c/1=x"})
@@ -71,8 +72,8 @@ func TestRestartListsNothing(t *testing.T) {
 	}
 }
 
-// TestPrune checks that Store.Prune drops the collections that no factory of the program has opened, also while the
-// informers of the others run, and that these resume afterwards (issue 39).
+// TestPrune checks Store.Prune. It drops the collections that no factory of the program has opened, even while
+// informers run. The informers of the other collections resume afterwards (issue 39).
 func TestPrune(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -110,7 +111,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestAttributes checks that the cluster's id and the schema's hash are read and stored, and the kind if it is known.
+// TestAttributes checks what a factory's informers store about a collection: the cluster's id, the schema's hash, and
+// the kind if it is known.
 func TestAttributes(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -125,7 +127,7 @@ func TestAttributes(t *testing.T) {
 	defer closeStore(t, st)
 	for _, fl := range flavors {
 		o := on(t, st)
-		if fl.name != "typed" { // the typed client has one
+		if fl.name != "typed" { // the typed factory takes the REST client from its clientset
 			o.RESTClient = c.typed.CoreV1().RESTClient()
 		}
 		f := fl.ours(t, c, o)
@@ -138,7 +140,8 @@ func TestAttributes(t *testing.T) {
 			Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
 			Resource:   entry.ResourceInfo{Kind: "Pod", Namespaced: true},
 		},
-		// These informers do not know the kind; whether it is namespaced is known from the keys.
+		// Informers of unstructured objects and metadata do not know the kind. Whether it is namespaced is known from
+		// the keys.
 		entry.Unstructured: {Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
 			Resource: entry.ResourceInfo{Namespaced: true}},
 		entry.Metadata: {Attributes: entry.Attributes{ClusterID: kubeSystem},
@@ -154,8 +157,9 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestMetadataByACachedHash cites issue 37: after lost history and a change of the schema, the informer lists whole
-// objects, although the informers of a factory share a hash from before the change for some minutes.
+// TestMetadataByACachedHash cites issue 37: the informers of a factory share the schema's hash for some minutes. After
+// an expired watch and a change of the schema an informer lists whole objects, although the shared hash is from before
+// the change.
 func TestMetadataByACachedHash(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	large := pod("a", "1", "x")
@@ -183,7 +187,7 @@ func TestMetadataByACachedHash(t *testing.T) {
 	}
 }
 
-// TestOffline checks that with SyncPolicy Disk the stored objects are served without a server.
+// TestOffline checks that with SyncPolicy Disk a factory's informers serve the stored objects without a server.
 func TestOffline(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -227,7 +231,7 @@ func TestNotAllowedToReadTheCluster(t *testing.T) {
 	}
 }
 
-// TestCustomResource checks that an object of a custom resource is unchanged after a restart.
+// TestCustomResource checks that a custom resource's object read after a restart equals the object that was listed.
 func TestCustomResource(t *testing.T) {
 	widgets := fakeapi.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},

@@ -39,7 +39,7 @@ var (
 
 var quiet = logr.Discard()
 
-// metaOf makes metadata; the label value distinguishes the states of an object.
+// metaOf returns an object's metadata. Its label value distinguishes the states of the object.
 func metaOf(namespace, name, value string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"value": value}}
 }
@@ -51,7 +51,7 @@ func pod(namespace, name, value string) *corev1.Pod {
 	}
 }
 
-// describe returns namespace/name=value.
+// describe returns namespace/name=value for an object.
 func describe(obj any) string {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -63,7 +63,7 @@ func describe(obj any) string {
 // recorder is a handler that records its calls.
 type recorder struct {
 	mu    sync.Mutex
-	lines []string // guarded by mu
+	lines []string // recorded calls; guarded by mu
 }
 
 func (r *recorder) note(format string, args ...any) {
@@ -76,7 +76,7 @@ func (r *recorder) OnAdd(obj any, initial bool) { r.note("add %s initial=%v", de
 func (r *recorder) OnUpdate(old, obj any)       { r.note("update %s to %s", describe(old), describe(obj)) }
 func (r *recorder) OnDelete(obj any)            { r.note("delete %s", describe(obj)) }
 
-// take returns the lines since the last take.
+// take returns the recorded calls since the last take.
 func (r *recorder) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,42 +84,42 @@ func (r *recorder) take() []string {
 	return r.lines
 }
 
-// clients has the clients of the three factories.
+// clients holds the clients of the typed, dynamic and metadata factories.
 type clients struct {
 	typed    kubernetes.Interface
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 }
 
-// factory has the methods that the three factories share.
+// factory has the methods that the typed, dynamic and metadata factories share.
 type factory interface {
 	Start(stopCh <-chan struct{})
 	Shutdown()
 }
 
-// flavor is one of the three factories, as Larder's and as client-go's.
+// flavor is the typed, dynamic or metadata factory, with constructors of Larder's and of client-go's.
 type flavor struct {
 	name  string
 	ours  func(t *testing.T, c clients, o Options, types ...runtime.Object) subject
 	stock func(c clients, o Options) subject
 }
 
-// subject is a factory under test.
+// subject is a factory under test, Larder's or client-go's.
 type subject struct {
 	factory
 	forResource func(schema.GroupVersionResource) informers.GenericInformer
-	// synced is WaitForCacheSync without its keys.
+	// synced calls the factory's WaitForCacheSync, and returns the results without their keys.
 	synced func(stopCh <-chan struct{}) []bool
 }
 
 var flavors = []flavor{typedFlavor, dynamicFlavor, metadataFlavor}
 
-// informer returns the informer for gvr.
+// informer returns the factory's informer for gvr.
 func (s subject) informer(gvr schema.GroupVersionResource) cache.SharedIndexInformer {
 	return s.forResource(gvr).Informer()
 }
 
-// listed returns the contents of the lister, sorted.
+// listed returns the contents of the lister for gvr, sorted.
 func (s subject) listed(t *testing.T, gvr schema.GroupVersionResource) []string {
 	t.Helper()
 	return listed(t, s.forResource(gvr).Lister())
@@ -138,7 +138,7 @@ func listed(t *testing.T, l cache.GenericLister) (all []string) {
 	return all
 }
 
-// start adds the handler and starts the factory; stop shuts it down.
+// start adds the handler to the informer for gvr and starts the factory; stop shuts the factory down.
 func (s subject) start(
 	t *testing.T, gvr schema.GroupVersionResource, h cache.ResourceEventHandler,
 ) (reg cache.ResourceEventHandlerRegistration, stop func()) {
@@ -202,7 +202,7 @@ func clientsOf(t *testing.T, s *fakeapi.Server) clients {
 	return c
 }
 
-// openStore opens the store in dir. closeStore must follow.
+// openStore opens the store in dir. The caller must call closeStore.
 func openStore(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	st, err := store.Open(filepath.Join(dir, "larder.db"), store.Options{Logger: &quiet})
@@ -219,18 +219,19 @@ func closeStore(t *testing.T, st *store.Store) {
 	must(t, st.Close())
 }
 
-// on returns options with the store, and the residency of the test run.
+// on returns options with the store. Their residency, that is, which decoded objects stay in memory, is chosen for the
+// whole test run.
 func on(t *testing.T, st *store.Store) Options {
 	t.Helper()
 	return Options{Informer: informer.Options{Store: st, Logger: &quiet, Residency: testresidency.Of(t)}}
 }
 
-// inMemory returns options without a store.
+// inMemory returns options without a store, so that objects are in memory only.
 func inMemory() Options {
 	return Options{Informer: informer.Options{InMemory: true, Logger: &quiet}}
 }
 
-// collection returns the state of the collection for whose identity is returns true.
+// collection returns the stored Info of the one collection for whose identity the function is returns true.
 func collection(t *testing.T, st *store.Store, is func(entry.Identity) bool) entry.Info {
 	t.Helper()
 	all, err := st.Collections(t.Context())

@@ -51,8 +51,8 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// TestScope checks that the selectors, including the shard selector, are in the identity and in every request, combined
-// with the field selector of a look-up.
+// TestScope checks that a factory's selectors, including the shard selector, are in the collection's identity and in
+// every request. A look-up by name combines them with its own field selector.
 func TestScope(t *testing.T) {
 	shard, err := entry.ShardSelector(1, 3)
 	must(t, err)
@@ -81,7 +81,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// checking is a client that passes the options of each request to a function.
+// checking is a client of pods that passes the options of each request to a function.
 type checking func(metav1.ListOptions)
 
 func (c checking) List(_ context.Context, o metav1.ListOptions) (*corev1.PodList, error) {
@@ -94,7 +94,7 @@ func (c checking) Watch(_ context.Context, o metav1.ListOptions) (watch.Interfac
 	return nil, nil
 }
 
-// selectOdd returns a TweakListOptions that also sets options that belong to the reflector.
+// selectOdd returns a TweakListOptions function that sets selectors, and also options that only the reflector may set.
 func selectOdd(calls *int) func(*metav1.ListOptions) {
 	return func(o *metav1.ListOptions) {
 		*calls++
@@ -103,8 +103,8 @@ func selectOdd(calls *int) func(*metav1.ListOptions) {
 	}
 }
 
-// TestTweakListOptions checks that the selectors are part of the identity and of every request, including the
-// reflector's look-ups, and that all other options are ignored.
+// TestTweakListOptions checks that the selectors that TweakListOptions sets are in the collection's identity and in
+// every request, including look-ups by name. All other options that it sets are ignored.
 func TestTweakListOptions(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestTweakListOptions(t *testing.T) {
 				}
 			}
 			wanted, n := 2, s.Counts(pods)
-			if fl.name == "typed" { // it compares by metadata instead of look-ups
+			if fl.name == "typed" { // the typed informer compares metadata, so it looks up no object by name
 				wanted = 0
 			}
 			if lookups != wanted || n.Compares != 1-wanted/2 || n.Lists != 0 {

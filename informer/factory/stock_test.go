@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/informer/factory"
 )
 
-// TestTypesThatWereNotGivenAreLoggedOnce checks that one log line names a type that was not listed, whose objects are
-// in memory and listed at each start (issue 16, B7).
+// TestTypesThatWereNotGivenAreLoggedOnce checks the types that a program uses and has not passed to the factory. One
+// log line names such a type, whose objects are in memory and are listed at each start (issue 16, B7).
 func TestTypesThatWereNotGivenAreLoggedOnce(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string

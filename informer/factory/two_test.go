@@ -10,9 +10,9 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestTwoFactoriesOneStore checks that the factories of two components of a program, such as the sources of
-// external-dns, share the informer of a common resource: one list and one watch, but separate handlers and listers. The
-// second continues when the first has been shut down. Issue 38.
+// TestTwoFactoriesOneStore checks the factories of two components of a program, such as the sources of external-dns.
+// They share the informer of a common resource: one list and one watch, but separate handlers and listers. The second
+// factory continues when the first has been shut down. Issue 38.
 func TestTwoFactoriesOneStore(t *testing.T) {
 	for _, fl := range flavors {
 		t.Run(fl.name, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestTwoFactoriesOneStore(t *testing.T) {
 			second.waitSynced(t, reg2)
 			equal(t, "first", h.take(), []string{"add a/1=x initial=true"})
 			equal(t, "second", h2.take(), []string{"add a/1=x initial=true"})
-			// HasSynced is true after the list, before the watch.
+			// HasSynced becomes true after the list, before the watch has begun.
 			for ctx := testContext(t); srv.Counts(pods).Watches == 0 && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
 			}
 			if got := srv.Counts(pods); got.Lists != 1 || got.Watches != 1 {

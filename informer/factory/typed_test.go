@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// TestTypedIsOurs checks that every method of the factory returns our informer for a listed type, also if the type is
-// used by InformerFor only, and client-go's informer for other types.
+// TestTypedIsOurs checks which informers the typed factory returns. For the types passed to it, every method returns
+// Larder's informer, also if the type is used by InformerFor only. For other types the informers are client-go's.
 func TestTypedIsOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fakeClients(t, pod("a", "1", "x"), pod("b", "1", "x"))
@@ -69,8 +69,7 @@ func TestTypedIsOurs(t *testing.T) {
 	})
 }
 
-// TestTransform checks that each factory applies the transform before it stores objects, and stores the transform's
-// version.
+// TestTransform checks that each factory applies its transform before it stores objects, and stores TransformVersion.
 func TestTransform(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -100,8 +99,8 @@ func TestTransform(t *testing.T) {
 	}
 }
 
-// TestTransformNeedsVersion checks that no factory stores objects that it has not transformed, and that a transform
-// without a version is refused. Issue 37.
+// TestTransformNeedsVersion checks that factories refuse a transform without TransformVersion, and then store no object
+// untransformed. Issue 37.
 func TestTransformNeedsVersion(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(pods, pod("a", "1", "x")))
@@ -122,7 +121,7 @@ func TestTransformNeedsVersion(t *testing.T) {
 		return NewInformer(k.CoreV1().RESTClient(), pods, &corev1.Pod{}, informer.Options{Store: st})
 	})
 	generated.StartWithContext(t.Context())
-	generated.Shutdown() // also ends the run of inf
+	generated.Shutdown() // Shutdown also ends the run of the informer inf
 	if i, err := informer.Of(inf); err != nil || !errors.Is(i.Status().Err, informer.ErrTransformVersion) {
 		t.Errorf("generated: %v", err)
 	}
@@ -135,7 +134,7 @@ func TestTransformNeedsVersion(t *testing.T) {
 	}
 }
 
-// TestSecrets checks that Secrets are served, and are not stored unless PersistSecrets is set.
+// TestSecrets checks that a factory serves Secrets, and stores them in its file only if PersistSecrets is set.
 func TestSecrets(t *testing.T) {
 	s, c := startServer(t, fakeapi.Options{})
 	must(t, s.Load(secrets, &corev1.Secret{ObjectMeta: metaOf("a", "1", "x")}))
@@ -159,7 +158,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestIndexers checks that an index by namespace is added to a copy of the caller's indexers.
+// TestIndexers checks that a factory adds the index by namespace to a copy of the caller's indexers.
 func TestIndexers(t *testing.T) {
 	c := fakeClients(t)
 	own := func(any) ([]string, error) { return []string{"own"}, nil }

@@ -13,8 +13,8 @@ import (
 )
 
 // TestMetadataThatDoNotFit cites kubernetes#91582 and issue 38: the first listed object of an aggregated API has
-// metadata that do not fit ObjectMeta. Before, the probe by metadata always failed: after a lost connection the
-// informer received nothing more, and a restart did not sync.
+// metadata that do not fit ObjectMeta. Before, requests for the metadata of one object, which check the connection,
+// always failed. After a lost connection the informer received nothing more, and a restart did not sync.
 func TestMetadataThatDoNotFit(t *testing.T) {
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	widget := func(name, value string, more map[string]any) *unstructured.Unstructured {
@@ -40,7 +40,7 @@ func TestMetadataThatDoNotFit(t *testing.T) {
 				must(t, s.Load(widgets, widget("0", "x", metadata), widget("1", "x", nil), widget("2", "x", nil)))
 				want := []string{"a/0=x", "a/1=4", "a/2=x"}
 				if fl.name == "metadata" {
-					want = want[1:] // not stored, since it cannot be decoded
+					want = want[1:] // the object is not stored, since its metadata cannot be decoded
 				}
 				dir := t.TempDir()
 				change := func(value string) {
@@ -79,7 +79,7 @@ func TestMetadataThatDoNotFit(t *testing.T) {
 	}
 }
 
-// waitFor waits until a call of the handler has an object in the given state, such as a/1=x.
+// waitFor waits until a call of the handler passes an object in the given state, such as a/1=x.
 func waitFor(t *testing.T, h *recorder, object string) {
 	t.Helper()
 	ctx := testContext(t)

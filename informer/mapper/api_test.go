@@ -23,15 +23,17 @@ import (
 
 // api is an http.RoundTripper that answers discovery requests like an API server.
 type api struct {
-	mu       sync.Mutex
-	groups   []apidiscoveryv2.APIGroupDiscovery // guarded by mu, like all fields below
-	err      error                              // returned to every request
-	junk     string                             // body of every answer instead of the discovery
+	mu     sync.Mutex
+	groups []apidiscoveryv2.APIGroupDiscovery // guarded by mu, like all fields below
+	// guarded by mu; error returned to every request; nil if the server works
+	err error
+	// guarded by mu; body of every answer, in place of the discovery document; "" sends the document
+	junk     string
 	hangs    bool
 	requests int
 }
 
-// newAPI returns an api that serves pods, nodes, and deployments in two versions.
+// newAPI returns a fake API server with pods, nodes, and deployments in two versions.
 func newAPI() *api {
 	a := &api{}
 	a.set("", "v1", "Pod", "pods", apidiscoveryv2.ScopeNamespace)
@@ -41,7 +43,7 @@ func newAPI() *api {
 	return a
 }
 
-// set adds a resource that has one subresource.
+// set adds to the discovery document a resource that has one subresource.
 func (a *api) set(groupName, versionName, kind, plural string, scope apidiscoveryv2.ResourceScope) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +73,8 @@ func (a *api) versionLocked(groupName, versionName string) *apidiscoveryv2.APIVe
 	return a.versionLocked(groupName, versionName)
 }
 
-// fresh sets the freshness of a group-version: an aggregated API that does not answer is stale.
+// fresh sets the freshness of a group-version in the discovery document. An aggregated API that does not answer is
+// stale.
 func (a *api) fresh(groupName, versionName string, fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,7 +85,7 @@ func (a *api) fresh(groupName, versionName string, fresh bool) {
 	}
 }
 
-// change calls fn with mu held.
+// change calls fn with the mutex of the fake server held.
 func (a *api) change(fn func(a *api)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,7 +98,7 @@ func (a *api) asked() int {
 	return a.requests
 }
 
-// RoundTrip answers /api and /apis in the aggregated form of Kubernetes 1.26 and later.
+// RoundTrip answers /api and /apis with the aggregated discovery of Kubernetes 1.26 and later.
 func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	a.requests++
@@ -130,13 +133,13 @@ type life struct {
 	*Mapper
 	t  *testing.T
 	st *store.Store
-	// written is the number of bytes that the store had written at the last check.
+	// written is the number of bytes that the store had written when the test last looked.
 	written int64
-	// stop cancels Run and waits for it.
+	// stop cancels the mapper's Run and waits for its end.
 	stop func()
 }
 
-// begin opens the store in path and makes a mapper. It starts Run if run is true.
+// begin opens the store file at path and makes a mapper. It starts the mapper's Run if run is true.
 func begin(t *testing.T, a *api, path string, run bool) *life {
 	t.Helper()
 	quiet := logr.Discard()
@@ -185,7 +188,7 @@ func (l *life) end() {
 	}
 }
 
-// scope returns the resource and the scope that RESTMapping returns for a kind.
+// scope returns the resource and the scope that the mapper's RESTMapping returns for a kind.
 func (l *life) scope(group, kind string, versions ...string) (string, error) {
 	mapping, err := l.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, versions...)
 	if err != nil {
@@ -194,7 +197,7 @@ func (l *life) scope(group, kind string, versions ...string) (string, error) {
 	return mapping.Resource.String() + " " + string(mapping.Scope.Name()), nil
 }
 
-// has fails the test unless scope returns want.
+// has fails the test unless the mapper maps the kind to the resource and scope in want.
 func (l *life) has(group, kind, want string, versions ...string) {
 	l.t.Helper()
 	if got, err := l.scope(group, kind, versions...); err != nil || got != want {
@@ -210,7 +213,7 @@ const (
 
 func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "larder.db") }
 
-// bubble runs fn with fake time.
+// bubble runs fn in a synctest bubble, with fake time.
 func bubble(t *testing.T, fn func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, fn)

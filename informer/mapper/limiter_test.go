@@ -12,7 +12,8 @@ import (
 
 func quiet(error) {}
 
-// TestRunWaitsForLimiter checks that Run sends no request while all slots of the limiter are in use, and returns its slot.
+// TestRunWaitsForLimiter checks the mapper's Run and the store's connection limiter. Run sends no request while all
+// slots of the limiter are in use, and returns its slot after a request.
 func TestRunWaitsForLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -36,15 +37,16 @@ func TestRunWaitsForLimiter(t *testing.T) {
 		if n := a.asked(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
-		if _, err := l.st.Limiter().Connect(t.Context(), false, quiet); err != nil { // Run has returned its slot
+		// this succeeds only if Run has returned its slot
+		if _, err := l.st.Limiter().Connect(t.Context(), false, quiet); err != nil {
 			t.Error(err)
 		}
 		l.end()
 	})
 }
 
-// TestMissBypassesLimiter checks that a miss sends its request although all slots of the limiter are in use. A caller waits
-// for the miss, and the holders of the slots may wait for that caller.
+// TestMissBypassesLimiter checks a query for an unknown kind, which sends a discovery request. It does not wait for a
+// slot of the connection limiter: the slots' holders may themselves wait for the caller of this query.
 func TestMissBypassesLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -59,7 +61,7 @@ func TestMissBypassesLimiter(t *testing.T) {
 		l.run()
 		synctest.Wait()
 		l.has("", "Pod", podsAre)
-		l.stop() // Run never got a slot
+		l.stop() // Run has not got a slot
 		if n := a.asked(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
@@ -67,8 +69,8 @@ func TestMissBypassesLimiter(t *testing.T) {
 	})
 }
 
-// TestRunSharesRetries checks that Run takes turns with other clients of the limiter while the server is unreachable, and that
-// it sends its request as soon as any of them has been answered.
+// TestRunSharesRetries checks that, while the server is unreachable, the mapper's Run takes turns with other clients of
+// the connection limiter. It sends its request as soon as any of them has received data.
 func TestRunSharesRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -93,7 +95,7 @@ func TestRunSharesRetries(t *testing.T) {
 		cancel()
 		<-ended
 		ours := a.asked()
-		// Each of them alone tries every 15 seconds on average, 120 times in all.
+		// Each of the two clients alone would try every 15 seconds on average, 120 times in all.
 		if tries := ours + others; tries > 180 || ours < 20 || others < 20 {
 			t.Errorf("%d tries, and %d of others", ours, others)
 		}
@@ -107,7 +109,8 @@ func TestRunSharesRetries(t *testing.T) {
 	})
 }
 
-// TestFleetSpreadsRequests checks that the Runs of many processes spread their requests when the server is back.
+// TestFleetSpreadsRequests checks that the mappers of many processes do not all send their requests at once when the
+// server is back.
 func TestFleetSpreadsRequests(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const fleet = 40
@@ -134,14 +137,14 @@ func TestFleetSpreadsRequests(t *testing.T) {
 	})
 }
 
-// TestAnswerEndsBackoff checks that an answer to the mapper ends the back-off of the limiter's other clients, and that
-// the failed request of a miss does not.
+// TestAnswerEndsBackoff checks that an answer to the mapper ends the back-off of the connection limiter's other
+// clients. The failed request of a query for an unknown kind does not change the back-off.
 func TestAnswerEndsBackoff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
 		a.change(func(a *api) { a.err = errDown })
 		l := begin(t, a, storePath(t), true)
-		for range 3 { // a miss does not report its failure, since it has no slot
+		for range 3 { // these queries have no slot of the limiter, so they do not report their failures to it
 			if _, err := l.scope("", "Pod"); !errors.Is(err, ErrUnreachable) {
 				t.Error(err)
 			}

@@ -21,8 +21,8 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// TestOffline checks that a process answers from the discovery that an earlier process stored, without a request, and
-// that an unknown kind is ErrUnreachable, not a no-match error.
+// TestOffline checks a mapper whose server is unreachable. It answers from the discovery document that an earlier
+// process stored, without a request. For an unknown kind it returns ErrUnreachable, not a no-match error.
 func TestOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -77,7 +77,7 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// TestNoDiscovery checks a mapper without any stored discovery while the server is unreachable.
+// TestNoDiscovery checks a mapper without a stored discovery document while the server is unreachable.
 func TestNoDiscovery(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -107,7 +107,8 @@ func TestNoDiscovery(t *testing.T) {
 	})
 }
 
-// TestQueries checks each method with known resources, with resources that a miss finds, and with missing ones.
+// TestQueries checks each method of the mapper with known resources, with resources that only a new request finds, and
+// with resources that do not exist.
 func TestQueries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
@@ -166,10 +167,11 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestHangingServer checks that callers that miss wait together for missWait, that hits do not wait, and that the next
-// miss fails at once.
+// TestHangingServer checks concurrent queries for unknown kinds while the server hangs. They wait together for
+// missWait, queries for known kinds do not wait, and the next query for an unknown kind fails at once.
 func TestHangingServer(t *testing.T) {
-	for _, running := range []bool{false, true} { // whether Run, which waits for longer, has sent the request
+	// whether the request was sent by Run, which waits for longer than a query
+	for _, running := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
 			a, path := newAPI(), storePath(t)
 			l := begin(t, a, path, true)
@@ -208,8 +210,8 @@ func TestHangingServer(t *testing.T) {
 	}
 }
 
-// TestMissNeedsNewRequest checks that a miss does not use the answer to a request that began before the miss: it may be older
-// than the kind.
+// TestMissNeedsNewRequest checks a query for an unknown kind while a discovery request is in progress. It does not use
+// the answer to that request, which may be older than the kind.
 func TestMissNeedsNewRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newAPI()
@@ -224,7 +226,7 @@ func TestMissNeedsNewRequest(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(1500 * time.Millisecond) // the server has read its state for the second request
+		time.Sleep(1500 * time.Millisecond) // wait until the server has read its state for the second request
 		a.set("example.org", "v1", "Widget", "widgets", apidiscoveryv2.ScopeNamespace)
 		callers.Go(func() {
 			if _, err := m.KindFor(schema.GroupVersionResource{Group: "example.org", Resource: "widgets"}); err != nil {
@@ -235,7 +237,7 @@ func TestMissNeedsNewRequest(t *testing.T) {
 	})
 }
 
-// slowly delays each answer of an api by a second.
+// slowly is a fake API server that delays each answer by a second.
 type slowly struct{ *api }
 
 func (s *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -244,8 +246,8 @@ func (s *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestFailedGroupVersion checks that the known resources of an aggregated API that is down are kept, and that an
-// unknown kind in its group is ErrUnreachable.
+// TestFailedGroupVersion checks an aggregated API that is down. The mapper keeps its known resources, and returns
+// ErrUnreachable for an unknown kind in its group.
 func TestFailedGroupVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -259,7 +261,7 @@ func TestFailedGroupVersion(t *testing.T) {
 		a.fresh("metrics.k8s.io", "v1beta1", false)
 		a.fresh("apps", "v1", false)
 		a.change(func(a *api) { a.groups = a.groups[:len(a.groups)-1] })
-		for range 2 { // the second process reads the discovery that the first has stored
+		for range 2 { // the second process reads the discovery document that the first has stored
 			l = begin(t, a, path, true)
 			synctest.Wait()
 			l.has("metrics.k8s.io", "PodMetrics", metricsAre)
@@ -283,7 +285,7 @@ func TestFailedGroupVersion(t *testing.T) {
 	})
 }
 
-// TestClosedStore checks that New fails if the store is closed.
+// TestClosedStore checks that New of the mapper fails if the store is closed.
 func TestClosedStore(t *testing.T) {
 	st, err := store.Open(storePath(t), store.Options{})
 	if err != nil {

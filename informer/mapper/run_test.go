@@ -17,8 +17,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRun checks that Run asks the server once per process, as soon as it can be reached, and stores the answer if it
-// has changed.
+// TestRun checks that the mapper's Run requests discovery once per process, as soon as the server can be reached, and
+// stores the answer if it has changed.
 func TestRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -65,12 +65,12 @@ func TestRun(t *testing.T) {
 		if s := l.Status(); time.Since(s.AsOf) > time.Minute {
 			t.Errorf("%+v", s)
 		}
-		l.end() // while Run waits to ask again
+		l.end() // the process ends while Run waits for its next attempt
 	})
 }
 
-// TestRunEnds checks that Run ends while the server hangs, and that a caller that waits for Run's request then makes
-// its own.
+// TestRunEnds checks that the mapper's Run can be stopped while the server hangs. A query that waits for Run's request
+// then sends its own request.
 func TestRunEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -92,7 +92,7 @@ func TestRunEnds(t *testing.T) {
 		if d := time.Since(start); d != 0 {
 			t.Errorf("it took %v", d)
 		}
-		l.run() // a second Run, as of a second cache, continues
+		l.run() // start Run a second time, as a second cache does
 		synctest.Wait()
 		if s := l.Status(); !s.Stored {
 			t.Errorf("%+v", s)
@@ -101,7 +101,7 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// TestShortProcess checks that a process that ends right after its start stores its discovery.
+// TestShortProcess checks that the mapper stores the discovery document even if the process ends right after its start.
 func TestShortProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -117,8 +117,8 @@ func TestShortProcess(t *testing.T) {
 	})
 }
 
-// TestFullDisk checks that discovery that does not fit on the disk is answered from memory, that Status reports the
-// error, and that the discovery is stored later.
+// TestFullDisk checks a discovery document that does not fit on the disk. The mapper answers from memory, Status
+// reports the error, and the document is stored later.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -134,7 +134,8 @@ func TestFullDisk(t *testing.T) {
 		}
 		a.change(func(a *api) { a.groups = a.groups[:2] })
 		time.Sleep(time.Minute)
-		if _, err := l.scope("example.org", "Widget"); err == nil { // a miss; the discovery has become smaller
+		// this unknown kind causes a request, whose discovery document is smaller than before
+		if _, err := l.scope("example.org", "Widget"); err == nil {
 			t.Error("there is no such kind")
 		}
 		synctest.Wait()
@@ -145,8 +146,8 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestLostDocument checks that Run stores the document again, without asking the server, after a repair of the file
-// has dropped it.
+// TestLostDocument checks that the mapper's Run stores the discovery document again, without a request, after a repair
+// of the file has dropped it.
 func TestLostDocument(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, path := newAPI(), storePath(t)
@@ -165,7 +166,8 @@ func TestLostDocument(t *testing.T) {
 	})
 }
 
-// TestUnusableDocument checks that an unusable document is ignored: the server is asked, and the document replaced.
+// TestUnusableDocument checks a stored discovery document that is damaged or of an unknown version. The mapper ignores
+// it, asks the server, and replaces the document.
 func TestUnusableDocument(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, l *life, path string){
 		"damaged": func(t *testing.T, l *life, path string) {
@@ -180,14 +182,14 @@ func TestUnusableDocument(t *testing.T) {
 			}
 		},
 		"of a later version": func(t *testing.T, l *life, _ string) {
-			l.stop() // Run would store the document again
+			l.stop() // otherwise Run would store the right document again
 			if err := l.st.PutDocument(t.Context(), "discovery", []byte(`{"version":3,"groups":[]}`)); err != nil {
 				t.Error(err)
 			}
 			l.end()
 		},
 		"no document": func(t *testing.T, l *life, _ string) {
-			l.stop() // Run would store the document again
+			l.stop() // otherwise Run would store the right document again
 			if err := l.st.PutDocument(t.Context(), "discovery", []byte("x")); err != nil {
 				t.Error(err)
 			}

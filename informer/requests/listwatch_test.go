@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// TestListWatchRequests checks that a request has the path and query of the identity plus its own options, and that a
-// client of another group can be used.
+// TestListWatchRequests checks that a request has the path and the selectors of the collection's identity, plus its own
+// options, and that a client of another API group can be used.
 func TestListWatchRequests(t *testing.T) {
 	var got *url.URL
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

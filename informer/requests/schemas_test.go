@@ -20,8 +20,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// TestSchemasReadOnce checks that concurrent callers, and callers soon after them, share one request, and that each
-// gets the hash of its own group-version.
+// TestSchemasReadOnce checks reads of the schemas' hashes. Concurrent callers, and callers soon after them, share one
+// request, and each gets the hash of its own group-version.
 func TestSchemasReadOnce(t *testing.T) {
 	synctest.Test(t, testSchemasReadOnce)
 }
@@ -56,8 +56,8 @@ func testSchemasReadOnce(t *testing.T) {
 	}
 }
 
-// TestSchemasReadSince checks that callers that demand hashes newer than their connection share one request, whose
-// answer then serves callers without that demand.
+// TestSchemasReadSince checks callers that demand a schema's hash read after their connection began. They share one
+// request, whose answer then also serves callers without that demand.
 func TestSchemasReadSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -93,7 +93,8 @@ func TestSchemasReadSince(t *testing.T) {
 	})
 }
 
-// TestSchemasRefused checks that a refusal by the server is shared by all callers, and that a connection error is not.
+// TestSchemasRefused checks requests for schemas' hashes. The server's refusal is shared by all callers, and a
+// connection error is not.
 func TestSchemasRefused(t *testing.T) {
 	var asked atomic.Int32
 	status := atomic.Int32{}
@@ -117,7 +118,8 @@ func TestSchemasRefused(t *testing.T) {
 	}
 }
 
-// TestSchemasHang checks that a caller that waits for another caller's request ends with its own context.
+// TestSchemasHang checks a caller that waits while another caller's request for the schemas hangs. It returns when its
+// own context ends.
 func TestSchemasHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer, hash := make(chan struct{}), make(chan error, 1)
@@ -142,7 +144,7 @@ func TestSchemasHang(t *testing.T) {
 	})
 }
 
-// clientOf returns a client whose requests are answered by fn without a connection, so that it works with synctest.
+// clientOf returns a REST client whose requests fn answers without a connection, so that it works with synctest.
 func clientOf(t *testing.T, fn http.HandlerFunc) rest.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://server"},

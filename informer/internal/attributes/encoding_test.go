@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestEncoding checks the requested encoding: protobuf, unless the server, or the server of the stored contents, is
-// newer than the types in this program.
+// TestEncoding checks which encoding an informer requests. It is JSON if the server, or the server that the stored
+// objects came from, is newer than the Go types in this program, or if the server's version is unknown. Otherwise it is
+// protobuf.
 func TestEncoding(t *testing.T) {
 	const protobuf = "application/vnd.kubernetes.protobuf,application/json"
 	for _, tt := range []struct{ server, stored, wire, text string }{
@@ -22,11 +23,11 @@ func TestEncoding(t *testing.T) {
 		{"v2.0.0", "JSON 1.38", "JSON 2.0", "JSON: the server, 2.0, is newer"},
 		{"", "protobuf", "", "JSON: the server's version is not known"},
 		{"nonsense", "", "", "JSON: the server's version is not known"},
-		// Servers of a control plane that is being upgraded.
+		// These servers belong to a control plane that is being upgraded.
 		{"v1.37.0", "JSON 1.38", "JSON 1.38", "JSON: the server, 1.38, is newer"},
 		{"v1.38.0", "JSON 1.39", "JSON 1.39", "JSON: the server, 1.39, is newer"},
 		{"", "JSON 1.38", "JSON 1.38", "JSON: the server, 1.38, is newer"},
-		// After an upgrade of this program.
+		// This program was upgraded after the objects had been stored.
 		{"v1.37.0", "JSON 1.37", "protobuf", "protobuf"},
 	} {
 		e := NewEncoding(func(context.Context) (string, error) { return tt.server, nil })

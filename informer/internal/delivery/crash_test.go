@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// doneNow is a DoneChecker that is done.
+// doneNow is a cache.DoneChecker whose channel is closed.
 type doneNow struct{}
 
 func (doneNow) Name() string { return "test" }
@@ -24,17 +24,18 @@ func handlerOf(fn func(obj any)) *Listener {
 	return New(cache.ResourceEventHandlerFuncs{DeleteFunc: fn}, logr.Discard(), clock.RealClock{}, doneNow{}, noPages{})
 }
 
-// noPages is a Source without objects.
+// noPages is a Source that has no stored objects to deliver.
 type noPages struct{}
 
 func (noPages) NextPage(*Listener)           {}
 func (noPages) NextResync(*Listener)         {}
 func (noPages) Called(string, time.Duration) {}
 
-// TestHandlerCrash checks that with ReallyCrash the panic is reported and then continues.
+// TestHandlerCrash checks that with utilruntime.ReallyCrash on a handler's panic is reported, and then crashes the
+// process.
 func TestHandlerCrash(t *testing.T) {
 	handlers := utilruntime.PanicHandlers
-	utilruntime.PanicHandlers = nil // they would print the panic
+	utilruntime.PanicHandlers = nil // the default panic handlers would print the panic
 	defer func() { utilruntime.PanicHandlers = handlers }()
 	l := handlerOf(func(any) { panic("from the test") })
 	defer func() {

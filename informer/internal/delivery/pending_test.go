@@ -13,17 +13,18 @@ import (
 	"github.com/larder-dev/larder/informer/internal/delivery/deliverytest"
 )
 
-// plainPending is the model of pending: a slice, searched from the end.
+// plainPending is a simple model of the type pending, a handler's queue of calls. It is a slice that is searched from
+// the end.
 type plainPending struct {
 	threshold int
 	items     []plainItem
-	regime    int // number of times that the threshold was crossed
+	regime    int // how often the queue has shrunk below the threshold for merging
 	merged    int
 }
 
 type plainItem struct {
 	Call
-	regime int // 0 if it was queued below the threshold
+	regime int // the queue's regime plus 1 when the call was queued; 0 if the queue was below the threshold
 }
 
 func (q *plainPending) put(n Call) {
@@ -63,20 +64,20 @@ func (q *plainPending) take() (n Call, ok bool) {
 	return n, true
 }
 
-// queueModel applies events of a few objects to a queue and its model.
+// queueModel applies the same events of a few objects to a handler's queue of calls and to its model.
 type queueModel struct {
 	q     pending
 	plain plainPending
-	state map[string]int // the current object of each key
-	last  int            // the newest state of any object
+	state map[string]int // the current object of each key, as a number
+	last  int            // the highest number given to an object
 
 	happened, delivered map[string][]Call
-	deletes             int // number of pending deletes
+	deletes             int // number of queued deletes
 	firsts              int32
 }
 
-// TestPendingModel compares the queue with its model. It also checks that the queue loses no event that may not merge,
-// and does not exceed its bound.
+// TestPendingModel compares a handler's queue of calls with its model. It also checks that the queue loses no event
+// that must not be merged, and does not exceed its bound.
 func TestPendingModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		threshold := rapid.IntRange(1, 20).Draw(t, "threshold")
@@ -126,7 +127,7 @@ func (m *queueModel) put(n Call) {
 	m.plain.put(n)
 }
 
-// change adds or updates an object.
+// change queues an add or an update of an object.
 func (m *queueModel) change(key string, first bool) {
 	m.last++
 	n := Call{Type: cache.Added, Key: key, New: m.last, Initial: first}
@@ -150,7 +151,7 @@ func (m *queueModel) delete(key string) {
 
 func (m *queueModel) resync() {
 	for _, key := range slices.Sorted(maps.Keys(m.state)) {
-		m.last++ // each read returns a new object
+		m.last++ // a resync reads each object anew, as a new Go object
 		m.state[key] = m.last
 		m.put(Call{Type: cache.Updated, Key: key, Old: m.last, New: m.last, resync: true})
 	}
@@ -191,19 +192,20 @@ func callsOf(ns []Call) (out []deliverytest.Call) {
 	return out
 }
 
-// TestPendingKeepsEverything checks that nothing merges below the threshold, also after the queue was above it.
+// TestPendingKeepsEverything checks that a handler's queue merges no calls while it is below the threshold, even if it
+// was above it before.
 func TestPendingKeepsEverything(t *testing.T) {
 	q := newPending(4)
 	update := func(old int) { q.put(Call{Type: cache.Updated, Key: "a", Old: old, New: old + 1}) }
-	for old := range 8 { // 0 to 3 do not merge, 4 to 7 do
+	for old := range 8 { // updates 0 to 3 are below the threshold and do not merge; 4 to 7 merge
 		update(old)
 	}
 	for range 2 {
 		q.take()
 	}
-	update(8)  // appended: the queue is below the threshold again
-	update(9)  // appended: the previous update was queued below the threshold
-	update(10) // merges
+	update(8)  // appended, because the queue is below the threshold again
+	update(9)  // appended, because the previous update was queued below the threshold
+	update(10) // merged into the previous update
 	var got []Call
 	for n, ok := q.take(); ok; n, ok = q.take() {
 		got = append(got, n)
@@ -222,7 +224,7 @@ func TestPendingKeepsEverything(t *testing.T) {
 	}
 }
 
-// TestPendingShrinks checks that the queue releases the memory of a burst.
+// TestPendingShrinks checks that a handler's queue frees the memory of a burst of calls.
 func TestPendingShrinks(t *testing.T) {
 	q := newPending(mergeThreshold)
 	for n := range 100_000 {
@@ -236,7 +238,7 @@ func TestPendingShrinks(t *testing.T) {
 	}
 }
 
-// BenchmarkPending compares the queue with client-go's ring, which never merges.
+// BenchmarkPending compares a handler's queue of calls with client-go's ring buffer, which never merges calls.
 func BenchmarkPending(b *testing.B) {
 	key := "namespace/name"
 	n := Call{Type: cache.Updated, Key: key, Old: &key, New: &key}
