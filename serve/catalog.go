@@ -20,14 +20,15 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// catalogAge is how long the set of collections is cached. discoveryAge is how long discovery of the API server is
-// cached while neither the set of resources nor the set of stored documents changes.
+// catalogAge is how long the set of collections, as read from the store, is cached. discoveryAge is how long the
+// discovery documents made from it are cached, unless the set of resources or of stored documents changes earlier.
 const (
 	catalogAge   = time.Second
 	discoveryAge = time.Minute
 )
 
-// catalog caches the collections of a source.
+// catalog caches what a Handler knows of its source (a store or a snapshot): the collections, and the discovery made of
+// them.
 type catalog struct {
 	source       Source
 	confidential bool
@@ -35,30 +36,32 @@ type catalog struct {
 	now          func() time.Time
 
 	gate  gate
-	known *known    // guarded by gate; nil before the first request
+	known *known    // the cached state of the source; guarded by gate; nil before the first request
 	read  time.Time // time of the last read of the source; guarded by gate
 }
 
-// known is the state of a source at one moment.
+// known is the state of a source when it was last read: its collections, and the discovery documents made of them.
 type known struct {
 	kinds      map[schema.GroupVersionResource]*kind
 	expected   map[schema.GroupVersionResource]entry.Identity // mirrored resources without a collection in the source
 	resources  map[schema.GroupVersionResource]discovery.Resource
-	documents  []string // names of the source's documents
+	documents  []string // names of the stored documents of the API server (its discovery and schemas)
 	discovery  *discovery.Handler
-	forwarded  *discovery.Handler   // for requests that are forwarded: includes the resources of the API server
-	release    *utilversion.Version // of the API server; nil if unknown
-	discovered time.Time            // time at which discovery was built
+	forwarded  *discovery.Handler   // for clients whose requests are forwarded: has the resources of the API server
+	release    *utilversion.Version // release of the API server; nil if unknown
+	discovered time.Time            // time at which discovery was made
 }
 
-// kind is a mirrored resource.
+// kind is a mirrored resource in one version, with its collections.
 type kind struct {
 	schema.GroupVersionResource
 	entry.ResourceInfo
 	collections []*collection
 }
 
-// collection is one of a kind's collections.
+// collection is a served collection with its description, the renderer that encodes its objects, and the caches of its
+// encoded events and list sizes. A kind has several collections if its namespaces or selections are mirrored
+// separately.
 type collection struct {
 	described
 	*renderer
@@ -68,7 +71,8 @@ type collection struct {
 	lengths *lengths
 }
 
-// all returns the mirrored kinds. It fails if the source cannot be read, or if ctx ends first.
+// all returns the state of the source, which it reads again if the cached state is older than catalogAge. It fails if
+// the source cannot be read, or if ctx ends first.
 func (c *catalog) all(ctx context.Context) (*known, error) {
 	if err := c.gate.enter(ctx); err != nil {
 		return nil, err
@@ -109,7 +113,8 @@ func resourcesOf(kinds map[schema.GroupVersionResource]*kind) map[schema.GroupVe
 	return all
 }
 
-// discover sets the fields that come from the source's documents: discovery, forwarded and release.
+// discover sets the fields of next that depend on the stored documents of the API server: discovery, forwarded and
+// release.
 func (c *catalog) discover(ctx context.Context, next *known) {
 	resources := slices.Collect(maps.Values(next.resources))
 	if c.reviews {
@@ -120,7 +125,7 @@ func (c *catalog) discover(ctx context.Context, next *known) {
 		klog.FromContext(ctx).V(2).Info("Part of what is known of the API server cannot be read", "err", err)
 	}
 	resources = slices.DeleteFunc(resources, func(r discovery.Resource) bool {
-		return server.Discovery.Retired(r.GroupVersionResource) // still readable by path
+		return server.Discovery.Retired(r.GroupVersionResource) // absent from discovery, but readable by its path
 	})
 	o := discovery.Options{Server: server,
 		OpenAPI: func(ctx context.Context, gv schema.GroupVersion) ([]byte, string, error) {
@@ -131,7 +136,8 @@ func (c *catalog) discover(ctx context.Context, next *known) {
 	next.forwarded = discovery.New(append(resources, discovery.Of(server.Discovery)...), o)
 }
 
-// make reads the collections of the source. It keeps the cached state of a collection whose description is unchanged.
+// make reads the collections of the source and groups them by kind. A collection whose resource is described as before
+// keeps its renderer and caches.
 func (c *catalog) make(ctx context.Context) (
 	kinds map[schema.GroupVersionResource]*kind, expected map[schema.GroupVersionResource]entry.Identity, err error,
 ) {
@@ -160,7 +166,8 @@ func (c *catalog) make(ctx context.Context) (
 	return kinds, expected, nil
 }
 
-// collection returns the cached state of a collection with its newest description, or a new state.
+// collection returns the collection that d describes. It keeps the renderer and caches of the collection with the same
+// identity, unless the description of the resource has changed.
 func (c *catalog) collection(d described) *collection {
 	var old *collection
 	if c.known != nil && c.known.kinds[d.Identity.GroupVersionResource] != nil {
@@ -197,9 +204,9 @@ func (k *kind) hasStatus() bool {
 	return has
 }
 
-// find returns the collection that answers a request for a form of objects. Of the collections that cover the request
-// it returns the first in the order of entry.Prefer. If none covers it and exactly one collection has some of the
-// requested objects, find returns that collection with exact set to false.
+// find returns the collection that answers a request for objects in the form f: whole, as metadata or as a Table. Of
+// several collections with all requested objects it returns the preferred one (entry.Prefer). If none has all of them
+// and exactly one collection has some, find returns that collection with exact set to false.
 func (k *kind) find(p path, o *listOptions, f form) (c *collection, exact bool) {
 	var part, whole []*collection
 	for _, c := range k.collections {

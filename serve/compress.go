@@ -20,7 +20,7 @@ var outputs = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10
 type compressible struct {
 	w     http.ResponseWriter
 	takes bool   // the client accepts gzip
-	held  []byte // the start of the body, until it reaches gzipThreshold
+	held  []byte // the start of the body, kept back until gzipThreshold bytes are written
 	out   io.Writer
 	buf   *bufio.Writer
 	zip   *gzip.Writer

@@ -13,7 +13,7 @@ import (
 )
 
 // deprecation is the warning for a deprecated version of a kind, and the Kubernetes release since which kube-apiserver
-// sends it. The zero value means that the version is not deprecated.
+// sends that warning. The zero value means that the version is not deprecated.
 type deprecation struct {
 	text  string
 	since *utilversion.Version // nil: in all releases
@@ -70,17 +70,18 @@ func (k *kind) deprecation() deprecation {
 	return deprecation{text: k.Deprecated}
 }
 
-// maxDeprecation bounds the text, in bytes: in a snapshot it is untrusted.
+// maxDeprecation bounds the text of a deprecation warning, in bytes. The text may come from a snapshot, which is
+// untrusted.
 const maxDeprecation = 1 << 10
 
-// warning returns the Warning header that an API server of the release sends. It is empty if there is none or the
-// release is unknown.
+// warning returns the Warning header that an API server of the given release sends for the deprecation. It returns ""
+// if that server sends none, or if the release is unknown but the warning depends on it.
 func (d deprecation) warning(release *utilversion.Version) string {
 	if d.text == "" || len(d.text) > maxDeprecation || d.since != nil && (release == nil || release.LessThan(d.since)) {
 		return ""
 	}
 	header, err := utilnet.NewWarningHeader(299, "", d.text)
-	if err != nil { // control characters
+	if err != nil { // the text has control characters
 		return ""
 	}
 	return header
@@ -91,7 +92,7 @@ func releaseOf(v *version.Info) *utilversion.Version {
 	if v == nil {
 		return nil
 	}
-	minor := v.Minor // vendors append to it: 27+
+	minor := v.Minor // vendors append a sign to the number, as in 27+
 	if end := strings.IndexFunc(minor, func(c rune) bool { return c < '0' || c > '9' }); end >= 0 {
 		minor = minor[:end]
 	}

@@ -33,8 +33,8 @@ func (k *kind) checkFields(selector fields.Selector) error {
 	return nil
 }
 
-// matcherOf returns a function that reports whether an entry is selected; nil if the options select all entries. The
-// function is not safe for concurrent use.
+// matcherOf returns a function that reports whether an entry matches the selectors of a list or a watch. It returns nil
+// if all entries match. The function is not safe for concurrent use.
 func matcherOf(c *collection, o *listOptions) func(entry.Entry) (bool, error) {
 	if !o.selective() {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/internal/apistatus"
 )
 
-// media is the encoding of a response.
+// media is the media type of a response: JSON, YAML or protobuf.
 type media string
 
 const (
@@ -24,7 +24,7 @@ const (
 	mediaProtobuf media = "application/vnd.kubernetes.protobuf"
 )
 
-// form is the representation of objects in a response.
+// form is how a response represents objects: whole, as metadata, or as the rows of a Table.
 type form int
 
 const (
@@ -33,18 +33,20 @@ const (
 	table
 )
 
-// format is a media and a form.
+// format is the media type of a response, and the form of the objects in it.
 type format struct {
 	media media
 	form  form
-	// version is v1 or v1beta1, for Tables and metadata. list is set if the client accepts PartialObjectMetadataList.
+	// version is the version of meta.k8s.io, v1 or v1beta1, in which Tables and metadata are sent. list is set if the
+	// client accepts PartialObjectMetadataList.
 	version string
 	list    bool
-	// include selects the part of its object that each row of a Table carries.
+	// include selects how much of its object each row of a Table contains: nothing, the metadata or the whole object.
 	include metav1.IncludeObjectPolicy
 }
 
-// encode returns an object as a complete response body. Protobuf needs apiVersion and kind.
+// encode returns an object as a complete response body. apiVersion and kind are only used for protobuf, whose envelope
+// contains them.
 func (m media) encode(obj any, apiVersion, kind string) ([]byte, error) {
 	switch m {
 	case mediaProtobuf:
@@ -71,7 +73,7 @@ var (
 	streams = []string{"application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"}
 )
 
-// negotiation holds the properties of a request that decide which formats can be served.
+// negotiation holds the properties of a request that decide which media types and forms can be served.
 type negotiation struct {
 	known    bool // client-go has the Go type of the kind, so that protobuf can be served
 	newer    bool // the server is newer than client-go: JSON has fields that protobuf would lose
@@ -79,7 +81,8 @@ type negotiation struct {
 	watching bool
 }
 
-// negotiate returns the first format of the Accept header that can be served.
+// negotiate returns the first format in the request's Accept header that can be served, or JSON if there is no such
+// header.
 func negotiate(r *http.Request, a negotiation) (format, error) {
 	clauses := goautoneg.ParseAccept(r.Header.Get("Accept"))
 	if strings.TrimSpace(r.Header.Get("Accept")) == "" {
@@ -119,12 +122,12 @@ func routed(r *http.Request, list bool) error {
 	return err
 }
 
-// routable reports whether kube-apiserver's router accepts a clause for built-in kinds.
+// routable reports whether kube-apiserver's router accepts a clause of an Accept header for built-in kinds.
 func routable(c goautoneg.Accept) bool {
 	return c.Type == "*" && c.SubType == "*" || slices.Contains(bodies, c.Type+"/"+c.SubType)
 }
 
-// wholeJSON reports whether a clause accepts whole objects in JSON.
+// wholeJSON reports whether a clause of an Accept header asks for whole objects in JSON, not for metadata or a Table.
 func wholeJSON(c goautoneg.Accept) bool {
 	f, ok := formatOf(c)
 	return ok && f.media == mediaJSON && f.form == whole
@@ -175,7 +178,7 @@ func formatOf(clause goautoneg.Accept) (f format, ok bool) {
 	return f, true
 }
 
-// includes sets include from the query parameter includeObject. It fails if the value is invalid.
+// includes sets the field include from the query parameter includeObject. It fails if the value is invalid.
 func (f *format) includes(policy string) error {
 	if f.form != table {
 		return nil

@@ -16,15 +16,16 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// Forwarder forwards requests to an API server. Forward returns one.
+// Forwarder forwards requests to an API server. The function Forward returns one.
 type Forwarder struct {
 	own   access.Authenticator
 	proxy *httputil.ReverseProxy
 }
 
 // Forward returns a Forwarder to the API server of config. Requests carry the caller's own credentials, never config's.
-// X-Forwarded-For carries the caller's address, for the audit log of the API server. A caller that own authenticates,
-// or that used a client certificate, has no credentials for the API server and is rejected with 403.
+// X-Forwarded-For carries the caller's address, for the audit log of the API server. A caller with a client
+// certificate, or one that the authenticator own recognizes, has no credentials for the API server and is rejected with
+// 403.
 func Forward(config *rest.Config, own access.Authenticator) (*Forwarder, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	transport, err := rest.TransportFor(anonymous)
@@ -85,7 +86,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // fallbackKey is the context key of the handler that answers while the API server is unreachable.
 type fallbackKey struct{}
 
-// serveOr forwards a request. If the API server is unreachable, fallback answers.
+// serveOr forwards a request. If the API server is unreachable, the handler fallback answers the request.
 func (f *Forwarder) serveOr(w http.ResponseWriter, r *http.Request, fallback http.Handler) {
 	f.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), fallbackKey{}, fallback)))
 }

@@ -26,9 +26,9 @@ type answeredKey struct{}
 // errUnreached cancels a forwarded read that the API server does not answer in time.
 var errUnreached = errors.New("the API server does not answer in time")
 
-// forwardRead forwards a read. If the API server is unreachable, or does not begin to answer within freshFor, local
-// answers. The user's recorded writes to the resource are then dropped, since the mirror has the latest state
-// available.
+// forwardRead forwards a read to the API server. If the API server is unreachable, or does not begin to answer within
+// freshFor, the function local answers from the mirror. The user's recorded writes to the resource are then forgotten,
+// so that further reads do not wait for them: the mirror has the latest state available.
 func (q *request) forwardRead(local func() error) (err error) {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
@@ -66,7 +66,8 @@ func (q *request) writesTo() bool {
 	return err != nil || known.mirrors(newWriter("", q.path.GroupResource()).resource)
 }
 
-// mirrors reports whether any version of a resource is mirrored. It compares the names that newWriter returns.
+// mirrors reports whether any version of a resource is mirrored. Events of both API groups count as one resource, and
+// bindings count as pods.
 func (k *known) mirrors(r schema.GroupResource) bool {
 	for gvr := range k.kinds {
 		if newWriter("", gvr.GroupResource()).resource == r {
@@ -81,8 +82,9 @@ func (k *known) mirrors(r schema.GroupResource) bool {
 	return false
 }
 
-// written records a write from the API server's response. A conflict, and a 404, may also show that the collection is
-// behind. After a timeout the outcome is unknown.
+// written records a forwarded write after the API server's response, so that the user's later reads wait for it. A 409
+// or 404 is recorded as well, since it may show that the mirror is behind. So is a 504, which leaves the outcome
+// unknown.
 func (q *request) written(answer *http.Response) {
 	switch code := answer.StatusCode; {
 	case code >= 200 && code < 300:
@@ -91,7 +93,7 @@ func (q *request) written(answer *http.Response) {
 		return
 	}
 	rv := uint64(0)
-	if q.r.Method != http.MethodDelete { // the response has no resourceVersion, or the previous one
+	if q.r.Method != http.MethodDelete { // the response to a DELETE has no resourceVersion, or the previous one
 		head, err := io.ReadAll(io.LimitReader(answer.Body, writeHead))
 		if err == nil && len(head) < writeHead && answer.StatusCode < 300 {
 			rv = writtenRV(head)
@@ -105,8 +107,9 @@ func (q *request) written(answer *http.Response) {
 	q.writes.add(newWriter(q.lease.user, q.path.GroupResource()), q.path.namespace, rv, time.Now())
 }
 
-// writtenRV returns the resourceVersion of a write from the object in its response; 0 if the response does not have it.
-// kube-apiserver's response to a write that removes the last finalizer of a deleted object has the previous state.
+// writtenRV returns the resourceVersion of the object in the response to a write. It returns 0 if the response has
+// none. It also returns 0 if the write removed the last finalizer of a deleted object: kube-apiserver then responds
+// with the object's previous state.
 func writtenRV(body []byte) uint64 {
 	var m metav1.PartialObjectMetadata
 	if message, ok := bytes.CutPrefix(body, []byte(protobufMagic)); ok {
@@ -120,6 +123,6 @@ func writtenRV(body []byte) uint64 {
 	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
 		return 0
 	}
-	rv, _ := strconv.ParseUint(m.ResourceVersion, 10, 64) // 0 if it is not a number, since it cannot be compared then
+	rv, _ := strconv.ParseUint(m.ResourceVersion, 10, 64) // 0 if not a number: such resourceVersions cannot be compared
 	return rv
 }

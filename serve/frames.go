@@ -13,31 +13,33 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// frames caches the newest encoded events of a collection, so that an event is encoded once for all watches with the
-// same format. It is safe for concurrent use.
+// frames caches the newest watch events of a collection in encoded form. Each event is so encoded once for all watches
+// with the same format. It is safe for concurrent use.
 type frames struct {
 	mu    sync.Mutex
-	made  map[frameKey]*frame // guarded by mu, like the following
-	order []frameKey          // oldest first
+	made  map[frameKey]*frame // encoded events; guarded by mu, like order and bytes
+	order []frameKey          // the keys of made, oldest first
 	bytes int
 }
 
-// framesBytes bounds the cached bytes, and frameOverhead is the memory of a frame besides its data, in bytes.
+// framesBytes bounds the size of the cached encoded events of a collection. frameOverhead is the memory of a cached
+// event besides its encoded data, in bytes.
 const (
 	framesBytes   = 4 << 20
 	frameOverhead = 256
 )
 
-// errEncodePanicked is returned to the other callers of get if encode panics.
+// errEncodePanicked is the error for watches that wait while another watch encodes the same event, if the encoder
+// panics.
 var errEncodePanicked = errors.New("the event could not be encoded")
 
-// frameKey identifies an encoded event.
+// frameKey identifies an encoded event in the cache: by the event, its type and the format of the encoding.
 type frameKey struct {
 	event     *history.Event
 	eventType watch.EventType
 	of        format
-	first     bool // of a Table: has the column definitions
-	// second is the Unix time of a Table's ages; 0 for other forms.
+	first     bool // the event begins a Table watch: its row is sent with the column definitions
+	// second is the Unix time at which the ages in a Table's row are computed; 0 for forms without ages.
 	second int64
 }
 
@@ -45,12 +47,13 @@ type frame struct {
 	once sync.Once
 	data []byte
 	err  error
-	size int // memory of the frame; 0 until it is encoded; guarded by frames.mu
+	size int // memory of the encoded event; 0 until it is encoded; guarded by frames.mu
 }
 
 func newFrames() *frames { return &frames{made: map[frameKey]*frame{}} }
 
-// get returns the frame of an event. The first caller encodes it.
+// get returns an encoded event from the cache. If the event is missing, the first caller encodes it with encode, and
+// concurrent callers wait for the result.
 func (s *frames) get(key frameKey, encode func() ([]byte, error)) ([]byte, error) {
 	s.mu.Lock()
 	f := s.made[key]
@@ -67,7 +70,7 @@ func (s *frames) get(key frameKey, encode func() ([]byte, error)) ([]byte, error
 	return f.data, f.err
 }
 
-// has reports whether the frame of an event is cached.
+// has reports whether an event is cached in encoded form.
 func (s *frames) has(key frameKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +78,8 @@ func (s *frames) has(key frameKey) bool {
 	return f != nil && f.size > 0
 }
 
-// added counts a new frame, unless it was evicted meanwhile, and evicts the oldest frames.
+// added counts the memory of an encoded event, unless the event was evicted while it was encoded. It then evicts the
+// oldest events that exceed framesBytes.
 func (s *frames) added(key frameKey, f *frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +95,7 @@ func (s *frames) added(key frameKey, f *frame) {
 	}
 }
 
-// frame returns an encoded event.
+// frame returns an event of an object, encoded for the watch's client.
 func (w *watcher) frame(eventType watch.EventType, e entry.Entry, first bool) ([]byte, error) {
 	object, err := w.collection.item(w.format, e, true, time.Now())
 	if err != nil {

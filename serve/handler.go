@@ -54,7 +54,7 @@ type Handler struct {
 	catalog catalog
 	writes  writes
 
-	ctx    context.Context // canceled by Close
+	ctx    context.Context // ends all open requests; canceled by Close
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
@@ -79,7 +79,7 @@ func New(s Source, o Options) (*Handler, error) {
 // errClosing is the cause with which Close cancels open requests.
 var errClosing = errors.New("the server is shutting down")
 
-// Close ends all open watches and lists and waits for them. Later requests are rejected.
+// Close ends all open watches and lists and waits for them. Requests that arrive later are rejected.
 func (h *Handler) Close() error {
 	h.cancel(errClosing)
 	h.mu.Lock()
@@ -99,7 +99,7 @@ func (h *Handler) begin() bool {
 	return !h.closed
 }
 
-// request is a request for objects.
+// request is one HTTP request for mirrored objects, with the values that are parsed and chosen while it is answered.
 type request struct {
 	*Handler
 	ctx context.Context // canceled with the client's request and by Close
@@ -109,12 +109,12 @@ type request struct {
 	writeDeadline *writeDeadline
 	lease         memoryLease
 	path          path
-	options       *listOptions // nil before the query is parsed
+	options       *listOptions // the query parameters; nil before they are parsed
 	deprecated    string       // the Warning header for a deprecated version; empty if there is none
 	format        format
 	collection    *collection
 	reader        reader
-	offline       bool // the rules for an outage of the API server allowed the request
+	offline       bool // the request is allowed only by the rules for an outage of the API server
 }
 
 // ServeHTTP implements http.Handler.
@@ -208,7 +208,8 @@ func (q *request) serve() error {
 	return q.answer(k, watching)
 }
 
-// reaches returns the error with which kube-apiserver rejects a request before it reaches the kind's handler.
+// reaches checks whether kube-apiserver would reject a request before the handler of its kind sees it. It returns that
+// error: an invalid timeout, a missing right, or an unacceptable Accept header.
 func (q *request) reaches(k *kind, watching bool) error {
 	if err := checkTimeout(q.r.URL.Query()); err != nil && !watching {
 		return err
@@ -220,7 +221,8 @@ func (q *request) reaches(k *kind, watching bool) error {
 	return err
 }
 
-// notYet answers a request for a collection that the source does not have yet.
+// notYet answers a request for a mirrored collection that is not in the source yet: 429, or the error for an invalid
+// query or a missing right.
 func (q *request) notYet(id entry.Identity) (err error) {
 	if q.options = everything(); q.path.name == "" {
 		if q.options, err = parseListOptions(q.r.URL.Query()); err != nil {
@@ -298,10 +300,11 @@ func (q *request) read() error {
 	return local()
 }
 
-// errForward: the request must be forwarded, because the requested objects are not mirrored.
+// errForward says that the request must be forwarded, because the requested objects are not mirrored.
 var errForward = errors.New("this is not mirrored, and forwarded")
 
-// choose sets collection and reader for the request.
+// choose finds the collection that answers the request and opens a reader of it. It fails if the requested objects are
+// not mirrored or not listed yet, and with errForward if the request must be forwarded.
 func (q *request) choose(k *kind) (err error) {
 	c, exact := k.find(q.path, q.options, q.format.form)
 	if q.Handler.options.Forward != nil && (c == nil || !exact && !q.Handler.options.Narrow) {
@@ -323,7 +326,7 @@ func (q *request) choose(k *kind) (err error) {
 	if q.reader, err = q.source.open(q.ctx, c.Identity); err != nil {
 		return errRead(err)
 	}
-	now := *c // the catalog may be a second old
+	now := *c // a copy for the current state: that in the catalog may be a second old
 	if now.Info, err = q.reader.Info(q.ctx); err != nil {
 		return errRead(err)
 	}

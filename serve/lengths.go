@@ -8,30 +8,31 @@ import (
 )
 
 // lengths caches the sizes of a collection's protobuf lists. In protobuf a list's size precedes its items, so a large
-// list of unknown size must be read twice. It is safe for concurrent use.
+// list is read twice if its size is not cached. It is safe for concurrent use.
 type lengths struct {
 	mu    sync.Mutex
 	known map[lengthKey]length
 }
 
-// lengthKey identifies a list of all objects whose keys have a prefix: a namespace, or none.
+// lengthKey identifies a list by the prefix of its objects' keys (a namespace, or "" for all) and by the form of its
+// items.
 type lengthKey struct {
 	prefix string
 	form   form
 }
 
-// length is the size of a list's items, in bytes, at one moment.
+// length is the total size of a list's items, in bytes, when the collection was at one resourceVersion.
 type length struct {
 	at    history.Position
 	rv    string
 	bytes int
 }
 
-// maxLengths bounds the number of cached sizes.
+// maxLengths bounds the number of cached list sizes of a collection.
 const maxLengths = 1000
 
-// of returns the size of a listing: the cached size, updated with the changes since then. itemSize returns the size of
-// one item. ok is false if the size is unknown.
+// of returns the total size of a list's items in protobuf: the cached size, plus the changes since it was cached.
+// itemSize returns the size of one item. ok is false if no size is cached, or if the changes are no longer known.
 func (s *lengths) of(l *listing, f form, itemSize func(entry.Entry) int) (bytes int, ok bool) {
 	s.mu.Lock()
 	known, ok := s.known[lengthKey{l.prefix(), f}]
@@ -51,14 +52,14 @@ func (s *lengths) of(l *listing, f form, itemSize func(entry.Entry) int) (bytes 
 	return known.bytes + grown, true
 }
 
-// forget drops the cached size of a listing.
+// forget drops the cached size of a list's items.
 func (s *lengths) forget(l *listing, f form) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.known, lengthKey{l.prefix(), f})
 }
 
-// put caches the size of a listing.
+// put caches the size of a list's items.
 func (s *lengths) put(l *listing, f form, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,34 +18,36 @@ import (
 )
 
 const (
-	// pageBytes is the size, in bytes, of the objects that a list reads, renders and writes at a time. A page read from
-	// the store ends with the object that exceeds readBytes.
+	// pageBytes is the size, in bytes, of the objects that a list reads, renders and writes at a time. readBytes is the
+	// size at which the read of a page from the store stops, after the object that exceeds it.
 	pageBytes = 256 << 10
 	readBytes = pageBytes * 3 / 4
-	// limitedBytes is the size, in bytes, after which a list with a limit ends early with a continue token.
+	// limitedBytes bounds the stored size, in bytes, of the objects in a list with a limit. A longer list ends before
+	// its limit, with a continue token.
 	limitedBytes = 8 << 20
-	// answerOverhead is the memory of a response besides its objects: a compressor and buffers.
+	// answerOverhead is the memory of a response besides its objects, in bytes: a compressor and buffers.
 	answerOverhead = 1 << 20
-	// renderedFactor is the ratio between the memory for rendering and writing objects and their stored size.
+	// renderedFactor is the memory needed to render and write objects, as a multiple of their stored size.
 	renderedFactor = 4
 )
 
-// listMemory returns the memory that a list holds for objects of the given stored size, in bytes.
+// listMemory returns the memory, in bytes, that a list acquires from the budget for objects of the given stored size.
 func listMemory(objects int) int64 {
 	return answerOverhead + renderedFactor*int64(max(objects, pageBytes))
 }
 
 const (
-	// objectMemory is the memory that a get holds for an object that needs at most renderedFree for rendering.
+	// objectMemory is the memory that a get acquires from the budget before it reads its object. It suffices for an
+	// object that needs at most renderedFree to be rendered.
 	objectMemory = renderedFree + bodyMemory
-	// bodyMemory is the memory that a get holds besides the response body.
+	// bodyMemory is the memory that a get acquires from the budget in addition to that of the response body.
 	bodyMemory = 64 << 10
-	// documentMemory is the memory that a request for discovery or the page's data holds. A request for a schema holds
-	// the size of the schema as well.
+	// documentMemory is the memory that a request for discovery, or for the data of the web page, acquires from the
+	// budget. A request for an OpenAPI schema also acquires the size of the schema.
 	documentMemory = 2 << 20
 )
 
-// list answers a list.
+// list answers a list request.
 func (q *request) list() error {
 	l := newListing(q.collection, q.reader, q.path, q.options)
 	if err := l.begin(q.ctx); err != nil {
@@ -56,7 +58,7 @@ func (q *request) list() error {
 	}
 	limit := int(q.options.Limit)
 	if q.options.ResourceVersion == "0" {
-		limit = 0 // kube-apiserver answers from its watch cache, which ignores the limit
+		limit = 0 // for resourceVersion=0 kube-apiserver's watch cache ignores the limit
 	}
 	after := ""
 	if q.options.token != nil {
@@ -78,27 +80,29 @@ func (q *request) list() error {
 	}
 	w := q.listWriter(meta)
 	w.begin(x.length)
-	_ = w.write(x.rendered) // end returns the error
+	_ = w.write(x.rendered) // a write error is kept and returned by end
 	return w.end()
 }
 
-// extent holds properties of a list that are written before its items: with a limit, whether objects follow; in
-// protobuf, the size of the items.
+// extent holds the properties of a list that must be known before its items are written. With a limit it says whether
+// more objects follow; in protobuf, it has the size of the items.
 type extent struct {
-	items  int    // the number of items; -1 for all that follow
+	items  int    // the number of items; -1: all objects from the start of the list to its end
 	length int    // size of the items in protobuf, in bytes
-	last   string // the key of the last item, if more is set
+	last   string // the key of the last item; only used if more is set
 	more   bool   // more objects follow than the limit allows
-	// complete says that rendered has all items, so that the list is not read again.
+	// complete says that the field rendered has all items, so that the list need not be read again.
 	complete bool
 	rendered [][]byte
 }
 
-// gatheredBytes is how many bytes of a list are kept while it is measured, so that a short list is read only once.
+// gatheredBytes is how many bytes of rendered items are kept while a list's size is measured. A list up to that size is
+// read only once.
 const gatheredBytes = 2 * pageBytes
 
-// measure returns the extent of a list. A list longer than gatheredBytes is read twice, at the same moment, unless its
-// size is cached.
+// measure reads a list to determine its extent, which is written before the items. It renders the items and keeps up to
+// gatheredBytes of them. A longer list is read again for its response, in the same state. A protobuf list of a cached
+// size is not measured.
 func (q *request) measure(l *listing, after string, limit int) (x extent, err error) {
 	all := limit == 0 && q.options.token == nil && !q.options.selective()
 	size, first := 0, true
@@ -134,7 +138,8 @@ func (q *request) measure(l *listing, after string, limit int) (x extent, err er
 	return x, err
 }
 
-// gather adds the items of a page. shared says that the items point into memory that the next page overwrites.
+// gather adds the rendered items of a page to the extent, unless the list is longer than gatheredBytes. shared says
+// that the items point into memory that the next page overwrites, so that they must be copied.
 func (x *extent) gather(items [][]byte, length int, shared bool) {
 	if x.length += length; x.complete && x.length > gatheredBytes {
 		x.complete, x.rendered = false, nil
@@ -150,8 +155,8 @@ func (x *extent) gather(items [][]byte, length int, shared bool) {
 	}
 }
 
-// holdPage acquires the memory for rendering a page of a list: at least the memory for the stored objects plus that for
-// rendering the largest. It returns the memory that each object needs.
+// holdPage acquires the memory for rendering a page of a list. This is at least the memory of the stored objects, plus
+// the memory for rendering the largest of them. It returns the memory that each object needs.
 func (q *request) holdPage(entries []entry.Entry) (needs []int64, err error) {
 	needs = make([]int64, len(entries))
 	parallel.Each(len(entries), sizeOf(entries), func(i int) {
@@ -161,7 +166,8 @@ func (q *request) holdPage(entries []entry.Entry) (needs []int64, err error) {
 	return needs, q.lease.resize(q.ctx, max(listMemory(sizeOf(entries)), least), freshFor)
 }
 
-// renderPage is renderAll for a page of a list. After it the request holds the memory of the page and its items.
+// renderPage renders a page of a list, and acquires the memory for it. When it returns, the request holds the memory of
+// the stored objects and of the rendered items.
 func (q *request) renderPage(entries []entry.Entry) (items [][]byte, length int, err error) {
 	needs, err := q.holdPage(entries)
 	if err != nil {
@@ -188,7 +194,7 @@ func (m media) memory(items [][]byte) (n int64) {
 		n += int64(len(item))
 	}
 	if m == mediaYAML {
-		n *= 2 // each item is indented into a copy
+		n *= 2 // YAML items are indented into a copy
 	}
 	return n
 }
@@ -228,7 +234,8 @@ func (q *request) stream(l *listing, after string, x extent) error {
 	return w.end()
 }
 
-// listMeta returns the metadata of a list, with a continue token if more objects follow.
+// listMeta returns the metadata of a list: resourceVersion, and, if more objects follow, a continue token and their
+// number.
 func (q *request) listMeta(l *listing, x extent) (meta metav1.ListMeta, err error) {
 	meta.ResourceVersion = l.rv
 	if !x.more {
@@ -257,8 +264,8 @@ func (q *request) listMeta(l *listing, x extent) (meta metav1.ListMeta, err erro
 	return meta, nil
 }
 
-// count returns the number of objects at the moment of a listing. It fails with history.ErrExpired if objects change
-// during each of three attempts.
+// count returns the number of objects in the state of the collection that the list shows. It counts the present keys
+// and undoes later changes. It fails with history.ErrExpired if objects change during each of three attempts.
 func (q *request) count(l *listing) (int, error) {
 	h := q.reader.History()
 	if h == nil {
@@ -278,21 +285,22 @@ func (q *request) count(l *listing) (int, error) {
 	return 0, history.ErrExpired
 }
 
-// renderAll renders entries on all cores. It returns the items and their size in a protobuf list. Objects that need
-// much memory wait for one another, so that together they need no more than the request holds.
+// renderAll renders entries on all cores. It returns the rendered items and their total size in a protobuf list. needs
+// has the memory that each object needs. Objects wait for one another, so that together they never need more memory
+// than the request holds.
 func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byte, length int, err error) {
 	items, errs, cost := make([][]byte, len(entries)), make([]error, len(entries)), sizeOf(entries)
 	rendering := max(q.lease.bytes-answerOverhead-int64(cost), 1)
 	working := semaphore.NewWeighted(rendering)
 	if q.format.media == mediaProtobuf {
-		cost /= 16 // most bytes are copied
+		cost /= 16 // for protobuf most bytes are copied, not decoded
 	} else {
-		cost *= 4 // an object is decoded and encoded
+		cost *= 4 // otherwise an object is decoded and encoded
 	}
 	now := time.Now()
 	parallel.Each(len(entries), cost, func(i int) {
 		need := min(needs[i], rendering)
-		_ = working.Acquire(context.Background(), need) // it fails with its context only
+		_ = working.Acquire(context.Background(), need) // fails only if its context ends
 		defer working.Release(need)
 		items[i], errs[i] = q.collection.item(q.format, entries[i], false, now)
 	})
@@ -305,11 +313,11 @@ func (q *request) renderAll(entries []entry.Entry, needs []int64) (items [][]byt
 	return items, length, nil
 }
 
-// itemLength returns the size of an entry in a protobuf list, in bytes.
+// itemLength returns the size of an entry as an item of a protobuf list, in bytes.
 func (q *request) itemLength(e entry.Entry) int {
 	item, err := q.collection.item(q.format, e, false, time.Time{})
 	if err != nil {
-		return 0 // the size of the list will not match, and the list fails
+		return 0 // the list fails when its items turn out to have another size
 	}
 	return sizeField(2, len(item))
 }

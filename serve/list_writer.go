@@ -13,18 +13,19 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// listWriter writes a list page by page.
+// listWriter writes the body of a list's response, page by page.
 type listWriter struct {
 	q     *request
 	meta  metav1.ListMeta
-	out   io.WriteCloser // nil before begin
+	out   io.WriteCloser // the response body; nil before begin
 	items int
 	err   error
 }
 
 func (q *request) listWriter(meta metav1.ListMeta) *listWriter { return &listWriter{q: q, meta: meta} }
 
-// begin writes the start of the list. length is the size of the items in protobuf.
+// begin writes the header and the start of the list, up to its items. length is the total size of the items, which a
+// protobuf list begins with.
 func (w *listWriter) begin(length int) {
 	q := w.q
 	apiVersion, kind := q.collection.typeMeta(q.format, q.format.form != table)
@@ -115,7 +116,7 @@ func (w *listWriter) end() error {
 	return w.failed(w.err)
 }
 
-// itemsName returns the name of the field with the items.
+// itemsName returns the name of the list's field that contains the items: rows in a Table, items in any other list.
 func (w *listWriter) itemsName() string {
 	if w.q.format.form == table {
 		return "rows"
@@ -123,7 +124,7 @@ func (w *listWriter) itemsName() string {
 	return "items"
 }
 
-// yamlTail returns the YAML after the items.
+// yamlTail returns the end of a YAML list: the fields after the items.
 func (w *listWriter) yamlTail() ([]byte, error) {
 	_, kind := w.q.collection.typeMeta(w.q.format, w.q.format.form != table)
 	rest := map[string]any{"kind": kind, "metadata": w.meta}
@@ -140,8 +141,8 @@ func (w *listWriter) yamlTail() ([]byte, error) {
 	return append([]byte("\n"), tail...), err
 }
 
-// failed returns err if nothing has been written yet. Otherwise it aborts the connection, so that the client cannot
-// take a partial list for a complete one.
+// failed returns err for a response if nothing has been written yet. Otherwise it aborts the connection, so that the
+// client cannot mistake a partial list for a complete one.
 func (w *listWriter) failed(err error) error {
 	if err == nil || w == nil || w.out == nil {
 		return err

@@ -19,10 +19,11 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// freshFor is how long a request waits for a collection to reach a resourceVersion.
+// freshFor is how long a request waits for the mirror to reach a resourceVersion.
 const freshFor = 3 * time.Second
 
-// listing reads a collection as of one moment, page by page.
+// listing reads a collection in one state, that of one resourceVersion, page by page. Changes that are made meanwhile
+// are undone in each page.
 type listing struct {
 	c       *collection
 	r       reader
@@ -30,23 +31,24 @@ type listing struct {
 	options *listOptions
 	selects func(entry.Entry) (bool, error)
 
-	// at is the position of that moment in the history. The first page sets it if it is zero.
+	// at is the position of that state in the collection's history of changes. If it is zero, the first page sets it.
 	at history.Position
-	rv string // the resourceVersion of the moment
-	// begun is the collection's state at the first page, possibly of an earlier pass over the list.
+	rv string // the resourceVersion of that state
+	// begun is the state of the collection when the first page was read, possibly in an earlier pass over the same
+	// list.
 	begun *entry.Info
 
-	reusesMemory bool // pages share memory: fn must not keep entries after it returns
+	reusesMemory bool // all pages use one buffer: the callback of pages must not keep their entries
 }
 
-// memories are buffers for the payloads of a page.
+// memories are buffers for the objects' payloads in a page of a list.
 var memories = sync.Pool{New: func() any { return new([]byte) }}
 
 func newListing(c *collection, r reader, p path, o *listOptions) *listing {
 	return &listing{c: c, r: r, path: p, options: o, selects: matcherOf(c, o)}
 }
 
-// prefix returns the prefix of the selected keys.
+// prefix returns the prefix of the keys of the listed objects: their namespace, or "" for all objects.
 func (l *listing) prefix() string {
 	if l.path.namespace != "" {
 		return l.path.namespace + "/"
@@ -54,7 +56,8 @@ func (l *listing) prefix() string {
 	return ""
 }
 
-// begin sets the moment that the options request. It may wait up to freshFor for its resourceVersion.
+// begin selects the state of the collection that the client requests with a resourceVersion or continue token. If the
+// collection is older, it waits for up to freshFor.
 func (l *listing) begin(ctx context.Context) error {
 	o := l.options
 	switch {
@@ -87,7 +90,8 @@ func (l *listing) begin(ctx context.Context) error {
 	return nil
 }
 
-// exactly sets the moment to a resourceVersion.
+// exactly selects the state at a resourceVersion. It fails with history.ErrExpired if the history no longer has that
+// state, and with history.ErrAhead if the collection has not reached it.
 func (l *listing) exactly(rv string) (err error) {
 	h := l.r.History()
 	if h == nil {
@@ -130,13 +134,13 @@ func awaitRV(ctx context.Context, c *collection, r reader, rv uint64) error {
 	}
 }
 
-// pages calls fn for each page, with the selected entries in key order. All pages are of one state of the collection,
-// whose position and resourceVersion are set before the first call; that page may have no entries. more says whether
-// pages follow. fn returns false to stop.
+// pages calls fn for each page of the listed objects, in key order and with the selectors applied. All pages show one
+// state of the collection. Its position and resourceVersion are set before the first call, whose page may be empty.
+// more says whether further pages follow. fn returns false to stop.
 func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Entry, more bool) (bool, error)) error {
 	memory := memories.Get().(*[]byte)
 	defer func() {
-		if cap(*memory) <= 2*pageBytes { // do not pool memory that the next list would not account for
+		if cap(*memory) <= 2*pageBytes { // larger buffers are not pooled: no budget would count them
 			memories.Put(memory)
 		}
 	}()
@@ -160,7 +164,7 @@ func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Ent
 			return err
 		}
 		if gone, _ := l.r.superseded(); gone || l.r.History() == nil && l.overtaken(p.Info) {
-			return errNotListed(l.c.Identity) // the collection may have changed since the previous page
+			return errNotListed(l.c.Identity) // without a history, changes since the previous page cannot be undone
 		}
 		if entries, err = l.selected(entries); err != nil {
 			return err
@@ -172,7 +176,7 @@ func (l *listing) pages(ctx context.Context, after string, fn func(_ []entry.Ent
 	}
 }
 
-// overtaken reports whether a collection without a history has changed since the moment, or since the first page.
+// overtaken reports whether a collection without a history has left the state that the list shows.
 func (l *listing) overtaken(now entry.Info) bool {
 	if l.begun == nil {
 		l.begun = &now
@@ -188,7 +192,8 @@ func errNotListed(id entry.Identity) error {
 	return err
 }
 
-// undo returns the entries of a page as of the moment. On the first page it sets the moment.
+// undo returns the entries of a page in the state of the collection that the list shows: it replaces entries that have
+// changed since then by their earlier versions. The first page selects the state, unless the client has.
 func (l *listing) undo(p *store.Page, after string) ([]entry.Entry, error) {
 	none := history.Position{}
 	if l.at == none {
@@ -224,7 +229,8 @@ func (l *listing) undo(p *store.Page, after string) ([]entry.Entry, error) {
 	return entries, nil
 }
 
-// expired returns the error for a moment that the history no longer reaches.
+// expired returns the 410 for a list whose state is no longer in the history. With a continue token it offers a new
+// token after the key after.
 func (l *listing) expired(after string) error {
 	if l.options.token != nil {
 		return errExpiredContinue(startOf(after, l.prefix()))
@@ -232,7 +238,7 @@ func (l *listing) expired(after string) error {
 	return apistatus.ExpiredList()
 }
 
-// selected returns the entries that match the selectors. It reuses entries.
+// selected returns the entries that match the selectors. The result uses the memory of its argument.
 func (l *listing) selected(entries []entry.Entry) ([]entry.Entry, error) {
 	if l.selects == nil {
 		return entries, nil

@@ -12,7 +12,7 @@ import (
 // DefaultMemory is the default size of a Memory, in bytes.
 const DefaultMemory = 256 << 20
 
-// memoryWait is how long a request waits for memory before it is rejected.
+// memoryWait is how long a request waits for memory of the budget before it is rejected with 429.
 const memoryWait = time.Second
 
 // Memory is the memory budget for the responses of a process: pages of lists, objects and documents that are held while
@@ -30,9 +30,9 @@ type Memory struct {
 	all  *semaphore.Weighted
 
 	mu    sync.Mutex
-	users map[string]*share // users that hold memory or wait for it; guarded by mu, as are the fields below
+	users map[string]*share // users that hold memory or wait for it; guarded by mu, like usage and freed
 	usage MemoryUsage
-	freed chan struct{} // closed when memory is released; nil without waiters
+	freed chan struct{} // closed when memory is released; nil while no request waits
 }
 
 // MemoryUsage is the usage of a Memory.
@@ -44,11 +44,11 @@ type MemoryUsage struct {
 	Refused int64
 }
 
-// share is the part of the budget that one user may hold.
+// share is one user's part of the budget, with the number of the user's requests.
 type share struct {
 	budget   *semaphore.Weighted
-	requests int  // requests that hold memory or wait for it; guarded by Memory.mu, as are the fields below
-	exceeded bool // a lease of the user exceeds the budget
+	requests int  // requests that hold memory or wait for it; guarded by Memory.mu, like exceeded
+	exceeded bool // a list of the user holds more than the budget allows
 }
 
 // NewMemory returns a budget of size bytes; 0 means DefaultMemory.
@@ -68,7 +68,7 @@ func (m *Memory) Usage() MemoryUsage {
 	return m.usage
 }
 
-// errMemory is the 429 for lack of memory.
+// errMemory is the 429 for a request that waited in vain for memory of the budget.
 func errMemory() error {
 	return apierrors.NewTooManyRequests("the memory for answers is spent by clients that read slowly (--serve-memory); "+
 		"try again", 1)
@@ -81,7 +81,7 @@ type memoryLease struct {
 	share  *share // nil while the lease holds nothing
 	bytes  int64
 	beyond int64 // the part of bytes that exceeds the budget
-	begun  bool  // the response has begun: a rejection would cut it off
+	begun  bool  // part of the response is written, so that a rejection would cut it off
 }
 
 // resize acquires or releases memory until the lease holds the given number of bytes, or half of the budget if that is
@@ -100,7 +100,7 @@ func (l *memoryLease) resize(ctx context.Context, bytes int64, wait time.Duratio
 	}
 }
 
-// take acquires more bytes within wait.
+// take acquires more bytes for a lease. It fails with errMemory if they do not become free within wait.
 func (l *memoryLease) take(ctx context.Context, more int64, wait time.Duration) error {
 	m, s := l.memory, l.share
 	if s == nil {
@@ -206,7 +206,7 @@ func (l *memoryLease) release() {
 	l.share = nil
 }
 
-// join returns the share of a user and counts one more request on it.
+// join returns the share of a user, and counts one more request of that user.
 func (m *Memory) join(user string) *share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
