@@ -56,8 +56,8 @@ func (l *listing) prefix() string {
 	return ""
 }
 
-// begin selects the state of the collection that the client requests with a resourceVersion or continue token. If the
-// collection is older, it waits for up to freshFor.
+// begin waits for up to freshFor until the collection reaches the requested resourceVersion. It selects the state at that
+// resourceVersion if the client requests exactly that state, or with a continue token. Otherwise the first page does.
 func (l *listing) begin(ctx context.Context) error {
 	o := l.options
 	switch {

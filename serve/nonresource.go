@@ -12,16 +12,17 @@ import (
 // snapshots is the path prefix of Options.Snapshots.
 const snapshots = "/snapshot"
 
-// pages is the path prefix of Options.Page. Requests below compare read two whole files and are long-running.
+// pages is the path prefix of Options.Page, the handler of the web page. Requests below compare are long-running, since
+// they read two whole files.
 const (
 	pages   = "/larder/"
 	compare = pages + "compare"
 )
 
-// requestKey is the context key of the *request, for discovery.
+// requestKey is the context key under which discovery handlers find the *request, to acquire memory for a schema.
 type requestKey struct{}
 
-// holdSchema acquires the memory of a schema for the request of ctx.
+// holdSchema acquires the memory of an OpenAPI schema from the budget, for the request that ctx belongs to.
 func holdSchema(ctx context.Context, bytes int) error {
 	q, ok := ctx.Value(requestKey{}).(*request)
 	if !ok {
@@ -57,7 +58,7 @@ func (q *request) other(reads bool) error {
 			known.discovery.ServeHTTP(q.w, r)
 		case known.forwarded.Complete(r.URL.Path):
 			known.forwarded.ServeHTTP(q.w, r)
-		default: // not stored, or not yet
+		default: // the requested document is not stored
 			f.serveOr(q.w, r, known.forwarded)
 		}
 		return nil

@@ -66,8 +66,9 @@ func (q *request) get() error {
 	return nil
 }
 
-// holdObject returns the page that begins with an object after it has acquired the memory for rendering. While it waits
-// for the memory of a large object it holds no page; it reads the object again afterwards.
+// holdObject reads one object after it has acquired the memory for rendering it. The page p contains only that object,
+// or nothing. While the request waits for the memory of a large object it drops the object, and reads it again
+// afterwards.
 func (q *request) holdObject(key string) (p store.Page, needs []int64, err error) {
 	for need := int64(0); ; {
 		if err := q.lease.resize(q.ctx, objectMemory+need, memoryWait); err != nil {
@@ -88,7 +89,7 @@ func (q *request) holdObject(key string) (p store.Page, needs []int64, err error
 	}
 }
 
-// holdBody acquires the memory of an encoded object, which is copied before it is compressed.
+// holdBody acquires the memory of an encoded object twice, since the body is copied before it is compressed.
 func (q *request) holdBody(body []byte) error {
 	return q.lease.resize(q.ctx, bodyMemory+2*int64(len(body)), memoryWait)
 }

@@ -22,17 +22,17 @@ type listOptions struct {
 	internalversion.ListOptions
 	labels labels.Selector
 	fields fields.Selector
-	rv     uint64 // 0 if the client gave none, or "0"
-	token  *token // parsed from Continue; nil without
+	rv     uint64 // the resourceVersion as a number; 0 if the client gave none
+	token  *token // the parsed continue token; nil if the client gave none
 }
 
-// selective reports whether the options have a selector, which must be evaluated on each object.
+// selective reports whether the options have a label or field selector, which must be evaluated on each object.
 func (o *listOptions) selective() bool { return !o.labels.Empty() || !o.fields.Empty() }
 
 // wantsInitial reports whether a watch begins with the existing objects.
 func (o *listOptions) wantsInitial() bool { return o.SendInitialEvents != nil && *o.SendInitialEvents }
 
-// everything returns the options of a request without parameters.
+// everything returns the list options of a request without query parameters.
 func everything() *listOptions {
 	return &listOptions{labels: labels.Everything(), fields: fields.Everything()}
 }

@@ -36,7 +36,7 @@ func parsePath(text string) (p path, ok bool) {
 		fallthrough
 	case 1:
 		p.Resource = parts[0]
-	default: // the path of a proxy, for example
+	default: // a longer subresource, as in the path of a proxy
 		p.Resource, p.name, p.subresource = parts[0], parts[1], strings.Join(parts[2:], "/")
 	}
 	if slices.Contains(strings.Split(text, "/"), "..") || slices.Contains(parts[:min(len(parts), 2)], "") {
@@ -48,7 +48,8 @@ func parsePath(text string) (p path, ok bool) {
 // isNamespaceSubresource reports whether namespaces/NAME/name is a subresource of the namespace, not a resource in it.
 func isNamespaceSubresource(name string) bool { return name == "status" || name == "finalize" }
 
-// prefix returns the key of the path's object, or the prefix of its objects' keys if the path has no name.
+// prefix returns the key of the object that the path names. If it names none, prefix returns the prefix of the keys of
+// the objects below it.
 func (p path) prefix() string {
 	if p.namespace == "" {
 		return p.name

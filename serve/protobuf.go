@@ -9,7 +9,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The envelopes are assembled around the stored bytes of objects, which are not decoded.
+// The protobuf messages around objects (runtime.Unknown, WatchEvent, lists) are assembled from the objects' stored
+// bytes, so that objects need not be decoded.
 
 // protobufMagic begins every top-level protobuf message of Kubernetes.
 const protobufMagic = "k8s\x00"
@@ -47,7 +48,8 @@ func appendEnvelopeHead(dst []byte, apiVersion, kind string, length int) []byte 
 	return appendFieldHead(dst, 2, length)
 }
 
-// appendWatchFrame appends a metav1.WatchEvent with its length prefix. object has an envelope.
+// appendWatchFrame appends a metav1.WatchEvent with its length prefix. object is the event's object in an envelope,
+// that is, as a runtime.Unknown with the magic number.
 func appendWatchFrame(dst []byte, eventType string, object []byte) []byte {
 	extension := sizeField(1, len(object))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(sizeField(1, len(eventType))+sizeField(2, extension)))

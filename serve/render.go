@@ -31,7 +31,7 @@ type renderer struct {
 	decoder    *snapshot.Decoder
 	columns    *columns.Columns
 	apiVersion string
-	listKind   string // of whole objects; empty: kind + "List"
+	listKind   string // kind of a list of whole objects; empty: kind + "List"
 	deprecated deprecation
 }
 
@@ -100,16 +100,17 @@ func (r *renderer) typed(e entry.Entry) (runtime.Object, error) {
 func (r *renderer) memory(f format, e entry.Entry) int64 {
 	n := renderedFactor * int64(len(e.Payload))
 	if f.media == mediaProtobuf && e.Encoding == codec.EncodingProtobuf {
-		return n // most bytes are copied
+		return n // most of its stored bytes are copied, not decoded
 	}
 	decoded := codec.Weight(e.Encoding, e.Payload)
 	if f.media == mediaYAML {
-		decoded *= 2 // YAML is made from decoded JSON
+		decoded *= 2 // YAML is made from JSON, which is made from the decoded object
 	}
 	return max(n, decoded)
 }
 
-// item encodes an entry for a list. With alone it encodes the entry for a get or an event.
+// item encodes an entry as an item of a list. With alone set it encodes it as the object of a get or of an event, with
+// apiVersion and kind. now is the time for the ages in a Table.
 func (r *renderer) item(f format, e entry.Entry, alone bool, now time.Time) ([]byte, error) {
 	if f.media == mediaProtobuf {
 		return r.protobuf(f, e, alone)
@@ -127,7 +128,8 @@ func (r *renderer) item(f format, e entry.Entry, alone bool, now time.Time) ([]b
 	return text, err
 }
 
-// protobuf returns the protobuf message of an entry. With alone the message has an envelope.
+// protobuf returns the protobuf message of an entry. With alone set the message is wrapped in an envelope, as a
+// runtime.Unknown with the magic number.
 func (r *renderer) protobuf(f format, e entry.Entry, alone bool) (message []byte, err error) {
 	stored := e.Encoding == codec.EncodingProtobuf
 	if stored {
@@ -166,8 +168,8 @@ func (r *renderer) protobuf(f format, e entry.Entry, alone bool) (message []byte
 	return message, nil
 }
 
-// json returns an entry as JSON. Stored JSON keeps fields unknown to this program. As in kube-apiserver, the items of a
-// list of a built-in kind have no apiVersion and kind.
+// json returns an entry as JSON. Objects that are stored as JSON keep fields unknown to this program. As in
+// kube-apiserver, the items in a list of a built-in kind have no apiVersion and kind.
 func (r *renderer) json(f format, e entry.Entry, alone bool) ([]byte, error) {
 	if f.form == metadata {
 		m, err := r.partial(e)
@@ -245,7 +247,7 @@ func (r *renderer) row(f format, e entry.Entry, now time.Time) ([]byte, error) {
 	return json.Marshal(row)
 }
 
-// conditionsOf returns the conditions of a row; only completed and failed pods have any.
+// conditionsOf returns the conditions of an object's row in a Table. Only completed and failed pods have any.
 func conditionsOf(u *unstructured.Unstructured) []metav1.TableRowCondition {
 	if u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" {
 		return nil
@@ -311,7 +313,7 @@ func partialOf(u *unstructured.Unstructured, version string) map[string]any {
 	}
 }
 
-// bare returns an entry with only the metadata that a key implies.
+// bare returns an entry for an object of which only the key is known: it has a namespace and a name.
 func (r *renderer) bare(key string) (e entry.Entry, err error) {
 	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{}}}
 	u.SetGroupVersionKind(r.kind)
@@ -327,8 +329,8 @@ func (r *renderer) bare(key string) (e entry.Entry, err error) {
 	return e, err
 }
 
-// at returns a copy of an entry with another resourceVersion. kube-apiserver sends it in the DELETED event of an object
-// that no longer matches the selectors.
+// at returns a copy of an entry with the resourceVersion rv, that of an event. kube-apiserver sends such an object in
+// the DELETED event of an object that no longer matches the selectors.
 func (r *renderer) at(e entry.Entry, rv string) (entry.Entry, error) {
 	if e.Encoding == codec.EncodingProtobuf {
 		message, err := codec.Message(e.Payload)

@@ -62,12 +62,13 @@ const (
 // untilRecheck returns the time until a watch is authorized again.
 func untilRecheck() time.Duration { return leastRecheck + rand.N(mostRecheck-leastRecheck) }
 
-// recheck authorizes one running watch again. The goroutine of its request owns it.
+// recheck asks repeatedly whether the user of one running watch may still watch. The goroutine of the watch's request
+// owns it.
 type recheck struct {
 	rights    access.Authorizer
 	questions []access.Attributes // the watch continues if one is allowed; shared questions come first
-	next      int                 // index of the first question that no API server has denied
-	offline   bool                // so far only the rules for an outage have allowed the watch
+	next      int                 // index of the first question that the API server has not denied
+	offline   bool                // only the rules for an outage have allowed the watch so far
 }
 
 // recheck returns the questions about the watch. The first asks whether its user may watch all objects. The next asks
@@ -91,8 +92,8 @@ func (q *request) recheck() *recheck {
 	return c
 }
 
-// err returns an error if the user has lost the right to the watch. A question that an API server has denied is not
-// asked again while a later question is allowed.
+// err asks the questions in order and returns an error if all are denied: the user has lost the right to the watch. A
+// question that an API server has denied is not asked again while a later question is allowed.
 //
 // Without a decision, as in an outage of the API server, the watch continues: its events come from that server. A
 // denial by the rules for an outage ends only watches that no API server has allowed.

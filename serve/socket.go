@@ -39,7 +39,7 @@ func asksForSocket(r *http.Request) bool {
 	return false
 }
 
-// hijacked is a ResponseWriter whose connection was hijacked before.
+// hijacked is a ResponseWriter for a connection that was hijacked before: Hijack returns that connection.
 type hijacked struct {
 	http.ResponseWriter
 	conn net.Conn
@@ -98,8 +98,8 @@ func (w *watcher) checkOrigin(config *websocket.Config, r *http.Request) (err er
 	return errOtherOrigin
 }
 
-// message sends a frame as one websocket message: JSON as text; protobuf as binary, without the length prefix that
-// frames have in a stream.
+// message sends an encoded event as one websocket message: JSON as text, and protobuf as binary. The length prefix that
+// protobuf events have in an HTTP stream is omitted.
 var message = websocket.Codec{Marshal: func(v any) (data []byte, payloadType byte, err error) {
 	if frame := v.(socketFrame); frame.media == mediaProtobuf {
 		return frame.data[binary.Size(uint32(0)):], websocket.BinaryFrame, nil
@@ -112,7 +112,7 @@ type socketFrame struct {
 	data  []byte
 }
 
-// sendMessages sends the gathered frames over the websocket.
+// sendMessages sends the gathered events over the websocket, each as one message.
 func (w *watcher) sendMessages() error {
 	for _, frame := range w.gathered {
 		if err := message.Send(w.socket, socketFrame{w.format.media, frame}); err != nil {

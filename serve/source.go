@@ -17,7 +17,7 @@ import (
 	"github.com/larder-dev/larder/store/history"
 )
 
-// Source has the collections that a Handler serves. Store, Mirror and Snapshot return one.
+// Source has the collections that a Handler serves. The functions Store, Mirror and Snapshot return one.
 type Source interface {
 	facts.Documents
 	// collections returns the descriptions of all collections.
@@ -26,8 +26,8 @@ type Source interface {
 	open(ctx context.Context, id entry.Identity) (reader, error)
 }
 
-// Withheld returns a function that reports whether s has a confidential collection of a resource. A right to all
-// resources does not include confidential ones. The collections are cached for a second. The function fails if they
+// Withheld returns a function that reports whether a resource has a confidential collection in s. A user's right to all
+// resources does not include such a resource. The collections of s are cached for a second. The function fails if they
 // cannot be read, or if its context ends first.
 func Withheld(s Source) func(context.Context, schema.GroupResource) (bool, error) {
 	gate := newGate()
@@ -52,7 +52,7 @@ func Withheld(s Source) func(context.Context, schema.GroupResource) (bool, error
 	}
 }
 
-// gate is a mutex whose Lock ends with a context. Its holder may read from disk.
+// gate is a mutex that can be acquired with a context, since its holder may wait for a disk.
 type gate chan struct{}
 
 func newGate() gate { return make(gate, 1) }
@@ -69,13 +69,13 @@ func (g gate) enter(ctx context.Context) error {
 
 func (g gate) leave() { <-g }
 
-// described is the description of a collection of a Source.
+// described describes a collection of a Source, and says how it may be served.
 type described struct {
 	entry.Info
 	confidential bool   // served only with Options.Confidential
 	lacks        string // why objects or fields are missing; empty if complete
-	expected     bool   // the source does not have it yet; only its identity is known
-	unwatchable  bool   // this process has it open without a history
+	expected     bool   // the collection is mirrored, but not stored yet; only its identity is known
+	unwatchable  bool   // this process updates the collection without a history of changes
 }
 
 // reader reads one collection.
@@ -84,10 +84,11 @@ type reader interface {
 	Info(ctx context.Context) (entry.Info, error)
 	Page(ctx context.Context, o store.PageOptions) (store.Page, error)
 	CountKeys(ctx context.Context, prefix string) (int, error)
-	// History is nil if the collection cannot change before it is superseded, and for withoutHistory.
+	// History returns the collection's recent changes, for watches and consistent lists. It is nil for a collection
+	// without a history, and for a collection that cannot change unless it is superseded.
 	History() *history.Window
-	// superseded reports whether later changes of the collection do not reach this reader. opened is closed when the
-	// result may have changed; nil if it never changes.
+	// superseded reports whether the reader no longer sees changes of the collection, because this process has opened
+	// the collection for writing. opened is closed when the result may have changed; nil if it never changes.
 	superseded() (yes bool, opened <-chan struct{})
 }
 
@@ -104,23 +105,23 @@ func Mirror(st *store.Store, mirrored func() []entry.Identity) Source {
 	return storeSource{store: st, mirrored: mirrored}
 }
 
-// current replaces the LastContact of a collection that this process updates. All such collections then rank equally in
-// entry.Prefer, so requests do not alternate between them. Readers see the true time.
+// current stands for the LastContact of each collection that this process updates, when collections are ranked. They
+// then rank equally, and requests do not alternate between them. Clients see the true time.
 var current = time.Unix(1<<40, 0)
 
 type storeSource struct {
 	store    *store.Store
-	mirrored func() []entry.Identity // identities of the served collections; nil: all
+	mirrored func() []entry.Identity // returns the identities of the served collections; nil: all are served
 }
 
-// served returns the set of served collections; nil if all are.
+// served returns the identities of the served collections; nil if all collections are served.
 func (s storeSource) served() map[entry.Identity]bool {
 	if s.mirrored == nil {
 		return nil
 	}
 	served := map[entry.Identity]bool{}
 	for _, id := range s.mirrored() {
-		if canonical, err := id.Canonical(); err == nil { // a store never has an invalid identity
+		if canonical, err := id.Canonical(); err == nil { // no stored collection has an invalid identity
 			id = canonical
 		}
 		served[id] = true
@@ -179,17 +180,19 @@ func (s storeSource) open(ctx context.Context, id entry.Identity) (reader, error
 	return closedCollection{v, s.store, id}, err
 }
 
-// openCollection is a collection that this process has open. Its history ends when it is closed.
+// openCollection reads a collection that this process has open with a history. The history ends when the collection is
+// closed.
 type openCollection struct{ *store.Collection }
 
 func (openCollection) superseded() (bool, <-chan struct{}) { return false, nil }
 
-// withoutHistory is a collection that this process has open without a history. It cannot be watched.
+// withoutHistory reads a collection that this process has open without a history of changes. It cannot be watched.
 type withoutHistory struct{ *store.Collection }
 
 func (withoutHistory) superseded() (bool, <-chan struct{}) { return false, nil }
 
-// closedCollection is a collection that this process does not have open. It is superseded once it is opened.
+// closedCollection reads a collection that this process does not have open, as stored in the file. It is superseded
+// once this process opens the collection.
 type closedCollection struct {
 	*store.View
 	store *store.Store
@@ -203,7 +206,7 @@ func (s closedCollection) superseded() (bool, <-chan struct{}) {
 	return s.store.Opened(s.id) != nil, opened
 }
 
-// Snapshot serves an open snapshot file. Its watches have no events.
+// Snapshot serves an open snapshot file. Watches of it stay open, but send no events, since a snapshot does not change.
 func Snapshot(f *snapshot.File) Source { return snapshotSource{f} }
 
 type snapshotSource struct{ file *snapshot.File }
@@ -250,7 +253,7 @@ func (s snapshotSource) open(_ context.Context, id entry.Identity) (reader, erro
 	return nil, snapshot.ErrNoCollection
 }
 
-// savedCollection is a collection of a snapshot.
+// savedCollection reads a collection of a snapshot file.
 type savedCollection struct {
 	file *snapshot.File
 	info entry.Info
@@ -262,7 +265,7 @@ func (savedCollection) History() *history.Window { return nil }
 
 func (savedCollection) superseded() (bool, <-chan struct{}) { return false, nil }
 
-// errFull stops RecordsAfter when a page is full.
+// errFull stops the read of a snapshot's records when a page is full.
 var errFull = errors.New("the page is full")
 
 const (
@@ -283,7 +286,7 @@ func (s savedCollection) Page(ctx context.Context, o store.PageOptions) (store.P
 			p.More = true
 			return errFull
 		}
-		e.Payload = bytes.Clone(e.Payload) // RecordsAfter reuses the block
+		e.Payload = bytes.Clone(e.Payload) // the snapshot's reader reuses the memory of a block
 		p.Entries, p.Last, size = append(p.Entries, e), e.Key, size+len(e.Payload)
 		return nil
 	})

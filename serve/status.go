@@ -15,12 +15,13 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// errExpiredContinue is a 410 with a token for the rest of the list at the newest state.
+// errExpiredContinue is the 410 for a list whose state is no longer available. Its message has a continue token for the
+// rest of the list, from start on, in the newest state.
 func errExpiredContinue(start string) error {
 	return apistatus.ExpiredContinue(token{RV: inconsistentRV, Start: start}.encode())
 }
 
-// errRead returns the client's error for a failed read, and logs the cause.
+// errRead returns the error that a client receives for a failed read of the store or snapshot, and logs the cause.
 func errRead(err error) error {
 	if apiErr := apierrors.APIStatus(nil); errors.As(err, &apiErr) {
 		return err
@@ -55,7 +56,7 @@ func errNoSuchPath() *apierrors.StatusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }
 
-// tooWide is the 403 for a request that exceeds the mirrored objects.
+// tooWide is the 403 for a request that includes objects that are not mirrored. scope describes the mirrored objects.
 func (q *request) tooWide(k *kind, scope, hint string) error {
 	return apierrors.NewForbidden(k.GroupResource(), q.path.name, fmt.Errorf(
 		"of this resource only %s are mirrored here; ask for no more%s", scope, hint))

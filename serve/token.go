@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// inconsistentRV in a token requests the rest of a list at the newest state.
+// inconsistentRV is the resourceVersion in a continue token that requests the rest of a list in the newest state.
 const inconsistentRV = -1
 
 // token encodes where the next page of a list begins. It has the format of kube-apiserver's continue tokens, which are
@@ -20,19 +20,19 @@ const inconsistentRV = -1
 type token struct {
 	Version string `json:"v"`
 	RV      int64  `json:"rv"`
-	// Start is the key at which the next page begins, as startOf returns it.
+	// Start is the key at which the next page begins, relative to the list's namespace.
 	Start string `json:"start"`
-	// Left is the number of objects that follow; 0 if unknown.
+	// Left is the number of objects that follow the page; 0 if unknown.
 	Left int `json:"left,omitempty"`
 }
 
 func (t token) encode() string {
 	t.Version = metav1.SchemeGroupVersion.String()
-	data, _ := json.Marshal(t) // cannot fail: strings and numbers only
+	data, _ := json.Marshal(t) // cannot fail: the token has only strings and numbers
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// parseToken rejects the tokens that kube-apiserver rejects, with its messages.
+// parseToken parses a continue token. It rejects the tokens that kube-apiserver rejects, with its messages.
 func parseToken(text string) (*token, error) {
 	var t token
 	data, err := base64.RawURLEncoding.DecodeString(text)
@@ -56,11 +56,12 @@ func parseToken(text string) (*token, error) {
 	return &t, nil
 }
 
-// startOf returns a token's Start for the page after key. It is relative to the prefix of the list.
+// startOf returns the start of the page that follows the object with the given key, for a continue token. It is
+// relative to the prefix of the list.
 func startOf(key, prefix string) string { return "/" + strings.TrimPrefix(key, prefix) + "\x00" }
 
-// after returns the key after which the next page begins. A Start of kube-apiserver may be that page's first key
-// itself.
+// after returns the key after which the token's page begins. A token of kube-apiserver may instead contain the first
+// key of the page. after then returns the greatest key before that key.
 func (t *token) after(prefix string) string {
 	start := prefix + strings.TrimPrefix(t.Start, "/")
 	if key, ok := strings.CutSuffix(start, "\x00"); ok {

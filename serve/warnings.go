@@ -11,17 +11,17 @@ func (q *request) warn(text string, args ...any) {
 	q.w.Header().Add("Warning", fmt.Sprintf("299 - %q", fmt.Sprintf(text, args...)))
 }
 
-// warnOfDeprecation adds the Warning for a deprecated version.
+// warnOfDeprecation adds the Warning that the requested version of the kind is deprecated, if it is.
 func (q *request) warnOfDeprecation() {
 	if q.deprecated != "" {
 		q.w.Header().Add("Warning", q.deprecated)
 	}
 }
 
-// warnOfNotes adds Warnings for the known defects of the collection.
+// warnOfNotes adds a Warning for each known defect of the collection that answers the request.
 func (q *request) warnOfNotes() {
 	for _, n := range q.Handler.options.Notes(q.collection.Info) {
-		if n.Kind == entry.NoteAge { // applies to all resources alike
+		if n.Kind == entry.NoteAge { // it applies to all resources, so no resource is named
 			q.warn("larder: %s", n.Text)
 		} else {
 			q.warn("larder: %s: %s", q.collection.Identity.GroupResource(), n.Text)

@@ -23,40 +23,43 @@ const (
 	// leastWatch is the minimum duration of a watch without timeoutSeconds. As in kube-apiserver the duration is
 	// random, up to twice leastWatch.
 	leastWatch = 30 * time.Minute
-	// bookmarkEvery is the interval of bookmarks. One more is sent bookmarkBefore the end. An idle watch also flushes
-	// every bookmarkEvery to extend its write deadline: over HTTP/2 an expired deadline ends even an idle stream.
+	// bookmarkEvery is the interval of bookmarks. The last bookmark is sent bookmarkBefore the end of the watch. An
+	// idle watch also flushes every bookmarkEvery, which extends its write deadline: over HTTP/2 an expired deadline
+	// ends even an idle stream.
 	bookmarkEvery  = time.Minute
 	bookmarkBefore = 2 * time.Second
-	// eventsAtOnce and eventsBytes bound the events taken from the history at a time. A larger event is taken alone.
+	// eventsAtOnce and eventsBytes bound the number and the size of the events that a watch takes from the history at a
+	// time. An event larger than eventsBytes is taken alone.
 	eventsAtOnce = 100
 	eventsBytes  = 16 << 10
-	// joinedBytes is the maximum size of a write of several small frames. While its client does not read, a watch holds
-	// up to unbudgetedBytes of frames outside the memory budget.
+	// joinedBytes is the size up to which small encoded events are joined into one write. unbudgetedBytes is how much
+	// of them a watch may hold outside the memory budget while its client does not read.
 	joinedBytes     = 16 << 10
 	unbudgetedBytes = 2 * joinedBytes
 	// renderedFree is the memory, in bytes, that rendering an event may take outside the memory budget.
 	renderedFree = 256 << 10
 )
 
-// watcher is one open watch. The goroutine of its request owns it.
+// watcher is one open watch. The goroutine of its HTTP request owns it.
 type watcher struct {
 	*request
 	selects func(entry.Entry) (bool, error)
-	history *history.Window // nil if the collection cannot change
+	history *history.Window // the collection's recent changes; nil if it cannot change
 	at      history.Position
 	from    uint64 // the resourceVersion at which the watch began
 	rv      string // the resourceVersion up to which all events are sent
 	sentRV  string // the last resourceVersion sent to the client
 	first   bool   // nothing has been sent: a Table's first row carries the column definitions
 
-	gathered [][]byte // frames to be sent, shared with other watches
-	size     int      // bytes of gathered
-	initial  bool     // the initial state is being sent: the lease covers a page
+	gathered [][]byte // encoded events to be sent, shared with other watches
+	size     int      // total size of gathered in bytes
+	initial  bool     // the initial state is being sent; its pages' memory is held
 
 	socket *websocket.Conn // nil for a watch over plain HTTP
 }
 
-// watch answers a watch until its timeout, until it falls behind the history, or until its client or Close ends it.
+// watch answers a watch. It returns at the watch's timeout, when the watch falls behind the history of changes, or when
+// the client or Handler.Close ends the watch.
 func (q *request) watch() error {
 	timeout := leastWatch + rand.N(leastWatch)
 	if seconds := q.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
@@ -80,7 +83,8 @@ func (q *request) watch() error {
 	return nil
 }
 
-// stream sends the initial state, if initial is not nil, and then events until the timeout. err is the error of begin.
+// stream sends the objects of initial, unless it is nil, and then events until the timeout. err is an error from before
+// the stream, which is sent as an ERROR event.
 func (w *watcher) stream(err error, initial *listing, timeout time.Duration) {
 	if err == nil {
 		err = w.flush()
@@ -99,7 +103,8 @@ func (w *watcher) stream(err error, initial *listing, timeout time.Duration) {
 	}
 }
 
-// begin sets the position at which the watch begins. It returns a listing if the client wants the initial state first.
+// begin determines the position in the history at which the watch begins. If the client wants the existing objects
+// first, it returns a listing of them instead.
 func (w *watcher) begin() (*listing, error) {
 	o := w.options
 	if o.rv > 0 {
@@ -127,13 +132,14 @@ func (w *watcher) begin() (*listing, error) {
 	return nil, nil
 }
 
-// follow sets the position to a state that the client knows.
+// follow makes the watch continue from a state that the client knows: its position in the history and its
+// resourceVersion.
 func (w *watcher) follow(at history.Position, rv string) {
 	w.at, w.rv, w.sentRV = at, rv, rv
 	w.from, _ = strconv.ParseUint(rv, 10, 64)
 }
 
-// sendInitial sends the initial state and the bookmark that ends it.
+// sendInitial sends the existing objects as ADDED events, and then the bookmark that marks their end.
 func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 	defer w.lease.release()
 	w.initial = true
@@ -167,8 +173,8 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 
 // run sends events and bookmarks until ctx ends. The last bookmark is sent shortly before end, the deadline of ctx.
 func (w *watcher) run(ctx context.Context, end time.Time) error {
-	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // times of bookmarks
-	ask := end.Add(bookmarkEvery)                                         // the next recheck; never without an Authorizer
+	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // times of the next and the last bookmark
+	ask := end.Add(bookmarkEvery)                                         // time of the next recheck, if there is an Authorizer
 	var right *recheck
 	if w.Handler.options.Authorizer != nil {
 		right, ask = w.recheck(), time.Now().Add(untilRecheck())
@@ -197,7 +203,7 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 		ending := !now.Before(last)
 		if due := !now.Before(next); due || ending {
 			if next = now.Add(bookmarkEvery); ending {
-				last = end.Add(bookmarkEvery) // once
+				last = end.Add(bookmarkEvery) // it is sent only once
 			}
 			if w.options.AllowWatchBookmarks && w.sentRV != w.rv && w.rv != "" {
 				if err := w.bookmark(false); err != nil {
@@ -218,7 +224,7 @@ func (w *watcher) run(ctx context.Context, end time.Time) error {
 	}
 }
 
-// catchUp sends all events after the position.
+// catchUp sends all events after the watch's position in the history, and advances the position.
 func (w *watcher) catchUp() error {
 	for {
 		events, next, rv, err := w.next()
@@ -232,7 +238,7 @@ func (w *watcher) catchUp() error {
 			if err := w.sendEvent(e); err != nil {
 				return err
 			}
-			events[i] = nil // let the history drop the event while the client does not read
+			events[i] = nil // frees the event for the garbage collector while the client does not read
 			if err := w.flushFull(); err != nil {
 				return err
 			}
@@ -240,7 +246,8 @@ func (w *watcher) catchUp() error {
 	}
 }
 
-// next returns some events after the position, as history.Window.After does.
+// next returns the next events after the watch's position in the history, up to eventsAtOnce and eventsBytes. It also
+// returns the position and the resourceVersion after them.
 func (w *watcher) next() (events []*history.Event, next history.Position, rv string, err error) {
 	events, next, rv, err = w.history.After(w.at, eventsAtOnce)
 	n, size := 0, 0
@@ -360,7 +367,7 @@ func (w *watcher) bookmark(initialEventsEnd bool) error {
 	return nil
 }
 
-// fail ends the stream with an ERROR event.
+// fail ends the watch with an ERROR event.
 func (w *watcher) fail(err error) {
 	status := apistatus.Of(err)
 	body, encodeErr := w.format.media.encode(status, "v1", "Status")

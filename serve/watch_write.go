@@ -8,19 +8,19 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// write gathers a frame for the next flush.
+// write adds an encoded event to the events that the next flush sends.
 func (w *watcher) write(frame []byte) {
 	w.first = false
 	w.gathered, w.size = append(w.gathered, frame), w.size+len(frame)
 }
 
-// errGone says that the client no longer reads.
+// errGone is the end of a watch whose client has disconnected or no longer reads.
 var errGone = errors.New("the client has gone")
 
-// joined are buffers for joining small frames into one write.
+// joined are buffers in which small encoded events are joined, to be sent in one write.
 var joined = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, joinedBytes)) }}
 
-// flushFull flushes if the gathered frames fill a write.
+// flushFull flushes the gathered events if they have the size of a full write.
 func (w *watcher) flushFull() error {
 	if w.size < joinedBytes {
 		return nil
@@ -28,7 +28,8 @@ func (w *watcher) flushFull() error {
 	return w.flush()
 }
 
-// flush sends the gathered frames. It fails with errMemory if there is no memory to hold them.
+// flush sends the gathered events to the client. It fails with errMemory if the memory budget has no memory for them,
+// and with errGone if the client does not read.
 func (w *watcher) flush() error {
 	err := w.holdGathered()
 	if err == nil {
@@ -45,8 +46,8 @@ func (w *watcher) flush() error {
 	return err
 }
 
-// holdGathered acquires the memory of the gathered frames. They count in full even if other watches share them: a slow
-// client keeps them after the other watches are done.
+// holdGathered acquires the memory of the events to be sent. They count in full even if other watches share them: a
+// slow client keeps them after the other watches have sent them.
 func (w *watcher) holdGathered() error {
 	if w.initial || w.size <= unbudgetedBytes {
 		return nil
@@ -54,7 +55,7 @@ func (w *watcher) holdGathered() error {
 	return w.lease.resize(w.ctx, int64(w.size)+joinedBytes, memoryWait)
 }
 
-// holdRendering acquires the memory for rendering an event of an object.
+// holdRendering acquires the memory for encoding an event of an object, if it exceeds renderedFree.
 func (w *watcher) holdRendering(e entry.Entry) error {
 	need := w.collection.renderer.memory(w.format, e)
 	if need <= renderedFree {
@@ -63,8 +64,8 @@ func (w *watcher) holdRendering(e entry.Entry) error {
 	return w.lease.resize(w.ctx, need+int64(w.size), memoryWait)
 }
 
-// send writes the gathered frames. It joins small frames, and writes large ones without a copy, since watches share
-// them.
+// send writes the gathered events to the client. It joins small events into one write. Large ones are written without a
+// copy, since other watches share them.
 func (w *watcher) send() error {
 	if w.socket != nil {
 		return w.sendMessages()

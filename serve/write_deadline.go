@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// writeWithin is the write deadline of a long-running response, extended with each write. The deadline is renewed
-	// only after extendAfter, so it may be up to extendAfter earlier.
+	// writeWithin is the write deadline of a long-running response; each write extends it. To save calls, the deadline
+	// is set again only after extendAfter, so it may be up to extendAfter earlier.
 	writeWithin = 2 * time.Minute
 	extendAfter = 30 * time.Second
-	// endWithin is the write deadline once Close has been called.
+	// endWithin is the write deadline of a long-running response once Handler.Close has been called.
 	endWithin = 2 * time.Second
 )
 
@@ -21,7 +21,7 @@ type writeDeadline struct {
 	control *http.ResponseController
 
 	mu    sync.Mutex
-	ended bool      // the deadline is final; guarded by mu
+	ended bool      // the deadline no longer changes; guarded by mu
 	set   time.Time // time of the last extension; guarded by mu
 }
 
@@ -35,7 +35,7 @@ func (d *writeDeadline) extend() {
 	}
 }
 
-// shorten sets the deadline to endWithin from now. It is final.
+// shorten sets the deadline to endWithin from now. Later calls of extend do not change it.
 func (d *writeDeadline) shorten() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,7 +45,7 @@ func (d *writeDeadline) shorten() {
 	}
 }
 
-// end stops changes of the deadline, at the end of the request.
+// end makes later calls leave the deadline alone. Call it when the request has been answered.
 func (d *writeDeadline) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

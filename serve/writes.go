@@ -11,45 +11,46 @@ import (
 )
 
 const (
-	// writesKept is the maximum number of recorded writers; a new one replaces the oldest.
+	// writesKept is the maximum number of writers (pairs of a user and a resource) whose writes are recorded. A new
+	// writer replaces the oldest.
 	writesKept = 1000
-	// writeKept is how long an entry is kept. A response from a collection that has not reached the write by then
-	// carries a Warning of its age.
+	// writeKept is how long a recorded write affects its user's reads. If the collection has not reached the write by
+	// then, its responses carry a Warning of their age.
 	writeKept = time.Minute
 )
 
-// writes records the writes forwarded to the API server for a minute, so that users read no state older than their own
-// writes. It is safe for concurrent use.
+// writes records the writes that were forwarded to the API server within the last minute, so that users read no state
+// older than their own writes. It is safe for concurrent use.
 type writes struct {
 	mu   sync.Mutex
-	last map[writer]write // guarded by mu
+	last map[writer]write // each writer's latest writes; guarded by mu
 }
 
-// writer is a user and a resource that the user has written. An empty name stands for all users, if users are not
+// writer identifies the recorded writes of a user to one resource. An empty user stands for all users, if users are not
 // distinguished.
 type writer struct {
 	user     string
 	resource schema.GroupResource
 }
 
-// write is a writer's latest writes.
+// write records a user's latest writes to a resource.
 type write struct {
-	namespace string    // of the objects; empty for several namespaces, and for cluster-scoped objects
-	rv        uint64    // the highest resourceVersion of a response; 0 if none had one
+	namespace string    // of the written objects; empty for several namespaces, and for cluster-scoped objects
+	rv        uint64    // the highest resourceVersion in the API server's responses; 0 if none had one
 	at        time.Time // time of the write with rv
 	unknown   time.Time // time of the latest write without a known resourceVersion
 }
 
-// ended reports whether reads no longer depend on the entry.
+// ended reports whether the recorded write no longer affects reads.
 func (w write) ended(now time.Time) bool {
 	return (w.rv == 0 || now.Sub(w.at) > writeKept) && !w.unknownAt(now)
 }
 
-// unknownAt reports whether the collection may lack a write whose resourceVersion is unknown.
+// unknownAt reports whether the mirror may still lack a write whose response had no resourceVersion.
 func (w write) unknownAt(now time.Time) bool { return now.Sub(w.unknown) < freshFor }
 
-// newWriter returns the writer for requests to a resource. Events of both groups are one resource, and bindings are
-// pods.
+// newWriter returns the writer under which a user's writes to a resource are recorded. Events of both API groups count
+// as one resource, and bindings as pods.
 func newWriter(user string, r schema.GroupResource) writer {
 	switch {
 	case r == schema.GroupResource{Group: "events.k8s.io", Resource: "events"}:
@@ -60,7 +61,7 @@ func newWriter(user string, r schema.GroupResource) writer {
 	return writer{user, r}
 }
 
-// add records a write. rv is 0 if unknown.
+// add records a write of a user to a resource. rv is the resourceVersion from the response; 0 if unknown.
 func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +85,8 @@ func (s *writes) add(by writer, namespace string, rv uint64, now time.Time) {
 	s.last[by] = w
 }
 
-// evictLocked drops ended entries, or the oldest entry if none has ended, so that a new entry fits. The collections
-// have most likely reached the oldest write.
+// evictLocked makes space for a new writer: it drops recorded writes that no longer affect reads, or else the oldest
+// one. The mirror has most likely reached that write.
 func (s *writes) evictLocked(now time.Time) {
 	if len(s.last) < writesKept {
 		return
@@ -104,7 +105,7 @@ func (s *writes) evictLocked(now time.Time) {
 	}
 }
 
-// get returns a writer's entry if it concerns objects in the namespace; empty means all namespaces.
+// get returns the recorded writes of a user to a resource, if they concern the namespace; empty means all namespaces.
 func (s *writes) get(by writer, namespace string, now time.Time) (w write, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,26 +116,26 @@ func (s *writes) get(by writer, namespace string, now time.Time) (w write, ok bo
 	return w, ok && (namespace == "" || w.namespace == "" || namespace == w.namespace)
 }
 
-// forget drops a writer's entry.
+// forget drops the recorded writes of a user to a resource.
 func (s *writes) forget(by writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, by)
 }
 
-// receivesEvents reports whether the collection receives an event for every write in a namespace, and with it the
-// write's resourceVersion. A collection of selected objects may reach that resourceVersion only with a bookmark.
+// receivesEvents reports whether the collection receives an event for every write in a namespace, and so reaches the
+// write's resourceVersion at once. A collection with a selector may reach it only with a bookmark.
 func receivesEvents(id entry.Identity, namespace string) bool {
 	return id.LabelSelector == "" && id.FieldSelector == "" && (id.Namespace == "" || id.Namespace == namespace)
 }
 
-// readsLatest reports whether the client asks for the latest state: without a resourceVersion or continue token.
+// readsLatest reports whether a read asks for the latest state: it has neither a resourceVersion nor a continue token.
 func (q *request) readsLatest() bool {
 	return q.r.URL.Query().Get("resourceVersion") == "" && q.options.token == nil
 }
 
-// behind reports whether the collection lacks a forwarded write of the user. It waits for the write until freshFor
-// after it was made.
+// behind reports whether the collection still lacks a write that was forwarded for the user. It waits for that write
+// until freshFor after the write was made.
 func (q *request) behind() (bool, error) {
 	by := newWriter(q.lease.user, q.path.GroupResource())
 	w, ok := q.writes.get(by, q.path.namespace, time.Now())
@@ -151,7 +152,7 @@ func (q *request) behind() (bool, error) {
 	ctx, cancel := context.WithDeadline(q.ctx, until)
 	defer cancel()
 	if awaitRV(ctx, q.collection, q.reader, w.rv) == nil {
-		return false, nil // keep the entry: another collection of the resource may lack the write
+		return false, nil // the record stays: another collection of the resource may lack the write
 	}
 	return true, context.Cause(q.ctx)
 }
