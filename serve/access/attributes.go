@@ -25,8 +25,8 @@ const (
 )
 
 // WithoutCredential returns a copy of u without the extra values that API servers take from a service-account token:
-// the token's ID, and the pod and node that it is bound to (authentication.kubernetes.io/*). Without them all tokens of
-// one service account are the same user.
+// the token's ID, and the pod and node that it is bound to (authentication.kubernetes.io/*). All tokens of one service
+// account then have the same user.
 func WithoutCredential(u User) User {
 	u.Extra = maps.Clone(u.Extra)
 	maps.DeleteFunc(u.Extra, func(key string, _ authenticationv1.ExtraValue) bool {
@@ -37,15 +37,15 @@ func WithoutCredential(u User) User {
 
 // Authenticator determines the user of a request. It is safe for concurrent use.
 type Authenticator interface {
-	// Authenticate returns the user and true. It returns false if the request has no credential of the authenticator's
-	// kind, or an unknown one. It returns an error if a credential is invalid, or if the decision failed: then the
-	// error wraps ErrUnreachable or is an apierrors.APIStatus. Errors contain no credentials.
+	// Authenticate returns the user of the request and true. It returns false if the request has no credential of the
+	// authenticator's kind, or an unknown credential. It returns an error if a credential is invalid, or if the check
+	// failed: then the error wraps ErrUnreachable or is an apierrors.APIStatus. Errors contain no credentials.
 	Authenticate(*http.Request) (User, bool, error)
 }
 
 // Authorizer decides whether a user may do something. It is safe for concurrent use.
 type Authorizer interface {
-	// Authorize returns the decision. If it fails there is no decision, and the request must be rejected.
+	// Authorize returns the decision. If it returns an error there is no decision, and the request must be rejected.
 	Authorize(context.Context, Attributes) (Decision, error)
 }
 
@@ -54,7 +54,7 @@ type Decision struct {
 	Allowed bool
 	// Reason is shown to the user. It may be empty.
 	Reason string
-	// Offline is set by a FallbackAuthorizer if the rules for an outage made the decision.
+	// Offline is set if the decision was made by a FallbackAuthorizer's rules for an outage of the API server.
 	Offline bool
 }
 
@@ -67,13 +67,13 @@ type Attributes struct {
 	Path string
 
 	Group, Version, Resource, Subresource string
-	// Namespace is empty for cluster-scoped objects and for lists in all namespaces. For a Namespace it is its own
-	// name.
+	// Namespace is empty for cluster-scoped objects and for lists in all namespaces. For an object of the resource
+	// namespaces it is that object's name.
 	Namespace string
 	// Name is empty for lists and watches of more than one object.
 	Name string
-	// FieldSelector and LabelSelector are optional and restrict a list or a watch. Some authorizers of API servers only
-	// allow lists of one node's objects. RawSelector is enough.
+	// FieldSelector and LabelSelector restrict a list or a watch; both are optional. Some authorizers of API servers
+	// allow a node's agent only lists of that node's objects. It is enough to set their RawSelector.
 	FieldSelector *authorizationv1.FieldSelectorAttributes
 	LabelSelector *authorizationv1.LabelSelectorAttributes
 }
@@ -83,8 +83,8 @@ func (a Attributes) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: a.Group, Resource: a.Resource}
 }
 
-// reads reports whether a is a read of stored data. Subresources such as log, proxy and exec are not stored, although
-// clients use get for some of them.
+// reads reports whether a is a get, list or watch of stored data. Subresources such as log, proxy and exec are not
+// stored, although clients use get for some of them.
 func (a Attributes) reads() bool {
 	if a.Path != "" {
 		return a.Verb == "get"

@@ -23,7 +23,7 @@ func bearer(r *http.Request) (string, error) {
 	case 0:
 		return "", nil
 	case 1:
-	default: // ambiguous: servers differ in which header they use
+	default: // several Authorization headers: servers differ in which one they use
 		return "", errCredentials
 	}
 	scheme, token, _ := strings.Cut(strings.TrimSpace(headers[0]), " ")

@@ -14,15 +14,15 @@ import (
 	"github.com/larder-dev/larder/serve/access/internal/reload"
 )
 
-// ClientCA authenticates client certificates that the authorities in a PEM file have signed, like kube-apiserver's
-// --client-ca-file. The common name is the user, the organizations are the groups. A changed file takes effect within a
-// second, also on open connections. The listener must request client certificates, as listener.Certificates.Config
-// does.
+// ClientCA authenticates client certificates that are signed by the authorities in a PEM file, like kube-apiserver's
+// --client-ca-file. The common name is the user, and the organizations are the groups. A changed file takes effect
+// within a second, also on open connections. The TLS listener must request client certificates, as the configuration of
+// listener.Certificates does.
 type ClientCA struct {
 	source *reload.Source[*x509.CertPool]
 }
 
-// NewClientCA reads the file.
+// NewClientCA reads the authorities from the PEM file at path.
 func NewClientCA(path string, log logr.Logger) (*ClientCA, error) {
 	source, err := reload.New("client certificate authorities", log, parseAuthorities, path)
 	if err != nil {
@@ -43,7 +43,7 @@ func parseAuthorities(contents [][]byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Pool returns the current authorities.
+// Pool returns the current certificates of the authorities.
 func (a *ClientCA) Pool() *x509.CertPool { return a.source.Get() }
 
 // Authenticate implements Authenticator.

@@ -8,19 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// secrets is the resource that "*" does not include.
+// secrets is the resource Secrets, which a right to all resources ("*") does not include.
 var secrets = schema.GroupResource{Resource: "secrets"}
 
 // Everything is an Authorizer that lets one user read everything: the user of the kubeconfig that the process has
-// written for use on loopback. That user can read the store's file anyway.
+// written for use on loopback. That user can read the store's file anyway. Secrets are an option.
 type Everything struct {
-	// User must have the name and the UID of StaticToken.User.
+	// User is the user with all rights. Its name and UID must be those of the StaticToken's user.
 	User User
-	// WithSecrets allows the user to read Secrets and withheld resources, too.
+	// WithSecrets also allows the user to read Secrets and withheld resources.
 	WithSecrets bool
-	// Withheld reports whether a resource is withheld like Secrets (serve.Withheld). Default: none is.
+	// Withheld reports whether a right to all resources excludes a resource, as it excludes Secrets (serve.Withheld).
+	// Default: no other resource is excluded.
 	Withheld func(context.Context, schema.GroupResource) (bool, error)
-	// Others decides about other users. Default: Nothing.
+	// Others decides about all other users. Default: Nothing, which denies everything.
 	Others Authorizer
 }
 
@@ -62,7 +63,8 @@ func (e Everything) is(u User) bool {
 	return e.User.Username != "" && u.Username == e.User.Username && u.UID == e.User.UID
 }
 
-// isWithheld reports whether a right to all resources does not include r. withheld may be nil.
+// isWithheld reports whether a right to all resources excludes r: Secrets, and resources that withheld reports.
+// withheld may be nil.
 func isWithheld(
 	ctx context.Context, r schema.GroupResource, withheld func(context.Context, schema.GroupResource) (bool, error),
 ) (bool, error) {
@@ -95,18 +97,19 @@ func (Nothing) Authorize(context.Context, Attributes) (Decision, error) {
 type Rules struct {
 	Resources    []authorizationv1.ResourceRule
 	NonResources []authorizationv1.NonResourceRule
-	// Incomplete is true if the user may have further rights.
+	// Incomplete is true if the user may have further rights, which are not in the list.
 	Incomplete bool
-	// Caveat explains why the rules are incomplete, or a restriction that they cannot express.
+	// Caveat explains why the list is incomplete, or names a restriction that the rules cannot express.
 	Caveat string
 }
 
-// RuleLister is an Authorizer that can list a user's rights. Upstream cannot: API servers have no review for that.
+// RuleLister is an Authorizer that can list a user's rights. Upstream is not one: an API server has no review that
+// lists another user's rights.
 type RuleLister interface {
 	RulesFor(ctx context.Context, user User, namespace string) (Rules, error)
 }
 
-// rulesFor returns the known rights of a user.
+// rulesFor returns the rights of a user that the authorizer can list.
 func rulesFor(ctx context.Context, a Authorizer, u User, namespace string) (Rules, error) {
 	if lister, ok := a.(RuleLister); ok {
 		return lister.RulesFor(ctx, u, namespace)

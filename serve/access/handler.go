@@ -19,7 +19,7 @@ type HandlerOptions struct {
 	Authenticator Authenticator
 	// Limits limit requests. Default: see Limits.
 	Limits Limits
-	// Logger receives, at verbosity 2, why credentials are rejected. Default: klog.Background().
+	// Logger receives, at verbosity 2, the reasons why credentials are rejected. Default: klog.Background().
 	Logger *logr.Logger
 }
 
@@ -48,12 +48,12 @@ type handler struct {
 	counter       counter
 }
 
-// request is the state of a request, stored in its context.
+// request is the state of a request that NewHandler's handler keeps in the request's context.
 type request struct {
 	user    User
 	counter *counter
 	control *http.ResponseController
-	timer   *time.Timer // cancels the context
+	timer   *time.Timer // cancels the request's context after Limits.RequestTime
 	watch   bool
 }
 
@@ -87,7 +87,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r)
 }
 
-// admit authenticates a request. Unauthenticated requests do not count against Limits.Requests.
+// admit authenticates a request, and rejects large bodies and impersonation. It runs before the request is counted, so
+// unauthenticated requests do not count against Limits.Requests.
 func (h *handler) admit(r *http.Request, own *request) (err error) {
 	if r.ContentLength > h.counter.limits.Body {
 		return apierrors.NewRequestEntityTooLargeError("the request's body is too large")
@@ -102,7 +103,7 @@ func (h *handler) admit(r *http.Request, own *request) (err error) {
 	if err := refuseImpersonation(r, own.user); err != nil {
 		return err
 	}
-	for name := range r.Header { // headers of an authenticating proxy must not be forwarded
+	for name := range r.Header { // headers of an authenticating proxy, which clients could forge
 		if strings.HasPrefix(name, "X-Remote-") {
 			r.Header.Del(name)
 		}
@@ -120,10 +121,10 @@ func DropBody(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // test recorders do not support it
 }
 
-// writeGrace is the time, after RequestTime, for writing the timeout's Status.
+// writeGrace is the time, after RequestTime, for writing the Status that reports the timeout.
 const writeGrace = 5 * time.Second
 
-// start starts the request's timeout. Test recorders do not support deadlines.
+// start starts the request's timeout and sets its write deadline. Test recorders do not support deadlines.
 func (q *request) start(cancel context.CancelCauseFunc) {
 	limit := q.counter.limits.RequestTime
 	q.timer = time.AfterFunc(limit, func() {
@@ -132,13 +133,13 @@ func (q *request) start(cancel context.CancelCauseFunc) {
 	_ = q.control.SetWriteDeadline(time.Now().Add(limit + writeGrace))
 }
 
-// bound limits the size of an authenticated request's body, and replaces the server's shorter read deadline for
-// unauthenticated requests.
+// bound limits the size of an authenticated request's body. It also replaces the read deadline of the connection, which
+// is shorter as long as a request is not authenticated.
 func (q *request) bound(w http.ResponseWriter, r *http.Request) {
 	limit := q.counter.limits.RequestTime
 	if r.Body == nil || r.Body == http.NoBody {
-		// net/http reads on to detect a disconnect. The deadline would end that read, and with it the request, before
-		// the timeout's Status is written.
+		// net/http reads from the connection to detect a disconnect. A read deadline would end that read, and with it
+		// the request, before the Status of the timeout is written.
 		limit += writeGrace
 	} else {
 		r.Body = http.MaxBytesReader(w, r.Body, q.counter.limits.Body)
@@ -158,7 +159,7 @@ func (q *request) end() {
 	}
 }
 
-// UserFrom returns the user of a request from NewHandler's handler.
+// UserFrom returns the authenticated user of a request that NewHandler's handler has passed on.
 func UserFrom(ctx context.Context) (User, bool) {
 	own, ok := ctx.Value(requestKey{}).(*request)
 	if !ok {
@@ -167,9 +168,9 @@ func UserFrom(ctx context.Context) (User, bool) {
 	return own.user, true
 }
 
-// LongRunning counts the request as a watch and stops its timeout. A handler calls it, on its own goroutine, before it
-// answers a watch or another long-running request. It fails with a Status: 429 if there are too many watches. Without
-// NewHandler's handler in front it does nothing.
+// LongRunning counts the request as a watch and stops its timeout. A handler calls it, on the request's goroutine,
+// before it answers a watch or another long-running request. It fails with a Status: 429 if there are too many watches.
+// For a request that did not pass through NewHandler's handler it does nothing.
 func LongRunning(ctx context.Context) error {
 	own, ok := ctx.Value(requestKey{}).(*request)
 	if !ok || own.watch {
@@ -187,7 +188,7 @@ func LongRunning(ctx context.Context) error {
 	return nil
 }
 
-// authenticate returns the user, or a Status if there is none.
+// authenticate returns the user of a request, or a Status as an error if there is none.
 func (h *handler) authenticate(r *http.Request) (User, error) {
 	user, ok, err := h.authenticator.Authenticate(r)
 	if ok && err == nil {

@@ -12,19 +12,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Issuer has the data for verifying a cluster's service-account tokens without the cluster. It can be stored as JSON
+// Issuer has the data for verifying a cluster's service-account tokens without the API server. It can be stored as JSON
 // and contains no secrets.
 type Issuer struct {
-	// URL is the "iss" claim of the tokens.
+	// URL is the value of the "iss" claim in the cluster's tokens.
 	URL string `json:"issuer"`
-	// Audiences are the accepted audiences. Default: URL, the default audience of API servers.
+	// Audiences are the accepted audiences of tokens. Default: URL, which is the default audience of API servers.
 	Audiences []string `json:"audiences,omitempty"`
-	// JWKS is the public key set, as API servers serve it at /openid/v1/jwks.
+	// JWKS is the set of public keys that verify the tokens, as API servers serve it at /openid/v1/jwks.
 	JWKS json.RawMessage `json:"jwks"`
 }
 
-// FetchIssuer reads the Issuer of a cluster. Audiences stays empty, since API servers do not publish it. Every service
-// account has the right (ClusterRole system:service-account-issuer-discovery). client may be a client of any group.
+// FetchIssuer reads the Issuer of a cluster from its API server. Audiences stays empty, since API servers do not
+// publish their audiences. Every service account may read the other data (ClusterRole
+// system:service-account-issuer-discovery). client may be the REST client of any API group.
 func FetchIssuer(ctx context.Context, client rest.Interface) (Issuer, error) {
 	var issuer Issuer
 	document, err := client.Get().AbsPath("/.well-known/openid-configuration").DoRaw(ctx)
@@ -46,14 +47,14 @@ func FetchIssuer(ctx context.Context, client rest.Interface) (Issuer, error) {
 const (
 	maxJWKS = 256 << 10
 	maxKeys = 64
-	minRSA  = 2048 // bits
+	minRSA  = 2048 // minimum size of an RSA key in bits
 )
 
-// algorithms are the signature algorithms of API servers. HMAC is excluded, since the public key would be its secret,
-// and so is "none".
+// algorithms are the signature algorithms that API servers use for tokens. HMAC is excluded, since the public key would
+// be its secret. So is "none", which means no signature.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
 
-// parsedIssuer is a validated Issuer.
+// parsedIssuer is an Issuer with its keys parsed and validated.
 type parsedIssuer struct {
 	url       string
 	audiences []string
@@ -87,7 +88,7 @@ func parseIssuer(i Issuer) (*parsedIssuer, error) {
 	return p, nil
 }
 
-// badKey returns why a key cannot verify service-account tokens; "" if it can.
+// badKey returns the reason why a key cannot verify service-account tokens, or "" if the key can.
 func badKey(key jose.JSONWebKey) string {
 	if !key.Valid() {
 		return "it is damaged"

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Limits limit the resources that clients may use. Zero fields have their defaults.
+// Limits limit the resources that clients may use. Fields that are zero have their defaults.
 type Limits struct {
-	// Requests is the maximum number of concurrent authenticated requests, without watches; 429 beyond. Default 400, as
-	// kube-apiserver's --max-requests-inflight.
+	// Requests is the maximum number of concurrent authenticated requests, not counting watches. Further requests
+	// return 429. Default 400, as kube-apiserver's --max-requests-inflight.
 	Requests int
-	// RequestsPerUser is the part of Requests that one user may use, so that slow readers do not block others. Default:
-	// half of Requests.
+	// RequestsPerUser is the maximum number of Requests for one user, so that slow readers do not block other users.
+	// Default: half of Requests.
 	RequestsPerUser int
-	// Watches is the maximum number of watches and other long-running requests (LongRunning); 429 beyond. Default
-	// 10,000.
+	// Watches is the maximum number of watches and other long-running requests (LongRunning). Further watches return
+	// 429. Default 10,000.
 	Watches int
-	// WatchesPerUser is the part of Watches that one user may use. All agents of a DaemonSet are one user. Default
+	// WatchesPerUser is the maximum number of Watches for one user. All agents of a DaemonSet are one user. Default
 	// 5,000.
 	WatchesPerUser int
 	// RequestTime limits an authenticated request other than a watch, from reading its body to writing the response.
@@ -25,7 +25,8 @@ type Limits struct {
 	RequestTime time.Duration
 	// Body is the maximum size of a request's body in bytes. Default 3 MiB, as in kube-apiserver.
 	Body int64
-	// Header is the maximum size of URL and header in bytes, with selectors and tokens; 431 beyond. Default 64 KiB.
+	// Header is the maximum size, in bytes, of a request's URL and header, including selectors and tokens. Larger
+	// requests return 431. Default 64 KiB.
 	Header int
 	// HeaderTime limits the TLS handshake, and the reading of a request's header. Header and body of an unauthenticated
 	// request together may take twice as long. Default 10 s.
@@ -36,10 +37,12 @@ type Limits struct {
 	// Requests. Up to 1,000 authenticated connections may be idle. Package internal/connlimit documents which
 	// connection is closed for a new one; it never closes an authenticated connection in use.
 	Connections int
-	// Unauthenticated is the part of Connections without an authenticated request. Beyond that limit a new connection
-	// closes the oldest unauthenticated one of the address with the most. Default 1,000, about 60 MB.
+	// Unauthenticated is the maximum number of connections that have had no authenticated request. Beyond it, a new
+	// connection closes the oldest such connection of the address that has the most of them. Default 1,000, which need
+	// about 60 MB.
 	Unauthenticated int
-	// UnauthenticatedPerAddress is the part of Unauthenticated for one IPv4 address or one IPv6 /64. Default 500.
+	// UnauthenticatedPerAddress is the maximum number of Unauthenticated connections for one IPv4 address or one IPv6
+	// /64. Default 500.
 	UnauthenticatedPerAddress int
 }
 
@@ -62,19 +65,19 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// counter counts running requests.
+// counter counts running requests and watches, in total and by user.
 type counter struct {
 	limits Limits
 
 	mu    sync.Mutex
 	all   count
-	users map[string]count // only users with running requests
+	users map[string]count // only has users with running requests or watches
 }
 
-// count is a number of running requests and watches.
+// count is the number of running requests and of running watches.
 type count struct{ requests, watches int }
 
-// begin counts a user's request. It returns false if a limit is reached.
+// begin counts a request of a user. It returns false, without counting, if a limit is reached.
 func (c *counter) begin(user string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +94,7 @@ func (c *counter) end(user string) {
 	c.addLocked(user, -1, 0)
 }
 
-// beginWatch recounts a running request as a watch. It returns false if a limit is reached.
+// beginWatch counts a running request of a user as a watch instead. It returns false if a limit is reached.
 func (c *counter) beginWatch(user string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

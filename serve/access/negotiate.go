@@ -39,7 +39,7 @@ const maxReviewBody = 64 << 10
 func readObject(r *http.Request, kind schema.GroupVersionKind, into runtime.Object) error {
 	mediaType := runtime.ContentTypeJSON
 	if header := r.Header.Get("Content-Type"); header != "" {
-		mediaType, _, _ = mime.ParseMediaType(header) // unsupported if invalid: ""
+		mediaType, _, _ = mime.ParseMediaType(header) // "" for an invalid header, which is not supported
 	}
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), mediaType)
 	if !ok || mediaType == "" {
@@ -81,7 +81,7 @@ func writeObject(w http.ResponseWriter, r *http.Request, code int, object runtim
 	info, ok := negotiate(r)
 	if !ok {
 		info, _ = runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
-		if code < http.StatusBadRequest { // an error keeps its code
+		if code < http.StatusBadRequest { // a review becomes a 406; errors are sent as JSON
 			code, gv = http.StatusNotAcceptable, schema.GroupVersion{Version: "v1"}
 			object = &metav1.Status{
 				Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReasonNotAcceptable,

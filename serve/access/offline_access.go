@@ -38,11 +38,11 @@ import (
 // and an error is logged.
 type OfflineAccess struct {
 	rules    func() *accessRules
-	withheld func(context.Context, schema.GroupResource) (bool, error) // may be nil
+	withheld func(context.Context, schema.GroupResource) (bool, error) // excluded from "*"; may be nil
 }
 
-// NewOfflineAccess reads the file. withheld reports which resources, besides Secrets, "*" does not include
-// (serve.Withheld); nil means none. The error has the line and field of each mistake in the file.
+// NewOfflineAccess reads the file of rules. withheld reports which resources, besides Secrets, the resource "*"
+// excludes (serve.Withheld); nil means no others. The error has the line and the field of each mistake in the file.
 func NewOfflineAccess(
 	path string, withheld func(context.Context, schema.GroupResource) (bool, error), log logr.Logger,
 ) (*OfflineAccess, error) {
@@ -54,14 +54,14 @@ func NewOfflineAccess(
 	return &OfflineAccess{rules: source.Get, withheld: withheld}, nil
 }
 
-// accessRules are the rules of a file by user and by group.
+// accessRules are the rules of an OfflineAccess file, by the users and by the groups that they apply to.
 type accessRules struct {
 	users, groups map[string][]*accessRule
 }
 
-// accessRule is one rule of a file.
+// accessRule is one rule of an OfflineAccess file.
 type accessRule struct {
-	number        int // index in the file
+	number        int // index of the rule in the file
 	resources     []schema.GroupResource
 	allResources  bool
 	namespaces    []string
@@ -69,7 +69,7 @@ type accessRule struct {
 	paths         []string
 }
 
-// of returns the rules for a user, possibly with duplicates.
+// of returns the rules that apply to a user or to one of the user's groups. A rule may occur twice.
 func (r *accessRules) of(u User) []*accessRule {
 	rules := slices.Clone(r.users[u.Username])
 	for _, g := range u.Groups {
@@ -82,7 +82,7 @@ func (r *accessRule) has(namespace string) bool {
 	return r.allNamespaces || namespace != "" && slices.Contains(r.namespaces, namespace)
 }
 
-// gets reports whether the rule allows a non-resource path.
+// gets reports whether the rule allows a GET of a non-resource path.
 func (r *accessRule) gets(path string) bool {
 	return slices.ContainsFunc(r.paths, func(p string) bool {
 		prefix, all := strings.CutSuffix(p, "*")
@@ -90,7 +90,7 @@ func (r *accessRule) gets(path string) bool {
 	})
 }
 
-// covers reports whether the rule allows a resource. withheld reports resources that "*" does not include.
+// covers reports whether the rule allows access to a resource. withheld reports resources that the rule's "*" excludes.
 func (r *accessRule) covers(
 	ctx context.Context, resource schema.GroupResource, withheld func(context.Context, schema.GroupResource) (bool, error),
 ) (bool, error) {
@@ -104,7 +104,8 @@ func (r *accessRule) covers(
 	return !kept && err == nil, err
 }
 
-// discovery are the paths that every user with a rule may get. A path that ends in a slash includes all paths below it.
+// discovery has the non-resource paths that every user with a rule may get. A path that ends in a slash includes all
+// paths below it.
 var discovery = []string{
 	"/api", "/api/", "/apis", "/apis/", "/openapi", "/openapi/", "/version", "/version/", "/healthz", "/livez", "/readyz",
 }

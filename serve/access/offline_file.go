@@ -19,7 +19,7 @@ import (
 const (
 	accessAPIVersion = "larder.dev/v1alpha1"
 	accessKind       = "OfflineAccess"
-	// maxAccessErrors is the maximum number of reported errors of one file.
+	// maxAccessErrors is the maximum number of mistakes in one OfflineAccess file that are reported.
 	maxAccessErrors = 10
 )
 
@@ -49,7 +49,7 @@ func parseAccess(data []byte) (*accessRules, error) {
 	return p.rules, nil
 }
 
-// accessParser collects the rules and the mistakes of a document.
+// accessParser collects the rules and the mistakes of an OfflineAccess file.
 type accessParser struct {
 	rules *accessRules
 	errs  []error
@@ -79,7 +79,7 @@ func (p *accessParser) file(n *yaml.Node) {
 	}
 }
 
-// constant checks a field that must have the value want.
+// constant reports a mistake unless a field of the file has the value want.
 func (p *accessParser) constant(in, n *yaml.Node, field, want string) {
 	if n == nil {
 		p.fail(in, field, "it is missing: %s: %s", field, want)
@@ -88,7 +88,7 @@ func (p *accessParser) constant(in, n *yaml.Node, field, want string) {
 	}
 }
 
-// rule parses a rule and adds it to the rules of its users and groups.
+// rule parses a rule of the file and adds it to the rules of its users and groups. number is its index.
 func (p *accessParser) rule(n *yaml.Node, number int) {
 	at := fmt.Sprintf("rules[%d]", number)
 	fields := p.fields(n, at, at+".", "users", "groups", "resources", "namespaces", "nonResourceURLs")
@@ -115,7 +115,7 @@ func (p *accessParser) rule(n *yaml.Node, number int) {
 	p.subjects(n, fields["groups"], at+".groups", r, p.rules.groups)
 }
 
-// resources parses the resources and namespaces of r.
+// resources parses the resources and the namespaces of a rule into r.
 func (p *accessParser) resources(n *yaml.Node, fields map[string]*yaml.Node, at string, r *accessRule) {
 	p.list(n, fields["resources"], at+".resources", func(v *yaml.Node, field, s string) {
 		resource, problem := parseResource(s)
@@ -139,7 +139,7 @@ func (p *accessParser) resources(n *yaml.Node, fields map[string]*yaml.Node, at 
 	})
 }
 
-// subjects adds r to the rules of its users or groups.
+// subjects adds the rule r to the rules of each of its users or groups.
 func (p *accessParser) subjects(in, n *yaml.Node, field string, r *accessRule, to map[string][]*accessRule) {
 	if n == nil {
 		return
@@ -180,7 +180,7 @@ func (p *accessParser) fields(n *yaml.Node, field, prefix string, known ...strin
 	return fields
 }
 
-// list calls each for the elements of a list of strings, which must not be empty.
+// list calls each for the elements of a list of strings. An empty list is a mistake.
 func (p *accessParser) list(in, n *yaml.Node, field string, each func(v *yaml.Node, field, s string)) {
 	switch {
 	case n == nil:
@@ -200,7 +200,7 @@ func (p *accessParser) list(in, n *yaml.Node, field string, each func(v *yaml.No
 	}
 }
 
-// text returns the value of a YAML string. Aliases, and unquoted numbers and booleans, are errors.
+// text returns the value of a YAML string. Aliases, and unquoted numbers and booleans, are mistakes.
 func (p *accessParser) text(n *yaml.Node, field string) (string, bool) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
 		p.fail(n, field, "it must be a text; quote it if it looks like a number or a boolean")
@@ -209,10 +209,11 @@ func (p *accessParser) text(n *yaml.Node, field string) (string, bool) {
 	return n.Value, true
 }
 
-// versionLike matches versions of API groups, which must not be part of a resource here.
+// versionLike matches versions of API groups, such as v1, which must not be part of a rule's resource.
 var versionLike = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
-// parseResource parses resource, resource.group or group/resource. If s is invalid it returns the reason as well.
+// parseResource parses a rule's resource: resource, resource.group or group/resource. If s is invalid it returns the
+// reason.
 func parseResource(s string) (schema.GroupResource, string) {
 	group, resource, slash := strings.Cut(s, "/")
 	if !slash {

@@ -22,15 +22,15 @@ import (
 const (
 	// defaultReviewTimeout is the default of UpstreamOptions.Timeout.
 	defaultReviewTimeout = 5 * time.Second
-	// unreachablePause is how long reviews fail at once after the API server did not answer. Then one review tries
+	// unreachablePause is how long reviews fail at once after the API server did not answer. Then one review is tried
 	// again.
 	unreachablePause = 2 * time.Second
-	// maxReviews is the maximum number of concurrent reviews, without reviews of unknown tokens.
+	// maxReviews is the maximum number of concurrent reviews. Reviews of unknown tokens have their own limit.
 	maxReviews = 64
 )
 
-// post waits for a slot, creates a review and decodes the response into it. to is the purpose of the review, for
-// errors.
+// post sends a review to the API server and decodes the response into it. It first waits for one of the slots, which
+// limit concurrent reviews. to is the purpose of the review, for error messages.
 func (u *Upstream) post(
 	ctx context.Context, slots chan struct{}, c rest.Interface, resource string, review runtime.Object, to string,
 ) error {
@@ -49,8 +49,8 @@ func (u *Upstream) post(
 			message: "cannot " + to + ": too many reviews are under way", cause: ctx.Err(), code: http.StatusTooManyRequests,
 		}
 	}
-	// The timeout of the API server begins after the wait for a slot. The logger is discarded: at -v=8 client-go logs
-	// bodies.
+	// The timeout for the API server's response begins after the wait for a slot. client-go gets no logger, since it
+	// logs bodies, with tokens, at -v=8.
 	ctx, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), u.timeout)
 	defer cancel()
 	send := func() error {
@@ -58,7 +58,7 @@ func (u *Upstream) post(
 	}
 	err := send()
 	if err != nil && isLost(err) {
-		err = send() // on a new connection: the old one may date from before an outage
+		err = send() // on a new connection: the lost one may date from before a restart
 	}
 	failed := explainReview(err, resource, to)
 	switch began, ended := u.outage.end(failed); {
@@ -73,12 +73,13 @@ func (u *Upstream) post(
 	return nil
 }
 
-// isLost reports whether a connection ended before a response arrived.
+// isLost reports whether err says that the connection ended before a response arrived.
 func isLost(err error) bool {
 	return utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
 }
 
-// explainReview classifies the error of a review; nil for nil.
+// explainReview converts the error of a review to an upstreamError: the API server is unreachable, or it does not
+// decide. It returns nil for nil.
 func explainReview(err error, resource, to string) *upstreamError {
 	if err == nil {
 		return nil
@@ -118,15 +119,15 @@ func unreachableError(to string, cause error) *upstreamError {
 	}
 }
 
-// outage makes reviews fail at once while the API server does not answer.
+// outage makes reviews fail at once while the API server does not answer, except for one attempt now and then.
 type outage struct {
 	mu      sync.Mutex
-	last    error     // why the API server was unreachable; nil if it was not
-	retryAt time.Time // time from which one review may try again
+	last    error     // why the API server is unreachable; nil if it is reachable
+	retryAt time.Time // time from which one review may be tried again
 }
 
-// begin fails if the API server was unreachable a moment ago, or if another review is trying it. Otherwise the caller
-// sends a review, which lasts at most timeout, and then calls end or abandon.
+// begin fails during an outage, unless it is time for another attempt. After a nil error the caller sends a review,
+// which lasts at most timeout, and then calls end; or it sends none and calls abandon.
 func (o *outage) begin(timeout time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -137,11 +138,11 @@ func (o *outage) begin(timeout time.Duration) error {
 	if now.Before(o.retryAt) {
 		return o.last
 	}
-	o.retryAt = now.Add(timeout + unreachablePause) // end replaces it earlier
+	o.retryAt = now.Add(timeout + unreachablePause) // the result of the review replaces this time earlier
 	return nil
 }
 
-// abandon replaces end if no review was sent.
+// abandon ends an attempt whose review was not sent, so that the next review is sent.
 func (o *outage) abandon() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

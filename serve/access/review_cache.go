@@ -12,25 +12,27 @@ import (
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 )
 
-// cacheEntries is the maximum number of cached answers of each kind of review, which take about 10 MB.
+// cacheEntries is the maximum number of cached answers of the API server for each kind of review. They take about 10
+// MB.
 const cacheEntries = 8192
 
-// cacheKey is an HMAC of the question with a secret of the process: no token is kept, and no client can search for
-// collisions.
+// cacheKey identifies a question to the API server: an HMAC of it with a secret of the process. So no token is kept in
+// memory, and no client can search for collisions.
 type cacheKey [sha256.Size]byte
 
-// reviewCache caches the API server's answers, and combines equal concurrent questions. Errors are not cached.
+// reviewCache caches the API server's answers to reviews. Equal questions that are asked at the same time are sent
+// once. Errors are not cached.
 type reviewCache[V any] struct {
 	secret  [32]byte
 	entries *utilcache.LRUExpireCache
 
 	mu    sync.Mutex
-	calls map[cacheKey]*call[V] // running calls; guarded by mu
+	calls map[cacheKey]*call[V] // questions that are being asked; guarded by mu
 }
 
-// call is a question in progress.
+// call is a question that is being asked.
 type call[V any] struct {
-	done  chan struct{} // closed once value and err are set
+	done  chan struct{} // closed when the answer is in value and err
 	value V
 	err   error
 }
@@ -51,7 +53,7 @@ func (c *reviewCache[V]) key(parts ...string) (k cacheKey) {
 	return k
 }
 
-// kept returns a cached answer.
+// kept returns the cached answer to a question, without asking.
 func (c *reviewCache[V]) kept(k cacheKey) (v V, ok bool) {
 	if kept, ok := c.entries.Get(k); ok {
 		return kept.(V), true
@@ -59,12 +61,12 @@ func (c *reviewCache[V]) kept(k cacheKey) (v V, ok bool) {
 	return v, false
 }
 
-// keep caches an answer.
+// keep caches the answer to a question.
 func (c *reviewCache[V]) keep(k cacheKey, v V, lasts time.Duration) { c.entries.Add(k, v, lasts) }
 
-// get returns the cached answer, or calls fetch, which also returns the answer's lifetime. The first of several
-// concurrent callers runs fetch. The context of fetch outlives that caller's, since other callers wait for the same
-// answer.
+// get returns the cached answer to a question, or calls fetch, which asks and also returns how long the answer is
+// valid. Of several concurrent callers with the same question, the first runs fetch. The context of fetch outlives that
+// caller's, since the other callers wait for the same answer.
 func (c *reviewCache[V]) get(
 	ctx context.Context, k cacheKey, fetch func(context.Context) (V, time.Duration, error),
 ) (V, error) {
@@ -76,11 +78,11 @@ func (c *reviewCache[V]) get(
 		c.mu.Unlock()
 		return call.wait(ctx)
 	}
-	if v, ok := c.kept(k); ok { // another call has ended meanwhile
+	if v, ok := c.kept(k); ok { // an earlier call for the same question has just ended
 		c.mu.Unlock()
 		return v, nil
 	}
-	first := &call[V]{done: make(chan struct{}), err: context.Canceled} // fetch replaces err unless it panics
+	first := &call[V]{done: make(chan struct{}), err: context.Canceled} // the error stays canceled if fetch panics
 	c.calls[k] = first
 	c.mu.Unlock()
 	defer func() {

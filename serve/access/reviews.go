@@ -26,7 +26,7 @@ import (
 //
 // The body, of up to 64 KiB, may be JSON, YAML or protobuf. The response has the format that the client accepts.
 type Reviews struct {
-	// Authorizer decides.
+	// Authorizer decides what the users may do.
 	Authorizer Authorizer
 	// Forwards is true if requests that this server cannot answer are forwarded to the API server. Otherwise verbs
 	// other than get, list and watch are denied without asking the Authorizer.
@@ -93,7 +93,7 @@ func (v Reviews) SelfSubjectAccessReview(
 	ctx context.Context, user User, review *authorizationv1.SelfSubjectAccessReview,
 ) (*authorizationv1.SelfSubjectAccessReview, error) {
 	if errs := validateAccessReview(review); len(errs) > 0 {
-		// Without the kind, as in kube-apiserver.
+		// The error omits the kind, as in kube-apiserver.
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 	}
 	answer := review.DeepCopy()
@@ -123,8 +123,8 @@ func attributesOf(user User, spec authorizationv1.SelfSubjectAccessReviewSpec) A
 	}
 }
 
-// validateAccessReview is kube-apiserver's ValidateSelfSubjectAccessReview without the validation of selectors, which
-// the API server does.
+// validateAccessReview validates a review as kube-apiserver's ValidateSelfSubjectAccessReview does, except for its
+// selectors, which the API server validates.
 func validateAccessReview(review *authorizationv1.SelfSubjectAccessReview) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	resource, other := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
@@ -146,8 +146,9 @@ func validateAccessReview(review *authorizationv1.SelfSubjectAccessReview) (errs
 	return errs
 }
 
-// SelfSubjectRulesReview returns the user's rights in a namespace. If an API server decides, the answer is incomplete,
-// like kube-apiserver's with an authorization webhook. The error is a Status: 400 without a namespace.
+// SelfSubjectRulesReview returns the user's rights in a namespace. If an API server decides about them, the answer is
+// marked incomplete, like kube-apiserver's answer with an authorization webhook. An error is a Status: 400 without a
+// namespace.
 func (v Reviews) SelfSubjectRulesReview(
 	ctx context.Context, user User, review *authorizationv1.SelfSubjectRulesReview,
 ) (*authorizationv1.SelfSubjectRulesReview, error) {
@@ -159,14 +160,14 @@ func (v Reviews) SelfSubjectRulesReview(
 		return nil, statusError(err)
 	}
 	answer := &authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules:    slices.Clip(append([]authorizationv1.ResourceRule{}, rules.Resources...)), // [], not null
+		ResourceRules:    slices.Clip(append([]authorizationv1.ResourceRule{}, rules.Resources...)), // JSON: [], not null
 		NonResourceRules: slices.Clip(append([]authorizationv1.NonResourceRule{}, rules.NonResources...)),
 		Incomplete:       rules.Incomplete, EvaluationError: rules.Caveat,
 	}}
 	return answer, nil
 }
 
-// SelfSubjectReview returns the user.
+// SelfSubjectReview returns the authenticated user.
 func (v Reviews) SelfSubjectReview(
 	_ context.Context, user User, _ *authenticationv1.SelfSubjectReview,
 ) (*authenticationv1.SelfSubjectReview, error) {

@@ -2,7 +2,7 @@ package page
 
 import "time"
 
-// Kinds of changes.
+// Kinds of changes of an object.
 const (
 	Added   = "added"
 	Removed = "removed"
@@ -13,7 +13,7 @@ const (
 
 // ChangesQuery selects changes.
 type ChangesQuery struct {
-	// Since is the time of the earliest change.
+	// Since is the time of the earliest change to return.
 	Since time.Time
 	// Limit is the maximum number of changes; the newest are returned.
 	Limit int
@@ -25,63 +25,65 @@ type ChangesQuery struct {
 // Record is a list of changes since a time.
 type Record struct {
 	Changes []Change `json:"changes"`
-	// Counts has the number of selected objects that have changed, by kind (see ChangesQuery.Kind). For each collection
-	// it counts up to the query's limit, so it includes objects whose changes exceed the limit of Changes.
+	// Counts has the number of selected objects that have changed, by kind, such as deployments.apps. It may exceed the
+	// length of Changes: the limit of the query applies to each collection here, but to all changes there.
 	Counts map[string]int `json:"counts,omitempty"`
-	// Since is the query's time, or a later time before which changes may be missing.
+	// Since is the requested time. If earlier changes may be missing, it is the time from which changes are complete.
 	Since time.Time `json:"since"`
 }
 
 // Change is the change of one object.
 type Change struct {
-	// Time is accurate to a minute. It is zero if unknown, as between two snapshots.
+	// Time is accurate to a minute. It is zero if unknown, as for a difference between two snapshots.
 	Time time.Time `json:"time,omitzero"`
 	// Kind is Added, Changed, Removed or Replaced.
 	Kind string `json:"kind"`
-	// Group, Version and Resource are those in the API's URL; Resource is a plural.
+	// Group, Version and Resource are those in the URL of the object; Resource is the plural, such as pods.
 	Group     string `json:"group,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Fields are the changed fields; empty if they are unknown, or if the object was added or removed.
+	// Fields are the fields of the object that differ. They are empty if unknown, or if the object was added or
+	// removed.
 	Fields []Field `json:"fields,omitempty"`
-	// Note explains why fields are missing; empty if none are.
+	// Note explains why Fields is incomplete; empty if it is complete.
 	Note string `json:"note,omitempty"`
 }
 
-// Field is a difference in one field of an object.
+// Field is a difference in one field of a changed object.
 type Field struct {
 	// Path is the field's path, such as spec.template.spec.containers[name=web]; empty for the whole object.
 	Path string `json:"path"`
-	// Old and New are YAML; Old is empty for an added field, New for a removed one.
+	// Old and New are the field's values as YAML. Old is empty for an added field, New for a removed field.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
 }
 
-// Comparison is the difference between two files.
+// Comparison lists the differences between the served file and an older one.
 type Comparison struct {
 	// A is the older file, and B the served file.
 	A Side `json:"a"`
 	B Side `json:"b"`
-	// Added, Removed, Changed, Replaced and Same are numbers of objects; Same counts the equal ones.
+	// Added, Removed, Changed, Replaced and Same count objects by the result of their comparison. Same counts equal
+	// objects.
 	Added    int `json:"added"`
 	Removed  int `json:"removed"`
 	Changed  int `json:"changed"`
 	Replaced int `json:"replaced"`
 	Same     int `json:"same"`
-	// Changes are sorted by resource and key. Left is the number of further changes.
+	// Changes are sorted by resource and key. Left is the number of further changes that are not in the list.
 	Changes []Change `json:"changes"`
 	Left    int      `json:"left,omitempty"`
-	// Notes say which parts were not compared, and why.
+	// Notes say which parts of the files were not compared, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Side is one of the two compared files.
+// Side describes one of the two compared files.
 type Side struct {
 	File    string    `json:"file"`
 	TakenAt time.Time `json:"takenAt,omitzero"`
 }
 
-// Ref identifies an object.
+// Ref identifies an object on the API server.
 type Ref struct{ Group, Version, Resource, Namespace, Name string }

@@ -14,27 +14,29 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Path is the path prefix of New's handler. maxChanges is the maximum number of changes in a response.
+// Path is the path prefix of the handler that New returns. maxChanges is the maximum number of changes in a response.
 const (
 	Path       = "/larder/"
 	maxChanges = 1000
 )
 
-// writeAtOnce is the size of each write of a response in bytes.
+// writeAtOnce is how many bytes of a response are written at a time. Each write extends the client's deadline.
 const writeAtOnce = 64 << 10
 
-// ErrNotFound is the error of Sides for an object that neither file has, or whose content is hidden.
+// ErrNotFound is returned by Options.Sides for an object that is in neither file, or whose content is hidden.
 var ErrNotFound = errors.New("there is no such object to show")
 
-// Options are the options of New. With the zero value all requests return 404, and the page shows only the served
-// objects.
+// Options are the options of New. With the zero value the handler answers all requests with 404, and the page shows
+// only the objects of the served Kubernetes API.
 type Options struct {
-	// Status returns the state of the served data. For an error of the Kubernetes API the response has its code.
+	// Status returns the state of the served data. If its error is an apierrors.APIStatus, the response has that status
+	// code.
 	Status func(context.Context) (Status, error)
 	// Changes returns the selected changes, the newest first. Calls are not concurrent.
 	Changes func(context.Context, ChangesQuery) (Record, error)
-	// Compare returns the difference between the served data and an older file. Sides returns one object of both files
-	// as YAML, each empty if the file lacks the object. Set both or neither. Calls of the two are not concurrent.
+	// Compare returns the differences between the served file and an older one. Sides returns an object of both files
+	// as YAML; a side is empty if its file lacks the object. Set both functions or neither. Only one call of the two
+	// runs at a time.
 	Compare func(context.Context) (Comparison, error)
 	Sides   func(context.Context, Ref) (a, b string, err error)
 }
@@ -62,11 +64,11 @@ func New(o Options) http.Handler {
 
 type data struct {
 	options   Options
-	recalling chan struct{} // holds a token while Changes runs, which may read many changes
-	comparing chan struct{} // holds a token while Compare or Sides runs, which may read two whole files
+	recalling chan struct{} // holds a token while Changes runs, so that only one call runs: it may read many changes
+	comparing chan struct{} // holds a token while Compare or Sides runs: a call may read two whole files
 }
 
-// overview is the response to /larder/status: the Status, and which of the optional endpoints exist.
+// overview is the response to /larder/status: the Status, and which of the optional requests are available.
 type overview struct {
 	Status
 	Changes bool `json:"changes"`
@@ -137,7 +139,8 @@ func (d *data) sides(r *http.Request) (any, error) {
 	return map[string]string{"a": a, "b": b}, err
 }
 
-// begin puts a token into a channel of capacity one. It fails if ctx ends first.
+// begin waits until it can put a token into a channel of capacity one, which serves as a mutex. It fails if ctx ends
+// first.
 func begin(ctx context.Context, one chan struct{}) error {
 	select {
 	case one <- struct{}{}:
@@ -155,8 +158,8 @@ type httpError struct {
 
 func (e *httpError) Error() string { return e.message }
 
-// answer returns a handler that responds with the result of f as JSON. For an error it responds with the fields of a
-// Kubernetes Status that clients show.
+// answer returns a handler that responds with the result of f as JSON. For an error it responds with the message and
+// the code of a Kubernetes Status.
 func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
@@ -179,7 +182,7 @@ func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 			v = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": err.Error()}
 		}
 		text, err := json.Marshal(v)
-		for err == nil && len(text) > 0 { // each part extends the client's deadline
+		for err == nil && len(text) > 0 { // writing in parts extends the client's deadline with each part
 			n := min(len(text), writeAtOnce)
 			_, err = w.Write(text[:n]) // fails if the client has disconnected
 			text = text[n:]

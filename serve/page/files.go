@@ -14,7 +14,8 @@ import (
 //go:embed static
 var static embed.FS
 
-// policy restricts the page to its own files and server.
+// policy is the Content-Security-Policy of the page. It allows only the page's own scripts and styles, and requests to
+// the page's own server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
@@ -26,7 +27,7 @@ func secure(h http.Header) {
 	h.Set("X-Frame-Options", "DENY")
 }
 
-// fileTime is the write deadline of a file.
+// fileTime is the write deadline of a response with a static file.
 const fileTime = 30 * time.Second
 
 // file is one of the page's static files.
@@ -60,7 +61,7 @@ func Files(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// Test recorders do not support deadlines. The next request of the connection sets its own.
+		// Test recorders do not support deadlines. The next request on the connection sets its own deadline.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fileTime))
 		secure(w.Header())
 		w.Header().Set("Content-Type", f.mime)

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/serve/page"
 )
 
-// elsewhere is the handler that serves requests that are not for the page.
+// elsewhere is the handler for requests that page.Files passes on, since they are not for a file of the page.
 var elsewhere = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTeapot)
 })
@@ -44,7 +44,7 @@ func body(t *testing.T, r *http.Response) string {
 	return string(data)
 }
 
-// checkSecure checks the security headers.
+// checkSecure checks the security headers of a response.
 func checkSecure(t *testing.T, what string, h http.Header) {
 	t.Helper()
 	for name, want := range map[string]string{
@@ -66,8 +66,8 @@ func checkSecure(t *testing.T, what string, h http.Header) {
 	}
 }
 
-// TestFiles checks that the page's static files are served with their content types, and that other requests reach
-// next.
+// TestFiles checks that the page's static files are served with their content types, and that all other requests reach
+// the next handler.
 func TestFiles(t *testing.T) {
 	h := page.Files(elsewhere)
 	names, err := filepath.Glob("static/*")
@@ -140,7 +140,7 @@ func TestFilesAreSelfContained(t *testing.T) {
 	}
 }
 
-// TestData checks that results are sent as JSON, and that missing endpoints return 404.
+// TestData checks that the page's data are sent as JSON, and that data for which Options has no function return 404.
 func TestData(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var query page.ChangesQuery

@@ -11,9 +11,9 @@ type Status struct {
 	Version string    `json:"version,omitempty"`
 	Now     time.Time `json:"now"`
 	Bytes   int64     `json:"bytes,omitempty"`
-	// Error is why changes cannot be stored; empty if they can.
+	// Error is why changes cannot be stored in the served file; empty if they can be.
 	Error string `json:"error,omitempty"`
-	// Forbidden lists the resources that the API server forbids to the mirror; empty if none.
+	// Forbidden lists the resources that the API server does not allow the mirror to read; empty if there are none.
 	Forbidden string `json:"forbidden,omitempty"`
 	// Memory is the memory budget of responses.
 	Memory Memory `json:"memory"`
@@ -37,50 +37,51 @@ type Snapshot struct {
 	ServerVersion string    `json:"serverVersion,omitempty"`
 	Larder        string    `json:"larder,omitempty"`
 	Encrypted     bool      `json:"encrypted,omitempty"`
-	// LeftOut lists the omitted data with the reasons, one per entry.
+	// LeftOut lists the data that the snapshot omits, with the reasons, one per entry.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
-// Collection is the state of one collection.
+// Collection is the state of one collection of the served data.
 type Collection struct {
 	Group      string `json:"group,omitempty"`
 	Version    string `json:"version"`
 	Resource   string `json:"resource"`
 	Namespaced bool   `json:"namespaced"`
-	// Namespace and the selectors define the collection's part of the resource; Scope describes it in words.
+	// Namespace and the selectors say which objects of the resource the collection contains. Scope says the same in
+	// words.
 	Namespace     string `json:"namespace,omitempty"`
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
 	Scope         string `json:"scope"`
 	// Metadata says that the collection has only the metadata of objects.
 	Metadata bool `json:"metadata,omitempty"`
-	// Hidden is why the objects are not served; empty if they are.
+	// Hidden is why the collection's objects are not served; empty if they are.
 	Hidden string `json:"hidden,omitempty"`
 
 	Objects         int    `json:"objects"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// State describes the source of the data in a few words. Notes are the texts of the known defects (entry.Note).
-	// Well is false if the state needs attention.
+	// State says in a few words where the collection's data come from. Notes are the texts of the collection's known
+	// defects. Well is false if the state needs attention.
 	State       string    `json:"state"`
 	Notes       []string  `json:"notes,omitempty"`
 	Well        bool      `json:"well"`
 	LastContact time.Time `json:"lastContact,omitzero"`
-	// Live is the mirror's record of its work; nil if the collection is not being mirrored.
+	// Live describes the mirror of the collection; nil if the collection is not being mirrored.
 	Live *Live `json:"live,omitempty"`
 }
 
-// Live is a mirror's work on a collection since its start.
+// Live describes what the mirror of a collection has done since it was started.
 type Live struct {
 	Resumes int `json:"resumes"`
 	Watches int `json:"watches"`
 	Lists   int `json:"lists"`
-	// Relists counts relists by reason; it excludes the list of a cold start.
+	// Relists counts relists by reason. The first list of a mirror without stored objects does not count.
 	Relists  map[string]int `json:"relists,omitempty"`
 	Received int64          `json:"received"`
-	// Error is the fault of the connection or the store; empty if there is none.
+	// Error is why the connection to the API server or the store is degraded; empty if neither is.
 	Error string `json:"error,omitempty"`
-	// Unguarded lists changes of the server that would go unnoticed, and why.
+	// Unguarded lists kinds of changes on the API server that the mirror would not notice, with the reasons.
 	Unguarded []string `json:"unguarded,omitempty"`
-	// IncidentTotals counts, by cause, how often objects differed from the server's state.
+	// IncidentTotals counts, by cause, how often mirrored objects differed from those on the API server.
 	IncidentTotals map[string]int `json:"incidentTotals,omitempty"`
 }

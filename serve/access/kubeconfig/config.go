@@ -18,20 +18,20 @@ import (
 
 // Config is the content of a kubeconfig file.
 type Config struct {
-	// Name is the name of the context, the cluster and the user.
+	// Name is the name of the kubeconfig's context, cluster and user.
 	Name string
-	// Server is the URL. It must begin with https, since clients send no token otherwise.
+	// Server is the URL of the server. It must begin with https, since clients send no token otherwise.
 	Server string
-	// CA is the PEM of the certificates to trust. Default: the certificates of the client's system.
+	// CA has the certificates that clients trust, as PEM. Default: the certificates of the client's system.
 	CA []byte
 	// Token is the bearer token.
 	Token string
-	// Namespace is the default namespace of commands. Default: "default".
+	// Namespace is the namespace of commands that name none. Default: "default".
 	Namespace string
 }
 
-// Write creates or replaces the file atomically, with the mode 0600. It follows symbolic links. It fails if the file
-// has entries of another name, which may be the only copy of a user's credentials.
+// Write creates or replaces the kubeconfig file atomically, with the mode 0600. It follows symbolic links. It fails if
+// the file has entries under another name, which may be the only copy of a user's credentials.
 func (c Config) Write(path string) error {
 	data, err := c.encode()
 	if err != nil {
@@ -47,8 +47,8 @@ func (c Config) Write(path string) error {
 	return nil
 }
 
-// Check returns the error with which Write would refuse the path: it cannot be resolved, its owner is not trusted, or
-// the file there is not a kubeconfig with entries of only that name.
+// Check returns the error with which Write would refuse a path: it cannot be resolved, its owner is not trusted, or the
+// existing file is not a kubeconfig with entries of only that name.
 func Check(path, name string) error {
 	if _, err := target(path, name); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
@@ -86,8 +86,9 @@ func (c Config) encode() ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// Token returns the token of a file that Write has written under the same name, so that clients can keep using it after
-// a restart. The error wraps fs.ErrNotExist if there is no file. It also fails if other users could read the file.
+// Token returns the token in a kubeconfig that Write has written under the same name, so that clients can keep using
+// the token after a restart. The error wraps fs.ErrNotExist if there is no file. Token also fails if other users could
+// read the file.
 func Token(path, name string) (string, error) {
 	if err := private.Check(path); err != nil {
 		return "", fmt.Errorf("kubeconfig: %w", err)
@@ -103,7 +104,7 @@ func Token(path, name string) (string, error) {
 	return user.Token, nil
 }
 
-// read reads a file. It fails if the file has entries of another name.
+// read reads a kubeconfig file. It fails if the file has entries under other names than name.
 func read(path, name string) (*api.Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Directory is a temporary directory for a command that must see only one server. It has a kubeconfig, and the cache of
-// discovery, which would otherwise be another cluster's.
+// Directory is a temporary directory for a command that must see only one server. It contains a kubeconfig, and the
+// command's cache of discovery, which would otherwise be shared with other clusters.
 type Directory struct{ path string }
 
-// NewDirectory creates the directory, with the mode 0700, in the system's directory for temporary files, and the
-// kubeconfig in it. Call Remove at the end.
+// NewDirectory creates a temporary directory, with the mode 0700, and the kubeconfig in it. Call Remove when the
+// command has ended.
 func NewDirectory(c Config) (*Directory, error) {
 	path, err := os.MkdirTemp("", "larder-serve-")
 	if err != nil {
@@ -21,17 +21,17 @@ func NewDirectory(c Config) (*Directory, error) {
 	}
 	d := &Directory{path}
 	if err := c.Write(d.Kubeconfig()); err != nil {
-		_ = d.Remove() // the first error is the cause
+		_ = d.Remove() // the first error is returned, since it is the cause
 		return nil, err
 	}
 	return d, nil
 }
 
-// Kubeconfig returns the path of the kubeconfig.
+// Kubeconfig returns the path of the kubeconfig in the directory.
 func (d *Directory) Kubeconfig() string { return filepath.Join(d.path, "kubeconfig") }
 
-// Environ returns a copy of an environment, in the format of os.Environ, with KUBECONFIG and KUBECACHEDIR of the
-// directory. It omits the variables that make clients use the in-cluster configuration.
+// Environ returns a copy of an environment, in the format of os.Environ, with KUBECONFIG and KUBECACHEDIR set to paths
+// in the directory. It omits the variables that make clients use the in-cluster configuration.
 func (d *Directory) Environ(environ []string) []string {
 	replaced := []string{"KUBECONFIG=", "KUBECACHEDIR=", "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT="}
 	kept := slices.DeleteFunc(slices.Clone(environ), func(v string) bool {

@@ -1,3 +1,3 @@
-// Package kubeconfig writes a kubeconfig for the port of package serve: [Config.Write]. For a command that needs one
-// only while it runs, use [NewDirectory].
+// Package kubeconfig writes kubeconfig files for the clients of package serve: see [Config.Write]. For a command that
+// needs a kubeconfig only while it runs, use [NewDirectory].
 package kubeconfig

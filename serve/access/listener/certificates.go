@@ -13,19 +13,19 @@ import (
 	"github.com/larder-dev/larder/serve/access/internal/reload"
 )
 
-// Certificates provides the listener's certificate, which is renewed or reloaded while it runs. It is safe for
-// concurrent use.
+// Certificates provides the TLS certificate of a listener, which is renewed or reloaded while the listener runs. It is
+// safe for concurrent use.
 type Certificates struct {
 	ca  []byte
 	get func() (*tls.Certificate, error)
 }
 
 // CA returns the certificate, as PEM, that clients must trust. It is nil for an operator's certificate that is not
-// self-signed: clients must get its authority's certificate from the operator.
+// self-signed: clients must then get the authority's certificate from the operator.
 func (c *Certificates) CA() []byte { return bytes.Clone(c.ca) }
 
-// Config returns the TLS configuration of a listener. clientCAs returns the current authorities of client certificates;
-// nil if client certificates are not used.
+// Config returns the TLS configuration of a listener. clientCAs returns the current certificates of the authorities
+// that sign client certificates. It is nil if client certificates are not used.
 func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -41,18 +41,18 @@ func (c *Certificates) Config(clientCAs func() *x509.CertPool) *tls.Config {
 	base := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := base.Clone()
-		now.ClientCAs = clientCAs() // sent to clients, which choose a certificate by them
+		now.ClientCAs = clientCAs() // clients choose their certificate by these authorities
 		return now, nil
 	}
 	return config
 }
 
-// Multiplex is an ALPN protocol for clients with many watches, to be offered besides "h2" and "http/1.1". It asks a
+// Multiplex is an ALPN protocol that a client with many watches offers, in addition to "h2" and "http/1.1". It asks a
 // Server for HTTP/2, so that all watches share one connection. Other servers ignore it.
 const Multiplex = "larder-multiplex"
 
-// withMultiplex returns a configuration with HTTP/2 for clients that offer Multiplex while allowed returns true, and
-// with HTTP/1.1 otherwise.
+// withMultiplex returns a TLS configuration that selects HTTP/2 for clients that offer Multiplex, as long as allowed
+// returns true. Otherwise it selects HTTP/1.1.
 func withMultiplex(config *tls.Config, allowed func() bool) *tls.Config {
 	choose := config.Clone()
 	choose.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -72,7 +72,7 @@ func withMultiplex(config *tls.Config, allowed func() bool) *tls.Config {
 	return choose
 }
 
-// Load loads an operator's certificate, with its chain, and its key.
+// Load loads an operator's certificate with its chain, and the certificate's key.
 func Load(certFile, keyFile string, log logr.Logger) (*Certificates, error) {
 	parse := func(contents [][]byte) (*tls.Certificate, error) {
 		pair, err := tls.X509KeyPair(contents[0], contents[1])

@@ -28,14 +28,15 @@ import (
 
 const (
 	authorityLasts = 10 * 365 * 24 * time.Hour
-	// authorityLeft is the minimum remaining lifetime of an authority at the start; otherwise it is replaced.
+	// authorityLeft is the minimum remaining lifetime of the certificate authority when a process starts. If less is
+	// left, the authority is replaced.
 	authorityLeft = 30 * 24 * time.Hour
 	servingLasts  = 7 * 24 * time.Hour
 	servingLeft   = servingLasts / 3
 )
 
-// earliest is the NotBefore of all certificates. notBefore is the minimum clock for computing NotAfter. A device
-// without a battery for its clock starts in 1970 and sets the clock later.
+// earliest is the NotBefore of all certificates. notBefore is used instead of an earlier clock when NotAfter is
+// computed. A device without a battery for its clock starts in 1970 and sets the clock later.
 var (
 	earliest  = time.Unix(0, 0)
 	notBefore = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -45,16 +46,16 @@ var (
 type Options struct {
 	// Dir is the directory of the files. It is created if missing.
 	Dir string
-	// Hosts are the names and IP addresses that clients connect to, with the host of the listen address. Names and
-	// addresses of loopback are always included. Unspecified addresses, such as 0.0.0.0, are ignored.
+	// Hosts are the names and IP addresses that clients connect to, including the host of the listen address. Names and
+	// addresses of loopback are always added. Unspecified addresses, such as 0.0.0.0, are ignored.
 	Hosts []string
-	// Logger receives new certificates. Default: klog.Background().
+	// Logger logs the creation of certificates. Default: klog.Background().
 	Logger *logr.Logger
 }
 
-// Generate returns certificates of its own authority; the package documentation describes the files. It fails if other
-// users may access the files. It also fails if the authority's file is damaged: a new authority would lock out the
-// clients that trust the old one.
+// Generate returns serving certificates that are signed by an authority of their own; the package documentation
+// describes the files. It fails if other users may access the files. It also fails if the authority's file is damaged:
+// a new authority would lock out the clients that trust the old one.
 func Generate(o Options) (*Certificates, error) {
 	g := &generator{dir: o.Dir, hosts: []string{"localhost", "127.0.0.1", "::1"}, log: klog.Background()}
 	if o.Logger != nil {
@@ -82,7 +83,7 @@ func Generate(o Options) (*Certificates, error) {
 	return &Certificates{ca: certificatePEM(g.authority.Leaf), get: g.get}, nil
 }
 
-// generator creates serving certificates.
+// generator creates and renews serving certificates, signed by its certificate authority.
 type generator struct {
 	dir       string
 	hosts     []string
@@ -90,19 +91,20 @@ type generator struct {
 	authority *tls.Certificate
 
 	mu      sync.Mutex
-	serving *tls.Certificate // nil if there is no suitable one; guarded by mu
+	serving *tls.Certificate // nil if no certificate fits the hosts; guarded by mu
 }
 
 func (g *generator) path(name string) string { return filepath.Join(g.dir, name) }
 
-// loadAuthority reads the authority. It creates one if there is none, or if it expires soon.
+// loadAuthority reads the certificate authority from its file. It creates a new one if there is none, or if it expires
+// soon.
 func (g *generator) loadAuthority() error {
 	path := g.path("ca.pem")
 	authority, err := loadPair(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if authority, err = g.makeAuthority(private.CreateFile); errors.Is(err, fs.ErrExist) {
-			authority, err = loadPair(path) // another process has created it meanwhile
+			authority, err = loadPair(path) // another process has created the file meanwhile
 		}
 	case err == nil && !authority.Leaf.IsCA:
 		err = fmt.Errorf("%s has the certificate of no authority", path)
@@ -143,7 +145,7 @@ func (g *generator) makeAuthority(write func(string, []byte) error) (*tls.Certif
 	return g.make(template, nil, g.path("ca.pem"), write)
 }
 
-// loadServing reads the serving certificate of an earlier process, if it is suitable.
+// loadServing reads the serving certificate that an earlier process has written, and keeps it if it fits.
 func (g *generator) loadServing() {
 	serving, err := loadPair(g.path("serving.pem"))
 	switch {
@@ -159,8 +161,8 @@ func (g *generator) names(c *x509.Certificate) bool {
 	return !slices.ContainsFunc(g.hosts, func(h string) bool { return c.VerifyHostname(h) != nil })
 }
 
-// get returns the serving certificate, and renews it if it expires soon. If the new one cannot be written it is kept in
-// memory, and the next process creates another one.
+// get returns the serving certificate, and renews it if it expires soon. If the new certificate cannot be written it is
+// kept in memory, and the next process creates another one.
 func (g *generator) get() (*tls.Certificate, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -198,8 +200,8 @@ func (g *generator) makeServing() (*tls.Certificate, error) {
 	})
 }
 
-// make creates a key and a certificate, and writes both. The certificate is signed by the authority by, or by itself if
-// by is nil.
+// make creates a key and its certificate, and writes both to a file. The certificate is signed by the authority by, or
+// by itself if by is nil.
 func (g *generator) make(
 	template *x509.Certificate, by *tls.Certificate, path string, write func(string, []byte) error,
 ) (*tls.Certificate, error) {
@@ -250,7 +252,7 @@ func loadPair(path string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// lasts reports whether a certificate is valid now and will be for the duration left.
+// lasts reports whether a certificate is valid now, and stays valid for the duration left.
 func lasts(c *x509.Certificate, left time.Duration) bool {
 	now := time.Now()
 	return !now.Before(c.NotBefore) && now.Add(left).Before(c.NotAfter)

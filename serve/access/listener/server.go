@@ -23,17 +23,18 @@ type Server struct {
 // maxIdle is the maximum number of idle authenticated connections.
 const maxIdle = 1000
 
-// NewServer returns a server that limits time and size of headers, and connections. h is a handler of access.NewHandler
-// with the same limits, or a handler that ends in it. A GET or HEAD with a body returns 400 without calling h. config
-// comes from Certificates.Config; call ServeTLS with "" for both files. NewServer starts nothing. Failed handshakes are
-// logged at verbosity 2.
+// NewServer returns a server that limits its connections, and the time and size of request headers. h is a handler of
+// access.NewHandler with the same limits, or a handler that passes requests to one. A GET or HEAD with a body returns
+// 400 without calling h. config comes from Certificates.Config; call ServeTLS with "" for both files. NewServer starts
+// nothing. Failed handshakes are logged at verbosity 2.
 func NewServer(h http.Handler, config *tls.Config, l access.Limits, logger logr.Logger) *Server {
 	l = l.WithDefaults()
 	s := &Server{connections: connlimit.New(connlimit.Options{Total: l.Connections, Unauthenticated: l.Unauthenticated,
 		UnauthenticatedPerAddress: l.UnauthenticatedPerAddress, Idle: maxIdle})}
 	s.Server = &http.Server{
 		Handler: noBodies(h), MaxHeaderBytes: l.Header, IdleTimeout: l.IdleTime,
-		// The access handler extends the deadline of authenticated requests, and removes it for watches.
+		// These read deadlines apply until a request is authenticated. package access then extends the deadline, and
+		// removes it for watches.
 		ReadHeaderTimeout: l.HeaderTime, ReadTimeout: 2 * l.HeaderTime,
 		Protocols: new(http.Protocols),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReceiveBufferPerConnection: receiveBuffer,
@@ -54,23 +55,25 @@ const (
 	streams = 100
 	// receiveBuffer is the size of the receive buffer of an HTTP/2 connection: the protocol's minimum.
 	receiveBuffer = 64 << 10
-	// pingAfter is after how long a silent HTTP/2 client gets a ping, and writeWithin how long a write may make no
-	// progress.
+	// pingAfter is how long an HTTP/2 client may be silent before it gets a ping. writeWithin is how long a write to it
+	// may make no progress.
 	pingAfter, writeWithin = 30 * time.Second, 2 * time.Minute
-	// multiplexUpTo is the part of Limits.Unauthenticated (one in 32) up to which clients get HTTP/2. An
-	// unauthenticated client can send as many concurrent requests as its connection has streams, so many of them must
-	// use HTTP/1.1.
+	// multiplexUpTo is the divisor for the number of unauthenticated connections up to which clients get HTTP/2: one in
+	// 32 of Limits.Unauthenticated. An unauthenticated client can send as many concurrent requests as its HTTP/2
+	// connection has streams. So most such connections must use HTTP/1.1.
 	multiplexUpTo = 32
 )
 
-// Close closes the listener and all connections without waiting for clients. http.Server.Close takes five seconds for
-// each TLS connection whose client does not read. Like it, Close does not wait for handlers.
+// Close closes the listener and all connections without waiting for clients. http.Server.Close would take five seconds
+// for each TLS connection whose client does not read. As with http.Server.Close, handlers may still be running
+// afterwards.
 func (s *Server) Close() error {
 	s.connections.Close()
 	return s.Server.Close()
 }
 
-// serverLog logs messages of net/http: panics of handlers as errors, faults of clients at verbosity 2.
+// serverLog receives the log messages of net/http. It logs panics of handlers as errors, and faults of clients at
+// verbosity 2.
 type serverLog struct{ to logr.Logger }
 
 // Write implements io.Writer.

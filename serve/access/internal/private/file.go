@@ -15,8 +15,8 @@ import (
 )
 
 // WriteFile creates or replaces a file atomically, with the mode 0600. It writes and syncs a temporary file in the same
-// directory, renames it, and syncs the directory. It replaces a symbolic link; resolve links before. It leaves the file
-// alone if the file already has the data and only its owner may access it: that works on a full disk.
+// directory, renames it, and syncs the directory. A symbolic link at path is replaced, so callers resolve links first.
+// If the file already has the data and only its owner may access it, WriteFile does nothing: that works on a full disk.
 func WriteFile(path string, data []byte) error {
 	if had, err := os.ReadFile(path); err == nil && bytes.Equal(had, data) && Check(path) == nil {
 		return nil
@@ -24,13 +24,14 @@ func WriteFile(path string, data []byte) error {
 	return write(path, data, os.Rename)
 }
 
-// CreateFile is WriteFile for a new file. It fails with an error that wraps fs.ErrExist if the file exists, even if
-// another process creates it at the same moment.
+// CreateFile writes a new file as WriteFile does. It fails with an error that wraps fs.ErrExist if the file exists,
+// even if another process creates it at the same moment.
 func CreateFile(path string, data []byte) error {
 	return write(path, data, os.Link)
 }
 
-// write writes data to a temporary file, to which take gives its final name.
+// write writes data to a temporary file. The function take then gives the file its final name, by renaming or linking
+// it.
 func write(path string, data []byte, take func(temporary, path string) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // its mode is 0600
@@ -70,7 +71,7 @@ func Dir(path string) error {
 }
 
 // Check fails if users other than the owner may access the file or directory, or if another user may have placed it
-// there (package owner). On Windows it does not check access, since a file's mode does not show access lists.
+// there. On Windows it does not check access, since a file's mode does not show its access list.
 func Check(path string) error {
 	if err := owner.Check(path); err != nil {
 		return err

@@ -28,17 +28,17 @@ const MaxSize = 4 << 20
 
 // Source holds the parsed contents of its files. Get is safe for concurrent use.
 type Source[T any] struct {
-	what  string // name of the contents in logs
+	what  string // what the contents are, for logs
 	paths []string
 	parse func(contents [][]byte) (T, error)
 	log   logr.Logger
 	value atomic.Pointer[T]
 
-	checking sync.Mutex // held while the files are read; guards the fields below
+	checking sync.Mutex // held while the files are checked; guards the fields below
 	checked  time.Time
-	good     [sha256.Size]byte // hash of the contents of value
-	bad      string            // error of the last check; "" if there was none
-	reported string            // the value of bad that was logged last
+	good     [sha256.Size]byte // hash of the files' contents that value was parsed from
+	bad      string            // error of the last check of the files; "" if there was none
+	reported string            // the last error that was logged
 }
 
 // New reads the files. It fails if a file cannot be read, is larger than MaxSize, or cannot be parsed. Errors of parse
