@@ -32,7 +32,7 @@ func mirrorOne(t *testing.T, st *store.Store, gvr schema.GroupVersionResource, i
 	mirrorObjects(t, c, u)
 }
 
-// one returns an object named one.
+// one returns an object named "one" of the given kind.
 func one(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)
@@ -53,7 +53,7 @@ func mirrorObjects(t *testing.T, c *store.Collection, objects ...runtime.Object)
 	must(t, err)
 }
 
-// handlerOf serves a store that fill has filled.
+// handlerOf returns a Handler that serves a new store, which the function fill has filled.
 func handlerOf(t *testing.T, fill func(*store.Store)) http.Handler {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
@@ -103,7 +103,7 @@ func TestItemsOfBuiltInKinds(t *testing.T) {
 	})
 	for gvr, k := range kinds {
 		t.Run(gvr.Resource, func(t *testing.T) {
-			t.Parallel() // a watch lasts a second
+			t.Parallel() // parallel, since a watch lasts a second
 			path := "/apis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
 			if gvr.Group == "" {
 				path = "/api/v1/" + gvr.Resource

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// stuck is a client that does not read before free is closed. begun is closed at the first write.
+// stuck is a client that reads nothing until free is closed. begun is closed when the server first writes to it.
 type stuck struct {
 	*httptest.ResponseRecorder
 	once        sync.Once
@@ -34,11 +34,12 @@ func (s *stuck) Write(data []byte) (int, error) {
 	return s.ResponseRecorder.Write(data)
 }
 
-// hostileWorld serves pods with one array element per byte, and a schema.
+// hostileWorld is a server of pods that take much memory when decoded (their arrays have one element per byte), and of
+// an OpenAPI schema.
 type hostileWorld struct {
 	handler *serve.Handler
 	memory  *serve.Memory
-	schema  int // its size in bytes
+	schema  int // size of the schema in bytes
 }
 
 func newHostileWorld(t *testing.T, budget int64) *hostileWorld {
@@ -87,7 +88,8 @@ func newHostileWorld(t *testing.T, budget int64) *hostileWorld {
 	return w
 }
 
-// while calls fn while a client has sent a request but does not read. It returns the response.
+// while sends a request, and calls fn while the response waits for its client, which does not read. It returns the
+// response.
 func (w *hostileWorld) while(path, accept string, fn func()) *httptest.ResponseRecorder {
 	client := &stuck{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), free: make(chan struct{})}
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -101,8 +103,8 @@ func (w *hostileWorld) while(path, accept string, fn func()) *httptest.ResponseR
 	return client.ResponseRecorder
 }
 
-// TestRenderedMemory checks that a response that is much larger than the stored objects holds its
-// actual size of the budget (issue 37).
+// TestRenderedMemory checks that a response that is much larger than the stored objects acquires memory of its actual
+// size from the budget (issue 37).
 func TestRenderedMemory(t *testing.T) {
 	w := newHostileWorld(t, 1<<30)
 	const protobuf = "application/vnd.kubernetes.protobuf"
@@ -121,8 +123,8 @@ func TestRenderedMemory(t *testing.T) {
 	}
 }
 
-// TestDecodingTakesMemory checks that an object that takes much memory to decode, and a schema, are read only with
-// memory of the budget. A page of such objects took 100 MB and held 2 MB (issue 37).
+// TestDecodingTakesMemory checks that memory is acquired from the budget before a schema, or an object that takes much
+// memory to decode, is read. Earlier, a page of such objects took 100 MB but had acquired 2 MB (issue 37).
 func TestDecodingTakesMemory(t *testing.T) {
 	w := newHostileWorld(t, 16<<20)
 	slow := func(fn func()) func() {
@@ -144,7 +146,7 @@ func TestDecodingTakesMemory(t *testing.T) {
 	}
 	check(http.StatusOK)()
 	five := check(http.StatusTooManyRequests)
-	for range 5 { // they hold 10 MiB; 6 MiB are free
+	for range 5 { // together they acquire 10 MiB, and 6 MiB are free
 		five = slow(five)
 	}
 	five()

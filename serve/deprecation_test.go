@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestDeprecated checks that responses have kube-apiserver's Warning if a version is deprecated in the server's
-// release, or by the CustomResourceDefinition.
+// TestDeprecated checks that responses have kube-apiserver's Warning if the server's release has deprecated the
+// requested version, or if the CustomResourceDefinition says so.
 func TestDeprecated(t *testing.T) {
 	endpoints := schema.GroupVersionResource{Version: "v1", Resource: "endpoints"}
 	flows := schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta3",
@@ -31,7 +31,7 @@ func TestDeprecated(t *testing.T) {
 	)
 	for _, tt := range []struct {
 		name, version string
-		relic         string // the warning in its definition
+		relic         string // the deprecation warning in the CustomResourceDefinition
 		endpoints     string
 		flows         string
 		relics        string

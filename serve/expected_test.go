@@ -15,14 +15,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// listsOnly has the rights of an informer: list and watch.
+// listsOnly is an authorizer that allows only what an informer needs: list and watch.
 type listsOnly struct{}
 
 func (listsOnly) Authorize(_ context.Context, a access.Attributes) (access.Decision, error) {
 	return access.Decision{Allowed: a.Verb == "list" || a.Verb == "watch"}, nil
 }
 
-// only returns an argument for Mirror.
+// only returns a function for serve.Mirror that returns the given identities.
 func only(mirrored ...entry.Identity) func() []entry.Identity {
 	return func() []entry.Identity { return mirrored }
 }

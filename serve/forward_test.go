@@ -30,8 +30,8 @@ func (noUsers) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{}, false, nil
 }
 
-// forwarding returns a server that forwards to upstream over TLS and HTTP/2. bound derives the contexts of its
-// requests.
+// forwarding returns a server that forwards requests over TLS and HTTP/2 to the handler upstream. The function bound
+// derives the contexts of the server's requests.
 func forwarding(t *testing.T, upstream http.HandlerFunc, bound func(context.Context) context.Context) *httptest.Server {
 	t.Helper()
 	api := httptest.NewUnstartedServer(upstream)
@@ -167,8 +167,8 @@ func TestForwardErrors(t *testing.T) {
 	}
 }
 
-// TestForwardSuspended checks that a forwarded stream ends after writeWithin, and with Close, if the client has stopped
-// reading but its kernel still answers.
+// TestForwardSuspended checks that a forwarded stream ends if its client has stopped reading, although the client's
+// kernel still answers: after the write deadline, and when the Handler is closed.
 func TestForwardSuspended(t *testing.T) {
 	flooding := make(chan struct{}, 1)
 	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -177,7 +177,7 @@ func TestForwardSuspended(t *testing.T) {
 			if _, err := w.Write(text); err != nil {
 				return
 			}
-			if n == 200 { // more than the client's kernel buffers
+			if n == 200 { // more responses than the client's kernel buffers
 				flooding <- struct{}{}
 			}
 		}
@@ -198,7 +198,7 @@ func TestForwardSuspended(t *testing.T) {
 	must(t, err)
 	select {
 	case <-flooding:
-	case <-time.After(5 * time.Second): // the stream fits into kernels and buffers
+	case <-time.After(5 * time.Second): // the whole stream fits into kernels and buffers
 	}
 	closed := make(chan error)
 	go func() { closed <- h.Close() }()
@@ -218,8 +218,8 @@ func (everybody) Authenticate(*http.Request) (access.User, bool, error) {
 	return access.User{Username: "jane"}, true, nil
 }
 
-// TestForwardsDiscovery checks that discovery and schemas that are not stored are forwarded, if the credentials
-// of the request allow it, and that stored ones are served while the API server is unreachable (issue 37).
+// TestForwardsDiscovery checks that discovery and schemas that are not stored are forwarded, if the credentials of the
+// request can be forwarded. While the API server is unreachable, the stored ones are served (issue 37).
 func TestForwardsDiscovery(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -24,7 +24,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// slowWatch is a transport that delivers nothing of a watch while held is locked.
+// slowWatch is a transport that delivers no events of a watch while the lock held is held.
 type slowWatch struct {
 	http.RoundTripper
 	held *sync.RWMutex
@@ -50,8 +50,8 @@ func (b slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newForwardingWorld returns a world whose server forwards to its API server, a client of the server, and the lock that
-// stops the mirror's watch.
+// newForwardingWorld returns a world whose server forwards to its API server, with a client of that server. While the
+// returned lock is held, the mirror receives no events.
 func newForwardingWorld(t *testing.T) (w *world, client kubernetes.Interface, held *sync.RWMutex) {
 	t.Helper()
 	w, held = newUpstream(t, 1<<20), &sync.RWMutex{}
@@ -121,7 +121,7 @@ func TestReadsOwnWrites(t *testing.T) {
 			held.Unlock()
 		} else {
 			select {
-			case got = <-read: // the API server's state, or an old one
+			case got = <-read: // the response shows the API server's state or an older one
 			case <-time.After(100 * time.Millisecond):
 			}
 			held.Unlock()
@@ -136,7 +136,7 @@ func TestReadsOwnWrites(t *testing.T) {
 	}
 }
 
-// byNamespace sends the requests for one namespace over another transport.
+// byNamespace is a transport that sends the requests for one namespace over another transport.
 type byNamespace struct {
 	http.RoundTripper
 	namespace string
@@ -183,8 +183,9 @@ func TestReadsOwnWritesOfTwoNamespaces(t *testing.T) {
 	held.Unlock()
 }
 
-// TestOtherReadsDoNotWait checks that the mirror answers at once reads that do not ask for the latest state, reads of
-// other users, resources and namespaces, and all reads while the API server is unreachable.
+// TestOtherReadsDoNotWait checks which reads after a forwarded write are answered from the mirror at once: reads that
+// do not ask for the latest state, reads of other users, resources and namespaces, and all reads while the API server
+// is unreachable.
 func TestOtherReadsDoNotWait(t *testing.T) {
 	w, _, held := newForwardingWorld(t)
 	w.fill(2)
@@ -245,7 +246,7 @@ func (byToken) Authenticate(r *http.Request) (access.User, bool, error) {
 	return access.User{Username: name}, ok, nil
 }
 
-// TestAnswersToWrites checks which responses to a write cause later reads to be forwarded.
+// TestAnswersToWrites checks after which responses of the API server to a write the user's later reads are forwarded.
 func TestAnswersToWrites(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)

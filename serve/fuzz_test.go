@@ -65,7 +65,7 @@ func FuzzRequest(f *testing.F) {
 		r := (&http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, Header: http.Header{
 			"Accept": {accept}}}).WithContext(t.Context())
 		if q := r.URL.Query(); q.Has("watch") || q.Has("timeoutSeconds") || len(q.Get("resourceVersion")) > 1 {
-			return // the request would wait
+			return // such a request may wait
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)

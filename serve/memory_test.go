@@ -54,7 +54,7 @@ func (byName) Authenticate(r *http.Request) (access.User, bool, error) {
 	return access.User{Username: name}, name != "", nil
 }
 
-// slowWorld is a world with a memory budget and more objects than a list holds at a time.
+// slowWorld is a server with a memory budget, and with more objects than one list may hold in memory.
 type slowWorld struct {
 	*world
 	memory *serve.Memory
@@ -81,14 +81,15 @@ func newSlowWorld(t *testing.T, budget int64) *slowWorld {
 	return w
 }
 
-// largePod returns a pod with an annotation of the given size, whose text codec.Weight does not take for a message.
+// largePod returns a pod with an annotation of the given size. The text is chosen so that it is not mistaken for a
+// protobuf message when the memory for decoding is estimated.
 func largePod(name string, size int) *corev1.Pod {
 	p := newPod("a", name)
 	p.Annotations = map[string]string{"fat": strings.Repeat("~", size)}
 	return p
 }
 
-// send sends a request of a user and returns the connection.
+// send sends a GET of a user and returns the connection, from which no response has been read.
 func (w *slowWorld) send(user, path, accept string) net.Conn {
 	w.t.Helper()
 	client, server := net.Pipe()
@@ -99,7 +100,7 @@ func (w *slowWorld) send(user, path, accept string) net.Conn {
 	return client
 }
 
-// read returns the response to a request.
+// read reads the response to a request from its connection.
 func (w *slowWorld) read(conn net.Conn) (*http.Response, string) {
 	w.t.Helper()
 	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -156,11 +157,11 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// heap returns the allocated bytes of the heap.
+// heap returns the number of allocated bytes on the heap, after a garbage collection.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // a sync.Pool is emptied in two steps
+	runtime.GC() // two collections empty a sync.Pool
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
@@ -169,7 +170,7 @@ func heap() int64 {
 // format, while its client does not read.
 func TestSlowReadersMemory(t *testing.T) {
 	w := newSlowWorld(t, 1<<30)
-	for i := range 60 { // more than a list holds
+	for i := range 60 { // more objects than a list may hold in memory
 		w.create(largePod(fmt.Sprintf("q%03d", i), 100_000))
 	}
 	w.caughtUp()
@@ -183,7 +184,7 @@ func TestSlowReadersMemory(t *testing.T) {
 				all = append(all, w.send("mallory", path+"includeObject=Object", accept))
 			}
 			var first sync.WaitGroup
-			for _, c := range all { // the response has begun after its first byte
+			for _, c := range all { // the first byte shows that the response has begun
 				first.Go(func() { _, _ = c.Read(make([]byte, 1)) })
 			}
 			first.Wait()
@@ -199,12 +200,12 @@ func TestSlowReadersMemory(t *testing.T) {
 	}
 }
 
-// TestSlowWatchesMemory checks that watches whose clients do not read use little memory besides the budget's
-// and the shared frames. Watches beyond half of the budget end with an ERROR event of 429, and another user's watch
-// continues (issue 37).
+// TestSlowWatchesMemory checks that watches whose clients do not read need little memory, apart from the budget's and
+// that of the shared encoded events. When a user's watches exceed half of the budget they end with an ERROR event of
+// 429, and another user's watch continues (issue 37).
 func TestSlowWatchesMemory(t *testing.T) {
 	const watches, half, large = 60, 4 << 20, 1_000_000
-	const each = 48 << 10 // memory of a watch and its connection
+	const each = 48 << 10 // memory of a watch and of its connection
 	w := newSlowWorld(t, 2*half)
 	version := func() string {
 		list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -225,7 +226,7 @@ func TestSlowWatchesMemory(t *testing.T) {
 		for i := range bodies {
 			c := w.send("mallory", "/api/v1/pods?watch=1&resourceVersion="+rv, "application/json")
 			all = append(all, c)
-			begun.Go(func() { // the first byte of an event
+			begun.Go(func() { // reads the first byte of an event
 				if r, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil); err == nil {
 					bodies[i] = r.Body
 					_, _ = r.Body.Read(make([]byte, 1))
@@ -320,12 +321,12 @@ func TestListExceedsBudget(t *testing.T) {
 
 	large := w.send("mallory", path, "application/json")
 	defer large.Close()
-	must(t, large.SetDeadline(time.Now().Add(20*time.Second))) // fail instead of waiting for ever
-	for w.memory.Usage().Used <= 9<<19 {                       // until it holds its last page: the two lists had 2 MiB each
+	must(t, large.SetDeadline(time.Now().Add(20*time.Second))) // fail instead of waiting for ever for the response
+	for w.memory.Usage().Used <= 9<<19 {                       // until it holds its last page; before, it had 2 MiB
 		_, err := io.ReadFull(large, make([]byte, 4<<10))
 		must(t, err)
 	}
-	var begun strings.Builder // start of a list that must wait for its last page
+	var begun strings.Builder // the start of the list that must wait to acquire its last page
 	next := w.send("mallory", path, "application/json")
 	must(t, next.SetDeadline(time.Now().Add(20*time.Second)))
 	_, err := io.CopyN(&begun, next, 1_900_000)

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestMetadataThatDoNotFit checks that lists of metadata succeed although one object's metadata do not decode into
-// ObjectMeta (kubernetes#91582, issue 38). Such lists returned 500.
+// TestMetadataThatDoNotFit checks that a list of metadata succeeds although the metadata of one object do not decode
+// into ObjectMeta (kubernetes#91582, issue 38). Such a list used to return 500.
 func TestMetadataThatDoNotFit(t *testing.T) {
 	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	h := handlerOf(t, func(st *store.Store) {

@@ -22,8 +22,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestMirrorOmitsLeftovers checks that a Mirror omits collections that an earlier process left in the file, and that
-// its own collections return 429 while they are not open.
+// TestMirrorOmitsLeftovers checks that a Source from serve.Mirror omits collections that an earlier process left in the
+// file, and that mirrored collections return 429 while they are not open.
 func TestMirrorOmitsLeftovers(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(2)
@@ -86,8 +86,8 @@ func TestNoListDuringRelist(t *testing.T) {
 	}
 }
 
-// TestTokenFromBeforeACrash checks that a continue token of a state that the mirror has not reached again after a crash
-// returns that state once the mirror has reached it.
+// TestTokenFromBeforeACrash checks a continue token from before a crash, for a state that the mirror has not reached
+// again. The next page shows that state once the mirror has reached it.
 func TestTokenFromBeforeACrash(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(4)
@@ -122,8 +122,9 @@ func TestTokenFromBeforeACrash(t *testing.T) {
 	}
 }
 
-// TestForwardsUnmirrored checks that requests beyond the mirror are forwarded, also those for a mirrored kind, and that
-// discovery then has all resources of the API server for clients with its credentials.
+// TestForwardsUnmirrored checks that requests for objects that are not mirrored are forwarded, even if other objects of
+// their kind are mirrored. Discovery then has all resources of the API server, for clients whose credentials can be
+// forwarded.
 func TestForwardsUnmirrored(t *testing.T) {
 	asked := make(chan string, 1)
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))

@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestNewerServer checks that responses have the fields that client-go's types lack. Such objects are sent as JSON even
-// to clients that prefer protobuf (issue 37).
+// TestNewerServer checks that responses include fields that client-go's Go types lack, if the API server is newer.
+// Objects with such fields are sent as JSON even to clients that prefer protobuf (issue 37).
 func TestNewerServer(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
 	if err != nil {
@@ -45,7 +45,7 @@ func TestNewerServer(t *testing.T) {
 		_, err = list.Commit(t.Context(), entry.Batch{ResourceVersion: "9"})
 	}
 	if err == nil {
-		err = st.Flush(t.Context()) // the catalog reads the file
+		err = st.Flush(t.Context()) // commit, since the handler reads the file
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// listInto lists n pods at a resourceVersion into a collection of all pods whose LastContact is at.
+// listInto stores n pods at the resourceVersion rv in a collection of all pods with the representation r, whose
+// LastContact is at.
 func listInto(t *testing.T, st *store.Store, r entry.Representation, n int, rv string, at time.Time) {
 	t.Helper()
 	id := allPods
@@ -29,8 +30,8 @@ func listInto(t *testing.T, st *store.Store, r entry.Representation, n int, rv s
 	must(t, c.Close())
 }
 
-// TestLatestCollectionAnswers checks that, of several collections of all pods, the collection with the latest
-// LastContact is served, independent of the ids (issue 37).
+// TestLatestCollectionAnswers checks that requests are answered from the collection with the latest LastContact, if
+// several collections contain all pods, whatever their ids are (issue 37).
 func TestLatestCollectionAnswers(t *testing.T) {
 	now := time.Now()
 	for _, latest := range []entry.Representation{entry.Unstructured, "typed"} {

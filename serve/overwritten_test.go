@@ -15,7 +15,7 @@ import (
 )
 
 // TestServeAnOverwrittenFile checks that requests return 503 with the cause after another file has been copied over the
-// store's (issue 37).
+// store's file (issue 37).
 func TestServeAnOverwrittenFile(t *testing.T) {
 	w := newWorld(t, nil)
 	client := w.client().CoreV1().Pods("a")
@@ -27,7 +27,7 @@ func TestServeAnOverwrittenFile(t *testing.T) {
 	must(t, other.Close())
 	backup, err := os.ReadFile(w.path + "-other")
 	must(t, err)
-	must(t, os.WriteFile(w.path, backup, 0o600)) // keeps the inode, like cp
+	must(t, os.WriteFile(w.path, backup, 0o600)) // overwrites the file without replacing it, like cp
 	_, listErr := client.List(t.Context(), metav1.ListOptions{})
 	_, getErr := client.Get(t.Context(), "x", metav1.GetOptions{})
 	for what, err := range map[string]error{"list": listErr, "get": getErr} {

@@ -19,7 +19,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// ownerOf allows only the user "owner" to get a path, and the paths below it if it ends in a slash.
+// ownerOf is an authorizer that allows only the user "owner" to get a path. If the path ends in a slash, it also allows
+// paths below it.
 type ownerOf string
 
 func (path ownerOf) Authorize(_ context.Context, a access.Attributes) (access.Decision, error) {
@@ -28,14 +29,15 @@ func (path ownerOf) Authorize(_ context.Context, a access.Attributes) (access.De
 	return access.Decision{Allowed: may}, nil
 }
 
-// ask is a request for a non-resource path. Tokens are a letter repeated 40 times: o for the owner, s for another user.
+// ask is a request for a non-resource path. A token is one letter repeated 40 times: o for the owner, s for another
+// user.
 type ask struct {
 	method, path, token, bytes string
 	code                       int
-	want                       string // the body, or "" for any
+	want                       string // expected body of the response, or "" for any
 }
 
-// wantAnswers sends requests to a handler of a store without collections.
+// wantAnswers sends requests to a Handler with options o whose store is empty, and checks the responses.
 func wantAnswers(t *testing.T, o serve.Options, asks ...ask) {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "store.db"), store.Options{})
@@ -103,8 +105,8 @@ func TestMetrics(t *testing.T) {
 	wantAnswers(t, serve.Options{Authorizer: may}, ask{"GET", "/metrics", "o", "", http.StatusNotFound, ""})
 }
 
-// TestSnapshots checks that only authorized users can read a repository below /snapshot/, also by ranges, and that
-// other files of its directory are not served.
+// TestSnapshots checks that only authorized users can read a snapshot repository below /snapshot/, by ranges as well,
+// and that other files in its directory are not served.
 func TestSnapshots(t *testing.T) {
 	dir := t.TempDir()
 	const name = "20261128T051143Z-3f2a9c1b7d44.larder"

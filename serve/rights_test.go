@@ -19,7 +19,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// switched is an authorizer whose decision the test sets.
+// switched is an authorizer whose decision the test can change.
 type switched struct {
 	mu       sync.Mutex
 	no       bool
@@ -41,8 +41,8 @@ func (s *switched) Authorize(_ context.Context, a access.Attributes) (access.Dec
 	return access.Decision{Allowed: !s.no && (!s.selected || a.FieldSelector != nil)}, s.err
 }
 
-// TestWatchRightRevoked checks that a running watch is authorized again. It ends with 403 once its user has lost
-// the right, and continues while the authorizer fails (issue 37).
+// TestWatchRightRevoked checks that the right to a running watch is checked again. The watch ends with 403 once its
+// user has lost the right, and continues while the authorizer fails (issue 37).
 func TestWatchRightRevoked(t *testing.T) {
 	for _, query := range []string{"", "&fieldSelector=spec.nodeName%3Da"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,8 @@ func TestWatchRightRevoked(t *testing.T) {
 	}
 }
 
-// startWatch starts a watch of a user at the state of smallStore. ended is closed when it ends.
+// startWatch starts a watch of a user from the resourceVersion at which smallStore is listed. ended is closed when the
+// watch ends.
 func startWatch(
 	t *testing.T, h *serve.Handler, user access.User, query string,
 ) (w *lines, ended chan struct{}, cancel func()) {
@@ -113,7 +114,7 @@ func agent(pod string) access.User {
 
 type extra = authenticationv1.ExtraValue
 
-// questions is an authorizer that counts questions and distinct questions.
+// questions is an authorizer that counts all questions and the distinct questions that it is asked.
 type questions struct {
 	mu     sync.Mutex
 	answer func(access.Attributes) access.Decision
@@ -142,13 +143,13 @@ func (q *questions) counts() (asked, differ int) {
 	return q.asked, len(q.differ)
 }
 
-// TestWatchesShareQuestions checks that the watches of a service account's pods ask one common question, at most every
-// 50 s, and that a question that was denied is not asked again (issue 37).
+// TestWatchesShareQuestions checks how often running watches of a service account's pods ask an authorizer. They ask
+// one common question at most every 50 s, and do not repeat a question that was denied (issue 37).
 func TestWatchesShareQuestions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query  string
 		answer func(access.Attributes) access.Decision
-		differ int // distinct questions of three pods
+		differ int // expected number of distinct questions for three pods
 	}{
 		"all": {"", func(access.Attributes) access.Decision { return access.Decision{Allowed: true} }, 1},
 		"selected": {"&fieldSelector=spec.nodeName%3Da", func(a access.Attributes) access.Decision {
@@ -171,7 +172,7 @@ func TestWatchesShareQuestions(t *testing.T) {
 					}()
 				}
 				defer func() { must(t, h.Close()) }()
-				time.Sleep(2 * time.Minute) // every watch has asked once
+				time.Sleep(2 * time.Minute) // by then every watch has asked once
 				rights.reset()
 				time.Sleep(500 * time.Second)
 				asked, differ := rights.counts()
@@ -184,7 +185,7 @@ func TestWatchesShareQuestions(t *testing.T) {
 }
 
 // TestOutageEndsNoWatch checks that a watch that the API server has allowed continues through an outage, even if the
-// rules for an outage deny it, and that these rules can end a watch that they have allowed (issue 37).
+// rules for an outage deny it. It also checks that these rules can end a watch that only they have allowed (issue 37).
 func TestOutageEndsNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unreachable := errors.Join(errors.New("dial"), access.ErrUnreachable)
@@ -243,7 +244,7 @@ func TestOutageEndsNoWatch(t *testing.T) {
 	})
 }
 
-// lines is the http.ResponseWriter of a watch.
+// lines is a http.ResponseWriter that collects the lines of a watch.
 type lines struct {
 	header http.Header
 	sent   chan string

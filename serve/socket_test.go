@@ -22,7 +22,7 @@ import (
 	"github.com/larder-dev/larder/serve/access"
 )
 
-// socketWorld is a world whose server is behind access.NewHandler.
+// socketWorld is a server of a mirror behind access.NewHandler, and clients of its websockets.
 type socketWorld struct {
 	*world
 	guarded *httptest.Server
@@ -38,7 +38,7 @@ func newSocketWorld(t *testing.T, l access.Limits) *socketWorld {
 	return &socketWorld{w, s}
 }
 
-// socketToken returns the subprotocol that carries a token.
+// socketToken returns the websocket subprotocol that carries a token.
 func socketToken(token string) string {
 	return "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(token))
 }
@@ -52,7 +52,7 @@ func (w *socketWorld) dial(path, accept string) *websocket.Conn {
 	if accept != "" {
 		c.Header.Set("Accept", accept)
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // bounds the handshake
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // bounds only the handshake
 	defer cancel()
 	socket, err := c.DialContext(ctx)
 	must(w.t, err)
@@ -63,7 +63,7 @@ func (w *socketWorld) dial(path, accept string) *websocket.Conn {
 	return socket
 }
 
-// chunked opens the same watch over plain HTTP.
+// chunked opens a watch over plain HTTP, to compare it with a watch over a websocket.
 func (w *socketWorld) chunked(path, accept string) *bufio.Reader {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.guarded.URL+path, nil)
@@ -85,7 +85,7 @@ func TestWatchOverWebsocket(t *testing.T) {
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	packed, frames := w.dial(path, protobuf), w.chunked(path, protobuf)
 	for i := range 5 {
-		if i == 2 { // after the initial state
+		if i == 2 { // the existing objects have been sent
 			w.create(newPod("a", "x1"), newPod("b", "x2"), newPod("a", "x3"), newPod("a", "x4"))
 		}
 		var got string
@@ -109,8 +109,8 @@ func TestWatchOverWebsocket(t *testing.T) {
 	}
 }
 
-// TestWebsocketEnds checks the ends of a watch over a websocket: a 410 event, its timeout, and a close frame of its
-// client, after which the limit allows another watch.
+// TestWebsocketEnds checks the three ends of a watch over a websocket: a 410 event, the watch's timeout, and a close
+// frame of the client. After a close frame the limit of watches allows another watch.
 func TestWebsocketEnds(t *testing.T) {
 	w := newSocketWorld(t, access.Limits{Watches: 1})
 	last := func(socket *websocket.Conn) (text string) {
@@ -150,7 +150,7 @@ func TestWebsocketEnds(t *testing.T) {
 	wait()
 	list, err := w.client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	must(t, err)
-	var silent net.Conn // a connection that sends nothing
+	var silent net.Conn // a connection whose client sends nothing
 	eventually(t, func() (ok bool) {
 		var code int
 		code, _, silent = w.raw(http.Header{"Origin": {w.guarded.URL}}, "&resourceVersion="+list.ResourceVersion)
@@ -189,8 +189,8 @@ func (w *socketWorld) raw(header http.Header, query ...string) (code int, body s
 	return answer.StatusCode, body, conn
 }
 
-// TestWebsocketOrigin checks that a page of another origin gets no watch without a token, that a request without Origin
-// is rejected as in kube-apiserver, and that an error before the handshake is a Status.
+// TestWebsocketOrigin checks that a web page of another origin gets no watch without a token, and that a request
+// without Origin is rejected as in kube-apiserver. It also checks that an error before the handshake is a Status.
 func TestWebsocketOrigin(t *testing.T) {
 	w := newSocketWorld(t, access.Limits{})
 	open := &socketWorld{w.world, w.server}
@@ -215,7 +215,7 @@ func TestWebsocketOrigin(t *testing.T) {
 	}
 }
 
-// frame returns a masked frame of a client. The mask is zero.
+// frame returns a websocket frame of a client, which must be masked. The mask is zero.
 func frame(opcode byte, payload string) []byte {
 	return append([]byte{0x80 | opcode, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...)
 }
@@ -230,7 +230,7 @@ func TestWebsocketClientSends(t *testing.T) {
 	for found := false; !found; {
 		b, err := from.ReadByte()
 		must(t, err)
-		found = b == 0x8a // JSON has no such byte
+		found = b == 0x8a // the byte of a pong; it does not occur in JSON
 	}
 	pong := make([]byte, 14)
 	_, err = io.ReadFull(from, pong)
@@ -240,10 +240,10 @@ func TestWebsocketClientSends(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(io.Discard, from) // until the server disconnects
+		_, _ = io.Copy(io.Discard, from) // reads until the server disconnects
 	}()
 	junk := []byte(strings.Repeat(string(frame(2, strings.Repeat("a", 100))), 100))
-	for range 1000 { // 10 MB
+	for range 1000 { // sends up to 10 MB
 		if _, err = conn.Write(junk); err != nil {
 			break
 		}
@@ -262,7 +262,7 @@ func TestWebsocketSuspended(t *testing.T) {
 	p := newPod("a", "large")
 	p.Annotations = map[string]string{"a": strings.Repeat("a", 200<<10)}
 	w.create(p)
-	for i := range 100 { // more than kernels buffer
+	for i := range 100 { // more events than kernels buffer
 		p, err := w.admin.CoreV1().Pods("a").Get(t.Context(), "large", metav1.GetOptions{})
 		must(t, err)
 		p.Labels["step"] = fmt.Sprint(i)
@@ -331,6 +331,6 @@ func TestWebsocketRightRevoked(t *testing.T) {
 			t.Error("the watch goes on without the right to it")
 			_ = client.Close()
 		}
-		time.Sleep(time.Minute) // the handler returns
+		time.Sleep(time.Minute) // by then the handler has returned
 	})
 }

@@ -24,7 +24,7 @@ import (
 
 var allPods = entry.Identity{GroupVersionResource: podsResource, Representation: entry.Unstructured}
 
-// openPods opens the collection of all pods with a history.
+// openPods opens the collection of all pods, with a history of changes, for writing.
 func openPods(t *testing.T, st *store.Store) *store.Collection {
 	t.Helper()
 	c, err := st.Collection(t.Context(), allPods, store.CollectionOptions{Codec: codec.Unstructured(), History: 1 << 20,
@@ -54,7 +54,7 @@ func listPods(t *testing.T, c *store.Collection, n int, rv string) {
 // collection, as when an informer is replaced, and that lists return 429 until it is open again (issue 37).
 func TestWatchOfAClosedCollectionEnds(t *testing.T) {
 	for name, test := range map[string]struct {
-		closed bool // the collection is closed when the watch begins
+		closed bool // the watch begins while the collection is closed
 		change func(*testing.T, *store.Store, *store.Collection)
 	}{
 		"the collection is closed": {false, func(t *testing.T, _ *store.Store, c *store.Collection) { must(t, c.Close()) }},

@@ -19,7 +19,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// openUnwatchable opens the collection of all pods without a history, and lists n pods at the resourceVersion 11.
+// openUnwatchable opens the collection of all pods without a history of changes, and stores n pods in it at the
+// resourceVersion 11.
 func openUnwatchable(t *testing.T, n int) (*store.Store, *store.Collection, *serve.Handler) {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "m.db"), store.Options{})
@@ -35,8 +36,8 @@ func openUnwatchable(t *testing.T, n int) (*store.Store, *store.Collection, *ser
 	return st, c, h
 }
 
-// TestCollectionWithoutHistory checks that a collection that this process has open without a history can be read, that
-// a watch of it returns kube-apiserver's 405, and that discovery omits the verb. All of these returned 500.
+// TestCollectionWithoutHistory checks a collection that this process has open without a history of changes. It can be
+// read, a watch returns kube-apiserver's 405, and discovery omits the verb watch. All of these used to return 500.
 func TestCollectionWithoutHistory(t *testing.T) {
 	_, _, h := openUnwatchable(t, 3)
 	server := httptest.NewServer(h)

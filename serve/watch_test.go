@@ -128,7 +128,7 @@ func TestInformersSeeTheServersState(t *testing.T) {
 	}
 }
 
-// TestWatchResumes checks that a watch from an earlier resourceVersion has each later event once.
+// TestWatchResumes checks that a watch from an earlier resourceVersion sends each later event exactly once.
 func TestWatchResumes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(4)
@@ -166,7 +166,8 @@ func TestWatchResumes(t *testing.T) {
 	}
 }
 
-// TestNewTimelineEndsWatches checks that a relist ends earlier watches and paged lists with 410.
+// TestNewTimelineEndsWatches checks that a relist ends running watches, and lists whose later pages are requested
+// afterwards, with 410.
 func TestNewTimelineEndsWatches(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(10)
@@ -199,7 +200,7 @@ func TestNewTimelineEndsWatches(t *testing.T) {
 	}
 }
 
-// relist replaces the collection with its own contents at a higher resourceVersion.
+// relist replaces the contents of the mirrored collection with the same objects, at a higher resourceVersion.
 func (w *world) relist() {
 	w.t.Helper()
 	infos, err := w.store.Collections(w.t.Context())
@@ -220,8 +221,8 @@ func (w *world) relist() {
 }
 
 // TestWatchResumesAfterRestart checks that a watch without selectors resumes at a resourceVersion from before a restart
-// of the mirror. Its events are in ascending order, lead to the last state of each object, and include deletions of
-// objects that the client knew.
+// of the mirror. Its events have ascending resourceVersions and lead to the last state of each object. They include
+// deletions of objects that the client knew.
 func TestWatchResumesAfterRestart(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fill(6)
@@ -269,7 +270,8 @@ func TestWatchResumesAfterRestart(t *testing.T) {
 	}
 }
 
-// follow applies the events of a watch to known until it has an event of the resourceVersion final.
+// follow applies the events of a watch to the objects in known, until it has received the event with the
+// resourceVersion final.
 func follow(
 	t *testing.T, c kubernetes.Interface, rv, final string, known map[string]string,
 ) (map[string]string, error) {
@@ -301,7 +303,7 @@ func follow(
 	return known, nil
 }
 
-// idle is a connection that counts flushes, and flushes after the write deadline.
+// idle is a connection of an idle watch. It counts flushes, and flushes that come after the write deadline.
 type idle struct {
 	*httptest.ResponseRecorder
 	deadline      time.Time
@@ -377,7 +379,7 @@ func TestInitialEventsOutlastTheWatch(t *testing.T) {
 		h, err := serve.New(serve.Store(st), serve.Options{})
 		must(t, err)
 		defer func() { must(t, h.Close()) }()
-		w := &onWrite{httptest.NewRecorder(), func() { time.Sleep(5 * time.Second) }} // in the bubble's time
+		w := &onWrite{httptest.NewRecorder(), func() { time.Sleep(5 * time.Second) }} // longer than the watch
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1&sendInitialEvents=true&"+
 			"resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=2", nil))
 		body := w.Body.String()

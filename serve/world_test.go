@@ -36,13 +36,13 @@ type world struct {
 	upstream *fakeapi.Server
 	admin    kubernetes.Interface // a client of the API server
 	path     string
-	also     []entry.Identity                          // further mirrored collections
-	history  int                                       // size of the history in bytes
-	link     func(http.RoundTripper) http.RoundTripper // wraps the transport of the mirror; may be nil
+	also     []entry.Identity                          // further collections to be mirrored
+	history  int                                       // size in bytes of the mirror's history of changes
+	link     func(http.RoundTripper) http.RoundTripper // wraps the mirror's transport; may be nil
 
 	store  *store.Store
 	server *httptest.Server
-	config *rest.Config // of the server of the mirror
+	config *rest.Config // config for clients of the mirror's server
 	close  func()
 }
 
@@ -53,7 +53,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// eventually waits until done, and fails with the text of what after half a minute.
+// eventually waits until done returns true. After half a minute it fails the test with the text that what returns.
 func eventually(t testing.TB, done func() bool, what func() string) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -69,13 +69,14 @@ func eventually(t testing.TB, done func() bool, what func() string) {
 	}
 }
 
-// newWorld mirrors pods. edit may change the identity of the collection, and the options.
+// newWorld starts an API server, a mirror of its pods, and a server of the mirror. edit may change the identity of the
+// mirrored collection, and the options of the server.
 func newWorld(t *testing.T, edit func(*entry.Identity, *serve.Options)) *world {
 	t.Helper()
 	return newWorldWith(t, 1<<20, edit)
 }
 
-// newWorldWith is newWorld with a history of the given size in bytes.
+// newWorldWith is newWorld with the size, in bytes, of the mirror's history of changes.
 func newWorldWith(t *testing.T, history int, edit func(*entry.Identity, *serve.Options)) *world {
 	t.Helper()
 	w := newUpstream(t, history)
@@ -84,7 +85,7 @@ func newWorldWith(t *testing.T, history int, edit func(*entry.Identity, *serve.O
 	return w
 }
 
-// newUpstream returns a world without a mirror.
+// newUpstream returns a world with an API server, but without a mirror. history is used when the mirror is started.
 func newUpstream(t *testing.T, history int) *world {
 	t.Helper()
 	w := &world{t: t, upstream: fakeapi.New(fakeapi.Options{}), path: filepath.Join(t.TempDir(), "mirror.db"),
@@ -127,7 +128,7 @@ func (w *world) start(edit func(*entry.Identity, *serve.Options)) {
 	}
 }
 
-// mirror returns an informer on pods.
+// mirror returns an informer that mirrors pods to the store.
 func (w *world) mirror(st *store.Store, id entry.Identity) *informer.Informer {
 	w.t.Helper()
 	config := w.upstream.Config()

@@ -20,20 +20,22 @@ import (
 // of Secrets are rejected, since they do not expire.
 type ServiceAccounts struct {
 	issuer atomic.Pointer[parsedIssuer]
-	issued atomic.Int64 // latest issue time of a verified token, in Unix seconds
+	issued atomic.Int64 // latest issue time of all verified tokens, in Unix seconds
 }
 
-// clockError is the tolerated error of the local clock. A token that expired earlier by that clock may still be valid,
-// so the API server decides. If another token was issued after its expiry, it is expired for certain.
+// clockError is the tolerated error of the local clock. If a token expired earlier than that by the local clock, the
+// clock may be wrong and the token valid, so the API server decides. If another token was issued after that token's
+// expiry, the token is expired for certain.
 const clockError = 2 * time.Hour
 
-// NewServiceAccounts returns the authenticator of an issuer's tokens.
+// NewServiceAccounts returns the authenticator of the service-account tokens of one issuer, that is, one cluster.
 func NewServiceAccounts(i Issuer) (*ServiceAccounts, error) {
 	s := &ServiceAccounts{}
 	return s, s.SetIssuer(i)
 }
 
-// SetIssuer replaces the issuer, for instance after a rotation of the cluster's keys. If it fails the old one stays.
+// SetIssuer replaces the issuer's data, for instance after a rotation of the cluster's keys. If it fails, the old data
+// stay in use.
 func (s *ServiceAccounts) SetIssuer(i Issuer) error {
 	parsed, err := parseIssuer(i)
 	if err != nil {
@@ -70,8 +72,8 @@ var (
 	errTime      = errors.New("the service-account token is not valid yet")
 )
 
-// isFinal reports whether the API server would certainly reject the token, too. After other errors it may accept the
-// token: for example, if a newer key has signed it.
+// isFinal reports whether the API server would certainly reject the token as well. After any other error of verify the
+// API server may accept the token, for example if a newer key has signed it.
 func isFinal(err error) bool { return errors.Is(err, errForged) || errors.Is(err, errExpired) }
 
 // Authenticate implements Authenticator. It returns false without an error for tokens of other issuers, and for tokens
@@ -84,13 +86,13 @@ func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 	issuer := s.issuer.Load()
 	token, err := jwt.ParseSigned(text, algorithms)
 	if err != nil {
-		return User{}, false, nil //nolint:nilerr // not a service-account token
+		return User{}, false, nil //nolint:nilerr // the token is not a service-account token
 	}
 	var unverified struct {
 		Issuer string `json:"iss"`
 	}
 	if err := token.UnsafeClaimsWithoutVerification(&unverified); err != nil || unverified.Issuer != issuer.url {
-		return User{}, false, nil //nolint:nilerr // another issuer's token
+		return User{}, false, nil //nolint:nilerr // the token is of another issuer
 	}
 	var public jwt.Claims
 	var private kubernetesClaims
@@ -104,8 +106,8 @@ func (s *ServiceAccounts) Authenticate(r *http.Request) (User, bool, error) {
 	return user, true, nil
 }
 
-// check returns err, the result of verify. It replaces errExpired by errClock if only the local clock proves the
-// expiry. claims are empty if no key has signed them.
+// check returns err, the result of verify. It returns errClock instead if the token expired longer than clockError ago,
+// but only by the local clock, which may be wrong. claims are those of the token; empty if no key has signed it.
 func (s *ServiceAccounts) check(err error, claims *jwt.Claims) error {
 	if claims.IssuedAt != nil {
 		for at := claims.IssuedAt.Time().Unix(); ; {

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// socketTokenPrefix begins the subprotocol with a token: browsers cannot set the Authorization header of a
-	// websocket.
+	// socketTokenPrefix begins the websocket subprotocol that carries a token. Browsers need it, since they cannot set
+	// the Authorization header of a websocket.
 	socketTokenPrefix = "base64url.bearer.authorization.k8s.io."
 	socketProtocols   = "Sec-Websocket-Protocol"
 )

@@ -12,32 +12,33 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// tokenPrefix begins the tokens of NewToken.
+// tokenPrefix begins the tokens that NewToken returns.
 const tokenPrefix = "larder-"
 
-// NewToken returns a random token of 256 bits, as 50 characters.
+// NewToken returns a random bearer token of 256 bits, as 50 characters.
 func NewToken() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// IsNewToken reports whether a token has the form of NewToken's. API servers' tokens do not.
+// IsNewToken reports whether a token has the form of the tokens that NewToken returns. Tokens of API servers do not
+// have it.
 func IsNewToken(token string) bool {
 	return len(token) == len(NewToken()) && strings.HasPrefix(token, tokenPrefix)
 }
 
-// minToken is the minimum length of a static token. Shorter tokens are not from NewToken and might be guessed.
+// minToken is the minimum length of a static token in characters. Shorter tokens might be guessed.
 const minToken = 32
 
-// StaticToken authenticates one token, which the process writes to a kubeconfig.
+// StaticToken authenticates one bearer token, which the process writes to a kubeconfig.
 type StaticToken struct {
-	hash [sha256.Size]byte // the token itself is not kept
+	hash [sha256.Size]byte // only the token's hash is kept
 	user User
 }
 
-// NewStaticToken returns the authenticator of a token, whose user has the given name. It fails if the token has less
-// than 32 characters.
+// NewStaticToken returns an authenticator that accepts the given token, for a user with the given name. It fails if the
+// token has less than 32 characters.
 func NewStaticToken(token, name string) (*StaticToken, error) {
 	if len(token) < minToken {
 		return nil, errors.New("a static token has 32 characters at least: make it with NewToken")
@@ -49,11 +50,11 @@ func NewStaticToken(token, name string) (*StaticToken, error) {
 	return &StaticToken{hash: sha256.Sum256([]byte(token)), user: user}, nil
 }
 
-// User returns the user of the token. Each NewStaticToken generates a random UID, so that a user of the same name from
-// another authenticator is a different user.
+// User returns the user of the token. Each StaticToken has a random UID, so that a user of the same name from another
+// authenticator is a different user.
 func (t *StaticToken) User() User { return t.user }
 
-// Authenticate implements Authenticator. It takes the same time for every token.
+// Authenticate implements Authenticator. The comparison takes the same time for every token.
 func (t *StaticToken) Authenticate(r *http.Request) (User, bool, error) {
 	token, err := bearer(r)
 	if token == "" || err != nil {

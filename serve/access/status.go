@@ -13,17 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Require returns nil if the authorizer allows a, and otherwise an apierrors.APIStatus for the client. It is 403 with
-// kube-apiserver's message and the authorizer's reason, or 503 if the deciding API server is unreachable.
-// kube-apiserver would return 500 instead of 503 (for a failed webhook). The 503 makes clients retry, and shows that
-// access was not denied. Any other APIStatus of the authorizer is returned as it is. Other errors become 504 if a
-// context has ended, and otherwise 500.
+// Require returns nil if the authorizer allows what a describes, and otherwise an apierrors.APIStatus for the client. A
+// denial is a 403 with kube-apiserver's message and the authorizer's reason. If the API server that decides is
+// unreachable, the error is a 503. kube-apiserver would return 500 instead (for a failed webhook). The 503 makes
+// clients retry, and shows that access was not denied. Any other APIStatus of the authorizer is returned unchanged.
+// Other errors become 504 if a context has ended, and otherwise 500.
 func Require(ctx context.Context, authorizer Authorizer, a Attributes) error {
 	_, err := Decide(ctx, authorizer, a)
 	return err
 }
 
-// Decide returns the decision and the error of Require. A Decision with an error does not allow anything.
+// Decide returns the authorizer's decision, and the error that Require returns for it. A Decision with an error does
+// not allow anything.
 func Decide(ctx context.Context, authorizer Authorizer, a Attributes) (Decision, error) {
 	decision, err := authorizer.Authorize(ctx, a)
 	switch {
@@ -35,7 +36,7 @@ func Decide(ctx context.Context, authorizer Authorizer, a Attributes) (Decision,
 	return decision, nil
 }
 
-// statusError returns err if it is an apierrors.APIStatus, and otherwise a Status without err's text.
+// statusError returns err if it is an apierrors.APIStatus, and otherwise a Status that omits the text of err.
 func statusError(err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -47,10 +48,10 @@ func statusError(err error) error {
 	return apierrors.NewInternalError(errors.New("whether this is allowed could not be found out"))
 }
 
-// markup escapes characters as kube-apiserver does in its error messages.
+// markup escapes the characters in error messages that kube-apiserver escapes.
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// forbidden is kube-apiserver's 403.
+// forbidden returns kube-apiserver's 403 for a denied request.
 func forbidden(a Attributes, reason string) error {
 	message := fmt.Sprintf("User %q cannot %s path %q", a.User.Username, a.Verb, a.Path)
 	if a.Path == "" {
@@ -76,17 +77,18 @@ func tooManyRequests(message string) error {
 	return apierrors.NewTooManyRequests(message, 1)
 }
 
-// statusOf returns the Status of an error for the client.
+// statusOf returns the Status that a client receives for an error.
 func statusOf(err error) metav1.Status {
 	var answer apierrors.APIStatus
-	_ = errors.As(statusError(err), &answer) // always succeeds
+	_ = errors.As(statusError(err), &answer) // always succeeds: statusError returns an APIStatus
 	status := answer.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	return status
 }
 
-// WriteError writes the Status of err in the format that the client accepts. An error that is not an
-// apierrors.APIStatus becomes a 504 if it is a context's, and otherwise a 500, both without err's text.
+// WriteError responds with the Status of err, in the format that the client accepts. If err is not an
+// apierrors.APIStatus, the response is a 504 if a context has ended, and otherwise a 500. The response then omits the
+// text of err.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {

@@ -15,18 +15,18 @@ import (
 	"github.com/larder-dev/larder/serve/access/internal/reload"
 )
 
-// TokenFile authenticates tokens of a file in the format of kube-apiserver's --token-auth-file:
+// TokenFile authenticates the bearer tokens in a file with the format of kube-apiserver's --token-auth-file:
 //
 //	token,user,uid,"group1,group2"
 //
-// The groups are optional. A changed file takes effect within a second. If it is invalid or missing, the previous
-// tokens stay valid, and an error is logged. To revoke the last token, use an empty file.
+// The groups are optional. A changed file takes effect within a second. If the changed file is invalid or missing, the
+// previous tokens stay valid, and an error is logged. To revoke the last token, use an empty file.
 type TokenFile struct{ source *reload.Source[tokens] }
 
-// tokens are users by the SHA-256 of their tokens, so that the duration of a lookup reveals nothing about a token.
+// tokens maps the SHA-256 of each token to its user. The duration of a lookup by hash reveals nothing about a token.
 type tokens map[[sha256.Size]byte]User
 
-// NewTokenFile reads the file.
+// NewTokenFile reads the file of tokens at path.
 func NewTokenFile(path string, log logr.Logger) (*TokenFile, error) {
 	parse := func(contents [][]byte) (tokens, error) {
 		return parseTokens(contents[0], func(line int, problem string) {
@@ -40,8 +40,8 @@ func NewTokenFile(path string, log logr.Logger) (*TokenFile, error) {
 	return &TokenFile{source}, nil
 }
 
-// parseTokens parses the file as kube-apiserver does, but skips anonymous users and users without a name. Errors
-// contain line numbers, but no contents.
+// parseTokens parses a file of tokens as kube-apiserver does, but calls skip for anonymous users and users without a
+// name, which it omits. Errors contain line numbers, but no contents.
 func parseTokens(data []byte, skip func(line int, problem string)) (tokens, error) {
 	all := tokens{}
 	reader := csv.NewReader(bytes.NewReader(data))

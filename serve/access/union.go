@@ -6,12 +6,13 @@ import (
 	"net/http"
 )
 
-// Union asks authenticators in order until one knows the user. If none does, it returns their errors joined.
+// Union returns an Authenticator that asks authenticators in order until one knows the user. If none does, it returns
+// their errors joined.
 //
-// It is for credentials of different kinds, with the cheapest authenticator first. An Upstream comes last, so that
-// tokens of other authenticators are not sent to it. Its substitute during an outage belongs in
-// UpstreamOptions.Accounts, not into the Union: there, a token that the API server has revoked would be tried on the
-// substitute.
+// It combines authenticators for different kinds of credentials; the cheapest comes first. An Upstream comes last, so
+// that tokens of other authenticators are not sent to its API server. An authenticator that replaces the API server
+// during an outage belongs in UpstreamOptions.Accounts, not into the Union: there, it would also be asked about a token
+// that the API server has revoked.
 func Union(authenticators ...Authenticator) Authenticator { return union(authenticators) }
 
 type union []Authenticator
@@ -31,8 +32,8 @@ func (u union) Authenticate(r *http.Request) (User, bool, error) {
 	return User{}, false, errors.Join(errs...)
 }
 
-// FallbackAuthorizer asks upstream, and asks offline only if upstream fails with ErrUnreachable. It sets
-// Decision.Offline in decisions of offline. A denial by upstream is final.
+// FallbackAuthorizer returns an Authorizer that asks upstream, and asks offline only if upstream fails with
+// ErrUnreachable. Decision.Offline is set in the decisions of offline. A denial by upstream is final.
 func FallbackAuthorizer(upstream, offline Authorizer) Authorizer {
 	return fallbackAuthorizer{upstream, offline}
 }

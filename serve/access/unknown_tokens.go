@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	// acceptedLasts is how long a token stays known after the API server has accepted it.
+	// acceptedLasts is how long a token counts as known after the API server has accepted it.
 	acceptedLasts = time.Hour
-	// failuresLast is the interval in which the rejected tokens of an address are counted.
+	// failuresLast is the interval in which the rejected tokens of a client address are counted.
 	failuresLast = time.Minute
-	// refusedAtOnce is how many requests of an address are rejected without a delay within failuresLast. Each further
-	// rejection is delayed by refusalDelay, so that a client that retries at once costs little CPU time.
+	// refusedAtOnce is how many requests of a client address are rejected without a delay within failuresLast. Each
+	// further rejection is delayed by refusalDelay, so that a client that retries at once costs little CPU time.
 	refusedAtOnce = 240
 	refusalDelay  = time.Second
 )
 
-// unknownTokens limits the reviews of unknown tokens. It is safe for concurrent use.
+// unknownTokens limits the TokenReviews of unknown tokens: tokens that neither the stored keys nor the API server have
+// verified lately. It is safe for concurrent use.
 type unknownTokens struct {
 	slots     chan struct{}
-	answers   *reviewCache[userReview] // a cache of their own, so that they cannot evict known tokens
-	perMinute int                      // rejected tokens per address
+	answers   *reviewCache[userReview] // separate, so as not to evict those of known tokens
+	perMinute int                      // maximum number of rejected tokens per client address
 	failures  perAddress
-	known     *utilcache.LRUExpireCache // the cacheKey of each accepted token
+	known     *utilcache.LRUExpireCache // the accepted tokens, as cacheKey
 }
 
 func newUnknownTokens(o UpstreamOptions) *unknownTokens {
@@ -40,7 +41,7 @@ func newUnknownTokens(o UpstreamOptions) *unknownTokens {
 	}
 }
 
-// accepted reports whether the API server has accepted a token within acceptedLasts.
+// accepted reports whether the API server has accepted a token within the last acceptedLasts.
 func (s *unknownTokens) accepted(k cacheKey) bool {
 	_, ok := s.known.Get(k)
 	return ok
@@ -48,8 +49,8 @@ func (s *unknownTokens) accepted(k cacheKey) bool {
 
 func (s *unknownTokens) accept(k cacheKey) { s.known.Add(k, true, acceptedLasts) }
 
-// begin counts a token of an address as rejected. It returns a function that undoes this, or false if the address has
-// reached its limit within the last minute.
+// begin counts one rejected token of a client address, before its review. It returns a function that takes the count
+// back if the token is accepted. It returns false if the address has reached its limit within the last minute.
 func (s *unknownTokens) begin(address netip.Addr) (undo func(), ok bool) {
 	count := s.failures.of(address)
 	undo = func() { count.Add(-1) }
@@ -60,12 +61,12 @@ func (s *unknownTokens) begin(address netip.Addr) (undo func(), ok bool) {
 	return undo, true
 }
 
-// perAddress has a counter per address, which expires after failuresLast. It is safe for concurrent use.
-type perAddress struct{ counts *utilcache.LRUExpireCache } // an *atomic.Int64 by address
+// perAddress counts events per client address. A counter expires after failuresLast. It is safe for concurrent use.
+type perAddress struct{ counts *utilcache.LRUExpireCache } // the values are *atomic.Int64
 
 func newPerAddress() perAddress { return perAddress{utilcache.NewLRUExpireCache(cacheEntries)} }
 
-// of returns the counter of an address. Two concurrent first calls for an address may return different counters.
+// of returns the counter of a client address. Two concurrent first calls for an address may return different counters.
 func (p perAddress) of(address netip.Addr) *atomic.Int64 {
 	n, ok := p.counts.Get(address)
 	if !ok {
@@ -75,8 +76,9 @@ func (p perAddress) of(address netip.Addr) *atomic.Int64 {
 	return n.(*atomic.Int64)
 }
 
-// delay returns at once for the first refusedAtOnce rejections of an address within failuresLast. Otherwise it waits
-// for refusalDelay, or until the client disconnects. Limits.Unauthenticated bounds the number of waiting requests.
+// delay delays the rejection of a request. It returns at once for the first refusedAtOnce rejections of the client's
+// address within failuresLast. After these it waits for refusalDelay, or until the client disconnects.
+// Limits.Unauthenticated bounds the number of waiting requests.
 func (p perAddress) delay(r *http.Request) {
 	if p.of(clientOf(r)).Add(1) <= refusedAtOnce {
 		return
@@ -89,8 +91,8 @@ func (p perAddress) delay(r *http.Request) {
 	}
 }
 
-// clientOf returns the address under which the client of a request is counted.
+// clientOf returns the address under which the client of a request is counted: an IPv4 address or an IPv6 /64.
 func clientOf(r *http.Request) netip.Addr {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero Addr for other networks
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero Addr for a connection without an IP address
 	return connlimit.Client(at.Addr())
 }

@@ -19,47 +19,52 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Lifetimes of the API server's answers. kube-apiserver caches answers of its webhooks for minutes (5 min if allowed,
-// 30 s if denied; 2 min for tokens), aggregated API servers for 10 s. These are the latter's, so that revocations take
-// effect soon. A denial has a shorter lifetime, since a user retries soon after a right has been granted. Requests of
-// two pods of one service account are different questions: their tokens name the pods, and a webhook may use them.
+// Lifetimes of the API server's cached answers. kube-apiserver caches the answers of its webhooks for minutes (5 min if
+// allowed, 30 s if denied; 2 min for tokens). Aggregated API servers cache answers for 10 s. The lifetimes here are
+// those of aggregated API servers, so that revocations take effect soon. A denial has a shorter lifetime, since a user
+// retries soon after a right has been granted. Requests of two pods of one service account are cached separately: their
+// tokens name the pods, and a webhook may use them.
 const (
 	yesLasts = RightsLast
 	noLasts  = 2 * time.Second
 )
 
-// RightsLast is how long an API server's decision that a user may do something is cached. Package serve authorizes
-// running watches again.
+// RightsLast is how long the API server's decision that a user may do something is cached. Package serve needs it to
+// authorize running watches again.
 const RightsLast = 10 * time.Second
 
 // UpstreamOptions are the options of NewUpstream.
 type UpstreamOptions struct {
-	// Audiences are the required audiences of tokens. Default: the API server's audiences, the default of pods' tokens.
+	// Audiences are the audiences for which tokens are accepted. Default: the API server's audiences, which pods'
+	// tokens have by default.
 	Audiences []string
 	// Accounts authenticates tokens without the API server, as ServiceAccounts does. If it finds a token forged or
-	// expired, that is final. It also decides while the API server is unreachable. Default: it knows no tokens.
+	// expired, the token is rejected without a review. While the API server is unreachable, Accounts decides about all
+	// tokens. Default: it knows no tokens.
 	Accounts Authenticator
-	// UnknownTokenReviews is the maximum number of concurrent TokenReviews of unknown tokens. Default 16.
+	// UnknownTokenReviews is the maximum number of concurrent TokenReviews of unknown tokens (see Upstream). Default
+	// 16.
 	UnknownTokenReviews int
-	// UnknownTokensPerMinute is the maximum number of rejected unknown tokens per address and minute; 429 beyond.
-	// Default 120.
+	// UnknownTokensPerMinute is the maximum number of unknown tokens of a client address that are rejected within a
+	// minute. Further unknown tokens return 429. Default 120.
 	UnknownTokensPerMinute int
-	// Timeout of each review. Default 5 s.
+	// Timeout is the timeout of each review. Default 5 s.
 	Timeout time.Duration
-	// Logger receives the beginning and the end of each outage of the API server. Default: klog.Background().
+	// Logger logs the beginning and the end of each outage of the API server. Default: klog.Background().
 	Logger *logr.Logger
 }
 
-// Upstream delegates to an API server. It authenticates bearer tokens with TokenReviews, and authorizes with
+// Upstream lets an API server decide. It authenticates bearer tokens with TokenReviews, and authorizes with
 // SubjectAccessReviews. Answers are cached for 10 s, denials for 2 s, up to 8,192 of each kind. Tokens are not stored.
 //
 // A token is unknown unless UpstreamOptions.Accounts has verified it, or the API server has accepted it within the last
-// hour. The reviews of unknown tokens are limited in number at a time, and per address and minute. Random tokens
-// therefore cannot lock out other clients, and rarely reach the API server. An address is as in access.Limits.
+// hour. The concurrent reviews of unknown tokens are limited, and so are rejected tokens per client address and minute.
+// Random tokens therefore cannot lock out other clients, and rarely reach the API server. A client address is an IPv4
+// address or an IPv6 /64.
 //
-// Errors wrap ErrUnreachable if there is no answer: no connection, a timeout, or a gateway's 502, 503 or 504. For two
-// seconds after that, reviews fail at once. After other errors the API server is reachable, but does not decide. Most
-// often it rejects reviews, because Larder's own user lacks the ClusterRole system:auth-delegator.
+// Errors wrap ErrUnreachable if the API server does not answer: no connection, a timeout, or a gateway's 502, 503 or
+// 504. For two seconds after that, reviews fail at once. After any other error the API server is reachable, but does
+// not decide. Most often it rejects reviews, because Larder's own user lacks the ClusterRole system:auth-delegator.
 type Upstream struct {
 	audiences      []string
 	timeout        time.Duration
@@ -74,7 +79,8 @@ type Upstream struct {
 	outage         outage
 }
 
-// NewUpstream returns the Upstream of config's API server. It ignores config's QPS limit, and sends nothing yet.
+// NewUpstream returns an Upstream that asks the API server of config. It ignores config's QPS limit. It sends nothing
+// before it is used.
 func NewUpstream(config *rest.Config, o UpstreamOptions) (*Upstream, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil // maxReviews limits reviews; a rate limit would look like an outage
@@ -112,14 +118,14 @@ func loggerOr(log *logr.Logger) logr.Logger {
 	return *log
 }
 
-// userReview is the API server's answer about a token.
+// userReview is the API server's answer to a TokenReview.
 type userReview struct {
 	user User
 	ok   bool
-	why  string // why the token is rejected; may be empty
+	why  string // the API server's reason for rejecting the token; may be empty
 }
 
-// Authenticate implements Authenticator. It uses cached answers first.
+// Authenticate implements Authenticator. It asks the API server only if no answer is cached.
 func (u *Upstream) Authenticate(r *http.Request) (User, bool, error) {
 	token, err := bearer(r)
 	if token == "" || err != nil {
@@ -150,7 +156,7 @@ func (u *Upstream) Authenticate(r *http.Request) (User, bool, error) {
 	return answer.result()
 }
 
-// cached returns the cached answer about a token.
+// cached returns the API server's cached answer about a token.
 func (u *Upstream) cached(k cacheKey) (userReview, bool) {
 	if answer, ok := u.users.kept(k); ok {
 		return answer, true
@@ -158,7 +164,8 @@ func (u *Upstream) cached(k cacheKey) (userReview, bool) {
 	return u.unknown.answers.kept(k)
 }
 
-// reviewUnknown reviews a token that may be random. Concurrent requests with one token count once.
+// reviewUnknown asks the API server about an unknown token, which may be random, within the limits for unknown tokens.
+// Concurrent requests with the same token share one review and count once.
 func (u *Upstream) reviewUnknown(r *http.Request, k cacheKey, token string) (userReview, error) {
 	return u.unknown.answers.get(r.Context(), k, func(ctx context.Context) (userReview, time.Duration, error) {
 		undo, ok := u.unknown.begin(clientOf(r))
@@ -174,7 +181,7 @@ func (u *Upstream) reviewUnknown(r *http.Request, k cacheKey, token string) (use
 	})
 }
 
-// reviewToken waits for a slot and asks the API server about a token. It caches an acceptance.
+// reviewToken waits for a slot and asks the API server about a token. If the token is accepted, it caches the answer.
 func (u *Upstream) reviewToken(
 	ctx context.Context, slots chan struct{}, k cacheKey, token string,
 ) (userReview, time.Duration, error) {
@@ -191,7 +198,7 @@ func (u *Upstream) reviewToken(
 	return answer, lasts, err
 }
 
-// result returns the results of Authenticate for an answer.
+// result converts the API server's answer to the results of Authenticate.
 func (a userReview) result() (User, bool, error) {
 	if a.why != "" {
 		return User{}, false, fmt.Errorf("the API server refuses the token: %s", a.why)
@@ -199,7 +206,7 @@ func (a userReview) result() (User, bool, error) {
 	return a.user, a.ok, nil
 }
 
-// readTokenReview returns an answer and its lifetime.
+// readTokenReview converts the status of a TokenReview to an answer, and returns how long the answer may be cached.
 func readTokenReview(
 	status authenticationv1.TokenReviewStatus, token string, audiences []string,
 ) (userReview, time.Duration, error) {
@@ -212,7 +219,7 @@ func readTokenReview(
 	meant := len(audiences) == 0 || slices.ContainsFunc(status.Audiences, func(a string) bool {
 		return slices.Contains(audiences, a)
 	})
-	if !meant { // a server without support for audiences returns none
+	if !meant { // a server without support for audiences returns no audiences
 		return userReview{why: "it is for another audience"}, noLasts, nil
 	}
 	user, ok := authenticated(status.User)
