@@ -56,8 +56,8 @@ func (l *listing) prefix() string {
 	return ""
 }
 
-// begin waits for up to freshFor until the collection reaches the requested resourceVersion. It selects the state at that
-// resourceVersion if the client requests exactly that state, or with a continue token. Otherwise the first page does.
+// begin waits for up to freshFor until the collection reaches the requested resourceVersion. If the client requests
+// exactly that state, or has a continue token, begin selects the state. Otherwise the first page selects it.
 func (l *listing) begin(ctx context.Context) error {
 	o := l.options
 	switch {

@@ -322,7 +322,7 @@ func TestListExceedsBudget(t *testing.T) {
 	large := w.send("mallory", path, "application/json")
 	defer large.Close()
 	must(t, large.SetDeadline(time.Now().Add(20*time.Second))) // fail instead of waiting for ever for the response
-	for w.memory.Usage().Used <= 9<<19 {                       // until it holds its last page; before, it had 2 MiB
+	for w.memory.Usage().Used <= 9<<19 {                       // until it holds its last page: two lists hold 4 MiB
 		_, err := io.ReadFull(large, make([]byte, 4<<10))
 		must(t, err)
 	}

@@ -174,7 +174,7 @@ func (w *watcher) sendInitial(ctx context.Context, l *listing) error {
 // run sends events and bookmarks until ctx ends. The last bookmark is sent shortly before end, the deadline of ctx.
 func (w *watcher) run(ctx context.Context, end time.Time) error {
 	next, last := time.Now().Add(bookmarkEvery), end.Add(-bookmarkBefore) // times of the next and the last bookmark
-	ask := end.Add(bookmarkEvery)                                         // time of the next recheck, if there is an Authorizer
+	ask := end.Add(bookmarkEvery)                                         // next recheck, if there is an Authorizer
 	var right *recheck
 	if w.Handler.options.Authorizer != nil {
 		right, ask = w.recheck(), time.Now().Add(untilRecheck())

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-dev/larder/internal/realpath"
 )
 
-// maxSocketPath is the longest path, in bytes, that is used in a socket address unchanged. The kernel's limit, with the
-// final zero, is 104 bytes on macOS and the BSDs, and 108 on Linux and Windows.
+// maxSocketPath is the maximum length, in bytes, of a path that is used unchanged as the address of a socket. The
+// kernel's limit, with the final zero, is 104 bytes on macOS and the BSDs, and 108 on Linux and Windows.
 const maxSocketPath = 100
 
 // SocketPath returns the path of the socket on which the sync that holds the store listens. It is the store's path with
@@ -51,9 +51,9 @@ func Listen(storePath string) (net.Listener, error) {
 	return listenAside(path)
 }
 
-// listenAside binds the socket in a directory that no other user can enter, sets its mode, and renames it. Other users
-// can therefore never connect. A killed sync may have left that directory: its name is fixed, so it is removed under
-// the store's lock.
+// listenAside listens on a socket in a directory that only this user can enter, sets the socket's mode, and renames the
+// socket to path. Other users can therefore never connect. The directory has a fixed name. A sync that was killed may
+// have left it, so it is removed first: the store's lock excludes another living sync.
 func listenAside(path string) (net.Listener, error) {
 	private := path + ".new"
 	if err := os.RemoveAll(private); err != nil {
@@ -83,7 +83,7 @@ func listenAside(path string) (net.Listener, error) {
 	return &listener{UnixListener: l, path: path}, nil
 }
 
-// listenAt is for Windows, where the directory's access list protects the socket.
+// listenAt listens at path itself, on Windows, where the access list of the directory protects the socket.
 func listenAt(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -96,7 +96,7 @@ func listenAt(path string) (net.Listener, error) {
 	return &listener{UnixListener: l, path: path}, nil
 }
 
-// listener removes its socket in Close.
+// listener is a net.Listener that removes its socket when it is closed.
 type listener struct {
 	*net.UnixListener
 	path string
@@ -106,7 +106,7 @@ type listener struct {
 func (l *listener) Close() error {
 	err := l.UnixListener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		return err // the first Close has removed it; a new socket may have the name
+		return err // an earlier Close has removed it, and a new socket may have its name
 	}
 	if rmErr := os.Remove(l.path); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
 		return errors.Join(err, rmErr)
@@ -121,11 +121,12 @@ func isSocket(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSocket != 0
 }
 
-// ErrOtherUser says that the process that listens on the socket of a store runs as a user other than root, this
-// process's user, and the owner of the store's file. In a shared directory any user can place a socket.
+// ErrOtherUser says that the process that listens on a store's socket is not trusted: it runs as a user other than
+// root, this process's user, and the owner of the store's file. In a shared directory any user can place a socket.
 var ErrOtherUser = errors.New("its process is of another user, who does not own the store")
 
-// dial connects to the socket at path. It fails with ErrOtherUser if its process runs as an untrusted user.
+// dial connects to the socket at path, beside a store. It fails with ErrOtherUser if the socket's process runs as a
+// user that is not trusted.
 func dial(ctx context.Context, path, storePath string) (net.Conn, error) {
 	short, release, err := shortPath(path)
 	if err != nil {
@@ -146,7 +147,7 @@ func dial(ctx context.Context, path, storePath string) (net.Conn, error) {
 	return c, nil
 }
 
-// fileOwner returns the owner of a file; known is false if there is no file.
+// fileOwner returns the owner of the file whose Stat returned info and err. known is false if there is no file.
 func fileOwner(info fs.FileInfo, err error) (uid int, known bool) {
 	if err != nil {
 		return 0, false
@@ -154,8 +155,9 @@ func fileOwner(info fs.FileInfo, err error) (uid int, known bool) {
 	return owner.Of(info)
 }
 
-// shortPath returns a name for path that fits in a socket address: path itself, or a path through a temporary link to
-// its directory. release removes the link, which bind and connect need, but an open socket does not.
+// shortPath returns a path that leads to the same socket and is short enough for an address: path itself, or a path
+// through a temporary link to its directory. release removes the link. It is only needed to listen or connect, not by
+// an open socket.
 func shortPath(path string) (short string, release func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil

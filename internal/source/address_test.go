@@ -39,7 +39,7 @@ func TestSocketPathFollowsLinks(t *testing.T) {
 	}
 }
 
-// TestLongPaths checks that Dial works for long directories and long names.
+// TestLongPaths checks that Listen and Dial work for stores with long directories and long names.
 func TestLongPaths(t *testing.T) {
 	deep := filepath.Join(t.TempDir(), strings.Repeat("d", 120), strings.Repeat("e", 120))
 	if err := os.MkdirAll(deep, 0o700); err != nil {
@@ -96,7 +96,7 @@ func TestListenModeAndLeftovers(t *testing.T) {
 	onlyRemains(t, dir)
 }
 
-// TestListenTakesOverAStaleSocket checks that Listen replaces the socket of a killed sync.
+// TestListenTakesOverAStaleSocket checks that Listen replaces the socket that a killed sync has left.
 func TestListenTakesOverAStaleSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: mustSocketPath(t, path), Net: "unix"})
@@ -122,7 +122,8 @@ func TestListenTakesOverAStaleSocket(t *testing.T) {
 	_ = client.Close()
 }
 
-// TestListenAfterAKill checks that Listen removes the directory of a sync that was killed in Listen.
+// TestListenAfterAKill checks that Listen removes the temporary directory of a sync that was killed while it was in
+// Listen.
 func TestListenAfterAKill(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")
@@ -145,7 +146,7 @@ func TestListenAfterAKill(t *testing.T) {
 	}
 }
 
-// TestCloseTwice checks that a second Close does not remove the socket of the next sync.
+// TestCloseTwice checks that closing a listener again does not remove the socket of the sync that listens next.
 func TestCloseTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first, err := Listen(path)

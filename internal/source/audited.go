@@ -7,13 +7,13 @@ type Audited struct {
 	Resource       string `json:"resource"`
 	Scope          string `json:"scope,omitempty"`
 	Representation string `json:"representation"`
-	// Objects is the number of objects on the API server.
+	// Objects is the number of the collection's objects on the API server.
 	Objects int `json:"objects"`
-	// Differ is the number of objects that differed from the API server's, and Keys has up to ten of their keys. Listed
-	// says that the comparison listed all objects.
+	// Differ is the number of stored objects that differed from those on the API server, and Keys has up to ten of
+	// their keys. Listed says that the comparison listed all objects.
 	Differ int      `json:"differ"`
 	Keys   []string `json:"keys"`
 	Listed bool     `json:"listed,omitempty"`
-	// Error is why the comparison was not finished; empty if it was.
+	// Error is why the comparison was not completed; empty if it was.
 	Error string `json:"error,omitempty"`
 }

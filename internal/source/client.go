@@ -19,32 +19,35 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// errBroken: the sync stopped in the middle of a response.
+// errBroken is the error of a response that ends too early, because the sync that was sending it has stopped.
 var errBroken = errors.New("the sync that holds the store stopped while it was answering; try again")
 
-// ErrNoAnswer: the process that listens on the socket does not answer. It may be stopped or stuck.
+// ErrNoAnswer says that the process that listens on a store's socket does not answer. The process may be stopped or
+// stuck.
 var ErrNoAnswer = errors.New("no answer")
 
 const (
-	// answerWithin is the timeout of the request for the sync's description, which needs neither its store nor the API
-	// server. The kernel accepts a connection even if the process is stopped.
+	// answerWithin is the timeout of the request for a sync's description of itself. The answer needs neither the store
+	// nor the API server, so a slow answer means that the process is stopped: the kernel accepts connections even then.
 	answerWithin = 3 * time.Second
-	// A watch requests the description every pingEvery, and ends after pingFailures failures in a row: half a minute.
+	// A client with a running watch requests the sync's description every pingEvery. It ends the watch after
+	// pingFailures failures in a row, that is, after half a minute.
 	pingEvery    = 7 * time.Second
 	pingFailures = 3
-	// agent begins the User-Agent of requests; the version follows.
+	// agent begins the User-Agent of the client's requests; the program's version follows.
 	agent = "larder/"
 )
 
-// Client is a Source of the sync that holds a store, with the sync's further operations on its store.
+// Client is a Source that reads a store through the sync that holds the store's file. It also has the operations that
+// only that sync can carry out, such as Compact.
 type Client struct {
 	http                    *http.Client
 	answerWithin, pingEvery time.Duration
 }
 
-// Dial returns a client of the sync that listens on the socket of a store, and a description of that process. It fails
-// with ErrOtherUser if the process belongs to another user, with ErrOtherVersion, and with ErrNoAnswer after a few
-// seconds, or earlier if ctx ends.
+// Dial connects to the sync that listens on the socket of a store. It returns a client, and the sync's description of
+// itself. It fails with ErrOtherUser if that process is of another user, with ErrOtherVersion if it has another version
+// of the protocol, and with ErrNoAnswer after a few seconds. It also fails if ctx ends.
 func Dial(ctx context.Context, storePath string) (*Client, Sync, error) {
 	return dialWithin(ctx, storePath, answerWithin)
 }
@@ -56,7 +59,7 @@ func dialWithin(ctx context.Context, storePath string, atMost time.Duration) (*C
 	}
 	c := &Client{answerWithin: atMost, pingEvery: pingEvery, http: &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket, storePath) },
-		DisableCompression: true, ReadBufferSize: maxTrailer, // limits the size of a trailer
+		DisableCompression: true, ReadBufferSize: maxTrailer, // bounds the size of a stream's trailer
 	}}}
 	s, err := c.identify(ctx)
 	if err != nil {
@@ -92,12 +95,14 @@ func (c *Client) Compact(ctx context.Context) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathCompact, nothing{})
 }
 
-// Rekey makes the sync seal its file anew with its own keys; see File.Rekey.
+// Rekey makes the sync rewrite its file with all sealed objects encrypted again, under the current one of its keys. It
+// fails if key is neither empty nor the id of that key.
 func (c *Client) Rekey(ctx context.Context, key string) (store.Compacted, error) {
 	return askFor[store.Compacted](ctx, c, http.MethodPost, pathRekey, key)
 }
 
-// Audit makes the sync compare its collections with the API server. In a large cluster it takes minutes.
+// Audit makes the sync compare its collections with the API server, and repair differences. In a large cluster it takes
+// minutes.
 func (c *Client) Audit(ctx context.Context) ([]Audited, error) {
 	return askFor[[]Audited](ctx, c, http.MethodPost, pathAudit, nothing{})
 }
@@ -125,7 +130,8 @@ func (c *Client) Log(ctx context.Context, q LogQuery, fn func(Logged) error) (fr
 	return from, err
 }
 
-// Snapshot returns the stream of a snapshot of the store, not encrypted. Read fails with the error of the sync, if any.
+// Snapshot returns the stream of a snapshot that the sync takes of its store. The stream is not encrypted. If the sync
+// fails, Read returns its error.
 func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, http.MethodPost, pathSnapshot, r)
 	if err != nil {
@@ -147,7 +153,8 @@ func (c *Client) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) 
 	return causeOr(ctx, receive(ctx, c, pathWatch, q, fn))
 }
 
-// watchSync cancels a watch with ErrSilent if the sync no longer answers. It returns when ctx ends.
+// watchSync cancels a watch with ErrSilent if the sync no longer answers requests for its description. It returns when
+// ctx ends.
 func (c *Client) watchSync(ctx context.Context, end context.CancelCauseFunc) {
 	for failed := 0; failed < pingFailures; failed++ {
 		select {
@@ -162,7 +169,7 @@ func (c *Client) watchSync(ctx context.Context, end context.CancelCauseFunc) {
 	end(ErrSilent)
 }
 
-// causeOr returns the cause of ctx's end, or err if ctx has not ended.
+// causeOr returns the cause for which ctx has ended, or err if ctx has not ended.
 func causeOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -170,28 +177,28 @@ func causeOr(ctx context.Context, err error) error {
 	return err
 }
 
-// askFor sends a request and decodes the JSON response.
+// askFor sends a request with the query q and decodes the JSON response.
 func askFor[T any](ctx context.Context, c *Client, method, path string, q any) (answer T, err error) {
 	resp, err := c.send(ctx, method, path, q)
 	if err != nil {
 		return answer, err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // nothing was written that an error could lose
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return answer, broken(ctx, err)
 	}
 	return answer, nil
 }
 
-// receive calls fn with each value of a stream. It fails with the sync's error, or with errBroken if the stream is
-// incomplete.
+// receive calls fn with each value of a response that is a stream. It fails with the sync's error, or with errBroken if
+// the stream is incomplete.
 func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(T) error) error {
 	resp, err := c.send(ctx, http.MethodGet, path, q)
 	if err != nil {
 		return err
 	}
 	in := &body{ctx, resp}
-	defer func() { _ = in.Close() }() // it was only read
+	defer func() { _ = in.Close() }() // nothing was written that an error could lose
 	dec := gob.NewDecoder(bufio.NewReaderSize(in, streamBuffer))
 	for {
 		var value T
@@ -206,7 +213,8 @@ func receive[T any](ctx context.Context, c *Client, path string, q any, fn func(
 	}
 }
 
-// send sends a request and returns a response with status 200. The URL's host is ignored by the dialer.
+// send sends a request with the query q. It returns a response with status 200, or the error of the sync. The host in
+// the URL is ignored, since all connections lead to the socket.
 func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Response, error) {
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -222,7 +230,7 @@ func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Re
 	if err != nil || resp.StatusCode == http.StatusOK {
 		return resp, err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // nothing was written that an error could lose
 	var f failure
 	if json.NewDecoder(io.LimitReader(resp.Body, maxTrailer)).Decode(&f) != nil || f.err() == nil {
 		f = failure{Code: codeOtherVersion, Error: fmt.Sprintf("the sync that holds the store answers %s with %s: it is "+
@@ -231,7 +239,8 @@ func (c *Client) send(ctx context.Context, method, path string, q any) (*http.Re
 	return nil, f.err()
 }
 
-// body is the body of a stream. Its end is an error unless the trailer says that the stream is complete.
+// body is the body of a streamed response. Read returns an error at its end unless the trailer says that the stream is
+// complete.
 type body struct {
 	ctx  context.Context
 	resp *http.Response

@@ -18,18 +18,18 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Decoder decodes entries of one collection, of any representation, to unstructured objects. It is safe for concurrent
-// use.
+// Decoder decodes the entries of one collection to unstructured objects, whatever representation they are stored in. It
+// is safe for concurrent use.
 type Decoder struct {
 	collection Collection
 	codec      codec.Codec
 }
 
-// NewDecoder returns the decoder of c. It decodes the same entries as a snapshot.Decoder.
+// NewDecoder returns the decoder of the collection c. It can also decode the entries of c in a snapshot.
 func NewDecoder(c Collection) *Decoder { return &Decoder{c, snapshot.NewDecoder(c.Saved()).Codec()} }
 
-// Decode returns a new object, with the collection's kind if the entry has none. For an entry with only a key the
-// object has only the namespace and name.
+// Decode returns a new object. If the entry does not contain apiVersion and kind, the object has those of the
+// collection. For an entry with only a key the object has only the namespace and name.
 func (d *Decoder) Decode(e entry.Entry) (*unstructured.Unstructured, error) {
 	u := nameOnly(e.Key)
 	if len(e.Payload) > 0 {
@@ -61,13 +61,14 @@ func (c Collection) undecodable(err error) error {
 	return &wireError{message: message, is: entry.ErrIncompatible}
 }
 
-// Limits of a batch of entries, which one goroutine decodes.
+// A batch of entries, which one goroutine decodes, has at most batchEntries entries. It is full when their payloads
+// have batchBytes.
 const (
 	batchEntries = 64
 	batchBytes   = 256 << 10
 )
 
-// batch is some entries, and their objects once done is closed.
+// batch is a group of entries that is decoded by one goroutine. Its objects are valid once done is closed.
 type batch struct {
 	entries []entry.Entry
 	bytes   int
@@ -85,8 +86,9 @@ func (b *batch) decode(d *Decoder) {
 	b.entries = nil
 }
 
-// Objects calls fn with each object of c that q selects, in key order. It sets q.Collection. fn owns the objects.
-// Entries are read ahead and decoded on all cores. It returns the errors of Source.Entries.
+// Objects calls fn with each object of the collection c that q selects, in key order; q.Collection is ignored. fn may
+// keep and change the objects. Entries are read ahead and decoded on all cores. Objects returns the errors of
+// Source.Entries.
 func Objects(
 	ctx context.Context, src Source, c Collection, q Query, fn func(*unstructured.Unstructured) error,
 ) error {
@@ -97,7 +99,7 @@ func Objects(
 	defer wg.Wait()
 	defer cancel()
 	ahead := make(chan *batch, runtime.GOMAXPROCS(0))
-	var readErr error // set before ahead is closed
+	var readErr error // set before ahead is closed, and read afterwards
 	wg.Go(func() {
 		defer close(ahead)
 		readErr = readBatches(reading, src, q, func(b *batch) error {
@@ -131,8 +133,8 @@ func Objects(
 	return unreadable.errOrNil()
 }
 
-// readBatches calls send with the entries that q selects, in batches. Before it returns an error it sends all readable
-// entries.
+// readBatches calls send with batches of the entries that q selects. If it returns an error, all readable entries have
+// been sent before.
 func readBatches(ctx context.Context, src Source, q Query, send func(*batch) error) error {
 	newBatch := func() *batch { return &batch{done: make(chan struct{})} }
 	b := newBatch()
@@ -151,7 +153,7 @@ func readBatches(ctx context.Context, src Source, q Query, send func(*batch) err
 	return err
 }
 
-// encode encodes an object as an entry.
+// encode encodes an object as an entry with the given key.
 func encode(key string, obj k8sruntime.Object) (entry.Entry, error) {
 	u, err := asUnstructured(key, obj)
 	if err != nil {
@@ -166,7 +168,7 @@ func encode(key string, obj k8sruntime.Object) (entry.Entry, error) {
 		Payload: payload}, nil
 }
 
-// asUnstructured returns an unstructured object unchanged, and converts metadata.
+// asUnstructured returns an unstructured object unchanged, and converts an object that has only metadata.
 func asUnstructured(key string, obj k8sruntime.Object) (*unstructured.Unstructured, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return u, nil
@@ -181,7 +183,7 @@ func asUnstructured(key string, obj k8sruntime.Object) (*unstructured.Unstructur
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// nameOnly returns an object with only the namespace and name of a key.
+// nameOnly returns an object that has only the namespace and the name in key.
 func nameOnly(key string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	namespace, name, ok := strings.Cut(key, "/")

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// silent creates a socket of a stopped process (kill -STOP) beside a store: the kernel accepts connections, and no
-// process answers.
+// silent creates the socket of a stopped process (kill -STOP) beside a store: the kernel accepts connections, but the
+// process does not answer.
 func silent(t *testing.T, storePath string) string {
 	t.Helper()
 	socket, err := SocketPath(storePath)
@@ -29,7 +29,8 @@ func silent(t *testing.T, storePath string) string {
 	return socket
 }
 
-// TestDialOfAStoppedSync checks that Dial fails with ErrNoAnswer after its timeout, and that it ends with its context.
+// TestDialOfAStoppedSync checks that Dial fails with ErrNoAnswer if the sync does not answer in time, and that it ends
+// when its context ends.
 func TestDialOfAStoppedSync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	silent(t, path)
@@ -46,7 +47,7 @@ func TestDialOfAStoppedSync(t *testing.T) {
 
 // TestOpenOfAStoppedSync checks that the error of Open names the process that does not answer.
 func TestOpenOfAStoppedSync(t *testing.T) {
-	t.Parallel() // it waits for answerWithin
+	t.Parallel() // parallel, since it waits for answerWithin
 	path := filepath.Join(t.TempDir(), "s.db")
 	s, err := store.Open(path, store.Options{})
 	if err != nil {

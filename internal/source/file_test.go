@@ -15,7 +15,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// everySource returns a store of pods as every type of Source.
+// everySource stores pods and returns one Source of each type that reads them: File, Client and Snapshot. id is the
+// collection.
 func everySource(t *testing.T, pods ...*unstructured.Unstructured) (all []Source, id string) {
 	t.Helper()
 	st, id := podsIn(t, filepath.Join(t.TempDir(), "s.db"), pods...)
@@ -79,7 +80,8 @@ func TestEverySourceSelects(t *testing.T) {
 	}
 }
 
-// TestObjects checks that Objects returns several batches in key order, and stops with fn's error.
+// TestObjects checks that Objects returns objects in key order, beyond one batch, and stops with the error of its
+// callback.
 func TestObjects(t *testing.T) {
 	var pods []*unstructured.Unstructured
 	var want []string

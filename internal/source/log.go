@@ -14,59 +14,61 @@ import (
 	"github.com/larder-dev/larder/store/consumer"
 )
 
-// LogQuery selects changes of one collection from its changelog.
+// LogQuery selects changes of one collection, which its changelog has recorded.
 type LogQuery struct {
 	// Collection is the collection's id. Required.
 	Collection string
-	// Since selects changes stored at that time or later. The result may include changes of the minute before.
+	// Since selects changes that were stored at that time or later. The result may include changes of the minute before
+	// that.
 	Since time.Time
-	// After selects changes after a changelog offset, instead of Since. Default: Since is used.
+	// After selects changes after this changelog offset, and replaces Since. Default: Since is used.
 	After *uint64
-	// Newest is the maximum number of changes of a collection; the newest are returned. 0 means all. It is ignored if
-	// After is set.
+	// Newest is the maximum number of changes; the newest ones are returned. 0 means all. It is ignored if After is
+	// set.
 	Newest int
-	// Selector and Fields select objects by their present state, or by the last state before their deletion. A deleted
-	// object whose last state is unknown is selected.
+	// Selector and Fields are label and field selectors. They are applied to an object's present state, or to the last
+	// state of a deleted object. A deleted object whose last state is unknown is selected.
 	Selector, Fields string
-	// Matches selects objects by their keys; nil selects all. Only LogAll uses it: Newest then limits the matching
-	// objects.
+	// Matches selects objects by their keys; nil selects all. Only LogAll applies it. Newest then counts only changes
+	// of matching objects.
 	Matches func(key string) bool `json:"-"`
 }
 
-// Logged is the last change of an object.
+// Logged is the latest change of one object in a changelog.
 type Logged struct {
-	// Type is Added if the object was created in the selected range, Deleted if it was deleted, and otherwise Modified.
+	// Type is Added if the object was created in the selected part of the changelog, Deleted if it was deleted, and
+	// otherwise Modified.
 	Type EventType
 	Key  string
 	Seq  uint64
-	// ResourceVersion is the object's, or the deletion's.
+	// ResourceVersion is that of the object, or of its deletion.
 	ResourceVersion string
-	// Time is when the change was stored, to a minute; zero if unknown.
+	// Time is when the change was stored, accurate to a minute; zero if unknown.
 	Time time.Time
 }
 
-// Logger is a Source with a changelog: a store's file, or the sync that holds it.
+// Logger is a Source that can return recorded changes: a store's file, or the sync that holds it.
 type Logger interface {
-	// Log calls fn with each changed object, in the order of the last changes. It may call fn again for an object that
-	// changes meanwhile. from is Since, or a later time before which changes may be missing. It fails with
-	// consumer.ErrNotKept if the collection has no changelog or is in memory only, and with *consumer.SinceError if
-	// changes after After are not available.
+	// Log calls fn with the latest change of each changed object, in the order of these changes. If an object changes
+	// meanwhile, fn may be called for it twice. from is the time since which all changes are recorded, at the earliest
+	// Since. Log fails with consumer.ErrNotKept if the collection has no changelog or is in memory only. It fails with
+	// *consumer.SinceError if changes after the offset After are no longer available.
 	Log(ctx context.Context, q LogQuery, fn func(Logged) error) (from time.Time, err error)
 }
 
-// LoggedOf is a change of one of several collections.
+// LoggedOf is a change, and the collection in which it happened.
 type LoggedOf struct {
 	Logged
 	Collection *Collection
-	notBefore  time.Time // the latest time of this and the earlier changes; changes are sorted by it
-	rv         uint64    // ResourceVersion; 0 if it is not a number
-	nth        int       // index of the collection
+	notBefore  time.Time // sort key: the latest Time of this change and of earlier ones
+	rv         uint64    // ResourceVersion as a number; 0 if it is not a number
+	nth        int       // index of Collection among the queried collections
 }
 
-// LogAll returns the changes of several collections, oldest first, one per object. Changes of the same minute are
-// sorted by resourceVersion, which is common to all resources of a cluster. LogAll calls from for each collection whose
-// changes since q.Since may be incomplete, with the time from which they are complete; zero for a collection without a
-// changelog. q applies to each collection.
+// LogAll returns the changes in several collections, oldest first, with one change per object. Changes within a minute
+// are sorted by resourceVersion, which is common to all resources of a cluster. q applies to each collection. LogAll
+// calls from for each collection whose changes since q.Since may be incomplete. The time is that since which they are
+// complete; it is zero for a collection without a changelog.
 func LogAll(
 	ctx context.Context, l Logger, of []Collection, q LogQuery, from func(Collection, time.Time),
 ) (all []LoggedOf, err error) {
@@ -98,19 +100,19 @@ func LogAll(
 	return all, nil
 }
 
-// logOne returns the changes of a collection, one per object.
+// logOne returns the changes in one collection, with one change per object, and the time since which they are complete.
 func logOne(ctx context.Context, l Logger, q LogQuery) (all []Logged, from time.Time, err error) {
 	last := map[string]uint64{}
 	most := q.Newest
 	if q.Matches != nil {
-		q.Newest = 0 // the newest changes may be of objects that do not match
+		q.Newest = 0 // count later: the newest changes may be of objects that do not match
 	}
 	from, err = l.Log(ctx, q, func(c Logged) error {
 		if q.Matches != nil && !q.Matches(c.Key) {
 			return nil
 		}
 		all, last[c.Key] = append(all, c), c.Seq
-		if most > 0 && len(all) >= 2*most { // bounds the memory
+		if most > 0 && len(all) >= 2*most { // drops older changes to bound the memory
 			for _, old := range all[:most] {
 				if last[old.Key] == old.Seq {
 					delete(last, old.Key)

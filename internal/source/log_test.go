@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// interrupted is a Logger that calls meanwhile during its first page.
+// interrupted is a Logger that calls the function meanwhile before it passes on the first change of a log.
 type interrupted struct {
 	Logger
 	meanwhile func()
@@ -23,8 +23,8 @@ func (i *interrupted) Log(ctx context.Context, q LogQuery, fn func(Logged) error
 	})
 }
 
-// TestLogWhileObjectsChange checks that a log misses no object, and returns none twice, while objects change: from the
-// file and through the socket.
+// TestLogWhileObjectsChange checks that a log misses no object, and returns none twice, while objects change. It reads
+// the log from the store's file and through the socket.
 func TestLogWhileObjectsChange(t *testing.T) {
 	w := newWatched(t)
 	w.write(t, "+a/before")

@@ -13,15 +13,15 @@ import (
 	"github.com/larder-dev/larder/internal/facts"
 )
 
-// Meanings resolves names of stored resources with the stored discovery. It caches the parsed discovery while the
-// document is unchanged. The zero value is ready.
+// Meanings finds out which resource a name such as "ing" means, with the API server's discovery from the store. It
+// caches the parsed discovery while the stored document is unchanged. The zero value is ready.
 type Meanings struct {
 	mu        sync.Mutex
-	document  []byte           // guarded by mu; the document of discovery
-	discovery *facts.Discovery // guarded by mu; not modified after it is set
+	document  []byte           // stored document that discovery was parsed from; guarded by mu
+	discovery *facts.Discovery // not modified once it is set; guarded by mu
 }
 
-// Discovery returns the stored discovery; nil if there is none or it is unreadable.
+// Discovery returns the API server's discovery from the store, parsed; nil if none is stored or it is unreadable.
 func (m *Meanings) Discovery(ctx context.Context, d facts.Documents) *facts.Discovery {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,10 +38,11 @@ func (m *Meanings) Discovery(ctx context.Context, d facts.Documents) *facts.Disc
 	return m.discovery
 }
 
-// SetMeanings sets Elsewhere and Retired of the collections of a store or a snapshot. d is the discovery of their API
-// server, or nil. A name means the resource that kubectl would choose on that server: in its stored version, if
-// one is stored. If none is, the name means the resource that larder sync was asked for by that name. If d is nil, such
-// a resource takes precedence.
+// SetMeanings sets, for each collection of a store or a snapshot, which names of its resource mean another resource
+// (Elsewhere), and whether the server serves it only in other versions (Retired). d is the discovery of the API server,
+// or nil. A name means the resource that kubectl would choose on that server, in a stored version if there is one. If
+// that resource is not stored, the name means the resource that larder sync was asked for by that name. If d is nil,
+// the resource that larder sync was asked for takes precedence.
 func SetMeanings(all []Collection, d *facts.Discovery) {
 	w := newWords(all, d)
 	for i := range all {
@@ -56,13 +57,15 @@ func SetMeanings(all []Collection, d *facts.Discovery) {
 	}
 }
 
-// words maps names to resources.
+// words maps the names of resources to the resources that they mean.
 type words struct {
-	// names and short have the server's resources, and stored resources, by name and by short name.
+	// names maps plurals, singulars and kinds to resources, and short maps short names: of the server's and of stored
+	// resources.
 	names, short map[string]schema.GroupVersionResource
-	// stored are the resources of collections that are not retired, in kubectl's order.
+	// stored are the resources of the collections that the server still serves in the stored version, in kubectl's
+	// order of preference.
 	stored []Resource
-	// guessed says that the order of the server's groups is unknown.
+	// guessed says that the server's order of API groups is unknown, so that kubectl's choice can only be guessed.
 	guessed bool
 }
 
@@ -71,14 +74,14 @@ func newWords(all []Collection, d *facts.Discovery) *words {
 		guessed: d == nil}
 	known := Offered(d)
 	if d == nil {
-		known = wellKnown() // every cluster has these
+		known = wellKnown() // every cluster has the built-in resources
 	}
 	for _, c := range all {
 		if !d.Retired(c.GVR()) {
 			w.stored = append(w.stored, c.Named())
 		}
 	}
-	known = append(known, w.stored...) // the server's description takes precedence
+	known = append(known, w.stored...) // after the server's own, which take precedence
 	order := d.Order()
 	compare := func(a, b Resource) int { return order.Resources(a.GroupVersionResource, b.GroupVersionResource) }
 	slices.SortStableFunc(known, compare)
@@ -118,7 +121,8 @@ func (w *words) meaning(name string) schema.GroupVersionResource {
 	return meant
 }
 
-// Offered returns the resources of an API server in kubectl's order. d may be nil.
+// Offered returns the resources that an API server offers according to its discovery, in kubectl's order of preference.
+// d may be nil.
 func Offered(d *facts.Discovery) []Resource {
 	if d == nil {
 		return nil
@@ -145,7 +149,7 @@ func Offered(d *facts.Discovery) []Resource {
 	return all
 }
 
-// wellKnown returns the built-in resources that have short names.
+// wellKnown returns the built-in resources that have short names, such as pods (po).
 func wellKnown() (all []Resource) {
 	for _, c := range WellKnownNames() {
 		all = append(all, c.Named())

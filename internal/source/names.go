@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// shortNames has kubectl's short names of built-in resources, for stores without them: a Go program need not store
-// short names.
+// shortNames has kubectl's short names of built-in resources. It is used for stores that have no stored short names: a
+// Go program need not store them.
 var shortNames = map[schema.GroupResource][]string{
 	{Resource: "configmaps"}:                                               {"cm"},
 	{Resource: "endpoints"}:                                                {"ep"},
@@ -41,8 +41,8 @@ var shortNames = map[schema.GroupResource][]string{
 	{Group: "storage.k8s.io", Resource: "storageclasses"}:                  {"sc"},
 }
 
-// describe returns the stored description of a resource, with defaults for missing fields, since a program may store
-// objects without a description. scopeKnown is false if Namespaced is a guess.
+// describe returns the stored description of a collection's resource. It fills in missing fields, since a program may
+// store objects without a description. scopeKnown is false if it is only a guess whether the resource is namespaced.
 func describe(info entry.Info) (r entry.ResourceInfo, scopeKnown bool) {
 	r = info.Resource
 	gvr := info.Identity.GroupVersionResource
@@ -62,10 +62,11 @@ func describe(info entry.Info) (r entry.ResourceInfo, scopeKnown bool) {
 	return r, scopeKnown
 }
 
-// scopeOf reports whether the resource is namespaced. It is if the collection has one namespace, or if Namespaced
-// is set: a store sets it for a key with a namespace. Otherwise the key of a Newest object decides; snapshots have
-// Newest. Without Newest, a resource with objects, or with short names, categories or columns from the server, is
-// cluster-scoped. In all other cases scopeOf guesses that the resource is namespaced, like most.
+// scopeOf reports whether a collection's resource is namespaced. Proof is a collection of one namespace, or a stored
+// description with Namespaced, which a store sets for a key with a namespace. Otherwise the key of one of the newest
+// objects decides; only snapshots list these. Otherwise a resource with objects, or with short names, categories or
+// columns from the server, is cluster-scoped. In all other cases scopeOf guesses that the resource is namespaced, as
+// most are.
 func scopeOf(info entry.Info) (namespaced, known bool) {
 	switch {
 	case info.Identity.Namespace != "", info.Resource.Namespaced:
@@ -79,7 +80,8 @@ func scopeOf(info entry.Info) (namespaced, known bool) {
 	return true, false
 }
 
-// WellKnownNames returns a placeholder collection for each built-in resource that has a short name.
+// WellKnownNames returns an empty collection for each built-in resource that has a short name, to resolve names without
+// a store.
 func WellKnownNames() []Collection {
 	var all []Collection
 	for gr := range shortNames {

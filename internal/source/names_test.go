@@ -63,8 +63,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestTypedWithoutNames checks that built-in objects that a Go program stored without a description are readable, and
-// that the error for other types explains why they are not.
+// TestTypedWithoutNames checks that objects of built-in kinds are readable if a Go program has stored them without a
+// description of their resource. For other Go types the error explains why the objects are not readable.
 func TestTypedWithoutNames(t *testing.T) {
 	ctx := context.Background()
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})

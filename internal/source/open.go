@@ -16,20 +16,21 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Options are the options of Open. The zero value works.
+// Options are the options of Open. The zero value is valid.
 type Options struct {
 	// Wait is how long Open retries while the file is locked and no process answers on the socket: a sync may be
-	// starting or stopping. Default 3 s; negative tries once.
+	// starting or stopping. Default 3 s; a negative value means no retries.
 	Wait time.Duration
-	// Waiting is called once after half a second of retries. May be nil.
+	// Waiting is called once if Open still retries after half a second. It may be nil.
 	Waiting func()
-	// Logger is passed to the store.
+	// Logger is the logger of the store that Open opens.
 	Logger *logr.Logger
-	// Encryption has the keys of a sealed store. With nil, sealed entries are limited to their keys.
+	// Encryption has the keys of a store with sealed objects. Without keys only the names of sealed objects are
+	// readable.
 	Encryption *seal.Encryption
-	// Identities are the identities for decrypting a snapshot; each is tried.
+	// Identities are age identities for decrypting a snapshot. Each of them is tried.
 	Identities []age.Identity
-	// SignedBy are public keys, one of which must have signed a snapshot. Default: no signature is required.
+	// SignedBy are public keys. A snapshot must be signed with one of them. Default: no signature is required.
 	SignedBy []minisign.PublicKey
 }
 
@@ -39,11 +40,11 @@ const (
 	waitingAfter = 500 * time.Millisecond
 )
 
-// HeldError says that another process holds the file and does not answer on the socket.
+// HeldError says that another process has locked the store's file and does not answer on the socket.
 type HeldError struct {
-	// Path is the store's file, and Socket the path of its socket.
+	// Path is the store's file, and Socket the path of the socket beside it.
 	Path, Socket string
-	// Err is the error of connecting to the socket.
+	// Err is the error of the connection to the socket.
 	Err error
 }
 
@@ -55,13 +56,13 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s: another process holds the store, and it does not answer on %s (%v)", e.Path, e.Socket, e.Err)
 }
 
-// Unwrap makes errors.Is(err, store.ErrLocked) true.
+// Unwrap lets errors.Is find store.ErrLocked, and the error of the connection to the socket.
 func (e *HeldError) Unwrap() []error { return []error{store.ErrLocked, e.Err} }
 
-// Open opens the store or snapshot at path for reading; the file's first bytes say which it is. For a store that a sync
-// holds it connects to the sync.
+// Open opens the store or snapshot at path for reading; the first bytes of the file say which it is. If a sync holds
+// the store, Open connects to that sync.
 func Open(ctx context.Context, path string, o Options) (Source, error) {
-	if is, err := snapshot.Is(path); err == nil && is { // for an unusable path the store returns the error
+	if is, err := snapshot.Is(path); err == nil && is { // opening the store returns the error for an unusable path
 		return OpenSnapshot(ctx, path, o)
 	}
 	socket, err := SocketPath(path)
@@ -73,7 +74,7 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c, _, err := Dial(ctx, path); err == nil { // of a sync whose file another file has replaced
+		if c, _, err := Dial(ctx, path); err == nil { // another file has replaced that of a running sync
 			return c, s.Close()
 		}
 		return NewFile(s), nil
@@ -96,7 +97,8 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 	return src, err
 }
 
-// openOrDial tries the file, and the socket if the file is locked, until one succeeds or wait is over.
+// openOrDial opens the store's file. If the file is locked it connects to the socket. It retries both until one
+// succeeds or wait is over.
 func openOrDial(
 	ctx context.Context, wait time.Duration, waiting func(), openFile, dialSync func() (Source, error),
 ) (src Source, dialErr, err error) {

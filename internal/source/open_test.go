@@ -17,7 +17,7 @@ func TestOpenOrDial(t *testing.T) {
 	file, sock := Source(&fakeSource{}), Source(&fakeSource{})
 	for _, tc := range []struct {
 		name string
-		// Times after which the file and the socket become available; negative means never.
+		// Times after which the store's file can be opened and its socket answers; negative means never.
 		file, sock time.Duration
 		fileErr    error
 		want       Source

@@ -12,7 +12,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// Paths of requests. prefix has the protocol's version: a process with another version returns 404.
+// Paths of the requests on the socket. prefix has the version of the protocol: a process with another version returns
+// 404.
 const (
 	prefix       = "/larder/v2/"
 	pathSync     = prefix + "sync"
@@ -26,36 +27,36 @@ const (
 	pathChanges  = prefix + "changes"
 	pathSnapshot = prefix + "snapshot"
 
-	// paramQuery is the query parameter with the request in JSON.
+	// paramQuery is the URL parameter with the request's query in JSON.
 	paramQuery = "q"
-	// trailerEnd is the trailer of a stream, with a failure in JSON. maxTrailer is its maximum size in bytes: 20 lines
-	// of an UnreadableError with the longest keys.
+	// trailerEnd is the HTTP trailer that ends a stream, with the stream's error in JSON. maxTrailer is its maximum
+	// size in bytes. It fits 20 lines of an UnreadableError with the longest keys.
 	trailerEnd = "Larder-End"
 	maxTrailer = 1 << 20
 )
 
-// failure is an error in the protocol: the body of a response other than 200, or the trailer of a stream. The zero
-// value is success.
+// failure is an error as sent over the socket: in the body of a response other than 200, or in the trailer of a stream.
+// The zero value means success.
 type failure struct {
 	Error string `json:"error,omitempty"`
-	// Code is the kind of the error, if the client must know it; see codes.
+	// Code is the kind of the error, as in the map codes. It is empty if the client need not know the kind.
 	Code string `json:"code,omitempty"`
-	// Since and Unreadable are the error itself if it has that type.
+	// Since and Unreadable are the error itself, if it is of that type.
 	Since      *consumer.SinceError `json:"since,omitempty"`
 	Unreadable *UnreadableError     `json:"unreadable,omitempty"`
 }
 
-// ErrOtherVersion: this program and the sync that holds the store have incompatible versions of Larder.
+// ErrOtherVersion says that this program and the sync that holds the store have incompatible versions of the protocol.
 var ErrOtherVersion = errors.New("another version of larder")
 
-// codes are the error kinds of the protocol. No error matches two of them.
+// codes are the kinds of errors that a client must recognize, by their code in the protocol. No error is of two kinds.
 var codes = map[string]error{
 	"noCollection": ErrNoCollection, "notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping,
 	"notKept": consumer.ErrNotKept, "damaged": entry.ErrDamaged, "sealed": seal.ErrSealed,
 	"noSpace": store.ErrNoSpace, "incompatible": entry.ErrIncompatible, codeOtherVersion: ErrOtherVersion,
 }
 
-// newFailure returns the failure of an error; the zero value for nil.
+// newFailure returns the failure that is sent for an error; the zero value for nil.
 func newFailure(err error) (f failure) {
 	switch {
 	case err == nil, errors.As(err, &f.Unreadable):
@@ -72,7 +73,7 @@ func newFailure(err error) (f failure) {
 	return f
 }
 
-// err returns the error of a failure; nil for the zero value.
+// err returns the error that a received failure stands for; nil for the zero value.
 func (f failure) err() error {
 	is := codes[f.Code]
 	if f.Since != nil {
@@ -89,10 +90,11 @@ func (f failure) err() error {
 	return nil
 }
 
-// codeOtherVersion is the code of ErrOtherVersion.
+// codeOtherVersion is the code of ErrOtherVersion in the protocol.
 const codeOtherVersion = "otherVersion"
 
-// unknownPath returns the failure for a path of another protocol version.
+// unknownPath returns the failure for a path that the server does not know, which another version of the protocol may
+// have.
 func unknownPath(sync Sync, r *http.Request) failure {
 	client, isLarder := strings.CutPrefix(r.UserAgent(), agent)
 	if !isLarder {
@@ -102,7 +104,8 @@ func unknownPath(sync Sync, r *http.Request) failure {
 		"for larder %s: run both of one version", sync.Version, r.URL.Path, client)}
 }
 
-// wireError is an error of the sync. Its message already contains the text of is.
+// wireError is an error that the sync has sent. Its message already contains the text of the field is, the error's
+// kind.
 type wireError struct {
 	message string
 	is      error

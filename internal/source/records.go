@@ -7,8 +7,8 @@ import (
 	"github.com/larder-dev/larder/snapshot"
 )
 
-// Records returns src as a snapshot.Source: a snapshot's file, a store's records, or the entries of a running sync,
-// which include in-memory collections.
+// Records returns the data of src as a snapshot.Source, for a new snapshot or a comparison: the records of a snapshot
+// or store, or the entries of a running sync, which include collections that are kept in memory only.
 func Records(src Source) snapshot.Source {
 	switch src := src.(type) {
 	case *Snapshot:
@@ -19,7 +19,7 @@ func Records(src Source) snapshot.Source {
 	return &answers{src}
 }
 
-// Saved returns the snapshot.Collection of c, with all fields that filters and [snapshot.Collection.Confidential] use.
+// Saved returns the description of c in the type of package snapshot, with all fields that the snapshot's filters need.
 func (c Collection) Saved() snapshot.Collection {
 	mustRelist := c.MustRelist
 	if mustRelist == "" && (len(c.LeftOut) > 0 || c.LeftOutMore) {
@@ -32,7 +32,7 @@ func (c Collection) Saved() snapshot.Collection {
 	}
 }
 
-// answers implements snapshot.Source with a Source.
+// answers makes a Source a snapshot.Source that reads through the Source's Status and Entries.
 type answers struct{ src Source }
 
 // Collections implements snapshot.Source.

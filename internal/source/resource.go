@@ -9,23 +9,24 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// Resource is a resource with its names.
+// Resource is an API resource with its names.
 type Resource struct {
 	schema.GroupVersionResource
 	entry.ResourceInfo
-	// Elsewhere are its names, in lower case, that mean another resource.
+	// Elsewhere are the names of the resource, in lower case, that mean another resource of the API server.
 	Elsewhere []string
-	// Retired says that the server serves the resource only in other versions. Only Full names it then.
+	// Retired says that the server serves the resource only in other versions. It can then be named only with its
+	// version.
 	Retired bool
 }
 
-// String returns the shortest unambiguous name: pods, deployments.apps.
+// String returns the resource's name for users, with its group unless that is the core group: pods, deployments.apps.
 func (r Resource) String() string { return r.GroupResource().String() }
 
-// Full returns the name with version and group: pods.v1., deployments.v1.apps.
+// Full returns the resource's name with its version and group: pods.v1., deployments.v1.apps.
 func (r Resource) Full() string { return r.Resource + "." + r.Version + "." + r.Group }
 
-// names returns the plural, the singular and the lower-case kind.
+// names returns the plural and the singular of the resource, and its kind in lower case.
 func (r Resource) names() []string { return []string{r.Resource, r.Singular, strings.ToLower(r.Kind)} }
 
 // Called reports whether name, in lower case, is one of the names of the resource.
@@ -33,10 +34,10 @@ func (r Resource) Called(name string) bool {
 	return slices.Contains(r.names(), name) || slices.Contains(r.ShortNames, name)
 }
 
-// Match returns the resource that arg names. known must be in the order of facts.Order, or be the resources of a store
-// with Elsewhere set. As in kubectl, arg is the plural, the singular, the kind in any case or a short name. It may have
-// a suffix: ".group", the beginning of a group, or ".version.group" ("pods.v1." for the core group). Short names match
-// only if no other name does.
+// Match returns the resource of known that the argument arg of a command means. known must be in kubectl's order of
+// preference, or be the resources of a store with Elsewhere set. As in kubectl, arg is the plural, the singular, the
+// kind in any case, or a short name. It may have a suffix: ".group", the beginning of a group, or ".version.group"
+// ("pods.v1." for the core group). A short name matches only if no other name does.
 func Match(arg string, known []Resource) (Resource, bool) {
 	name, qualifier, _ := strings.Cut(strings.ToLower(arg), ".")
 	if name == "" { // would match a resource without a singular
@@ -60,7 +61,8 @@ func Match(arg string, known []Resource) (Resource, bool) {
 	return Resource{}, false
 }
 
-// fitting returns predicates for the resources that a name can mean given its qualifier, the best first.
+// fitting returns predicates for the resources that arg can mean, the preferred ones first. name is the part of arg
+// before the first dot, and qualifier the part after it.
 func fitting(name, arg, qualifier string) []func(*Resource) bool {
 	if name == arg {
 		return []func(*Resource) bool{func(r *Resource) bool { return !r.Retired && !slices.Contains(r.Elsewhere, name) }}

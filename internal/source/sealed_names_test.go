@@ -15,8 +15,8 @@ import (
 	"github.com/larder-dev/larder/store/seal"
 )
 
-// TestNamesOfSealedAndDamagedObjects checks that all names are readable without a key if a collection has sealed and
-// damaged objects.
+// TestNamesOfSealedAndDamagedObjects checks that the names of all objects are readable without a key, even if some
+// objects of the collection are sealed and some are damaged.
 func TestNamesOfSealedAndDamagedObjects(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	id := entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Unstructured}

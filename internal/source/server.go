@@ -19,12 +19,13 @@ import (
 )
 
 const (
-	// readHeaderTimeout is the timeout for reading a request, and idleTimeout the timeout of an idle connection.
+	// readHeaderTimeout bounds the time for reading a request's header. idleTimeout is how long a connection without a
+	// request stays open.
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = time.Minute
-	// drainTimeout is how long Close waits for running requests.
+	// drainTimeout is how long Close waits for running requests before it cancels them.
 	drainTimeout = 2 * time.Second
-	// streamBuffer is the size of the read and write buffers of a stream in bytes.
+	// streamBuffer is the size, in bytes, of the buffers for reading and writing a stream.
 	streamBuffer = 64 << 10
 )
 
@@ -33,29 +34,32 @@ type Holder interface {
 	Source
 	Watcher
 	Logger
-	// Compact rewrites the file without free pages.
+	// Compact rewrites the store's file without free pages.
 	Compact(ctx context.Context) (store.Compacted, error)
-	// Rekey rewrites the file and seals it under the current key; see File.Rekey.
+	// Rekey rewrites the store's file and seals all sealed objects under the current key. It fails if key is neither
+	// empty nor the id of that key.
 	Rekey(ctx context.Context, key string) (store.Compacted, error)
-	// Audit compares all collections with the API server, and repairs differences.
+	// Audit compares all collections with the API server, and repairs stored objects that differ.
 	Audit(ctx context.Context) ([]Audited, error)
-	// Save writes a snapshot of the store at one moment.
+	// Save writes a snapshot of the store, which shows one state although the store stays in use.
 	Save(ctx context.Context, w io.Writer, r SaveRequest) error
 }
 
-// Server answers commands for the process that holds the store.
+// Server answers the requests of other processes' commands, for the process that holds the store.
 type Server struct {
 	http   *http.Server
 	cancel context.CancelFunc
-	// ending is canceled in Close before cancel is called. It ends watches, which would not end by themselves.
+	// ending is canceled at the beginning of Close, before other requests are canceled. It ends watches, which would
+	// not end by themselves.
 	ending context.Context
 	end    context.CancelFunc
-	// serving is done when Serve has returned; handlers is done when no request is running.
+	// serving waits for the goroutine that accepts connections, and handlers for the running requests.
 	serving  sync.WaitGroup
 	handlers sync.WaitGroup
 }
 
-// NewServer returns a server of h, which must outlive it; sync describes this process. It starts nothing.
+// NewServer returns a server that answers from h, which must stay usable until Close. sync describes this process.
+// NewServer starts nothing.
 func NewServer(h Holder, sync Sync) *Server {
 	s := &Server{}
 	s.ending, s.end = context.WithCancel(context.Background())
@@ -96,7 +100,7 @@ func NewServer(h Holder, sync Sync) *Server {
 	return s
 }
 
-// Start serves l on a new goroutine until Close. It takes ownership of l.
+// Start accepts connections from l on a new goroutine until Close. The server closes l.
 func (s *Server) Start(l net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -104,8 +108,8 @@ func (s *Server) Start(l net.Listener) {
 	s.serving.Go(func() { _ = s.http.Serve(l) })
 }
 
-// Close stops listening, ends watches, and waits two seconds for other requests before it cancels them. It returns when
-// no goroutine of the server runs. It does not close the holder.
+// Close stops listening and ends watches. It waits two seconds for other requests before it cancels them. When it
+// returns, no goroutine of the server runs. It does not close the store.
 func (s *Server) Close() error {
 	s.end()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
@@ -122,7 +126,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// track counts requests, since http.Server.Close does not wait for handlers.
+// track counts running requests, so that Close can wait for them: http.Server.Close does not wait for handlers.
 func (s *Server) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handlers.Add(1)
@@ -131,10 +135,10 @@ func (s *Server) track(next http.Handler) http.Handler {
 	})
 }
 
-// nothing is the query of a request without parameters.
+// nothing is the type of the query of requests that need none.
 type nothing struct{}
 
-// queryOf returns the query of a request.
+// queryOf decodes the query of a request from its URL parameter.
 func queryOf[Q any](r *http.Request) (q Q, err error) {
 	text := r.URL.Query().Get(paramQuery)
 	if text == "" {
@@ -146,7 +150,8 @@ func queryOf[Q any](r *http.Request) (q Q, err error) {
 	return q, nil
 }
 
-// answer registers a handler that responds in JSON with the result of ask.
+// answer registers a handler for pattern that decodes the query, calls ask with it, and responds with the result as
+// JSON.
 func answer[Q, T any](mux *http.ServeMux, pattern string, ask func(context.Context, Q) (T, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		q, err := queryOf[Q](r)
@@ -168,7 +173,8 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	_ = json.NewEncoder(w).Encode(value) // it fails only if the client has disconnected
 }
 
-// stream registers a handler that responds with the stream that write sends. The trailer has write's error.
+// stream registers a handler for pattern that responds with the stream that the function write sends. The trailer of
+// the response has the error that write returns.
 func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Context, Q, *output) error) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", trailerEnd)
@@ -187,7 +193,7 @@ func stream[Q any](mux *http.ServeMux, pattern string, write func(context.Contex
 	})
 }
 
-// output is the body of a stream.
+// output is the body of a streamed response.
 type output struct {
 	control *http.ResponseController
 	buffer  *bufio.Writer
@@ -199,7 +205,7 @@ func newOutput(w http.ResponseWriter) *output {
 	return &output{http.NewResponseController(w), buffer, gob.NewEncoder(buffer)}
 }
 
-// send writes a value in gob. Without flush the value may stay in the buffer.
+// send adds a value, encoded with gob, to the stream. Unless flush is set the value may stay in a buffer for a while.
 func (o *output) send(value any, flush bool) error {
 	if err := o.enc.Encode(value); err != nil || !flush {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Snapshot is a Source of a snapshot's file. It is not a Watcher, since the file does not change.
+// Snapshot is a Source that reads a snapshot's file. It has no watches, since the file does not change.
 type Snapshot struct {
 	path     string
 	file     *snapshot.File
@@ -23,16 +23,16 @@ type Snapshot struct {
 	meanings Meanings
 }
 
-// SnapshotInfo is a snapshot's description of itself.
+// SnapshotInfo is what a snapshot's file says about the snapshot.
 type SnapshotInfo struct {
-	// TakenAt is when the snapshot was taken; zero if unknown.
+	// TakenAt is when the snapshot was taken; zero if the file does not say.
 	TakenAt time.Time `json:"takenAt,omitzero"`
-	// ClusterID and ServerVersion describe the cluster, and Larder is the version of the writing program; empty if
-	// unknown.
+	// ClusterID and ServerVersion describe the cluster, and Larder is the version of the program that wrote the
+	// snapshot. They are empty if unknown.
 	ClusterID     string `json:"clusterID,omitempty"`
 	ServerVersion string `json:"serverVersion,omitempty"`
 	Larder        string `json:"larder,omitempty"`
-	// Format is the version of the file's format. Encrypted is set if the file is encrypted.
+	// Format is the version of the file format. Encrypted says that the file is encrypted.
 	Format    uint32 `json:"format"`
 	Encrypted bool   `json:"encrypted,omitempty"`
 	// LeftOut lists the collections that the snapshot omits, with the reasons, one per entry.
@@ -40,8 +40,8 @@ type SnapshotInfo struct {
 }
 
 // OpenSnapshot opens the snapshot at path. It fails with a DamageError if the file was cut short or its index is
-// damaged; damaged blocks are reported by Entries. It fails with snapshot.ErrUnsigned or snapshot.ErrSignature if none
-// of o.SignedBy has signed it.
+// damaged. Damage to single blocks is found later, by Entries. If o.SignedBy is not empty, it fails with
+// snapshot.ErrUnsigned or snapshot.ErrSignature unless one of these keys has signed the snapshot.
 func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -49,12 +49,12 @@ func OpenSnapshot(ctx context.Context, path string, o Options) (*Snapshot, error
 	}
 	file, err := snapshot.Open(path, snapshot.OpenOptions{Identities: o.Identities, SignedBy: o.SignedBy})
 	if err != nil {
-		return nil, causeOr(ctx, err) // an interrupted read does not prove damage
+		return nil, causeOr(ctx, err) // an interrupted read is not damage
 	}
 	return &Snapshot{path: path, file: file, bytes: info.Size(), verified: len(o.SignedBy) > 0}, nil
 }
 
-// File returns the snapshot's file, for operations that a Source lacks. It belongs to s.
+// File returns the open snapshot file, for operations that a Source does not have. The Snapshot closes it.
 func (s *Snapshot) File() *snapshot.File { return s.file }
 
 // Verified reports whether one of Options.SignedBy has signed the snapshot.
@@ -89,8 +89,8 @@ func (s *Snapshot) Check(ctx context.Context) (store.Report, error) {
 	return store.Report{Collections: r.Collections, Objects: r.Objects, Problems: r.Problems}, err
 }
 
-// Entries implements Source. For a name or a namespace it reads only the blocks that contain it. It skips damaged
-// blocks.
+// Entries implements Source. For one name or namespace it reads only the blocks of the file that may contain it. It
+// skips damaged blocks, and reports them in its error.
 func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) error) error {
 	all := s.file.Manifest().Collections
 	at := slices.IndexFunc(all, func(c snapshot.Collection) bool { return c.Identity.ID() == q.Collection })
@@ -99,7 +99,7 @@ func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) er
 	}
 	id := all[at].Identity
 	r, err := newReading(NewCollection(all[at].Info()), q, func(e entry.Entry) error {
-		e.Payload = bytes.Clone(e.Payload) // the block's memory is reused
+		e.Payload = bytes.Clone(e.Payload) // the block's memory is used for the next block
 		return fn(e)
 	})
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Snapshot) Entries(ctx context.Context, q Query, fn func(entry.Entry) er
 	return r.unreadable.errOrNil()
 }
 
-// missingIn converts the error of a snapshot's file to an UnreadableError.
+// missingIn converts an error about damaged blocks of a snapshot to an UnreadableError.
 func missingIn(m *snapshot.MissingError) *UnreadableError {
 	e := &UnreadableError{Count: m.Objects, AtLeast: !m.Exact}
 	for _, d := range m.Damage {
