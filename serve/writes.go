@@ -152,7 +152,7 @@ func (q *request) behind() (bool, error) {
 	ctx, cancel := context.WithDeadline(q.ctx, until)
 	defer cancel()
 	if awaitRV(ctx, q.collection, q.reader, w.rv) == nil {
-		return false, nil // the record stays: another collection of the resource may lack the write
+		return false, nil // keep the entry: another collection of the resource may lack the write
 	}
 	return true, context.Cause(q.ctx)
 }
