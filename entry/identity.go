@@ -19,7 +19,7 @@ import (
 // resource in two representations is two collections, because the stored bytes differ.
 type Representation string
 
-// The representations.
+// The forms of objects in Go.
 const (
 	// Typed objects are Go structs such as *corev1.Pod.
 	Typed Representation = "typed"

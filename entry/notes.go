@@ -40,9 +40,9 @@ type Note struct {
 	Brief string   `json:"brief,omitempty"`
 }
 
-// Notes returns the known defects of the collection at the time now. listOnly is reflector.Status.ListOnly, which only
-// the process that mirrors the collection knows. The texts change only with the defects, so that clients can show a
-// text once.
+// Notes returns the known defects of the collection at the time now. listOnly says that the server lists the resource
+// but refuses to watch it (reflector.Status.ListOnly); only the process that mirrors the collection knows that. The
+// texts change only with the defects, so that clients can show a text once.
 func (i Info) Notes(now time.Time, listOnly bool) []Note {
 	var all []Note
 	if why := i.MustRelist; why != "" && why != MustRelistOpaque {
@@ -94,7 +94,7 @@ func (i Info) whyLeftOut() string {
 	return " (" + strings.Join(all, "; ") + ")"
 }
 
-// why describes the reason to people.
+// why returns the reason in words for users.
 func (r LeftOutReason) why() string {
 	switch r {
 	case LeftOutTransform:

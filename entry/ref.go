@@ -45,7 +45,7 @@ func RefOf(obj metav1.Object) ObjectRef {
 // LeftOutReason is why an object was refused.
 type LeftOutReason string
 
-// The reasons.
+// The reasons for which an object is refused.
 const (
 	// LeftOutTransform: the informer's transform failed.
 	LeftOutTransform LeftOutReason = "transform"

@@ -25,7 +25,7 @@ type Undecoded struct {
 	meta  metav1.ObjectMeta
 
 	decoding sync.Mutex
-	decoded  atomic.Pointer[decoded] // nil until it has been decoded
+	decoded  atomic.Pointer[decoded] // result of decoding; nil until the payload has been decoded
 }
 
 // UndecodedKind holds the Go type, the kind and the decoder that many Undecoded objects share.

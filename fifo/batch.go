@@ -2,13 +2,13 @@ package fifo
 
 // Batch is the result of one Pop: consecutive deltas of the stream.
 type Batch struct {
-	// Deltas are in stream order; at least one. The batch owns the slice.
+	// Deltas are the deltas of the batch in stream order. There is at least one. The batch owns the slice.
 	Deltas []Delta
 
 	queue *Queue
 	count int
 	bytes int64
-	acked bool // guarded by queue.mu
+	acked bool // whether Ack was called; guarded by queue.mu
 }
 
 // Ack marks the batch as processed: it no longer counts towards the bounds, and the next batch can be popped. Another

@@ -44,7 +44,7 @@ type Queue struct {
 
 	mu     sync.Mutex
 	cond   sync.Cond                        // on mu; broadcast by Push, Batch.Ack, Close and the end of a waiter's ctx
-	items  *buffer.TypedRingGrowing[*Delta] // guarded by mu
+	items  *buffer.TypedRingGrowing[*Delta] // guarded by mu; deltas that were pushed and not popped
 	next   *Delta                           // guarded by mu; first delta, if taken from items and in no batch yet
 	out    *Batch                           // guarded by mu; the batch that was popped and not acknowledged; nil if none
 	count  int                              // guarded by mu; objects in items, next and out

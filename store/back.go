@@ -55,7 +55,7 @@ func (c back) Encoder(set *index.Set) intake.Encoder {
 	}
 }
 
-// Compressor implements intake.Back.
+// Compressor implements intake.Back: it returns the compressor of new records.
 func (c back) Compressor() *compress.Compressor { return c.compressor }
 
 // decodesAtOnce reports whether each batch decodes its undecoded objects when it is applied, instead of on first use.
@@ -188,7 +188,7 @@ func (c *Collection) knownInMemory(key string, p *intake.Pending) bool {
 	return false
 }
 
-// Backpressure implements intake.Back.
+// Backpressure implements intake.Back: it waits while too many bytes are uncommitted.
 func (c back) Backpressure(ctx context.Context, paced bool) error { return c.backpressure(ctx, paced) }
 
 func (c back) Look(ctx context.Context, fn func(h intake.Held) error) error {

@@ -16,7 +16,7 @@ type ending struct {
 	begin sync.Once
 	begun chan struct{} // closed when Close is called
 	done  chan struct{} // closed when the store is closed
-	reads atomic.Bool   // true once reads fail
+	reads atomic.Bool   // true once the store is closed, so that reads fail
 	err   error         // result of Close; set before done is closed
 }
 

@@ -16,7 +16,7 @@ import (
 // (ReplaceOptions.Rewrite).
 type Compression string
 
-// The compressions.
+// The ways to compress objects.
 const (
 	// NoCompression stores objects as the codec encodes them.
 	NoCompression Compression = ""

@@ -70,8 +70,9 @@ func (c *Collection) claimLocked(ctx context.Context, set *index.Set) error {
 	return nil
 }
 
-// claim updates the index states, the resource and the sealing in st for set, and returns the names of the indexes that
-// are ready.
+// claim changes st, the stored state of the collection, for this process: the states of the indexes for the functions
+// in set, the names of the resource, and whether records are sealed. It returns the names of the indexes that are
+// ready.
 func (c *Collection) claim(st *state.State, set *index.Set) (ready []string) {
 	st.Info.Resource = st.Info.Resource.With(c.resource)
 	if !c.readOnly {
@@ -115,8 +116,9 @@ func (c *Collection) awaitIndex(ctx context.Context, name string) (indexReader, 
 	}
 }
 
-// awaitChange waits until changed or loaded is closed. It fails if the index will not be built, or the disk hangs.
-// loaded is nil if the objects are not being loaded into memory.
+// awaitChange waits until changed is closed, because an index may be ready, or loaded, because the objects may be in
+// memory. It fails if the index will not be built, or the disk hangs. loaded is nil if the objects are not being loaded
+// into memory.
 func (c *Collection) awaitChange(ctx context.Context, name string, changed, loaded <-chan struct{}) error {
 	notBuilt := func(err error) error { return fmt.Errorf("index %q of %s is not built: %w", name, c.id, err) }
 	if err := c.builder.Err(); err != nil && loaded == nil {

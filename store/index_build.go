@@ -149,7 +149,7 @@ func (c *Collection) buildAdded(ctx context.Context, names []string) error {
 // idle. The caller holds mu.
 func (c *Collection) dropIndexesLocked(names []string) { c.putSet(c.in.Set.Load().Without(names)) }
 
-// indexedRecords are the records of a collection for its index.Builder.
+// indexedRecords implements index.Records: through it an index.Builder reads and rewrites the records of a collection.
 type indexedRecords struct{ c *Collection }
 
 var _ index.Records = indexedRecords{}

@@ -13,7 +13,7 @@ import (
 // it with newLiveSet.
 type liveSet struct {
 	mu       sync.Mutex
-	all      map[*Collection]struct{} // guarded by mu
+	all      map[*Collection]struct{} // the open collections; guarded by mu
 	opening  chan struct{}            // guarded by mu; closed when the next collection is added
 	rebuilds int                      // guarded by mu; number of rebuilds
 	losses   map[string]int           // guarded by mu; losses of each collection, by name; see Collection.Losses

@@ -85,7 +85,7 @@ func (v *View) ByIndex(ctx context.Context, index string, values ...string) ([]r
 	return v.indexes().ByIndex(ctx, index, values...)
 }
 
-// IndexKeys returns the keys of ByIndex.
+// IndexKeys returns the keys of the objects that have the value in the named index, in order. It fails as ByIndex does.
 func (v *View) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	return v.indexes().IndexKeys(ctx, index, value)
 }

@@ -25,7 +25,7 @@ type Position struct {
 // ResetReason is the reason why a durable handler receives every object.
 type ResetReason string
 
-// The reasons.
+// The reasons why a durable handler receives every object.
 const (
 	// ResetNew says that no handler of that name was registered.
 	ResetNew ResetReason = "new"
@@ -53,7 +53,7 @@ var (
 type Info struct {
 	Name string
 	Position
-	// Behind is the maximum number of changes that the handler has not acknowledged. While it is Replaying, the objects
-	// that it has yet to receive are not included.
+	// Behind is an upper bound of the number of changes that the handler has not acknowledged. While it is Replaying,
+	// the objects that it has yet to receive are not included.
 	Behind uint64
 }

@@ -36,7 +36,7 @@ type Indexer struct {
 	before atomic.Pointer[func()]
 
 	mu     sync.Mutex
-	err    error         // guarded by mu
+	err    error         // first error of a method without an error result; guarded by mu
 	failed chan struct{} // guarded by mu; closed while err is not nil
 }
 

@@ -23,7 +23,7 @@ import (
 // Keys is a KeyProvider with keys that were parsed from text. It wraps data keys with XChaCha20-Poly1305. Package fmt
 // prints only the ids and names of the keys.
 type Keys struct {
-	all []namedKey // the first is the current key
+	all []namedKey // the keys; the first is the current key
 	// path is the file from which the keys are read again on every use; "" if the keys never change.
 	path string
 	// exposed says that users other than its owner and group can read the file.

@@ -41,7 +41,7 @@ type creating struct {
 	pageSize, mapped int
 }
 
-// temporaryName returns the name of a temporary file beside path; see RemoveDebris.
+// temporaryName returns a name for a temporary file beside path. After a crash RemoveDebris removes the file.
 func temporaryName(path string) string { return path + format.SuffixNew + rand.Text() }
 
 // createTemporary makes an empty store under a temporary name beside path, and returns it open and locked. If it fails,

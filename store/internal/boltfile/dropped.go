@@ -14,11 +14,11 @@ import (
 const (
 	// dropStep is the approximate number of bytes of a dropped bucket that one transaction reads and removes.
 	dropStep = 16 << 20
-	// dropRetry is how long clearLoop waits after an error.
+	// dropRetry is how long the removal of dropped buckets waits after an error.
 	dropRetry = time.Minute
 )
 
-// Dropping is the work of removing a bucket.
+// Dropping describes the removal of a dropped collection to callers that wait for the writer lock.
 var Dropping = Work{What: "the removal of a collection", Frees: true}
 
 // Drop moves a bucket from the root bucket to BucketDropped, where readers do not look. Call ClearDropped after the
@@ -45,7 +45,7 @@ func (f *File) ClearDropped(ctx context.Context) {
 	}
 }
 
-// clearLeft starts clearLoop if an earlier process has left dropped buckets.
+// clearLeft removes, in the background, the dropped buckets that an earlier process has left.
 func (f *File) clearLeft() {
 	left := false
 	err := f.View(context.Background(), func(tx *bolt.Tx) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// FaultError reports damage of the file that was found in a transaction. Its field holds the panic value that contain
-// recovered, or a description of the damage. It wraps entry.ErrDamaged.
+// FaultError reports damage of the file that was found in a transaction. What is the recovered panic value, or a
+// description of the damage. It wraps entry.ErrDamaged.
 type FaultError struct{ What any }
 
 // memoryFault is implemented by the runtime's error for memory that cannot be read.

@@ -81,7 +81,7 @@ type Options struct {
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
 	// WriteFailed is called after a failed write, by the holder of the writer lock.
 	WriteFailed func(w Work, err error)
-	// Slow is called when SlowErr starts or stops returning an error.
+	// Slow is called when a write has taken longer than SlowAfter, and again when that write has ended.
 	Slow func()
 }
 

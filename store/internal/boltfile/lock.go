@@ -70,7 +70,8 @@ func hasName(f *os.File, path string) bool {
 	return err == nil && os.SameFile(open, named)
 }
 
-// waitUntil waits for the next attempt. It returns false once the deadline has passed or ctx has ended.
+// waitUntil waits until it is time for the next attempt to get a lock. It returns false once the deadline has passed or
+// ctx has ended.
 func waitUntil(ctx context.Context, deadline time.Time) bool {
 	left := time.Until(deadline)
 	if left <= 0 {
@@ -86,7 +87,7 @@ func waitUntil(ctx context.Context, deadline time.Time) bool {
 	}
 }
 
-// gaveUp returns the error of locked, wrapped with the cause of ctx if ctx has ended.
+// gaveUp returns ErrLocked with the processes that hold the lock, and with the cause of ctx if ctx has ended.
 func gaveUp(ctx context.Context, path string) error {
 	if ctx.Err() == nil {
 		return locked(path)

@@ -153,7 +153,7 @@ func (f *File) openToRead(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// openUnlocked opens a handle and calls Options.Unlock.
+// openUnlocked opens a handle and calls Options.Unlock, which reads the data keys.
 func (f *File) openUnlocked(ctx context.Context, o *opening) (*Handle, error) {
 	h, err := o.Open()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 // Workers runs the background goroutines of one user of a File, a collection. They end before the File's own.
 type Workers struct {
 	file    *File
-	ctx     context.Context // ends with Stop
+	ctx     context.Context // context of the goroutines; Stop cancels it
 	cancel  context.CancelFunc
 	mu      sync.Mutex // held while Start, Do and Stop check or end ctx; running grows only under it
 	running sync.WaitGroup

@@ -54,7 +54,7 @@ type writerLock struct {
 
 	path   string // the file's name in errors
 	log    func() logr.Logger
-	onSlow func() // see Options.Slow
+	onSlow func() // Options.Slow; called when a write becomes slow, and when it ends
 
 	token chan struct{}           // capacity 1; holds a token while the writer lock is taken
 	now   atomic.Pointer[writing] // the current write; nil if there is none

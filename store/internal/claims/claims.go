@@ -9,10 +9,11 @@ import (
 	"github.com/larder-dev/larder/store/internal/boltfile"
 )
 
-// ErrHeld is store.ErrCollectionOpen.
+// ErrHeld means that a name is claimed already. Package store exports it as ErrCollectionOpen.
 var ErrHeld = errors.New("the collection is open")
 
-// HeldError is store.CollectionOpenError. It wraps ErrHeld.
+// HeldError is the error for a name that is claimed already, with the holder of the claim. It wraps ErrHeld. Package
+// store exports it as CollectionOpenError.
 type HeldError struct {
 	// Holder is the holder that was passed to Await by the claim's owner.
 	Holder any

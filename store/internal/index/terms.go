@@ -50,8 +50,8 @@ func (s *Set) WorkingTerms(key string, obj any) (terms map[string][]string) {
 	return terms
 }
 
-// TermsOf is WorkingTerms for an object that was read from the file. For ready indexes it uses stored, the terms of the
-// record. It computes the others.
+// TermsOf returns the values, by index name, of an object that was read from the file. For ready indexes it uses
+// stored, the terms in the record's header. For the others it calls the index functions, and Err reports their errors.
 func (s *Set) TermsOf(stored map[string][]string, key string, obj any) (terms map[string][]string) {
 	for name, fn := range s.funcs {
 		values := stored[name]

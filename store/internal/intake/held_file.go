@@ -21,7 +21,7 @@ type HeldFile struct {
 	Read            *read.Reader
 	Bucket, Objects *bolt.Bucket
 	Over            *read.Captured
-	Compressor      *compress.Compressor // may be nil
+	Compressor      *compress.Compressor // compressor of new records; may be nil
 	// Object returns the object of a stored record, from memory if it is there.
 	Object func(key string, s read.Stored) (runtime.Object, error)
 

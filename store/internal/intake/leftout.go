@@ -42,7 +42,7 @@ func reportable(err error) bool {
 	return !errors.As(err, &r) || r.err != nil
 }
 
-// leaveOut adds an object to LeftOut. It does not modify the old slice, which readers share.
+// leaveOut adds a refused object to Info.LeftOut. It does not modify the old slice, which readers share.
 func leaveOut(i *entry.Info, l entry.LeftOut) {
 	at, found := findLeftOut(i, l.Key)
 	switch {
@@ -56,7 +56,8 @@ func leaveOut(i *entry.Info, l entry.LeftOut) {
 	}
 }
 
-// removeLeftOut removes an object that was stored or deleted from LeftOut. It does not modify the old slice.
+// removeLeftOut removes an object that was stored or deleted from Info.LeftOut, the list of refused objects. It does
+// not modify the old slice.
 func removeLeftOut(i *entry.Info, key string) {
 	if at, found := findLeftOut(i, key); found {
 		i.LeftOut = slices.Concat(i.LeftOut[:at], i.LeftOut[at+1:])
@@ -74,8 +75,9 @@ func mayLack(i *entry.Info, key string) bool {
 	return found || i.LeftOutMore
 }
 
-// noteBatch removes the objects that a batch wrote from LeftOut, and adds the objects that it left out. It removes
-// these from Newest: the server has newer states of them, so the rewind check would report a rewind.
+// noteBatch removes the objects that a batch wrote from Info.LeftOut, the list of refused objects, and adds the objects
+// that it left out. It removes these from Newest: the server has newer states of them, so the rewind check would report
+// a rewind.
 func noteBatch(i *entry.Info, last []*memtable.Write, e encoded) {
 	for _, x := range last {
 		removeLeftOut(i, x.Key)

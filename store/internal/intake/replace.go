@@ -11,16 +11,16 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// ReplaceOptions are store.ReplaceOptions.
+// ReplaceOptions are the options of a list. Package store exports and documents them.
 type ReplaceOptions struct {
 	Rewrite    bool
 	Attributes entry.Attributes
 }
 
 var (
-	// ErrReplaceLost is store.ErrReplaceLost.
+	// ErrReplaceLost means that a rebuild has lost objects during a list. Package store exports it.
 	ErrReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
-	// ErrReplacing is store.ErrReplacing.
+	// ErrReplacing means that a list is open, so that other writes are refused. Package store exports it.
 	ErrReplacing   = errors.New("a list is being taken in")
 	errReplaceDone = errors.New("the list has been committed or aborted; begin another")
 )

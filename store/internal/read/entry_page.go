@@ -35,7 +35,7 @@ type EntryPage struct {
 
 // arena is reused memory for the payloads of consecutive pages.
 type arena struct {
-	memory *[]byte // owned by the caller
+	memory *[]byte // the reused memory; owned by the caller
 	used   []byte  // used by the current page
 	lacks  int     // bytes that did not fit
 }

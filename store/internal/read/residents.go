@@ -66,7 +66,7 @@ func (r Residents) ByIndex(ctx context.Context, index string, values ...string) 
 	return r.Table.ByValues(index, values), ctx.Err()
 }
 
-// IndexKeys returns the keys of ByIndex.
+// IndexKeys returns the keys of the objects that have the value in the named index.
 func (r Residents) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	if _, err := r.Set.Load().Find(index); err != nil {
 		return nil, err

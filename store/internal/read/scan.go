@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// Captured is a View of the memtable.
+// Captured is a snapshot of a collection's memtable.
 type Captured = memtable.View[state.Covers]
 
 // ViewMerged calls fn with the collection's bucket and a View of the memtable. Together they are the state after some

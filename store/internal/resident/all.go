@@ -25,7 +25,7 @@ type All struct {
 	open     atomic.Bool
 	read     chan struct{} // closed when all records have been read, while Open waits for a write to the disk
 	ended    chan struct{} // closed when the load has ended, successfully or not
-	err      error         // see Err; set before ended is closed
+	err      error         // error of the load; nil if it succeeded; set before ended is closed
 	replaced chan struct{} // closed when another All replaces this one
 }
 

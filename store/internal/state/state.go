@@ -13,7 +13,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// ErrNone is store.ErrNoCollection.
+// ErrNone means that the file has no collection of this name. Package store exports it as ErrNoCollection.
 var ErrNone = errors.New("no such collection in the store")
 
 // State is the stored state of a collection: its Info, and fields that only the store uses.

@@ -15,7 +15,8 @@ import (
 // coldFill is the fraction of each page that bbolt fills in a bucket that is written in key order.
 const coldFill = 0.95
 
-// Commit writes a snapshot of the memtable, and returns the cursors that it has written. losses is Collection.Losses.
+// Commit writes a snapshot of the memtable, and returns the cursors that it has written. losses is how many times a
+// rebuild has lost objects of the collection (Collection.Losses).
 func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (cursors *changelog.Snapshot, err error) {
 	if first, ok := snap.First(); ok {
 		if last, _ := w.objects.Cursor().Last(); string(last) < first { // only new keys at the end, as in a cold start
