@@ -102,7 +102,7 @@ func (c *Coder) Decode(key string, b Body) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj, err := c.decodePlain(key, plain) // obj shares no memory with plain
+	obj, err := c.decodePlain(key, plain) // the decoded object shares no memory with plain
 	if cap(plain.Payload) <= compress.MaxPooled {
 		*buf = plain.Payload
 		buffers.Put(buf)

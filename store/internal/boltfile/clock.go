@@ -40,7 +40,8 @@ type clocks struct {
 // Wall returns the time of the wall clock.
 func (c *clocks) Wall() time.Time { return c.wall() }
 
-// Steady returns the steady time. The file must be open for writing.
+// Steady returns the time of the steady clock, which decides when tombstones are dropped. The file must be open for
+// writing.
 func (c *clocks) Steady() time.Time { return c.steady.Load().now() }
 
 // Times returns the times of the wall clock and the steady clock.

@@ -101,7 +101,7 @@ func (c *current) replaceLocked(h *Handle) {
 }
 
 // Written returns the number of bytes written since the file was opened, in whole pages, as bbolt writes them. It
-// counts the bytes that exchanges wrote too.
+// includes the copies by Exchange.
 func (c *current) Written() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// dropStep is the approximate number of bytes of a dropped bucket that one transaction reads and removes.
+	// dropStep is the approximate number of bytes of a dropped collection's bucket that one transaction reads and
+	// removes.
 	dropStep = 16 << 20
 	// dropRetry is how long the removal of dropped buckets waits after an error.
 	dropRetry = time.Minute
@@ -83,7 +84,8 @@ func (f *File) clear(ctx context.Context) error {
 
 // droppedPage holds the entries that one transaction removes.
 type droppedPage struct {
-	// path is the path of a bucket, beginning with BucketDropped. keys are keys of entries in it.
+	// path is the path of a bucket inside BucketDropped, where the contents of dropped collections are. keys are keys
+	// of entries in that bucket.
 	path, keys [][]byte
 	// all is true if keys are all entries of the bucket, so that the bucket is removed too.
 	all bool

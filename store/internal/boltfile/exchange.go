@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Exchange describes how a copy replaces the file.
+// Exchange describes how a copy of the file, for example a compacted one, replaces the file.
 type Exchange struct {
 	// Copy copies old to a file made by Fresh, complete and synced. If Copy fails, it leaves no file.
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
@@ -38,8 +38,8 @@ func (f *File) BeginExchange(ctx context.Context, w Work) (end func(), err error
 	}, nil
 }
 
-// PauseExchanges waits for a running exchange, but not for other writes, which a failing disk may never finish. No
-// exchange begins until resume is called.
+// PauseExchanges waits for a running Exchange of the file for a copy, but not for other writes, which a failing disk
+// may never finish. No exchange begins until resume is called.
 func (f *File) PauseExchanges(ctx context.Context) (resume func(), err error) {
 	if err := f.exchanging.LockContext(ctx); err != nil {
 		return nil, f.waited(err)

@@ -17,7 +17,8 @@ type FaultError struct{ What any }
 // memoryFault is implemented by the runtime's error for memory that cannot be read.
 type memoryFault interface{ Addr() uintptr }
 
-// asMemoryFault returns the memoryFault in a recovered panic value, if it is one.
+// asMemoryFault returns the recovered panic value as a memoryFault. ok is false if the panic was not a fault of memory
+// that cannot be read.
 func asMemoryFault(recovered any) (fault memoryFault, ok bool) {
 	err, _ := recovered.(error)
 	return fault, errors.As(err, &fault)

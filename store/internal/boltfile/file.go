@@ -76,8 +76,8 @@ type Options struct {
 	// Unlock is called while the file is being opened, to read the data without which it cannot be used: the data keys.
 	// If Unlock fails with ErrDamaged, the file is moved aside.
 	Unlock func(ctx context.Context, h *Handle) error
-	// Copy copies old unchanged to a file made by Fresh. If the file was removed while it was open, the holder of the
-	// writer lock calls Copy. Required unless ReadOnly is set.
+	// Copy copies old unchanged to a file made by Fresh. The File calls it, with the writer lock held, if the file was
+	// removed while it was open: the copy takes its name. Required unless ReadOnly is set.
 	Copy func(ctx context.Context, old *Handle) (fresh *Handle, err error)
 	// WriteFailed is called after a failed write, by the holder of the writer lock.
 	WriteFailed func(w Work, err error)

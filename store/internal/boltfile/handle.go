@@ -67,8 +67,8 @@ func (h *Handle) View(fn func(tx *bolt.Tx) error) error {
 	})
 }
 
-// adopt reads the file id and the newest transaction id from the read transaction tx. It is called once for a store
-// that has been opened or made.
+// adopt reads the file id and the id of the newest transaction from tx; verifyIdentity compares them later. It is
+// called once for a store that has been opened or made.
 func (h *Handle) adopt(tx *bolt.Tx) error {
 	h.id = bytes.Clone(tx.Bucket(format.BucketLarder).Get(format.KeyFileID))
 	h.committed.Store(int64(tx.ID()))
@@ -164,7 +164,7 @@ func (h *Handle) rollback(tx *bolt.Tx) {
 	_ = tx.Rollback() // reads no page of the file; it fails if the transaction has been ended
 }
 
-// Discard closes and removes a file that still has its temporary name.
+// Discard closes and removes a new file that has not got its final name yet.
 func (h *Handle) Discard() error {
 	return errors.Join(h.Close(), os.Remove(h.Path))
 }

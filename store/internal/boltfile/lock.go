@@ -15,7 +15,8 @@ import (
 // lockPoll is the interval between attempts to get a lock that another process holds.
 const lockPoll = 20 * time.Millisecond
 
-// locked returns an error that wraps ErrLocked and names the processes that hold the lock, if they are known.
+// locked returns an error that wraps ErrLocked. It names the processes that hold the lock of the file, if they are
+// known.
 func locked(path string) error {
 	switch holders := holder.Of(path); {
 	case len(holders) > 0:
@@ -54,7 +55,8 @@ func openLocked(ctx context.Context, path string, flag int, exclusive bool, dead
 	}
 }
 
-// closeMapped unlocks and closes a file that may still be mapped: the mapping would keep the lock.
+// closeMapped unlocks and closes a file that may still be mapped into memory. It unlocks first, because the mapping
+// would keep the lock.
 func closeMapped(f *os.File) error {
 	return errors.Join(unlock(f), f.Close())
 }

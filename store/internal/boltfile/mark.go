@@ -24,7 +24,7 @@ import (
 // reason, so the file is moved aside only if it is damaged. A process whose store fails also leaves a mark with a
 // count.
 type Mark struct {
-	f    *os.File // locked file; nil if the disk was too full to make it, and after Release
+	f    *os.File // the locked file; nil after Release, and if the disk was too full to make it
 	path string
 	// Crashes is the number of processes that died while they opened the store, as TakeMark read it.
 	Crashes int
@@ -86,7 +86,7 @@ func (m *Mark) Count() {
 		return
 	}
 	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.Crashes+1)+"\n"), 0); err != nil {
-		m.Crashes = max(m.Crashes, 1) // the count cannot be written: verify now instead
+		m.Crashes = max(m.Crashes, 1) // if the count cannot be written, this open verifies the file
 	}
 }
 

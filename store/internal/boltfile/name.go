@@ -66,7 +66,8 @@ func (f *File) lostName() (lost bool, err error) {
 	return false, nil
 }
 
-// whereabouts describes the open file for an error, with its current name if the system reports it.
+// whereabouts describes, for an error, the open file that has lost its name, with its current name if the system
+// reports it.
 func whereabouts(f *os.File) string {
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
 		return "the file that is open, now " + name
@@ -138,7 +139,7 @@ func TakeName(from, to string) error {
 	err := os.Link(from, to)
 	switch {
 	case err == nil:
-		_ = os.Remove(from) // if this fails, the next open for writing removes it
+		_ = os.Remove(from) // if this fails, the next open for writing removes the temporary name
 		return nil
 	case errors.Is(err, os.ErrExist):
 		return errTaken

@@ -109,7 +109,8 @@ func (f *File) withMark(ctx context.Context, deadline time.Time, fn func(mark *M
 	return err
 }
 
-// openAsIs opens the existing file. It fails with ErrDamaged if the file is damaged, and does not move it.
+// openAsIs opens the existing file without repairing it. It fails with ErrDamaged if the file is damaged, and does not
+// move it.
 func (f *File) openAsIs(ctx context.Context, mark *Mark, deadline time.Time) error {
 	locked, err := openLocked(ctx, f.real, os.O_RDWR, true, deadline)
 	if err != nil {

@@ -86,7 +86,7 @@ func PutClean(tx *bolt.Tx, clean bool) error {
 	return b.Delete(format.KeyClean)
 }
 
-// checkFormat returns an error unless version is format.Version.
+// checkFormat returns an error unless version is the format version of this program.
 func checkFormat(version uint64) error {
 	switch {
 	case version == format.Version:

@@ -6,8 +6,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Scan reads the keys of a bucket and verifies their order. If a flipped bit made a branch page point back into its own
-// tree, a plain cursor would loop for ever.
+// Scan reads the keys of a bucket in order, and fails if they are out of order. If a flipped bit made a branch page
+// point back into its own tree, a plain cursor would loop for ever.
 type Scan struct {
 	c     *bolt.Cursor
 	begun bool

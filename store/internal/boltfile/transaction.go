@@ -32,7 +32,7 @@ func (f *File) ViewHandle(ctx context.Context, fn func(h *Handle, tx *bolt.Tx) e
 
 // ViewFile calls fn in a read transaction, with the file's size and the transaction's id, so that fn can read pages of
 // h.File. It calls fn again while fn fails with ErrOvertaken, which means that writers have reused pages. If fn finds
-// damage, the file fails.
+// damage, the File refuses writes from then on.
 func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid uint64) error) error {
 	err := boltcheck.ErrOvertaken
 	for errors.Is(err, boltcheck.ErrOvertaken) {

@@ -14,7 +14,7 @@ type Workers struct {
 	running sync.WaitGroup
 }
 
-// Workers returns a Workers without goroutines.
+// Workers returns a Workers for one user of the file. It has no goroutines yet.
 func (f *File) Workers() *Workers {
 	w := &Workers{file: f}
 	w.ctx, w.cancel = context.WithCancel(context.Background())

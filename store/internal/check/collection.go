@@ -108,7 +108,7 @@ func (c *collection) check(ctx context.Context) error {
 	return err
 }
 
-// index returns the bucket of an index; nil if there is none.
+// index returns the collection's bucket of the named index; nil if there is none.
 func (s state) index(name string) *bolt.Bucket {
 	if s.indexes == nil {
 		return nil

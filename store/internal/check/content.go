@@ -38,7 +38,7 @@ func (r *Report) problem(format string, args ...any) {
 	}
 }
 
-// content verifies the content of a file.
+// content is the state of one check of a file's content.
 type content struct {
 	File
 	*Report

@@ -42,8 +42,8 @@ func (o *Set) Try(name string) bool {
 	return held == nil
 }
 
-// take claims a name and returns the claim as mine. If the name is already claimed, it returns the existing claim as
-// held.
+// take claims a name and returns the new claim as mine. If the name is already claimed, it returns the existing claim
+// as held.
 func (o *Set) take(name string, closing func() bool, holder any) (mine, held *Claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

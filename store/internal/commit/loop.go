@@ -56,7 +56,7 @@ type Loop struct {
 	bytes    int                 // uncommitted bytes of the dirty collections; guarded by mu
 	since    time.Time           // time of the first change since the last snapshot; guarded by mu
 	dueSince time.Time           // time since which bytes is at least due(); zero if bytes is less; guarded by mu
-	running  bool                // whether the goroutine of loop runs; guarded by mu
+	running  bool                // whether the goroutine that commits is running; guarded by mu
 	full     chan struct{}       // has a token once there may be enough uncommitted bytes for a commit at once
 	err      error               // error of the last commit; nil if it succeeded; guarded by mu
 	closed   bool                // whether Close has begun and writes are refused; guarded by mu
@@ -274,7 +274,7 @@ func (l *Loop) log(before, err error) {
 }
 
 // note records the result of a commit. After a success, it removes the committed changes from the memtables. It wakes
-// all waiters, and returns the error of the previous commit. The caller has the writer lock.
+// all goroutines that wait for a commit, and returns the error of the previous commit. The caller has the writer lock.
 func (l *Loop) note(snaps map[Member]Snapshot, err error) (before error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,7 +30,7 @@ type Compressor struct {
 	sealed   bool
 	current  *Dictionary // dictionary for new records; nil until there are enough payloads to make one; guarded by mu
 	gathered [][]byte    // payloads that were to be stored before there was a dictionary; guarded by mu
-	bytes    int         // size of gathered; guarded by mu
+	bytes    int         // size of gathered in bytes; guarded by mu
 	// known holds hashes of the gathered payloads: after a failed commit, the same payloads arrive again. Guarded by
 	// mu.
 	known map[uint64]struct{}

@@ -11,12 +11,13 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Opener decrypts payloads of records; see keyring.Sealer.
+// Opener decrypts the payloads of dictionary records. keyring.Sealer implements it.
 type Opener interface {
 	Payload(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error)
 }
 
-// Records opens and appends records. It seals them if the collection is sealed; see keyring.Sealer.
+// Records opens and appends dictionary records. It seals (encrypts) them if the collection is sealed. keyring.Sealer
+// implements it.
 type Records interface {
 	Opener
 	Append(dst, bucket []byte, key string, h format.Header, payload []byte) []byte
@@ -102,7 +103,7 @@ func (d *Dictionaries) Drop(b, objects *bolt.Bucket, using *Dictionary) (needed 
 	return needed, err
 }
 
-// unneeded returns the keys of the dictionaries whose ids are not in needed.
+// unneeded returns the keys of the stored dictionaries whose ids are not in needed.
 func unneeded(dicts *bolt.Bucket, needed map[uint64]bool) (keys [][]byte, err error) {
 	err = dicts.ForEach(func(k, _ []byte) error {
 		if id, ok := format.ParseDictionaryKey(k); !ok || !needed[id] {

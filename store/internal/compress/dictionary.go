@@ -81,7 +81,7 @@ func (d *Dictionary) Decompress(buf, compressed []byte, size int) ([]byte, error
 		return nil, err
 	}
 	buf = slices.Grow(buf[:0], size+slack)
-	// The decoder writes at most up to the capacity, even if the frame is longer.
+	// The decoder writes at most cap bytes, even if the frame is longer.
 	plain, err := decoder.DecodeAll(compressed, buf[:0:size+slack])
 	if err != nil {
 		return nil, err

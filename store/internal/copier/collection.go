@@ -25,7 +25,8 @@ type collection struct {
 	name   string
 	path   bucketPath
 	sealer *keyring.Sealer // opens the records of the old file
-	// info is written to the copy. It is not used for an unchanged copy.
+	// info is the state of the collection that is stored in the copy. It is not used for an unchanged copy, which
+	// copies the old info record.
 	info format.Info
 	log  changelog.State // state of the changelog; stored in info at the end
 	// fresh seals the records of the copy; nil if the collection is not resealed.
@@ -211,7 +212,7 @@ func (c *collection) dictionary(tx *bolt.Tx, e pair) error {
 	return put(tx, c.path.to(format.BucketDictionaries), e)
 }
 
-// object copies the record of an object, with its index entries and its changelog entry.
+// object writes the record of an object to the copy, with its index entries and its changelog entry.
 func (c *collection) object(tx *bolt.Tx, e pair) error {
 	key := string(e.key)
 	h, payload, err := format.ParseRecord(c.name, key, e.value)

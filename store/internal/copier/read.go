@@ -89,7 +89,7 @@ func (r *bucketReader) read(tx *bolt.Tx) error {
 	size := 0
 	for k, v := r.first(cur); k != nil && size < pageBytes; k, v = next() {
 		if r.backwards && bytes.Compare(k, r.after) <= 0 {
-			return nil // the remaining entries were read forwards
+			return nil // the remaining entries were read before the fault, forwards
 		}
 		if !r.isNext(k) {
 			return &boltfile.FaultError{What: "the keys are out of order"}

@@ -25,7 +25,8 @@ func (c *Copier) tolerate(why error) error {
 	return c.File.Classify(c.old, why)
 }
 
-// findUnsafe sets unsafe. It reads the branch pages of the old file without the mapping.
+// findUnsafe sets Copier.unsafe, the names of the collections with damaged branch pages. It reads the branch pages of
+// the old file without the mapping.
 func (c *Copier) findUnsafe(ctx context.Context) error {
 	err := c.old.View(func(tx *bolt.Tx) error {
 		info, err := c.old.File.Stat()
@@ -42,7 +43,7 @@ func (c *Copier) findUnsafe(ctx context.Context) error {
 		return err
 	})
 	if isDamaged(err) {
-		c.unsafe[""] = true // the meta pages cannot be used
+		c.unsafe[""] = true // the meta pages cannot be used: the whole file is unsafe
 		return nil
 	}
 	return err

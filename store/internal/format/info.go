@@ -60,7 +60,8 @@ type Info struct {
 	PlainText       bool                  `msgpack:"plainText,omitempty"`
 }
 
-// MustRelistDamaged is the Info.MustRelist of a collection that has lost objects to damage, until the next relist.
+// MustRelistDamaged is the value of Info.MustRelist for a collection that has lost objects to damage, until the next
+// relist.
 const MustRelistDamaged = "damaged"
 
 // MustRelistInterrupted is the Info.MustRelist while only a part of a relist's changes is visible. It stays after a

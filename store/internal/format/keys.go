@@ -11,7 +11,7 @@ import (
 // DataKey is a wrapped data key as stored.
 type DataKey struct {
 	ID      uint64 `msgpack:"id"`
-	Key     string `msgpack:"key"` // id of the provider's key that wrapped it
+	Key     string `msgpack:"key"` // id of the key, held by the provider, that wrapped this data key
 	Wrapped []byte `msgpack:"wrapped"`
 	Check   []byte `msgpack:"check"`
 	Created int64  `msgpack:"created"` // Unix seconds

@@ -22,7 +22,7 @@ var (
 
 // The keys and buckets in a collection's bucket.
 var (
-	KeyInfo            = []byte("info") // record with the msgpack of Info
+	KeyInfo            = []byte("info") // record with the state of the collection: Info, as msgpack
 	BucketObjects      = []byte("objects")
 	BucketIndex        = []byte("index")
 	BucketDictionaries = []byte("dict") // the dictionaries of compressed records

@@ -88,7 +88,8 @@ type Header struct {
 	Unknown byte
 }
 
-// FirstSeq returns the sequence number of the object's creation, as far as this collection has seen it.
+// FirstSeq returns the sequence number of the record with which the object was first stored: Created, or Seq if Created
+// is 0.
 func (h Header) FirstSeq() uint64 {
 	if h.Created == 0 {
 		return h.Seq
@@ -107,7 +108,7 @@ func (h Header) PlainSize(payload []byte) int {
 	return len(payload)
 }
 
-// Version returns the first byte of a record with this header.
+// Version returns the version byte, the first byte of a record with this header.
 func (h Header) Version() byte {
 	switch {
 	case h.SealedBy != 0:
@@ -150,7 +151,7 @@ func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	return h, payload, nil
 }
 
-// ParseHeader is ParseRecord without the payload. It still verifies the checksum of the whole record.
+// ParseHeader returns the header of a record. It verifies the checksum of the whole record.
 func ParseHeader(collection, key string, data []byte) (Header, error) {
 	h, _, err := ParseRecord(collection, key, data)
 	return h, err

@@ -71,7 +71,7 @@ func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, er
 	return t, nil
 }
 
-// SeqKey returns the bbolt key for a sequence number.
+// SeqKey returns the bbolt key for a sequence number, which sorts as the number does.
 func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // ParseSeqKey is the reverse of SeqKey.

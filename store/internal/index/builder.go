@@ -34,7 +34,7 @@ type Records interface {
 	Final(err error) bool
 }
 
-// Record is a record in the state in which a build read it.
+// Record is a stored record in the state in which a build of indexes has read it.
 type Record struct {
 	Key     string
 	Seq     uint64 // sequence number; tells Update whether the record has been written since
@@ -48,7 +48,7 @@ type Record struct {
 // these indexes wait for it. The zero value is ready to use.
 type Builder struct {
 	mu      sync.Mutex
-	running bool          // true while a goroutine is in Run; guarded by mu
+	running bool          // true while a goroutine builds indexes in Run; guarded by mu
 	failure error         // error of the last attempt, until the next attempt begins; guarded by mu
 	changed chan struct{} // closed by Wake; nil if no look-up waits; guarded by mu
 }
@@ -79,7 +79,7 @@ func (b *Builder) Err() error {
 	return b.failure
 }
 
-// Wake makes waiting look-ups check again. Call it when the Set has been replaced.
+// Wake makes waiting look-ups check again whether their index is ready. Call it when the Set has been replaced.
 func (b *Builder) Wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +159,8 @@ func Build(ctx context.Context, r Records, names []string, log logr.Logger) erro
 	return r.SetReady(ctx, names)
 }
 
-// outdated computes the terms of the records in the named indexes, and returns the records that must be rewritten.
+// outdated computes the terms of the records in the named indexes. It returns the records whose stored terms or index
+// entries differ, and which must be rewritten.
 func outdated(set *Set, names []string, records []Record, log logr.Logger) (old []Record) {
 	for _, record := range records {
 		record.Renewed = set.Compute(names, record.Key, record.Object, func(err error) {

@@ -46,7 +46,7 @@ func (f *failures) set(name, key string, err error) {
 	f.some.Store(len(f.of) > 0 || f.more != nil)
 }
 
-// drop removes the failures of an object.
+// drop removes the recorded failures of index functions for an object.
 func (f *failures) drop(key string) {
 	if !f.some.Load() {
 		return

@@ -63,7 +63,7 @@ func (v View) keys(value string, fn func(key string) error) error {
 	return err
 }
 
-// fileKeys calls fn with each key that has value in the file, in key order.
+// fileKeys calls fn with each key that has the value in the index in the file, in key order. It ignores the memtable.
 func (v View) fileKeys(value string, fn func(key string) error) error {
 	if v.src.Sealing != nil {
 		return v.sealedKeys(value, fn)
@@ -113,8 +113,8 @@ func (v View) values(fn func(value string)) error {
 // errFound is returned by a callback to end an iteration.
 var errFound = errors.New("found")
 
-// fileValues calls fn once with each value in the file; in a sealed collection, once for each data key. After each
-// value it seeks past the other entries of that value.
+// fileValues calls fn with each value in the index in the file: once, or in a sealed collection once for each data key.
+// After each value it seeks past the other entries of that value.
 func (v View) fileValues(fn func(value string) error) error {
 	s := boltfile.ScanAfter(v.entries, "")
 	for k, val := s.Next(); k != nil; {

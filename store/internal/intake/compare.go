@@ -13,8 +13,8 @@ type item struct {
 	*memtable.Write
 	err    error         // reason why the object is left out; nil if it is not
 	skip   bool          // true if the collection has, or will have, a state that is at least as new
-	filled bool          // true if the payload and the terms have been computed
-	termed bool          // true if the terms have been computed
+	filled bool          // true if the payload and the index terms have been computed
+	termed bool          // true if the index terms have been computed
 	needed bool          // true if the collection has no object with the key, or another state of it
 	held   bool          // true for an item without an object: the collection has the state with its UID and RV
 	change *entry.Change // the change to report; nil if there is none, or if the item is held

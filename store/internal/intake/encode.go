@@ -149,7 +149,7 @@ func (e Encoder) undecodable(x *memtable.Write, u *entry.Undecoded) error {
 	return refuse(entry.LeftOutCodec, memtable.Unreadable(x.Key, u.Err()))
 }
 
-// fill sets the payload and the index terms of x.
+// fill sets the payload and the index terms of x, by calls of the codec and the index functions.
 func (e Encoder) fill(x *memtable.Write) error {
 	if err := e.payload(x); err != nil {
 		return err

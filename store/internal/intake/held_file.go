@@ -105,7 +105,7 @@ func (o *storedObject) Version() (uid, rv string) { return o.UID, o.RV }
 // Object returns the object from memory if it is there. Otherwise it decodes the stored record.
 func (o *storedObject) Object() (runtime.Object, error) { return o.in.Object(o.key, o.Stored) }
 
-// SameBody compares the decompressed and unsealed bodies.
+// SameBody compares the payloads of the record and of x, decompressed and unsealed.
 func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 	if o.Encoding != cmp.Or(x.Encoding, o.in.Read.Codec.Name()) {
 		return false, nil

@@ -110,7 +110,7 @@ func (r *refused) leaveOut(l entry.LeftOut) {
 	}
 }
 
-// isLeftOut reports whether the object was refused at this resourceVersion.
+// isLeftOut reports whether the list left out the object with the key at this resourceVersion.
 func (r *refused) isLeftOut(key, rv string) bool {
 	l, ok := r.objects[key]
 	return ok && l.ResourceVersion == rv

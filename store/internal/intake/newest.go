@@ -6,8 +6,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// NewestRefs is the maximum length of Info.Newest. A list collects up to newestRefsGathered, so that enough remain
-// after delete events.
+// NewestRefs is the maximum length of Info.Newest, the references to the newest objects. A list collects up to
+// newestRefsGathered, so that enough remain after delete events.
 const (
 	NewestRefs         = 8
 	newestRefsGathered = 64

@@ -47,13 +47,13 @@ type Replacement struct {
 	typed   bool               // true once a listed object's payload depends on its Go type
 	changed bool               // true once a write of the list has changed an object
 	last    string             // highest key that has been compared
-	puts    map[string]*listed // held differences, by key
+	puts    map[string]*listed // writes of differences that are held until Commit, by key
 	deletes map[string]int     // keys missing from the list so far, with the approximate sizes of their objects in bytes
 	bytes   int                // size of the held differences in puts
 	// unreadable holds keys in deletes whose objects are in the list but cannot be decoded. They were never reported.
 	unreadable map[string]bool
-	events     map[string]watched // events during the list, by key
-	revised    bool               // true once reviseDictionary has run
+	events     map[string]watched // watch events during the list, by key
+	revised    bool               // true once reviseDictionary was called for this list
 	gathered
 	end listEnd
 	// As, if it is not nil, edits the Info that is stored at the end of the list. An import sets the Info of its
@@ -66,10 +66,10 @@ type Replacement struct {
 type listed struct {
 	*memtable.Write
 	generation int  // generation of the index.Set with which its terms were computed
-	event      bool // true if it came from an event
+	event      bool // true if it came from a watch event, not from the list
 }
 
-// watched is an event during the list. Older states of its object in the list are ignored.
+// watched is a watch event that arrived during the list. Older states of its object in the list are ignored.
 type watched struct {
 	rv   string
 	gone bool
@@ -140,7 +140,8 @@ func (in *Intake) endReplacing() {
 	in.replacing = nil
 }
 
-// usable returns an error if the list has ended, or must be restarted because a rebuild has lost objects.
+// usable returns an error if the list has been committed or aborted, or must be restarted because a rebuild has lost
+// objects.
 func (r *Replacement) usable() error {
 	switch {
 	case r.done:

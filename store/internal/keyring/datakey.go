@@ -66,7 +66,7 @@ func newDataKey(id uint64, raw []byte) (*dataKey, error) {
 	return k, errors.Join(err[:]...)
 }
 
-// wipe overwrites the key of the hashes. The keys inside the ciphers cannot be overwritten.
+// wipe overwrites mac, the key of the hashes, in memory. The keys inside the ciphers cannot be overwritten.
 func (k *dataKey) wipe() { clear(k.mac) }
 
 // A token replaces a value of a sealed index, in the headers of records and in index entries:
@@ -83,7 +83,7 @@ const (
 	tokenLeast = tokenFixed + chacha20poly1305.Overhead
 )
 
-// token returns the token of a value in an index of a collection.
+// token returns the token that is stored in place of a value of an index of a collection.
 func (k *dataKey) token(collection, index, value string) string {
 	t := binary.BigEndian.AppendUint64(make([]byte, 0, tokenLeast+len(value)), k.id)
 	t = append(t, k.hash(collection, index, value)...)
@@ -107,8 +107,8 @@ func tokenKey(token string) (id uint64, ok bool) {
 	return binary.BigEndian.Uint64([]byte(token[:8])), true
 }
 
-// value returns the value of a token. It fails with format.ErrNotSealed if the token is damaged, or of another index or
-// collection.
+// value decrypts the value in a token. It fails with format.ErrNotSealed if the token is damaged, or of another index
+// or collection.
 func (k *dataKey) value(collection, index, token string) (string, error) {
 	if len(token) < tokenLeast {
 		return "", format.ErrNotSealed

@@ -202,9 +202,10 @@ func (r *Ring) Add(fresh *Ring) {
 	r.now.Store(&next)
 }
 
-// ForgetOthers removes all keys except the key of fresh, which was added, if that is still current.
+// ForgetOthers removes all data keys except the key of fresh, which Add has added. It does nothing if that is not the
+// current key any more.
 func (r *Ring) ForgetOthers(fresh *Ring) {
-	if was := r.held(); was.current == fresh.held().current { // otherwise keeping the other keys does no harm
+	if was := r.held(); was.current == fresh.held().current { // otherwise keep the other keys, which does no harm
 		r.now.CompareAndSwap(was, fresh.held())
 	}
 }

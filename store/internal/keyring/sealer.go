@@ -80,8 +80,8 @@ func (s *Sealer) Store(terms map[string][]string) map[string][]string {
 	return terms
 }
 
-// Keeps reports whether a new record would be sealed with the same key as the record with this header, or also not
-// sealed.
+// Keeps reports whether a new record would be sealed with the same key as the record with this header, or would not be
+// sealed, as that record is not.
 func (s *Sealer) Keeps(h format.Header) bool {
 	if k := s.key(); k != nil {
 		return h.SealedBy == k.id
@@ -126,7 +126,7 @@ func (s *Sealer) Terms(key string, h format.Header) (map[string][]string, error)
 	return all, nil
 }
 
-// Value returns the value of a token in an index.
+// Value returns the value for which a token is stored in an index.
 func (s *Sealer) Value(index, token string) (string, error) {
 	id, ok := tokenKey(token)
 	if !ok {

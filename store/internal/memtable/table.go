@@ -15,7 +15,7 @@ type Table[I any] struct {
 	// clone of tree for readers; nil if tree has changed since the last clone; guarded by mu
 	shared    *btree.BTree[*Write]
 	index     map[string]map[string]map[string]struct{} // keys in tree by index name and value; guarded by mu
-	info      I                                         // Info after the newest batch, while dirty; guarded by mu
+	info      I                                         // Info after the newest batch; while dirty; guarded by mu
 	dirty     bool                                      // true if there are uncommitted changes; guarded by mu
 	bytes     int                                       // size of tree; guarded by mu
 	batches   uint64                                    // number of batches put; guarded by mu

@@ -41,7 +41,7 @@ func (r *Reader) Entries(ctx context.Context, after string, fn func(entry.Entry)
 	}
 }
 
-// count counts the records that are read page by page.
+// count counts the records that are read page by page, to notice missing records.
 type count struct {
 	whole   bool // true if the pages start at the first record
 	records int

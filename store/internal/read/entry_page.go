@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/state"
 )
 
-// CountKeys returns the number of keys that begin with prefix, in one snapshot.
+// CountKeys returns the number of the collection's keys that begin with prefix, in one snapshot.
 func (r *Reader) CountKeys(ctx context.Context, prefix string) (n int, err error) {
 	err = r.ViewObjects(ctx, func(objects *bolt.Bucket, over *Captured) error {
 		n = 0
@@ -51,14 +51,14 @@ func (a *arena) clone(data []byte) []byte {
 	return a.used[from:len(a.used):len(a.used)]
 }
 
-// grow enlarges the memory if the payloads of the last page did not fit.
+// grow enlarges the memory if the payloads of the previous page did not fit.
 func (a *arena) grow() {
 	if a.lacks > 0 {
 		*a.memory = make([]byte, 0, (len(a.used)+a.lacks)*5/4)
 	}
 }
 
-// PageQuery selects the entries of a page; see store.PageOptions.
+// PageQuery selects the entries of an EntryPage; see store.PageOptions.
 type PageQuery struct {
 	After, Prefix string
 	Limit, Bytes  int
@@ -129,7 +129,7 @@ func (r *Reader) PageOfEntries(ctx context.Context, q PageQuery, also func()) (p
 	return p, r.openPage(&p, all, err)
 }
 
-// openPage sets the entries of a page, up to the first unreadable one.
+// openPage decompresses the copied records, up to the first unreadable one, and sets them as the entries of the page.
 func (r *Reader) openPage(p *EntryPage, all []rawStored, err error) error {
 	entries, errs, cost := make([]entry.Entry, len(all)), make([]error, len(all)), 0
 	for _, one := range all {

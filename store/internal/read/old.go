@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-// Old is a copy of the file's record under a key that is about to be written.
+// Old is a copy of the file's record under a key, before a write of the key replaces it.
 type Old struct {
 	Record // Obj is set by DecodeOld
 	// Found is false if the file has no record; the other fields are zero then.

@@ -127,7 +127,8 @@ func (r *Reader) scanAll(
 	})
 }
 
-// Counted returns an error if n is not objects, the number of objects in the collection's info.
+// Counted returns an error if n, the number of records that were read, is not objects, the number in the collection's
+// info.
 func (r *Reader) Counted(n, objects int) error {
 	if n == objects {
 		return nil

@@ -54,7 +54,7 @@ func (r *Reader) Recall(ctx context.Context, bound int) (changes []*history.Even
 				return false, err
 			}
 			e := recalled(c, opened)
-			was := c.FirstSeq() <= from // the object existed before the changes that are read
+			was := c.FirstSeq() <= from // the object existed before the first change that is read
 			if !was {
 				e.Since, _ = strconv.ParseUint(c.Since, 10, 64)
 			}

@@ -40,7 +40,7 @@ func (r Residents) Iterate(ctx context.Context, after string, fn func(key string
 	return IteratePages(ctx, after, r.Page, fn)
 }
 
-// Page returns at most PageObjects objects whose keys follow after.
+// Page returns the first objects whose keys follow after, in key order, at most PageObjects of them.
 func (r Residents) Page(_ context.Context, after string) (p Page) {
 	p.Keys, p.Objs, p.More = r.Table.Page(after, PageObjects)
 	if p.More {

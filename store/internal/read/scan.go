@@ -111,5 +111,5 @@ func (s *MergedScan) advance() {
 	s.k, s.v = s.file.Next()
 }
 
-// Err returns the error that has ended the scan, or nil.
+// Err returns the error of damage that has ended the scan, or nil.
 func (s *MergedScan) Err() error { return s.file.Err }

@@ -20,7 +20,7 @@ type All struct {
 	// written has the keys that were written since the load began. Their records in the file may be older. It is nil
 	// after the load. Guarded by Table.mu.
 	written map[string]struct{}
-	failed  bool // true if the load has failed, so that no writes are applied; guarded by Table.mu
+	failed  bool // true if the load has failed: the table is not used; guarded by Table.mu
 
 	open     atomic.Bool
 	read     chan struct{} // closed when all records have been read, while Open waits for a write to the disk
@@ -56,7 +56,7 @@ func (a *All) Apply(last []*memtable.Write) {
 	a.applyLocked(last)
 }
 
-// Written reports whether the key was written since the load began.
+// Written reports whether the key was written since the load of the file into the table began.
 func (a *All) Written(key string) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -75,7 +75,7 @@ func (a *All) PutPage(keys []string, states []*State) {
 	}
 }
 
-// Read reports to waiters that all pages are in the table although Open was not called yet: a writer is busy.
+// Read wakes callers of AwaitRead: all pages are in the table. Open was not called yet, because a writer is busy.
 func (a *All) Read() { close(a.read) }
 
 // Open makes reads use the table.
@@ -116,7 +116,7 @@ func (a *All) Loading() <-chan struct{} {
 	}
 }
 
-// Err returns the error of the load. Call it after the load has ended.
+// Err returns the error of the load from the file; nil if it succeeded. Call it after the load has ended.
 func (a *All) Err() error { return a.err }
 
 // AwaitRead waits until all pages are read, or the load or ctx has ended. It does not wait for Open. It returns the

@@ -35,7 +35,7 @@ type row struct {
 	obj runtime.Object // object of the current state, now.Obj: a List then needs one memory access less per object
 }
 
-// State is one immutable state of an object.
+// State is an object in the table at one resourceVersion, with its index terms. It is immutable.
 type State struct {
 	Obj     runtime.Object
 	UID, RV string

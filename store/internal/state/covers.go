@@ -15,6 +15,6 @@ type Covers struct {
 
 // EndedList describes a list that has ended, so that the collection need not be relisted.
 type EndedList struct {
-	Losses    int  // Collection.Losses at the start of the list; a later loss requires another list
+	Losses    int  // Collection.Losses at the start of the list; if it has grown since, another list is needed
 	Rewritten bool // true if the list rewrote every body, so that old dictionaries may be unused
 }

@@ -19,7 +19,7 @@ const coldFill = 0.95
 // rebuild has lost objects of the collection (Collection.Losses).
 func (w *Writer) Commit(snap *memtable.Snapshot[state.Covers], losses int) (cursors *changelog.Snapshot, err error) {
 	if first, ok := snap.First(); ok {
-		if last, _ := w.objects.Cursor().Last(); string(last) < first { // only new keys at the end, as in a cold start
+		if last, _ := w.objects.Cursor().Last(); string(last) < first { // new keys follow the stored ones, as in a cold start
 			w.objects.FillPercent = coldFill
 		}
 	}

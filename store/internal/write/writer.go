@@ -154,7 +154,8 @@ func (w *Writer) putRecord(key string, h format.Header, payload []byte) error {
 	return w.objects.Put([]byte(key), w.Read.Coder.Append(nil, format.BucketObjects, key, h, payload))
 }
 
-// remove deletes old, the record under key. x is the delete from the server, or nil.
+// remove deletes old, the record under key, and its index entries. x is the delete from the server, or nil if there is
+// no delete event.
 func (w *Writer) remove(key string, old read.Stored, x *memtable.Write) error {
 	w.State.Newest = intake.DropRef(w.State.Newest, key)
 	if !old.Found {
