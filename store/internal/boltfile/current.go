@@ -73,7 +73,8 @@ func (c *current) IsCurrent(h *Handle) bool {
 	return c.handle == h
 }
 
-// use makes h the current handle and clears the failure of the old one. It calls then before any caller can acquire h.
+// use makes h the current handle and clears the failure of the old one. It calls the function then before any caller
+// can acquire h.
 func (c *current) use(h *Handle, then func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,7 +29,7 @@ func Drop(tx *bolt.Tx, name []byte) error {
 	if err != nil {
 		return err
 	}
-	// A bucket of the same name may have been dropped before.
+	// BucketDropped may have the contents of an earlier dropped collection of the same name.
 	to, err := all.CreateBucketIfNotExists(binary.BigEndian.AppendUint64(nil, uint64(tx.ID())))
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type Exchange struct {
 	// Retired is called when the old file is closed, unless another replaced file is still being read. May be nil.
 	Retired func()
 
-	// removed is true if no file has the name any more.
+	// removed is true if the file was removed or moved away while it was open, so that no file has its name any more.
 	removed bool
 }
 
@@ -89,7 +89,7 @@ func (f *File) Fresh(old *Handle) (*Handle, error) {
 // removes the temporary file.
 func (f *File) Beside() string { return temporaryName(f.real) }
 
-// giveName gives the copy the name of the file.
+// giveName renames the finished copy to the name of the file.
 func (f *File) giveName(x Exchange, old, fresh *Handle) (movedTo string, err error) {
 	switch {
 	case x.Aside:
@@ -130,7 +130,7 @@ func linkOrRename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// moveIn makes fresh, which has the file's name already, the current handle, and closes the old file.
+// moveIn makes fresh the current handle, and closes the old file. The file of fresh has the final name already.
 func (f *File) moveIn(x Exchange, old, fresh *Handle) {
 	if err := SyncDir(filepath.Dir(f.real)); err != nil {
 		f.Logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")

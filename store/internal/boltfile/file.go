@@ -23,7 +23,7 @@ import (
 //  3. commits, and
 //  4. classifies the error, if any: see Classify.
 type File struct {
-	// Path is the name that was given to New. Messages and errors use it.
+	// Path is the file's name as it was given to New. Messages and errors use it.
 	Path string
 	// MaxSize is Options.MaxSize. A change applies to files that are opened or made later.
 	MaxSize int64
@@ -41,8 +41,8 @@ type File struct {
 	// hidden is true if a lack of permissions prevented the check that the open file still has its name. Used by the
 	// holder of the writer lock.
 	hidden bool
-	// markedClean is true while the file may have the mark of a clean close, which the first commit removes. Used by
-	// the holder of the writer lock.
+	// markedClean is true while the root bucket may say that the file was closed cleanly; the first commit removes that
+	// key. Used by the holder of the writer lock.
 	markedClean bool
 	// exchanging is held while another file replaces this one. Take the writer lock first.
 	exchanging patient.Mutex

@@ -20,7 +20,7 @@ type Handle struct {
 	DB   *bolt.DB
 	// File is the locked file that bbolt uses.
 	File *os.File
-	// Identity identifies the file, to check whether it still has the store's name.
+	// Identity identifies the file by device and inode, to check whether the file still has the store's name.
 	Identity os.FileInfo
 	// id is the file id in the root bucket, which every transaction compares; nil while the file is being opened or
 	// made.

@@ -11,7 +11,7 @@ import (
 // noFollow has no counterpart here: a user allowed to make a symbolic link beside the store can change the store too.
 const noFollow = 0
 
-// tryLock does nothing: bbolt locks the file when it opens it.
+// tryLock does nothing and returns true: bbolt locks the file when it opens it.
 func tryLock(*os.File, bool) (bool, error) { return true, nil }
 
 // unlock does nothing, like tryLock.

@@ -30,8 +30,9 @@ type Mark struct {
 	Crashes int
 }
 
-// TakeMark takes the mark of a store. It waits until the deadline or the end of ctx, and then fails with ErrLocked. If
-// the disk is too full to make the mark, TakeMark returns one without a lock, whose Crashes is 1.
+// TakeMark takes the Mark of a store, the lock for opening. It waits until the deadline or the end of ctx, and then
+// fails with ErrLocked. If the disk is too full to make the mark, TakeMark returns one without a lock, whose Crashes is
+// 1.
 func TakeMark(ctx context.Context, store string, deadline time.Time) (*Mark, error) {
 	m := &Mark{path: store + format.SuffixOpening}
 	for {
@@ -79,8 +80,8 @@ func readCount(f *os.File) int {
 	return 1
 }
 
-// Count raises the count in the mark before the store is opened. It does not sync, because the count records crashes of
-// the process, not of the machine.
+// Count adds 1 to the number of crashes in the mark, before the store is opened; Release removes the mark when the open
+// has ended. Count does not sync, because the number records crashes of the process, not of the machine.
 func (m *Mark) Count() {
 	if m.f == nil {
 		return
@@ -90,8 +91,8 @@ func (m *Mark) Count() {
 	}
 }
 
-// leaveMark writes a mark that makes the next process that opens the store verify it. Another process that holds the
-// mark at this moment may remove it; then that verification is skipped.
+// leaveMark writes a mark, the file <path>.opening, that makes the next process that opens the store verify every page.
+// Another process that holds the mark at this moment may remove it; then that verification is skipped.
 func leaveMark(store string) error {
 	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err == nil {
@@ -101,7 +102,8 @@ func leaveMark(store string) error {
 	return err
 }
 
-// Release removes the mark, whether the store was opened or not: this process has survived the attempt.
+// Release removes the mark, the file <path>.opening, whether the store was opened or not: this process has survived the
+// attempt.
 func (m *Mark) Release() error {
 	if m.f == nil {
 		return nil

@@ -134,7 +134,7 @@ var errTaken = fmt.Errorf("%w; move it away or choose another name", ErrExists)
 
 // TakeName renames the file from to the name to, and fails with ErrExists if to exists. It uses a hard link, which
 // never replaces a file. On a file system without hard links, it first checks that to does not exist, and then renames.
-// No store can appear in between, since the caller holds the mark.
+// No store can appear in between, since the caller holds the Mark, the lock for opening.
 func TakeName(from, to string) error {
 	err := os.Link(from, to)
 	switch {

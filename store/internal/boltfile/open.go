@@ -166,15 +166,17 @@ func (f *File) openUnlocked(ctx context.Context, o *opening) (*Handle, error) {
 	return h, nil
 }
 
-// start makes h the current handle for writing, and removes the mark of a clean close. If the disk is full or fails,
-// the file is still opened for reading, and the first later write that succeeds removes the mark.
+// start makes h the current handle for writing, and removes the key in the root bucket that says that the file was
+// closed cleanly. If the disk is full or fails, the file is still opened for reading, and the first later write that
+// succeeds removes the mark.
 func (f *File) start(h *Handle, o *opening) error {
 	f.use(h, func() {})
 	f.steady.Store(o.root.times.resume(f.Wall()))
 	err := f.syncLeft(h)
 	if err == nil {
 		f.markedClean = true
-		// updateOpen, unlike UpdateHeld, does not call KeepName, which may take the mark that we hold.
+		// updateOpen does not check that the file still has its name (KeepName), as UpdateHeld does: the check may take
+		// the mark, the lock for opening, which this caller holds.
 		err = f.updateOpen(Upkeep, f.PutTimes)
 	}
 	switch {

@@ -77,7 +77,7 @@ func rootPageIsOurs(page []byte) bool {
 	return false
 }
 
-// PutClean sets or removes the mark of a clean close.
+// PutClean sets or removes the key in the root bucket that says that the file was closed cleanly.
 func PutClean(tx *bolt.Tx, clean bool) error {
 	b := tx.Bucket(format.BucketLarder)
 	if clean {

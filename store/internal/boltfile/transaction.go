@@ -17,7 +17,7 @@ func (f *File) View(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return f.ViewHandle(ctx, func(_ *Handle, tx *bolt.Tx) error { return fn(tx) })
 }
 
-// ViewHandle is View, but fn also gets the handle.
+// ViewHandle runs fn in a read transaction, as View does, and also passes the handle of the file to fn.
 func (f *File) ViewHandle(ctx context.Context, fn func(h *Handle, tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -69,8 +69,8 @@ func (f *File) Update(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) e
 	return f.UpdateThen(ctx, w, fn, func(error) {})
 }
 
-// UpdateThen is Update, but calls then with the result before the next writer starts. It does not call then if it fails
-// before it has taken the writer lock.
+// UpdateThen runs fn in one write transaction, as Update does. Then it calls the function then with the result, before
+// the next writer starts. It does not call then if it fails before it has taken the writer lock.
 func (f *File) UpdateThen(ctx context.Context, w Work, fn func(tx *bolt.Tx) error, then func(err error)) error {
 	if f.o.ReadOnly {
 		return fmt.Errorf("%s: %w", f.Path, ErrReadOnly)
@@ -88,7 +88,7 @@ func (f *File) UpdateThen(ctx context.Context, w Work, fn func(tx *bolt.Tx) erro
 	return err
 }
 
-// UpdateHeld is Update for a caller that has the writer lock.
+// UpdateHeld runs fn in one write transaction, as Update does, for a caller that holds the writer lock already.
 func (f *File) UpdateHeld(ctx context.Context, w Work, fn func(tx *bolt.Tx) error) error {
 	if err := f.Err(); err != nil {
 		return fmt.Errorf("nothing is written any more: %w", err)
@@ -99,7 +99,8 @@ func (f *File) UpdateHeld(ctx context.Context, w Work, fn func(tx *bolt.Tx) erro
 	return f.updateOpen(w, fn)
 }
 
-// updateOpen is UpdateHeld without the check that the open file still has its name.
+// updateOpen runs fn in one write transaction for a caller that holds the writer lock. It does not check that the open
+// file still has its name.
 func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 	h, err := f.acquire()
 	if err != nil {
@@ -124,7 +125,8 @@ func (f *File) updateOpen(w Work, fn func(tx *bolt.Tx) error) error {
 	return nil
 }
 
-// unmarking returns fn. While markedClean is set, the returned function also removes the mark of a clean close.
+// unmarking returns a function that calls fn. While markedClean is set, the function also removes the key in the root
+// bucket that says that the file was closed cleanly.
 func (f *File) unmarking(fn func(tx *bolt.Tx) error) func(tx *bolt.Tx) error {
 	if !f.markedClean {
 		return fn

@@ -101,7 +101,7 @@ func (c *content) all(ctx context.Context) error {
 }
 
 // view runs fn in a read transaction. In a scrub, which has a limited rate, view stops all writes to the file if fn
-// adds a problem. A file that has replaced it meanwhile is not affected.
+// adds a problem. A file that has replaced the checked file meanwhile is not affected.
 func (c *content) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return c.ViewHandle(ctx, func(h *boltfile.Handle, tx *bolt.Tx) error {
 		before := len(c.Problems)

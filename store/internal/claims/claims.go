@@ -25,7 +25,7 @@ func (*HeldError) Unwrap() error { return ErrHeld }
 // Set holds the claims of the names that are in use. The zero value is empty.
 type Set struct {
 	mu    sync.Mutex
-	names map[string]*Claim // guarded by mu
+	names map[string]*Claim // claims by name; guarded by mu
 }
 
 // Claim is the right to a name in a Set.

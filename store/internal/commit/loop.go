@@ -130,7 +130,7 @@ func (l *Loop) await(ctx context.Context, retry time.Duration) bool {
 		case <-full:
 			timer.Stop()
 			return true
-		case <-progress: // another Flush has committed
+		case <-progress: // another call of Flush has committed
 		case <-ctx.Done():
 		}
 		timer.Stop()

@@ -54,7 +54,7 @@ func (d *Dictionaries) Get(tx *bolt.Tx, id uint64) (*Dictionary, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if known := d.byID[id]; known != nil { // another reader was first; all readers share one
+	if known := d.byID[id]; known != nil { // another reader has read the dictionary first; all readers share one
 		return known, nil
 	}
 	d.byID[id] = found

@@ -31,7 +31,7 @@ func New(content []byte) *Dictionary {
 	return WithID(format.DictionaryID(content), content)
 }
 
-// WithID is New for a dictionary with a known id.
+// WithID returns a dictionary with this content, which it keeps, and with a known id.
 func WithID(id uint64, content []byte) *Dictionary {
 	d := &Dictionary{ID: id, Content: content}
 	// The record names the dictionary, so the zstd frame need not.

@@ -24,7 +24,7 @@ type collection struct {
 	*Copier
 	name   string
 	path   bucketPath
-	sealer *keyring.Sealer // opens the records of the old file
+	sealer *keyring.Sealer // opens (decrypts) the records of the old file
 	// info is the state of the collection that is stored in the copy. It is not used for an unchanged copy, which
 	// copies the old info record.
 	info format.Info

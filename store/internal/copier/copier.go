@@ -51,7 +51,7 @@ func (c *Copier) Copy(ctx context.Context, old *boltfile.Handle) (*boltfile.Hand
 	}
 	c.old, c.fresh = old, fresh
 	err = boltfile.KeepOwner(old.File, fresh.File)
-	if err == nil || c.Salvage { // a rebuild with another owner is better than none
+	if err == nil || c.Salvage { // in a rebuild, a copy with another owner is better than none
 		err = c.root(ctx)
 	}
 	if err == nil && c.Salvage {
@@ -65,8 +65,8 @@ func (c *Copier) Copy(ctx context.Context, old *boltfile.Handle) (*boltfile.Hand
 
 // root copies all buckets of the root.
 func (c *Copier) root(ctx context.Context) error {
-	// New files are marked as clean. If this process dies while it uses the fresh file, the next process must verify
-	// it.
+	// New files are marked as cleanly closed. Remove that mark: if this process dies while it uses the fresh file, the
+	// next process must verify the file.
 	err := c.Write(func(tx *bolt.Tx) error { return boltfile.PutClean(tx, false) })
 	if err == nil && c.Salvage {
 		err = c.findUnsafe(ctx)

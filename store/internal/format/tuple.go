@@ -59,7 +59,7 @@ func IndexPrefix(value string) []byte {
 	return literalPrefix(value)
 }
 
-// literalPrefix is IndexPrefix without a limit on the length of the value.
+// literalPrefix returns the prefix of all entries of the value in the literal form, whatever the length of the value.
 func literalPrefix(value string) []byte {
 	p := make([]byte, 0, len(value)+64)
 	p = append(p, tagLiteral)

@@ -40,7 +40,7 @@ type Record struct {
 	Seq     uint64 // sequence number; tells Update whether the record has been written since
 	Object  runtime.Object
 	Terms   map[string][]string // the terms in its header, in plain text
-	Lacks   bool                // whether an index lacks an entry for one of the terms; see Lacks
+	Lacks   bool                // whether an index lacks an entry for one of the record's stored terms
 	Renewed map[string][]string // new terms in the indexes that are being built
 }
 
@@ -126,7 +126,7 @@ func (b *Builder) Run(ctx context.Context, r Records, building patient.Mutex, lo
 	}
 }
 
-// attempt builds the indexes that are not ready, and returns their names.
+// attempt builds the indexes that are not ready, once, and returns their names.
 func attempt(ctx context.Context, r Records, building patient.Mutex, log logr.Logger) (names []string, err error) {
 	if err := building.LockContext(ctx); err != nil {
 		return nil, err

@@ -16,7 +16,8 @@ import (
 // ErrNoIndex means that there is no index of this name.
 var ErrNoIndex = errors.New("no such index")
 
-// noIndex is ErrNoIndex for the index of this name. It has client-go's error text, which programs compare.
+// noIndex is the error for an index name that does not exist. errors.Is finds ErrNoIndex. It has client-go's error text,
+// which programs compare.
 type noIndex string
 
 func (n noIndex) Error() string      { return fmt.Sprintf("Index with name %s does not exist", string(n)) }
@@ -120,7 +121,8 @@ func (s *Set) Stored(key string) { s.failed.drop(key) }
 // number of objects is kept for Err, AllStored also clears the error of further objects.
 func (s *Set) AllStored() { s.failed.dropMore() }
 
-// Lacks records that an object was stored although index functions failed for it. Call it after Stored.
+// Lacks records that the object with the key was stored, but is missing from indexes whose functions failed with err.
+// Call it after Stored.
 func (s *Set) Lacks(key string, err error) { s.failed.set("", key, err) }
 
 // Generation grows whenever the functions change, but not when an index becomes ready. Terms that were computed with
@@ -161,8 +163,8 @@ func (s *Set) Find(name string) (cache.IndexFunc, error) {
 	return fn, nil
 }
 
-// Claim sets states, the states of the indexes in the file, as the set needs them, and returns the names of the ready
-// indexes. If empty is true, the file holds no objects and is writable; then every index is ready.
+// Claim changes states, the states of the indexes in the file, to those of the set's functions. It returns the names of
+// the ready indexes. If empty is true, the file holds no objects and is writable; then every index is ready.
 func (s *Set) Claim(states map[string]format.IndexState, empty bool) (ready []string) {
 	for name := range s.funcs {
 		have, known := states[name]

@@ -84,8 +84,8 @@ func (v View) storedKeys(value string, fn func(key string) error) error {
 		k, _ = s.Next()
 	}
 	if k != nil {
-		// k has another value. If that is due to a flipped bit, the entry after k is out of order, and Next
-		// sets s.Err: entries must not be missing silently.
+		// k has another value, so the loop has ended. If k differs only because of a flipped bit, the entry after k is
+		// out of order, and Next sets s.Err: entries must not be missing silently.
 		s.Next()
 	}
 	return s.Err

@@ -210,7 +210,8 @@ type Pending struct {
 	Entry *entry.Entry
 }
 
-// event returns the history event of x, and sets p.Entry to the state after x. c is the collection's codec.
+// event returns the event for the history of changes that the write x causes, and sets p.Entry to the state after x. c
+// is the collection's codec.
 func (p *Pending) event(x *memtable.Write, c codec.Codec) *history.Event {
 	e := &history.Event{Key: x.Key, Old: p.Entry, New: x.Entry(c.Name()), Deleted: x.Del}
 	e.RV, _ = strconv.ParseUint(x.RV, 10, 64) // 0 if it is not a number: out of order for the history

@@ -15,7 +15,7 @@ type item struct {
 	skip   bool          // true if the collection has, or will have, a state that is at least as new
 	filled bool          // true if the payload and the index terms have been computed
 	termed bool          // true if the index terms have been computed
-	needed bool          // true if the collection has no object with the key, or another state of it
+	needed bool          // true if the item must be written: the collection lacks this state of the object
 	held   bool          // true for an item without an object: the collection has the state with its UID and RV
 	change *entry.Change // the change to report; nil if there is none, or if the item is held
 	// unreadable is true if the item is left out because it cannot be decoded, and the stored state of the object

@@ -212,8 +212,8 @@ func (e Encoder) decode(writes []*memtable.Write, errs []error) {
 	})
 }
 
-// Decode returns the object decoded from the payload of x, or x.Decoded if there is no codec. Its errors are results of
-// memtable.Unreadable.
+// Decode returns the object decoded from the payload of x. Without a codec it returns the object of x, decoded if
+// necessary. Its errors wrap entry.ErrIncompatible, and never ErrDamaged.
 func (e Encoder) Decode(x *memtable.Write) (runtime.Object, error) {
 	if e.Codec == nil {
 		return x.Decoded()

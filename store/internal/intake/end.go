@@ -59,8 +59,9 @@ func (r *Replacement) commit(ctx context.Context, b entry.Batch) (entry.Result, 
 	return entry.Result{Changes: changes, Skipped: skipped, More: more}, nil
 }
 
-// interrupt sets MustRelist until the list has ended. A list that rewrites keeps the reason for which it was requested:
-// the next list for that reason rewrites again, and so also replaces the mixed states.
+// interrupt sets MustRelist until the list has ended. If the list rewrites every object, MustRelist keeps the reason
+// for which that list was requested: the next list for that reason rewrites again, and so replaces the mixture of
+// states too.
 func (r *Replacement) interrupt(info *entry.Info) (*state.EndedList, error) {
 	if info.MustRelist == "" || info.MustRelist == entry.MustRelistOpaque || !r.o.Rewrite {
 		info.MustRelist = format.MustRelistInterrupted
@@ -96,7 +97,7 @@ func (r *Replacement) step() (deletes, puts []string, more bool) {
 	}
 	deletes = r.end.deletes[:n]
 	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.in.Limits.Step; n++ {
-		size += 2 * r.puts[r.end.puts[n]].Size() // a change also has the old state
+		size += 2 * r.puts[r.end.puts[n]].Size() // a reported change also has the old state
 	}
 	puts = r.end.puts[:n]
 	return deletes, puts, len(deletes) < len(r.end.deletes) || len(puts) < len(r.end.puts)

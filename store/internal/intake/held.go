@@ -28,8 +28,8 @@ type HeldObject interface {
 	// SameBody reports whether the held object and x have equal bodies. It compares the bytes; in a collection without
 	// a codec, it compares the decoded objects.
 	SameBody(x *memtable.Write) (bool, error)
-	// SameTerms reports whether the held object has the terms of x in the indexes of set. It ignores indexes that are
-	// not ready in the file, because a build sets the terms of all records.
+	// SameTerms reports whether the held object has the same index terms as x in the indexes of set. It ignores indexes
+	// that are not ready in the file, because the build of an index sets the terms of all records.
 	SameTerms(set *index.Set, x *memtable.Write) (bool, error)
 	// InForm reports whether the held body is compressed and sealed in the same way as x, with the same body, would be.
 	InForm(x *memtable.Write) bool

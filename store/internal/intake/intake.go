@@ -34,7 +34,8 @@ type Intake struct {
 	// Indexing is held while indexes are built or added. Both call index functions, so an index function must not add
 	// indexes. Reads and writes do not take Indexing, so they do not wait for it.
 	Indexing patient.Mutex
-	// Set holds the index functions. Writes that were indexed with another set are indexed again before they are put.
+	// Set holds the index functions. Writes whose index terms were computed with another set are indexed again before
+	// they are put.
 	Set atomic.Pointer[index.Set]
 	// Front is held while writes are put into Back. No goroutine waits for the disk while it holds Front.
 	Front sync.Mutex
@@ -71,8 +72,8 @@ type Back interface {
 	// CheckOpen returns an error if Put can no longer be called. Front must be held.
 	CheckOpen() error
 	// Put makes the writes, at most one per key, and the Info visible to readers in one step. ended is not nil for the
-	// last writes of a list. Put calls also before the writes are visible; in a collection with a history, readers are
-	// blocked meanwhile. Front must be held.
+	// last writes of a list. Put calls the function also before the writes are visible; in a collection with a history,
+	// readers are blocked meanwhile. Front must be held.
 	Put(last []*memtable.Write, info entry.Info, ended *state.EndedList, also func())
 
 	// Losses grows whenever a write that was put has been lost; see store.Collection.Losses.

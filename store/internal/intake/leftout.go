@@ -93,7 +93,7 @@ func noteBatch(i *entry.Info, last []*memtable.Write, e encoded) {
 // refused collects the objects that a list has left out because they could not be stored.
 type refused struct {
 	objects map[string]entry.LeftOut // refused objects, by key
-	gone    map[string]string        // by key, the resourceVersions of delete events during the list
+	gone    map[string]string        // resourceVersions of the delete events during the list, by key
 	unkeyed bool                     // true if an object without a key was left out
 }
 

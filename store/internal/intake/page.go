@@ -156,7 +156,7 @@ func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []str
 	parallel.Each(len(due), encodeCost*len(due), func(n int) { due[n].err = enc.payload(due[n].Write) })
 	for _, it := range due {
 		if it.err == nil {
-			it.termed = enc.index(it.Write) == nil // a failure does not matter if the object is unchanged
+			it.termed = enc.index(it.Write) == nil // an index function may fail: that does not matter if the object is unchanged
 			it.filled = it.termed
 		}
 	}

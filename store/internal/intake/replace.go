@@ -180,8 +180,9 @@ func (r *Replacement) Known(
 	return missing, res, nil
 }
 
-// Entries is Page for encoded objects with distinct keys. They are neither decoded nor indexed. So until all are
-// committed, the collection must have no reader, and it must never have an index function. r keeps the payloads.
+// Entries adds encoded objects with distinct keys as the next items of the list. They are neither decoded nor indexed.
+// So until all are committed, the collection must have no reader, and it must never have an index function. r keeps the
+// payloads.
 func (r *Replacement) Entries(ctx context.Context, all []entry.Entry) error {
 	if err := r.usable(); err != nil {
 		return err

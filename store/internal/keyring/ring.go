@@ -97,9 +97,9 @@ func (r *Ring) of(id uint64) (*dataKey, error) {
 	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, entry.ErrDamaged)
 }
 
-// Unlock unwraps the data keys of the file that view reads. If write is true, it also chooses the current key. It
-// writes nothing. It fails with entry.ErrDamaged if the record of the keys is damaged: then the sealed contents are
-// lost, and the other contents can be read without keys.
+// Unlock unwraps the data keys of the file that view reads. If write is true, it also chooses the current key. Unlock
+// writes nothing to the file. It fails with entry.ErrDamaged if the record of the keys is damaged: then the sealed
+// contents are lost, and the other contents can be read without keys.
 func (r *Ring) Unlock(ctx context.Context, view func(fn func(tx *bolt.Tx) error) error, write bool) error {
 	var data []byte
 	err := view(func(tx *bolt.Tx) error {

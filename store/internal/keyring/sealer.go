@@ -16,7 +16,7 @@ import (
 // unsealed ones unchanged. It is safe for concurrent use.
 type Sealer struct {
 	ring *Ring
-	// collection is the name of the collection's bucket. Sealed data is bound to it.
+	// collection is the name of the collection's bucket. Sealed data can be opened only for this collection.
 	collection string
 	sealing    atomic.Bool // whether new records are sealed
 }

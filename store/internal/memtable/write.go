@@ -20,7 +20,8 @@ import (
 type Write struct {
 	Key string
 	Del bool
-	// Obj may be an *entry.Undecoded; see Decoded. For a delete it is the object of the event, or nil.
+	// Obj is the object after the write; it may be an *entry.Undecoded. For a delete it is the object of the event, or
+	// nil.
 	Obj     runtime.Object
 	UID, RV string
 	// Event is the type of the watch event, from entry.Op.Event. It is empty if the previous op of the same key in the
@@ -34,8 +35,8 @@ type Write struct {
 	Encoding string
 	// Typed is true if the payload depends on the Go type; see entry.Undecoded.
 	Typed bool
-	// Compressed is Payload compressed with Dict, as the file stores it; nil if it stores Payload. Only the commit uses
-	// these two fields.
+	// Compressed is Payload compressed with Dict, as the file stores it; nil if the file stores Payload itself. Only
+	// the commit uses these two fields.
 	Compressed []byte
 	Dict       *compress.Dictionary
 	Terms      map[string][]string
@@ -83,7 +84,8 @@ func (x *Write) Left() runtime.Object {
 	return x.Obj
 }
 
-// Entry returns the encoded object; nil if there is no payload. encoding is the name of the collection's codec.
+// Entry returns the write's object as an encoded entry; nil if there is no payload. encoding is the name of the
+// collection's codec.
 func (x *Write) Entry(encoding string) *entry.Entry {
 	if x.Payload == nil {
 		return nil

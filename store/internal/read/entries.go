@@ -127,8 +127,8 @@ func (one rawStored) size() int {
 	return one.Body.Size
 }
 
-// entryPage reads the page of records after the given key, adds it to all, and returns whether more records may follow.
-// If it fails, it returns the records read so far.
+// entryPage reads the page of records after the given key, counts them in all, and returns whether more records may
+// follow. If it fails, it returns the records read so far.
 func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page []rawStored, more bool, err error) {
 	err = r.View(ctx, func(b *bolt.Bucket) error {
 		objects, err := r.Objects(b)

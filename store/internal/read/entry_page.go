@@ -66,9 +66,9 @@ type PageQuery struct {
 }
 
 // PageOfEntries reads a page of entries from one snapshot: keys after q.After that begin with q.Prefix, at most q.Limit
-// and PageObjects of them. It calls also at the moment of the snapshot, while writes are blocked. If q.Memory is not
-// nil, it holds the payloads, and grows as needed. At an unreadable entry, PageOfEntries returns the entries before it
-// and an entry.RecordError.
+// and PageObjects of them. It calls the function also at the moment of the snapshot, while writes are blocked. If
+// q.Memory is not nil, it holds the payloads, and grows as needed. At an unreadable entry, PageOfEntries returns the
+// entries before it and an entry.RecordError.
 func (r *Reader) PageOfEntries(ctx context.Context, q PageQuery, also func()) (p EntryPage, err error) {
 	after, prefix, limit, most, memory := q.After, q.Prefix, q.Limit, q.Bytes, q.Memory
 	clone := slices.Clone[[]byte]

@@ -39,8 +39,8 @@ func (r *Reader) CopyOld(objects *bolt.Bucket, key string) (o Old, err error) {
 	return o, err
 }
 
-// DecodeOld sets the objects. It decodes those for which now returns true, on all cores; the others are decoded on
-// demand. The object of an undecodable record stays nil.
+// DecodeOld sets the objects of the copied records. It decodes the records for which now returns true, on all cores;
+// the other objects are decoded on demand. The object of an undecodable record stays nil.
 func (r *Reader) DecodeOld(all []Old, now func(i int) bool) {
 	cost := 0
 	for i, o := range all {

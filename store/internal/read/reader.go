@@ -149,7 +149,8 @@ func (r *Reader) List(ctx context.Context) ([]runtime.Object, error) {
 	return objs, err
 }
 
-// scanned returns the object of a scan's result: the object of x, or the one decoded from data if x is nil.
+// scanned returns the object that a scan has found: the object of the write x, or the one decoded from the record data
+// if x is nil.
 func (r *Reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (runtime.Object, error) {
 	if x != nil {
 		return x.Decoded()

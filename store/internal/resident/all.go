@@ -26,7 +26,7 @@ type All struct {
 	read     chan struct{} // closed when all records have been read, while Open waits for a write to the disk
 	ended    chan struct{} // closed when the load has ended, successfully or not
 	err      error         // error of the load; nil if it succeeded; set before ended is closed
-	replaced chan struct{} // closed when another All replaces this one
+	replaced chan struct{} // closed when a new All replaces this one
 }
 
 // NewAll returns an All that is being loaded.
@@ -130,7 +130,7 @@ func (a *All) AwaitRead(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// AwaitReplaced waits until another All has replaced a, or ctx ends.
+// AwaitReplaced waits until a new All has replaced a as the collection's table, or ctx ends.
 func (a *All) AwaitReplaced(ctx context.Context) error {
 	select {
 	case <-a.replaced:

@@ -16,5 +16,5 @@ type Covers struct {
 // EndedList describes a list that has ended, so that the collection need not be relisted.
 type EndedList struct {
 	Losses    int  // Collection.Losses at the start of the list; if it has grown since, another list is needed
-	Rewritten bool // true if the list rewrote every body, so that old dictionaries may be unused
+	Rewritten bool // true if the list rewrote every record, so that old dictionaries may be unused
 }

@@ -25,7 +25,7 @@ type State struct {
 	Log        changelog.State // has the current NextSeq; Info.NextSeq is the value when the state was read
 }
 
-// Get reads the state of the collection with bucket b. Errors contain name.
+// Get reads the state of the collection with bucket b. Errors contain name, the collection's name.
 func Get(b *bolt.Bucket, name string) (State, error) {
 	data := b.Get(format.KeyInfo)
 	if data == nil {

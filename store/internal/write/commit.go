@@ -101,8 +101,8 @@ func (w *Writer) Retain(retain time.Duration) error {
 	return nil
 }
 
-// cover updates the state from now, the Info that covers the writes. It keeps a MustRelist that a rebuild has set
-// meanwhile, unless a list has ended after the rebuild.
+// cover updates the collection's stored state from now, the Info that covers the writes. It keeps a MustRelist that a
+// rebuild has set meanwhile, unless a list has ended after the rebuild.
 func (w *Writer) cover(now state.Covers, losses int) {
 	due := w.State.MustRelist
 	w.State.Follow(now.Info)
@@ -111,9 +111,9 @@ func (w *Writer) cover(now state.Covers, losses int) {
 	}
 }
 
-// Reindex replaces the terms of a record in the named indexes with its Renewed terms. In a sealed collection the record
-// is sealed again. The record keeps its Seq, since the object has not changed. Reindex does nothing if the object has
-// changed since the record was read.
+// Reindex replaces the terms of a record in the named indexes with its Renewed terms, which an index build has
+// computed. In a sealed collection the record is sealed again. The record keeps its Seq, since the object has not
+// changed. Reindex does nothing if the object has changed since the record was read.
 func (w *Writer) Reindex(record index.Record, names []string) error {
 	old, err := w.get(record.Key)
 	if err != nil || !old.Found || old.Seq != record.Seq {

@@ -38,7 +38,7 @@ type Target struct {
 type Writer struct {
 	Target
 	State   state.State       // written by Put
-	Log     *changelog.Writer // also assigns the sequence numbers of records
+	Log     *changelog.Writer // changelog; also assigns the sequence numbers of records
 	Indexes *index.Entries
 
 	bucket  *bolt.Bucket
@@ -71,7 +71,7 @@ func Begin(tx *bolt.Tx, t Target) (*Writer, error) {
 // Put writes the collection's state. Call it after all other changes of the transaction.
 func (w *Writer) Put() error { return state.Put(w.bucket, w.Read.Name, w.State) }
 
-// replace writes x in place of old, the record under its key. If x is a delete, it removes old.
+// replace writes the object of x in place of old, the record under its key. If x is a delete, it removes old.
 func (w *Writer) replace(x *memtable.Write, old read.Stored) (err error) {
 	if x.Del {
 		err = w.remove(x.Key, old, x)
