@@ -17,5 +17,5 @@ type RecordError struct {
 	Err error
 }
 
-func (e *RecordError) Error() string { return e.Err.Error() } // names the key
+func (e *RecordError) Error() string { return e.Err.Error() } // the error's text contains the key
 func (e *RecordError) Unwrap() error { return e.Err }

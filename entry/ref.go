@@ -11,7 +11,7 @@ import (
 
 // ObjectRef identifies one state of one object.
 type ObjectRef struct {
-	Key             string // the object's key, or RefKey of it if it is too long
+	Key             string // the object's key; its RefKey if it is too long
 	UID             string
 	ResourceVersion string
 }

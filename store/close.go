@@ -17,7 +17,7 @@ type ending struct {
 	begun chan struct{} // closed when Close is called
 	done  chan struct{} // closed when the store is closed
 	reads atomic.Bool   // true once the store is closed, so that reads fail
-	err   error         // result of Close; set before done is closed
+	err   error         // the result of Close; set before done is closed
 }
 
 func newEnding() ending { return ending{begun: make(chan struct{}), done: make(chan struct{})} }
@@ -75,7 +75,7 @@ func (s *Store) end() error {
 	s.ending.reads.Store(true)
 	stuck, err := s.file.Close()
 	if !stuck {
-		s.keys.Wipe() // no transaction that needs the keys is left
+		s.keys.Wipe() // no transaction that needs the data keys is left
 	}
 	if err != nil {
 		return fmt.Errorf("close the store %s: %w", s.file.Path, err)
@@ -106,7 +106,7 @@ func (c *Collection) remaining() (read.Residents, bool) {
 func (s *Store) refuseWrites() {
 	s.commits.Close()
 	for _, c := range s.live.list() {
-		c.in.Front.Lock() // waits for a batch that began before
+		c.in.Front.Lock() // wait for a batch that began before
 		c.endHistory()
 		c.in.Front.Unlock()
 		if c.cursors.Close(); c.cursors.Dirty() {

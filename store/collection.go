@@ -31,12 +31,12 @@ import (
 type Collection struct {
 	read     read.Reader
 	store    *Store
-	id       entry.Identity // in canonical form
+	id       entry.Identity // the collection's identity, in canonical form
 	in       intake.Intake  // receives batches and lists; its Set of index functions changes only with mu held
 	resource entry.ResourceInfo
 	readOnly bool
 
-	cluster string // guarded by store.live.mu; see ClaimCluster
+	cluster string // id of the cluster that ClaimCluster has claimed; guarded by store.live.mu
 
 	// mu is held for each write transaction except a Flush, and never while user code runs. Lock order: mu, then
 	// in.Front.
@@ -59,10 +59,10 @@ type Collection struct {
 	started    atomic.Bool          // whether BuildIndexes was called; set before objects are written
 	compressor *compress.Compressor // compressor of new records; nil if Compression is off
 
-	committed func(Commit) // CollectionOptions.Committed; may be nil
-	decodes   func() bool  // CollectionOptions.Decodes; may be nil
+	committed func(Commit) // called after each commit (CollectionOptions.Committed); may be nil
+	decodes   func() bool  // whether batches decode objects (CollectionOptions.Decodes); may be nil
 
-	cursors    changelog.Cursors // cursors of the durable handlers
+	cursors    changelog.Cursors // positions of the durable handlers in the changelog
 	tombstones int               // maximum number of tombstones (records of deletes) in the changelog
 }
 

@@ -28,11 +28,11 @@ type Import struct {
 	file        *boltfile.NewFile
 	store       *Store
 	c           *Collection         // current collection; nil before Begin and after End
-	list        *intake.Replacement // list of c that receives the records
+	list        *intake.Replacement // list of the collection c that receives the records
 	what        ImportCollection
 	last        string // key of the last record that was added
 	page        []entry.Entry
-	bytes       int // approximate size of page
+	bytes       int // approximate size of page in bytes
 	done        bool
 	compression Compression
 }
@@ -160,7 +160,7 @@ func (i *Import) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := i.store.Close(); err != nil { // the file is synced: bbolt has synced each transaction
+	if err := i.store.Close(); err != nil { // the file is synced already: bbolt has synced each transaction
 		return err
 	}
 	if err := i.store.Err(); err != nil {

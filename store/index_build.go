@@ -65,7 +65,7 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	if err != nil {
 		return err
 	}
-	if c.started.Load() { // before writers have to wait: the disk may hang
+	if c.started.Load() { // flush before writers have to wait: the disk may hang
 		if err := c.store.Flush(ctx); err != nil {
 			return err
 		}

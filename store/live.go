@@ -14,9 +14,9 @@ import (
 type liveSet struct {
 	mu       sync.Mutex
 	all      map[*Collection]struct{} // the open collections; guarded by mu
-	opening  chan struct{}            // guarded by mu; closed when the next collection is added
-	rebuilds int                      // guarded by mu; number of rebuilds
-	losses   map[string]int           // guarded by mu; losses of each collection, by name; see Collection.Losses
+	opening  chan struct{}            // closed when the next collection is opened; guarded by mu
+	rebuilds int                      // number of rebuilds of the file; guarded by mu
+	losses   map[string]int           // how often each collection, by name, has lost objects in a rebuild; guarded by mu
 }
 
 func newLiveSet() liveSet {

@@ -126,7 +126,7 @@ func (c *Collection) recount(ctx context.Context) error {
 		}
 		before.Objects, before.Newest = st.Objects, st.Newest
 		if st.MustRelist != "" {
-			before.MustRelist = st.MustRelist // the rebuild has set it, or it was in the file before
+			before.MustRelist = st.MustRelist // the rebuild has set MustRelist, or the file had it before
 		}
 		c.read.Memtable.Correct(func(now state.Covers) state.Covers {
 			now.Info = before.Info

@@ -21,7 +21,7 @@ func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn
 		return err
 	}
 	r := s.reader(id.ID(), nil)
-	var failed error // the error of fn, which is returned without a wrapper
+	var failed error // error of fn, which Records returns without a wrapper
 	err = r.Entries(ctx, after, func(e entry.Entry) error {
 		failed = fn(e)
 		return failed

@@ -155,7 +155,7 @@ type Store struct {
 	limiter     *limiter.Limiter
 	ending      ending
 	keys        keyring.Ring
-	opened      sync.Map // names of the collections that were opened for writing since Open; see Prune
+	opened      sync.Map // names of collections opened for writing since Open; Prune keeps them
 	plainLogged sync.Map // names of the collections whose plain text was logged; see logPlainText
 	// verified is the time when Check last found no problem; nil if it never did.
 	verified atomic.Pointer[time.Time]

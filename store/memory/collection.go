@@ -29,7 +29,7 @@ type Collection struct {
 	in intake.Intake
 	read.Residents
 	mu   sync.RWMutex // held while Table and info change
-	info entry.Info   // guarded by mu
+	info entry.Info   // the collection's state; guarded by mu
 }
 
 var _ store.Interface = (*Collection)(nil)

@@ -154,7 +154,7 @@ func GenerateKey(name string) (string, error) {
 	}
 	key := make([]byte, KeySize)
 	defer clear(key)
-	_, _ = rand.Read(key) // never fails
+	_, _ = rand.Read(key) // rand.Read never fails
 	line := base64.StdEncoding.EncodeToString(key) + "\n"
 	if name != "" {
 		line = name + ":" + line

@@ -20,7 +20,7 @@ import (
 type Body struct {
 	Encoding string
 	Payload  []byte               // encoded object; may be memory of a transaction
-	Size     int                  // bytes of the uncompressed payload
+	Size     int                  // size of the uncompressed payload in bytes
 	dict     *compress.Dictionary // dictionary that compressed the payload; nil if it is not compressed
 }
 
@@ -122,7 +122,7 @@ func (c *Coder) decodePlain(key string, b Body) (runtime.Object, error) {
 	return obj, nil
 }
 
-// Object returns the object of a record in the objects bucket.
+// Object returns the decoded object of a record in the objects bucket.
 func (c *Coder) Object(objects *bolt.Bucket, key string, data []byte) (runtime.Object, error) {
 	h, payload, err := format.ParsePayload(c.collection, key, data)
 	if err != nil {

@@ -51,7 +51,7 @@ func (c *clocks) Times() Times { return Times{Wall: c.Wall(), Steady: c.Steady()
 // stored times.
 type Times struct{ Wall, Steady time.Time }
 
-// resume returns a steady clock that continues from the stored times.
+// resume returns a steady clock that continues from the times stored in the file. wall is the current wall clock.
 func (t Times) resume(wall time.Time) *clock {
 	at := wall
 	if t.Steady.IsZero() {

@@ -40,7 +40,7 @@ func (f *File) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 type copyWriter struct {
 	ctx context.Context
 	w   io.Writer
-	n   int64 // number of bytes written
+	n   int64 // number of bytes written so far
 	err error // error of the last write; nil if it succeeded
 }
 

@@ -8,7 +8,7 @@ import (
 
 // current is the handle that a File uses now, and the error that made the File fail.
 type current struct {
-	path string // the file's name in errors
+	path string // the file's name, for errors
 
 	mu      sync.Mutex
 	handle  *Handle       // guarded by mu; nil until the file is open, and after it was closed

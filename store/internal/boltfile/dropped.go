@@ -82,7 +82,7 @@ func (f *File) clear(ctx context.Context) error {
 	}
 }
 
-// droppedPage holds the entries that one transaction removes.
+// droppedPage holds the entries of a dropped bucket that one transaction removes.
 type droppedPage struct {
 	// path is the path of a bucket inside BucketDropped, where the contents of dropped collections are. keys are keys
 	// of entries in that bucket.
@@ -118,12 +118,12 @@ func firstDropped(b *bolt.Bucket, path [][]byte, left int) *droppedPage {
 			break
 		}
 		p.keys = append(p.keys, bytes.Clone(k))
-		left -= min(len(k)+len(v), page) // only the first page of a large value is read
+		left -= min(len(k)+len(v), page) // bbolt reads only the first page of a large value
 	}
 	return p
 }
 
-// remove removes the entries that have not been removed yet.
+// remove removes the entries of the page, except entries that another call has removed already.
 func (p *droppedPage) remove(tx *bolt.Tx) error {
 	last := len(p.path) - 1
 	if last == 0 {

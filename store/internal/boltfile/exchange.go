@@ -111,7 +111,7 @@ func (f *File) replaceDamaged(old, fresh *Handle) (movedTo string, err error) {
 			return "", fmt.Errorf("move the old file aside: %w", err)
 		}
 	}
-	if movedTo != "" && hasName(old.File, f.real) { // the old file has two names now
+	if movedTo != "" && hasName(old.File, f.real) { // the old file has two names now: the store's and movedTo
 		err = os.Rename(fresh.Path, f.real)
 	} else {
 		err = TakeName(fresh.Path, f.real)

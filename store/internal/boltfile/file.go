@@ -54,7 +54,7 @@ type File struct {
 	unverified, wasClean bool
 }
 
-// Options are the options of New. Functions may be nil, except Copy.
+// Options are the options of New. Functions may be nil, except Copy of a file that is not ReadOnly.
 type Options struct {
 	// ReadOnly opens the file for inspection, with a shared lock.
 	ReadOnly bool

@@ -14,7 +14,7 @@ const noFollow = 0
 // tryLock does nothing and returns true: bbolt locks the file when it opens it.
 func tryLock(*os.File, bool) (bool, error) { return true, nil }
 
-// unlock does nothing, like tryLock.
+// unlock does nothing, since tryLock has locked nothing.
 func unlock(*os.File) error { return nil }
 
 // lockMark opens the mark, the file <path>.opening; it returns nil if another process holds the mark. On these systems

@@ -72,7 +72,7 @@ func readCount(f *os.File) int {
 	data, err := io.ReadAll(io.LimitReader(f, 20))
 	text := strings.TrimSpace(string(data))
 	if err == nil && text == "" {
-		return 0 // the process died before it opened the store
+		return 0 // an empty mark: the process died before it opened the store
 	}
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
 		return n

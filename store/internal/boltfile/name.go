@@ -106,7 +106,7 @@ const (
 type anew struct {
 	err  error         // error of the last attempt to copy the removed file; nil if it succeeded
 	wait time.Duration // delay before the next copy, after err
-	next time.Time     // earliest time of the next copy
+	next time.Time     // earliest time of the next copy of a removed file
 }
 
 // tried records the result of a copy and sets the time of the next.

@@ -30,7 +30,7 @@ type opening struct {
 	// Unseen is set by Open if it has not verified all branch pages.
 	Unseen bool
 
-	root root // read by Open
+	root root // fields of the root bucket; read by Open
 }
 
 // BranchDepth is the depth of the buckets of a collection that hold the objects. At that depth and below, a walk of the
@@ -101,7 +101,7 @@ func (o *opening) inspect() (*boltcheck.File, error) {
 // ReadAt reads from o.File, which openBolt may have replaced after it opened the file again.
 func (o *opening) ReadAt(p []byte, off int64) (n int, err error) { return o.File.ReadAt(p, off) }
 
-// errEnoughSeen ends a walk when branchBytes have been read.
+// errEnoughSeen ends a walk of the branch pages when branchBytes of them have been read.
 var errEnoughSeen = errors.New("enough has been read")
 
 // walkBranches verifies the branch pages. If the file is clean it stops after branchBytes, and then sets Unseen.
@@ -230,7 +230,7 @@ var mappable int64 = math.MaxInt
 // mapReserve is how far below mappable a file stops growing, so that bbolt's calculations with sizes do not overflow.
 const mapReserve = 64 << 20
 
-// limit returns the maximum size of the file.
+// limit returns the maximum size of the file in bytes.
 func (o *opening) limit() int {
 	limit := mappable - mapReserve
 	if o.MaxSize > 0 {

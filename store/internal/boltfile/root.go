@@ -32,7 +32,7 @@ func writeRoot(tx *bolt.Tx, now time.Time) error {
 		return err
 	}
 	id := make([]byte, 16)
-	_, _ = rand.Read(id) // never fails
+	_, _ = rand.Read(id) // rand.Read never fails
 	return errors.Join(
 		b.Put(format.KeyCreated, []byte(now.UTC().Format(time.RFC3339))),
 		b.Put(format.KeyFileID, []byte(hex.EncodeToString(id))),

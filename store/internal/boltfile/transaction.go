@@ -41,7 +41,7 @@ func (f *File) ViewFile(ctx context.Context, fn func(h *Handle, size int64, txid
 			if err != nil {
 				return err
 			}
-			return OwnErrors(fn(h, info.Size(), uint64(tx.ID()))) // Classify fails the file if it is damaged
+			return OwnErrors(fn(h, info.Size(), uint64(tx.ID()))) // if that is damage, Classify makes the File fail
 		})
 	}
 	return err

@@ -52,7 +52,7 @@ type writerLock struct {
 	// written.
 	OnRelease func()
 
-	path   string // the file's name in errors
+	path   string // the file's name, for errors
 	log    func() logr.Logger
 	onSlow func() // Options.Slow; called when a write becomes slow, and when it ends
 

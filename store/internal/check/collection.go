@@ -25,7 +25,7 @@ const stepEntries = 1000
 // errDropped means that a collection has been dropped since the check began.
 var errDropped = errors.New("the collection is gone")
 
-// collection verifies one collection.
+// collection is the state of one check of a collection.
 type collection struct {
 	*content
 	name   string
@@ -196,7 +196,7 @@ func (c *collection) stored(s state, key string) (h format.Header, payload []byt
 	return h, payload, true, err
 }
 
-// checkRecord verifies a record, and that its terms are in the indexes.
+// checkRecord verifies a stored record, and that the indexes have an entry for each of its index terms.
 func (c *collection) checkRecord(s state, k, data []byte) int {
 	c.Objects++
 	key := string(k)

@@ -41,7 +41,7 @@ func Pages(ctx context.Context, f File) (problems []string, err error) {
 			return err
 		})
 	}
-	if errors.Is(err, entry.ErrDamaged) { // damage ended the walk
+	if errors.Is(err, entry.ErrDamaged) { // damage has ended the walk early
 		return append(problems, err.Error()), nil
 	}
 	return problems, err

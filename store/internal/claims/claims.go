@@ -31,9 +31,9 @@ type Set struct {
 // Claim is the right to a name in a Set.
 type Claim struct {
 	free    chan struct{} // closed when the claim is released
-	stuck   chan struct{} // closed by GiveUp
+	stuck   chan struct{} // closed by GiveUp, when the holder has stopped waiting for the disk
 	closing func() bool   // reports whether the holder is about to release the claim
-	holder  any           // HeldError.Holder for callers whose Await fails
+	holder  any           // holder of the claim, for the HeldError of other callers
 }
 
 // Try claims a name for a short time, during which Await for the name waits. It returns false if the name is claimed.

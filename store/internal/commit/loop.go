@@ -15,17 +15,17 @@ import (
 type Member interface {
 	// Snapshot returns the uncommitted changes, or nil if there are none.
 	Snapshot() Snapshot
-	// Drop drops the uncommitted changes, and returns their size in bytes.
+	// Drop drops the collection's uncommitted changes, and returns their size in bytes.
 	Drop() int
-	// Size returns the size of the uncommitted changes in bytes.
+	// Size returns the size of the collection's uncommitted changes in bytes.
 	Size() int
 }
 
 // Snapshot is one collection's changes in one commit. Each method is called once, in this order.
 type Snapshot interface {
-	// Prepare does the work that needs no transaction.
+	// Prepare does the work of the commit that needs no transaction, such as compression.
 	Prepare()
-	// Write writes the changes in tx.
+	// Write writes the collection's changes in tx.
 	Write(tx *bolt.Tx) error
 	// Done handles the result of the transaction, before the next transaction begins. If err is nil, it removes the
 	// committed changes from the memtable. It returns the number of bytes removed, and whether no uncommitted change is
@@ -39,7 +39,7 @@ type Snapshot interface {
 type Options struct {
 	Interval time.Duration // maximum time from a change to its commit
 	Enough   func() int    // number of uncommitted bytes at which a commit is due at once; called under a lock
-	Limit    int           // maximum number of uncommitted bytes; see store.Collection.Backpressure
+	Limit    int           // maximum number of uncommitted bytes; at it writers wait
 }
 
 // Loop commits the changes of a store's collections to the file. Its goroutine runs only while a collection has
@@ -52,7 +52,7 @@ type Loop struct {
 	flushing chan struct{}
 
 	mu       sync.Mutex
-	dirty    map[Member]struct{} // dirty collections; guarded by mu
+	dirty    map[Member]struct{} // collections with uncommitted changes; guarded by mu
 	bytes    int                 // uncommitted bytes of the dirty collections; guarded by mu
 	since    time.Time           // time of the first change since the last snapshot; guarded by mu
 	dueSince time.Time           // time since which bytes is at least due(); zero if bytes is less; guarded by mu
@@ -71,7 +71,7 @@ func NewLoop(o Options) *Loop {
 	}
 }
 
-// committing is the Work for which a commit takes the writer lock.
+// committing describes a commit to callers that wait for the writer lock.
 var committing = boltfile.Work{What: "a commit of what is pending"}
 
 // A failed commit is retried after commitRetry. The delay doubles with each failure, up to commitRetryMax.
@@ -96,13 +96,13 @@ func (l *Loop) Add(m Member, grown int) {
 		default:
 		}
 	}
-	if !l.running && !l.closed { // once closed is set, Close does the last commit
+	if !l.running && !l.closed { // once closed is set, Store.Close does the last commit
 		l.running = true
 		l.File.Go("commit what is pending", l.loop)
 	}
 }
 
-// loop commits until no collection is dirty.
+// loop commits, each time a commit is due, until no collection has uncommitted changes.
 func (l *Loop) loop(ctx context.Context) {
 	retry := commitRetry
 	for l.await(ctx, retry) {
@@ -291,7 +291,7 @@ func (l *Loop) note(snaps map[Member]Snapshot, err error) (before error) {
 	return before
 }
 
-// Drop drops the uncommitted changes of m.
+// Drop drops the uncommitted changes of the collection m.
 func (l *Loop) Drop(m Member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -310,7 +310,7 @@ func (l *Loop) MadeProgress() {
 	l.madeProgressLocked()
 }
 
-// madeProgressLocked is MadeProgress with mu held.
+// madeProgressLocked wakes every goroutine that waits for a commit or for backpressure. The caller holds mu.
 func (l *Loop) madeProgressLocked() {
 	close(l.progress)
 	l.progress = make(chan struct{})

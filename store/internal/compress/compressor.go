@@ -181,7 +181,7 @@ func (c *Compressor) make(payloads [][]byte, sealed bool) *Dictionary {
 	return New(content)
 }
 
-// parts returns how many of the payloads fill a dictionary.
+// parts returns how many of the payloads fill a dictionary, if at most part bytes of each are used.
 func (c *Compressor) parts(payloads [][]byte) int {
 	size := 0
 	for _, payload := range payloads {

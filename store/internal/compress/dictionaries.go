@@ -30,7 +30,7 @@ type Dictionaries struct {
 	records    Records
 
 	mu   sync.RWMutex
-	byID map[uint64]*Dictionary // guarded by mu
+	byID map[uint64]*Dictionary // the used dictionaries, by id; guarded by mu
 }
 
 // NewDictionaries returns the Dictionaries of a collection.

@@ -19,7 +19,7 @@ type Dictionary struct {
 	Content []byte
 	encoder func() (*zstd.Encoder, error)
 	decoder func() (*zstd.Decoder, error)
-	// Buffers holds *[]byte into which payloads are decompressed for immediate decoding.
+	// Buffers holds buffers (*[]byte) into which payloads are decompressed for immediate decoding.
 	Buffers sync.Pool
 }
 

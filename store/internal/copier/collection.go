@@ -35,7 +35,7 @@ type collection struct {
 	dicts map[uint64]uint64
 }
 
-// collection copies a collection.
+// collection copies the collection in the bucket of that name.
 func (c *Copier) collection(ctx context.Context, name string) error {
 	if c.unsafe[name] {
 		return c.lose(name, fmt.Errorf("its branch pages: %w", entry.ErrDamaged))
@@ -244,7 +244,7 @@ func (c *collection) object(tx *bolt.Tx, e pair) error {
 	return b.Put(format.SeqKey(h.Seq), e.key)
 }
 
-// tombstone copies a tombstone.
+// tombstone writes a tombstone (record of a delete) to the copy, resealed if necessary.
 func (c *collection) tombstone(tx *bolt.Tx, e pair) error {
 	seq, _ := format.ParseSeqKey(e.key) // 0 for a bad key; no tombstone has this number
 	t, err := format.ParseTombstone(c.name, seq, e.value)

@@ -50,7 +50,7 @@ func (c *Copier) pages(ctx context.Context, path bucketPath, each func([]pair) e
 		}
 		end := len(r.page) == 0
 		if first || !end {
-			if err := each(r.page); err != nil { // includes entries that were read before a fault
+			if err := each(r.page); err != nil { // the page may have only the entries that were read before a fault
 				return false, err
 			}
 		}

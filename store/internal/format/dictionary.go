@@ -9,7 +9,7 @@ import (
 // DictionaryID returns the id of a dictionary that is not sealed: a hash of its content, and never 0.
 func DictionaryID(content []byte) uint64 {
 	sum := sha256.Sum256(content)
-	return max(1, binary.BigEndian.Uint64(sum[:])) // 0 means no dictionary
+	return max(1, binary.BigEndian.Uint64(sum[:])) // the id 0 means no dictionary
 }
 
 // DictionaryKey returns the key of a dictionary in its bucket.

@@ -42,7 +42,7 @@ type Info struct {
 	Complete        bool                  `msgpack:"complete,omitempty"`
 	MustRelist      string                `msgpack:"mustRelist,omitempty"`
 	Objects         int                   `msgpack:"objects"`
-	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 means never
+	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix time in nanoseconds; 0 means never
 	NextSeq         uint64                `msgpack:"nextSeq"`
 	Newest          []Ref                 `msgpack:"newest,omitempty"`
 	LeftOut         []LeftOut             `msgpack:"leftOut,omitempty"`

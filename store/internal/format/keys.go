@@ -14,12 +14,12 @@ type DataKey struct {
 	Key     string `msgpack:"key"` // id of the key, held by the provider, that wrapped this data key
 	Wrapped []byte `msgpack:"wrapped"`
 	Check   []byte `msgpack:"check"`
-	Created int64  `msgpack:"created"` // Unix seconds
+	Created int64  `msgpack:"created"` // Unix time in seconds
 }
 
 // dataKeys is the payload of the record under KeyKeys. Fields that a later program adds are ignored.
 type dataKeys struct {
-	Keys []DataKey `msgpack:"keys"` // the oldest first
+	Keys []DataKey `msgpack:"keys"` // the data keys, the oldest first
 }
 
 // AppendKeys appends the record of the data keys, the oldest first, to dst.

@@ -1,6 +1,6 @@
 package format
 
-// Version is the version of the format.
+// Version is the version of the file format that this program reads and writes.
 const Version = 1
 
 // The root buckets of a file.

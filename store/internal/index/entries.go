@@ -18,7 +18,7 @@ import (
 type Entries struct {
 	root    *bolt.Bucket
 	buckets map[string]*bolt.Bucket      // bucket of each index in states
-	states  map[string]format.IndexState // the states in the collection's info; changed in place
+	states  map[string]format.IndexState // the states of the indexes in the collection's info record; changed in place
 }
 
 // OpenEntries returns the entries in the bucket b of a collection. It fails with entry.ErrDamaged if an index in states

@@ -16,8 +16,8 @@ import (
 // ErrNoIndex means that there is no index of this name.
 var ErrNoIndex = errors.New("no such index")
 
-// noIndex is the error for an index name that does not exist. errors.Is finds ErrNoIndex. It has client-go's error text,
-// which programs compare.
+// noIndex is the error for an index name that does not exist. It is an ErrNoIndex for errors.Is. It has client-go's
+// error text, which programs compare.
 type noIndex string
 
 func (n noIndex) Error() string      { return fmt.Sprintf("Index with name %s does not exist", string(n)) }

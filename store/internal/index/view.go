@@ -110,7 +110,7 @@ func (v View) values(fn func(value string)) error {
 	})
 }
 
-// errFound is returned by a callback to end an iteration.
+// errFound is returned by a callback to end an iteration once an entry was found.
 var errFound = errors.New("found")
 
 // fileValues calls fn with each value in the index in the file: once, or in a sealed collection once for each data key.

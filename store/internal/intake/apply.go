@@ -203,8 +203,8 @@ func (in *Intake) beforeWrites(
 // Pending is the state of one key while a batch is applied.
 type Pending struct {
 	Found   bool            // whether the key existed before the batch, in the file or the memtable
-	UID, RV string          // of the record before the batch, even if its object cannot be decoded; never read from Obj
-	Obj     runtime.Object  // object after the ops so far; nil if there is none
+	UID, RV string          // identity of the record before the batch, even if it cannot be decoded; not from Obj
+	Obj     runtime.Object  // object after the ops applied so far; nil if there is none
 	last    *memtable.Write // last write of the key in this batch; nil before the first
 	// Entry is the encoded object after the ops so far; nil if there is none, or if the collection keeps no history.
 	Entry *entry.Entry
@@ -219,7 +219,7 @@ func (p *Pending) event(x *memtable.Write, c codec.Codec) *history.Event {
 	return e
 }
 
-// change applies x to p and returns the resulting Change.
+// change applies the write x to the state p, and returns the resulting Change.
 func (p *Pending) change(x *memtable.Write) entry.Change {
 	ch := entry.Change{Type: cache.Updated, Key: x.Key, Old: p.Obj, New: x.Obj, Contradicts: p.contradicts(x)}
 	if held, uid, rv := p.held(); held {

@@ -12,12 +12,12 @@ import (
 type item struct {
 	*memtable.Write
 	err    error         // reason why the object is left out; nil if it is not
-	skip   bool          // true if the collection has, or will have, a state that is at least as new
+	skip   bool          // true if the collection has, or will have, a state of the object that is at least as new
 	filled bool          // true if the payload and the index terms have been computed
 	termed bool          // true if the index terms have been computed
 	needed bool          // true if the item must be written: the collection lacks this state of the object
 	held   bool          // true for an item without an object: the collection has the state with its UID and RV
-	change *entry.Change // the change to report; nil if there is none, or if the item is held
+	change *entry.Change // change to report; nil if there is none, or if the item has no object (held)
 	// unreadable is true if the item is left out because it cannot be decoded, and the stored state of the object
 	// cannot be decoded either. The stored state is then deleted, so that no reader finds it.
 	unreadable bool
@@ -38,7 +38,7 @@ func (r *Replacement) classify(it *item, now HeldObject) (err error) {
 		_, listed = now.Version()
 	}
 	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
-		it.skip = true // the event is newer than the page
+		it.skip = true // a watch event has delivered a newer state than the page
 		return nil
 	}
 	if p := r.puts[it.Key]; p != nil && entry.NewerRV(p.RV, it.RV) || entry.NewerRV(listed, it.RV) {

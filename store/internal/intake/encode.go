@@ -21,7 +21,7 @@ import (
 // the caller must hold no lock.
 type Encoder struct {
 	KeyFunc cache.KeyFunc
-	Codec   codec.Codec // nil for writes without payloads
+	Codec   codec.Codec // the collection's codec; nil for writes without payloads
 	Set     *index.Set
 	// Deletes is true if objects of deletes are encoded too, because a durable handler will receive them.
 	Deletes bool
@@ -31,7 +31,7 @@ type Encoder struct {
 
 // encoded is a batch whose ops were turned into writes.
 type encoded struct {
-	writes  []*memtable.Write // in the order of the ops, without skipped ones
+	writes  []*memtable.Write // writes in the order of the ops, without the skipped ops
 	skipped []entry.Skipped
 	// leftOut holds, by key, the objects whose last op was skipped: the store has an older state of them than the
 	// server. Objects without a key are under "".
@@ -254,5 +254,5 @@ func IdentityOf(obj runtime.Object) (uid, rv string) {
 	return string(m.GetUID()), m.GetResourceVersion()
 }
 
-// errBatchOps is the error of Replacement.Commit for a batch with ops.
+// errBatchOps is the error of Replacement.Commit if its batch has ops.
 var errBatchOps = errors.New("the batch that commits a list must have no ops; give them to Replacement.Event")

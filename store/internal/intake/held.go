@@ -23,7 +23,7 @@ type Held interface {
 // HeldObject is an object in a collection.
 type HeldObject interface {
 	Version() (uid, rv string)
-	// Object returns the object, or nil if it cannot be decoded.
+	// Object returns the decoded object, or nil if it cannot be decoded.
 	Object() (runtime.Object, error)
 	// SameBody reports whether the held object and x have equal bodies. It compares the bytes; in a collection without
 	// a codec, it compares the decoded objects.

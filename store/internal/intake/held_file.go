@@ -114,7 +114,7 @@ func (o *storedObject) SameBody(x *memtable.Write) (bool, error) {
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
 		return false, err
-	case err != nil: // a body that cannot be read is rewritten
+	case err != nil: // if the stored body cannot be read, the record is rewritten
 		return false, nil //nolint:nilerr // see above
 	}
 	return bytes.Equal(b.Payload, x.Payload), nil

@@ -25,7 +25,7 @@ type Intake struct {
 	KeyFunc cache.KeyFunc
 	Limits  Limits
 	Back    Back // set before other goroutines use the collection, like the fields above
-	// Codec encodes the objects; nil if they are only in memory.
+	// Codec encodes the objects; nil if the collection is only in memory.
 	Codec codec.Codec
 	// History receives the changes of each batch. Their objects are encoded by Codec, unless a write has another
 	// encoding. It is nil if no history is kept.
@@ -41,7 +41,7 @@ type Intake struct {
 	Front sync.Mutex
 	// paused is closed at the end of a Pause; nil if there is none. Guarded by Front.
 	paused chan struct{}
-	// writes is the number of writes put so far; guarded by Front.
+	// writes is the number of writes put so far, which numbers the next write; guarded by Front.
 	writes uint64
 	// replacing is the open replacement, or nil; guarded by Front.
 	replacing *Replacement

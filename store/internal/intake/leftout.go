@@ -9,10 +9,10 @@ import (
 	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// refusal is the error for an object that is left out.
+// refusal is the error because of which an object is left out of the collection.
 type refusal struct {
 	reason entry.LeftOutReason
-	err    error // nil if the caller refused the object and has reported it
+	err    error // why the object is refused; nil if the caller refused it and has reported it
 }
 
 func (r *refusal) Error() string {
@@ -36,7 +36,8 @@ func leftOutOf(x *memtable.Write, err error) entry.LeftOut {
 	return l
 }
 
-// reportable reports whether err must still be reported to the caller.
+// reportable reports whether err must be reported to the caller as a skipped object: a caller knows of its own
+// refusals.
 func reportable(err error) bool {
 	r := (*refusal)(nil)
 	return !errors.As(err, &r) || r.err != nil

@@ -140,7 +140,7 @@ func (r *Replacement) encode(set *index.Set, items map[string]*item, keys []stri
 // (store.Interface.AddIndexers).
 func (r *Replacement) prepare(set *index.Set, items map[string]*item, keys []string) {
 	enc := r.in.Back.Encoder(set)
-	if enc.Codec == nil { // compare will compare decoded objects
+	if enc.Codec == nil { // without a codec the decoded objects are compared
 		for _, it := range items {
 			it.needed = !it.held
 		}
@@ -266,7 +266,7 @@ func (r *Replacement) recordItem(it *item, generation int) (skipped []entry.Skip
 	r.typed = r.typed || it.Typed && (it.needed || r.o.Rewrite)
 	delete(r.deletes, it.Key)
 	r.unhold(it.Key)
-	delete(r.events, it.Key) // the list has a newer state
+	delete(r.events, it.Key) // the list has a newer state than the event
 	if it.needed && !r.showing {
 		r.hold(&listed{Write: it.Write, generation: generation})
 	}

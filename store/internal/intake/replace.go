@@ -65,7 +65,7 @@ type Replacement struct {
 // is nil, and is decoded when it is put.
 type listed struct {
 	*memtable.Write
-	generation int  // generation of the index.Set with which its terms were computed
+	generation int  // generation of the index functions with which its terms were computed
 	event      bool // true if it came from a watch event, not from the list
 }
 

@@ -24,7 +24,7 @@ type dataKey struct {
 	// wrapper is the id of the provider's key, and wrapped is this data key as wrapped by the provider.
 	wrapper string
 	wrapped []byte
-	created time.Time // in whole seconds
+	created time.Time // time of creation, in whole seconds
 	// check is a hash of the raw key, to verify that an unwrapped key is the same key.
 	check []byte
 	// records seals payloads with random nonces. Nonces of 24 bytes do not repeat, however many records are written.
@@ -94,7 +94,7 @@ func (k *dataKey) token(collection, index, value string) string {
 // hash returns the keyed hash of a value.
 func (k *dataKey) hash(collection, index, value string) []byte {
 	mac := hmac.New(sha256.New, k.mac)
-	_, _ = mac.Write(format.AppendSized(format.AppendSized(nil, collection), index)) // never fails
+	_, _ = mac.Write(format.AppendSized(format.AppendSized(nil, collection), index)) // the hash never returns an error
 	_, _ = mac.Write([]byte(value))
 	return mac.Sum(nil)
 }

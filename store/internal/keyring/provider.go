@@ -56,7 +56,7 @@ func (r *Ring) currentOf(ctx context.Context, all []*dataKey) (*dataKey, error) 
 // make returns a new data key, wrapped by the provider's current key.
 func (r *Ring) make(ctx context.Context) (*dataKey, error) {
 	raw := make([]byte, seal.KeySize)
-	_, _ = rand.Read(raw) // never fails
+	_, _ = rand.Read(raw) // rand.Read never fails
 	wrapper, wrapped, err := r.provider.Wrap(ctx, raw)
 	if err != nil {
 		clear(raw)

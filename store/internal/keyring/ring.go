@@ -25,7 +25,7 @@ import (
 // The file stores the wrapped keys in one record under format.KeyKeys, so every copy of the file has them too. The
 // first transaction that uses a new current key also writes the record.
 type Ring struct {
-	provider seal.KeyProvider // nil if the ring is locked
+	provider seal.KeyProvider // wraps and unwraps the data keys; nil if the ring is locked (without keys)
 	now      atomic.Pointer[heldKeys]
 	// sealedUnder has the ids of the provider's keys that wrap the file's keys, if the ring is locked; set by Unlock.
 	sealedUnder []string
@@ -82,7 +82,7 @@ func (r *Ring) ErrSealed() error {
 	return fmt.Errorf("%w: it needs key %s", seal.ErrSealed, strings.Join(ids, ", "))
 }
 
-// IsSealed reports whether err is the error of a locked Ring.
+// IsSealed reports whether err means that the keys of a sealed record are missing, because the ring is locked.
 func IsSealed(err error) bool { return errors.Is(err, seal.ErrSealed) }
 
 // of returns the data key with this id. It fails with seal.ErrSealed if the ring is locked, and with entry.ErrDamaged
@@ -110,7 +110,7 @@ func (r *Ring) Unlock(ctx context.Context, view func(fn func(tx *bolt.Tx) error)
 		return err
 	}
 	stored, err := format.ParseKeys(data)
-	if r.Locked() { // an unreadable record is reported when it is needed
+	if r.Locked() { // without keys, an unreadable record of the keys is reported when it is needed
 		for _, one := range stored {
 			if !slices.Contains(r.sealedUnder, one.Key) {
 				r.sealedUnder = append(r.sealedUnder, one.Key)
@@ -163,7 +163,7 @@ func (r *Ring) hold(all []*dataKey, current *dataKey) error {
 	return nil
 }
 
-// held returns the current keys; none if the ring is locked.
+// held returns the set of data keys in use now; an empty set if the ring is locked.
 func (r *Ring) held() *heldKeys {
 	if held := r.now.Load(); held != nil {
 		return held

@@ -13,13 +13,13 @@ type Snapshot[I any] struct {
 	// Info is the state after the newest write of the snapshot.
 	Info      I
 	batches   uint64
-	committed uint64 // Order of the newest write of the previous commit
-	newest    uint64 // Order of the newest write of this snapshot
-	// Idle is true if there are no uncommitted changes.
+	committed uint64 // Write.Order of the newest write of the previous commit
+	newest    uint64 // Write.Order of the newest write of this snapshot
+	// Idle is true if the collection has no uncommitted changes.
 	Idle bool
 }
 
-// Len returns the number of keys.
+// Len returns the number of keys in the snapshot.
 func (s *Snapshot[I]) Len() int { return s.tree.Len() }
 
 // First returns the first key. ok is false if there are no keys.

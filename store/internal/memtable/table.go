@@ -14,14 +14,14 @@ type Table[I any] struct {
 	tree *btree.BTree[*Write] // newest write of each key, in key order; guarded by mu
 	// clone of tree for readers; nil if tree has changed since the last clone; guarded by mu
 	shared    *btree.BTree[*Write]
-	index     map[string]map[string]map[string]struct{} // keys in tree by index name and value; guarded by mu
+	index     map[string]map[string]map[string]struct{} // keys of the writes by index name and value; guarded by mu
 	info      I                                         // Info after the newest batch; while dirty; guarded by mu
 	dirty     bool                                      // true if there are uncommitted changes; guarded by mu
-	bytes     int                                       // size of tree; guarded by mu
+	bytes     int                                       // size of the writes in bytes; guarded by mu
 	batches   uint64                                    // number of batches put; guarded by mu
-	newest    uint64                                    // Order of the newest write; guarded by mu
-	committed uint64                                    // Order of the newest committed write; guarded by mu
-	epoch     uint64                                    // grows when a commit begins or ends and at Drop; guarded by mu
+	newest    uint64                                    // Write.Order of the newest write; guarded by mu
+	committed uint64                                    // Write.Order of the newest committed write; guarded by mu
+	epoch     uint64                                    // incremented at each begin and end of a commit and by Drop; guarded by mu
 }
 
 // degree is the degree of the tree. The 4 MiB of a commit need a few hundred nodes.

@@ -8,7 +8,7 @@ import (
 
 // View is an immutable snapshot of the memtable for a reader. The zero value is a View of an empty memtable.
 type View[I any] struct {
-	tree  *btree.BTree[*Write] // never modified; nil if there are no writes
+	tree  *btree.BTree[*Write] // newest write of each key; never modified; nil if there are none
 	Epoch uint64               // number of the table's epoch at the capture, for IsAt
 	// Info is the state after the newest batch; only set if Dirty.
 	Info  I

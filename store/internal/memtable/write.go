@@ -51,7 +51,7 @@ type Write struct {
 	deletes []*Write
 }
 
-// Decoded returns the decoded Obj. Its errors are results of Unreadable.
+// Decoded returns the decoded Obj. Its errors wrap entry.ErrIncompatible, and never entry.ErrDamaged.
 func (x *Write) Decoded() (runtime.Object, error) { return Decoded(x.Key, x.Obj) }
 
 // Decoded decodes obj unless it is decoded already. obj comes from memory, so its errors are results of Unreadable,
@@ -133,7 +133,7 @@ func (x *Write) Follow(before *Write) {
 	default:
 		d := *before
 		d.deletes, d.Obj, d.Terms = nil, nil, nil // deletes are kept in x; a delete's object and terms are not needed
-		deletes = append(deletes, &d)             // before has no other successor
+		deletes = append(deletes, &d)             // before has only this successor, so its slice may grow
 	}
 	x.deletes = append(deletes, x.deletes...)
 }

@@ -234,7 +234,7 @@ func (p *changesPage) add(b *bolt.Bucket, c changelog.Change, whole bool) (err e
 	if whole {
 		raw.body, err = changeBody(p.r, b, c)
 	}
-	raw.Head, raw.Payload = nil, nil // memory of the transaction
+	raw.Head, raw.Payload = nil, nil // they are memory of the transaction, which ends
 	p.found, p.size = append(p.found, raw), p.size+raw.body.Size
 	return err
 }

@@ -116,7 +116,7 @@ func (r *Reader) EntriesOf(ctx context.Context, keys []string) (found []entry.En
 type rawStored struct {
 	Record
 	err     error
-	written *entry.Entry // from the memtable; replaces the record
+	written *entry.Entry // write of the memtable, which replaces the record; nil if there is none
 }
 
 // size returns the uncompressed size of the payload.
@@ -146,7 +146,7 @@ func (r *Reader) entryPage(ctx context.Context, after string, all *count) (page 
 	return page, more, err
 }
 
-// copyStored copies a record. It copies the payload with clone.
+// copyStored copies a record out of its transaction. It calls clone to copy the payload.
 func (r *Reader) copyStored(objects *bolt.Bucket, k, data []byte, clone func([]byte) []byte) (one rawStored) {
 	key := string(k)
 	if len(k) > entry.MaxKey {

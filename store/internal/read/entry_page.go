@@ -28,7 +28,7 @@ func (r *Reader) CountKeys(ctx context.Context, prefix string) (n int, err error
 // EntryPage is a run of entries in key order, with the Info of the same snapshot.
 type EntryPage struct {
 	Entries []entry.Entry
-	More    bool   // whether entries may follow
+	More    bool   // whether entries may follow the page
 	Last    string // last key that was read
 	Info    entry.Info
 }
@@ -36,8 +36,8 @@ type EntryPage struct {
 // arena is reused memory for the payloads of consecutive pages.
 type arena struct {
 	memory *[]byte // the reused memory; owned by the caller
-	used   []byte  // used by the current page
-	lacks  int     // bytes that did not fit
+	used   []byte  // part of the memory that the current page uses
+	lacks  int     // bytes of the current page that did not fit into the memory
 }
 
 // clone copies data, into the arena if it fits.

@@ -24,7 +24,7 @@ type Old struct {
 	unreadable bool
 }
 
-// CopyOld copies the record under key. An error wraps entry.ErrDamaged.
+// CopyOld copies the file's record under key out of its transaction. An error wraps entry.ErrDamaged.
 func (r *Reader) CopyOld(objects *bolt.Bucket, key string) (o Old, err error) {
 	data := objects.Get([]byte(key))
 	if data == nil {

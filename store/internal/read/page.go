@@ -112,7 +112,7 @@ func (r *Reader) CopyRecord(objects *bolt.Bucket, key string, data []byte, x *me
 	return r.cloneRecord(objects, key, data, slices.Clone)
 }
 
-// cloneRecord copies a record. It copies the payload with clone.
+// cloneRecord copies a record out of its transaction. It calls clone to copy the payload.
 func (r *Reader) cloneRecord(
 	objects *bolt.Bucket, key string, data []byte, clone func([]byte) []byte,
 ) (Record, error) {
@@ -124,7 +124,7 @@ func (r *Reader) cloneRecord(
 		payload = clone(payload)
 	}
 	b, err := r.Coder.Open(objects, key, h, payload)
-	if err == nil && r.Memtable != nil { // a View does not use the terms
+	if err == nil && r.Memtable != nil { // a View, which has no memtable, does not use the terms
 		h.Terms, err = r.Coder.Terms(key, h)
 	}
 	h.Head = nil
@@ -160,7 +160,7 @@ func (r *Reader) DecodeRecords(records []Record) ([]runtime.Object, error) {
 	return objs, nil
 }
 
-// decode returns the object of a record.
+// decode returns the decoded object of a copied record.
 func (r *Reader) decode(record Record) (runtime.Object, error) {
 	if record.Obj != nil {
 		return memtable.Decoded(record.Key, record.Obj)

@@ -55,10 +55,10 @@ type MergedScan struct {
 	all     bool              // true if pending has all remaining writes of the memtable
 }
 
-// aheadWrites is the number of memtable writes that are read ahead.
+// aheadWrites is the number of the memtable's writes that a scan reads ahead.
 const aheadWrites = 256
 
-// ScanMerged returns a scan that starts after the given key.
+// ScanMerged returns a scan of the objects in the file and the memtable that starts after the given key.
 func ScanMerged(objects *bolt.Bucket, over *Captured, after string) *MergedScan {
 	s := &MergedScan{file: boltfile.ScanAfter(objects, after), over: over}
 	s.k, s.v = s.file.Next()
@@ -66,7 +66,7 @@ func ScanMerged(objects *bolt.Bucket, over *Captured, after string) *MergedScan 
 	return s
 }
 
-// scanMergedFrom returns a scan that starts at the given key.
+// scanMergedFrom returns a scan of the objects in the file and the memtable that starts at the given key.
 func scanMergedFrom(objects *bolt.Bucket, over *Captured, from string) *MergedScan {
 	s := &MergedScan{file: boltfile.ScanAfter(objects, ""), over: over}
 	s.k, s.v = s.file.Seek([]byte(from))

@@ -92,7 +92,7 @@ type selecting struct {
 	scan    *MergedScan
 	scanned int    // uncompressed bytes of the payloads that were read
 	decoded int    // bytes of the payloads that were decoded
-	buf     []byte // for a decompressed payload
+	buf     []byte // memory for a decompressed payload, reused for the next
 }
 
 func newSelecting(r *Reader, objects *bolt.Bucket, over *Captured, m *query.Matcher, after string) *selecting {

@@ -15,7 +15,7 @@ import (
 type Stored struct {
 	format.Header
 	Found   bool         // false if the file has no record; the other fields are zero then
-	Payload []byte       // memory of the transaction
+	Payload []byte       // payload of the record; memory of the transaction
 	Objects *bolt.Bucket // bucket of the record
 }
 

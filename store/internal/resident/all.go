@@ -29,7 +29,7 @@ type All struct {
 	replaced chan struct{} // closed when a new All replaces this one
 }
 
-// NewAll returns an All that is being loaded.
+// NewAll returns an empty All whose objects are still to be loaded.
 func NewAll() *All {
 	return &All{Table: NewTable(), written: map[string]struct{}{},
 		read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
@@ -78,7 +78,7 @@ func (a *All) PutPage(keys []string, states []*State) {
 // Read wakes callers of AwaitRead: all pages are in the table. Open was not called yet, because a writer is busy.
 func (a *All) Read() { close(a.read) }
 
-// Open makes reads use the table.
+// Open ends the use of the file by readers: from now on they read from the table.
 func (a *All) Open() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

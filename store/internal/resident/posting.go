@@ -13,7 +13,7 @@ const postingFew = 256
 // posting holds the entries with one value in an index, in key order.
 type posting struct {
 	few  []*row
-	many *btree.BTree[*row] // replaces few if there are more than postingFew entries
+	many *btree.BTree[*row] // replaces the slice few if there are more than postingFew entries
 }
 
 func (p *posting) add(e *row) {

@@ -18,7 +18,7 @@ func (t *Table) Get(key string) runtime.Object {
 	return obj
 }
 
-// State returns the state of key, or nil.
+// State returns the object of key with its identity and its index terms, or nil.
 func (t *Table) State(key string) *State {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -126,7 +126,7 @@ func (t *Table) unfile(e *row, terms map[string][]string) {
 	}
 }
 
-// sameTerms compares terms, whose values are sorted and unique.
+// sameTerms reports whether a and b are equal. Their values are sorted and unique.
 func sameTerms(a, b map[string][]string) bool {
 	return maps.EqualFunc(a, b, slices.Equal[[]string])
 }

@@ -62,7 +62,7 @@ func Find(tx *bolt.Tx, name string) (*bolt.Bucket, State, error) {
 	return b, st, err
 }
 
-// Update calls fn with the bucket and the state of a collection, and stores the state if fn returns nil.
+// Update calls fn with the bucket and the stored state of a collection, and stores the changed state if fn returns nil.
 func Update(tx *bolt.Tx, name string, fn func(b *bolt.Bucket, st *State) error) error {
 	b, st, err := Find(tx, name)
 	if err == nil {

@@ -22,7 +22,7 @@ import (
 // Target describes the collection that a Writer writes.
 type Target struct {
 	Read       *read.Reader
-	Compressor *compress.Compressor // compressor of new records; nil if Compression is off
+	Compressor *compress.Compressor // compressor of new records; nil if they are not compressed
 	Cursors    *changelog.Cursors   // cursors of the durable handlers
 	Tombstones int                  // maximum number of tombstones (records of deletes) in the changelog
 	Now        func() boltfile.Times
@@ -37,7 +37,7 @@ type Target struct {
 // object count and the newest objects. At the end call Log.Settle, and then Put, which writes State.
 type Writer struct {
 	Target
-	State   state.State       // written by Put
+	State   state.State       // the collection's state, which Put stores
 	Log     *changelog.Writer // changelog; also assigns the sequence numbers of records
 	Indexes *index.Entries
 
