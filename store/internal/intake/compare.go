@@ -38,7 +38,7 @@ func (r *Replacement) classify(it *item, now HeldObject) (err error) {
 		_, listed = now.Version()
 	}
 	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
-		it.skip = true // a watch event has delivered a newer state than the page
+		it.skip = true // the event is newer than the page
 		return nil
 	}
 	if p := r.puts[it.Key]; p != nil && entry.NewerRV(p.RV, it.RV) || entry.NewerRV(listed, it.RV) {

@@ -21,7 +21,7 @@ type Table[I any] struct {
 	batches   uint64                                    // number of batches put; guarded by mu
 	newest    uint64                                    // Write.Order of the newest write; guarded by mu
 	committed uint64                                    // Write.Order of the newest committed write; guarded by mu
-	epoch     uint64                                    // incremented at each begin and end of a commit and by Drop; guarded by mu
+	epoch     uint64                                    // grows when a commit begins or ends and at Drop; guarded by mu
 }
 
 // degree is the degree of the tree. The 4 MiB of a commit need a few hundred nodes.
