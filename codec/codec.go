@@ -15,9 +15,9 @@ import (
 
 // Codec turns objects into payloads and back. It is safe for concurrent use.
 //
-// For returns one of the codecs of this package. They preserve unstructured objects exactly. Typed objects are equal by
-// apiequality.Semantic afterwards. Differences that protobuf or JSON do not carry, such as between a nil and an empty
-// slice, may be lost.
+// For returns one of the codecs of this package. They preserve unstructured objects exactly. A decoded typed object
+// equals the encoded object by apiequality.Semantic. Differences that protobuf or JSON do not carry, such as between a
+// nil and an empty slice, may be lost.
 type Codec interface {
 	// Name names the encoding: "protobuf" or "msgpack".
 	Name() string

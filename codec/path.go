@@ -21,7 +21,8 @@ type fieldStep struct {
 	optional bool             // the field is a pointer, which may be nil
 }
 
-// NewFieldPath returns the path of JSON names in type t; nil if it does not lead to a string, a boolean or an integer.
+// NewFieldPath returns the FieldPath along JSON names in the Go type t; nil if they do not lead to a string, a boolean
+// or an integer.
 func NewFieldPath(t reflect.Type, names []string) *FieldPath {
 	p := &FieldPath{}
 	for _, name := range names {
@@ -40,7 +41,7 @@ func NewFieldPath(t reflect.Type, names []string) *FieldPath {
 	return nil
 }
 
-// enter appends the steps to the field of that name in t, and returns the field's type.
+// enter appends to p the steps that lead to the field of that name in t, and returns the field's type.
 func (p *FieldPath) enter(t reflect.Type, name string) reflect.Type {
 	if t.Kind() != reflect.Struct || marshalsItself(t) {
 		return nil

@@ -55,7 +55,8 @@ func newDistribution(i *sharedInformer) *distribution {
 	}
 }
 
-// read returns the page that begins after a key. The page includes all changes that were distributed before the call.
+// read returns the page of stored objects that begins after the given key. The page includes all changes that were
+// distributed before the call.
 func (d *distribution) read(ctx context.Context, after string) (*delivery.Page, error) {
 	select {
 	case d.reading <- struct{}{}:

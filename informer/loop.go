@@ -45,7 +45,8 @@ type loop struct {
 	cold bool
 	// savers waits for the goroutines of saveFirstList.
 	savers sync.WaitGroup
-	// void is true after discardList. The stream has a gap, so deltas are dropped until the next list begins.
+	// void is true after a list was discarded. The stream of deltas then has a gap, so deltas are dropped until the
+	// next list begins.
 	void bool
 	// unseen holds the keys of objects that handlers know and that a repair of the store has lost. If the next list
 	// lacks them too, the handlers get deletes.

@@ -45,7 +45,7 @@ type facts struct {
 	stopped  bool // the run has ended
 }
 
-// sourceOf returns the source of the readers' data.
+// sourceOf returns where the readers' data comes from, given the facts: None, FromDisk or Live.
 func sourceOf(f facts) Source {
 	switch {
 	case !f.complete:

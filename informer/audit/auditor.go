@@ -175,7 +175,7 @@ func (a *Auditor) begin() {
 	a.noted.deleted = map[string]struct{}{}
 }
 
-// end stores the result of the audit as the Status.
+// end records in the Status that the audit has ended, and its result.
 func (a *Auditor) end(r Report, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -58,7 +58,7 @@ func (c madeCache) GetInformer(
 	return c.adapter.reveal(inf, obj), nil
 }
 
-// GetInformerForKind is GetInformer for the scheme's type of a kind.
+// GetInformerForKind returns, as GetInformer does, the informer for the Go type that the scheme has for a kind.
 func (c madeCache) GetInformerForKind(
 	ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption,
 ) (cache.Informer, error) {

@@ -116,7 +116,8 @@ func (f *follower) start(ctx context.Context, ended func(*follower)) {
 	}()
 }
 
-// stop cancels the goroutine, which closes done. It returns true if no goroutine was started, with done closed.
+// stop cancels the handler's goroutine, which closes done at its end. If no goroutine was started, stop closes done and
+// returns true.
 func (f *follower) stop() (ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/larder-dev/larder/informer/requests"
 )
 
-// typedListWatch returns the ListerWatcher for r and id. It uses client's REST client or, for a fake clientset, its
-// recorded actions.
+// typedListWatch returns the ListerWatcher for the resource r and the identity id. It uses client's REST client or, for
+// a fake clientset, its recorded actions.
 func typedListWatch(client kubernetes.Interface, r resource, id entry.Identity) (cache.ListerWatcher, error) {
 	if rest := client.CoreV1().RESTClient(); !missing(rest) {
 		return requests.ListWatch(rest, id), nil

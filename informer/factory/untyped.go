@@ -26,7 +26,7 @@ var errShutDown = errors.New("the informer factory has been shut down; make anot
 // untypedFactory is the dynamic or the metadata factory.
 type untypedFactory struct {
 	maker
-	err    error // why it cannot make informers
+	err    error // why the factory cannot make informers; nil if it can
 	resync time.Duration
 	form   form
 
@@ -40,7 +40,7 @@ type untypedFactory struct {
 
 // form has the differences between the dynamic and the metadata factory.
 type form struct {
-	err       error // why it cannot make informers
+	err       error // why the factory cannot make informers; nil if it can
 	example   func() runtime.Object
 	codec     codec.Codec // nil: the default codec for example
 	listWatch func(id entry.Identity) cache.ListerWatcher

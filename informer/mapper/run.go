@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// rewriteAfter is the age at which an unchanged document is written again, with the time of the last answer.
+	// rewriteAfter is the age at which the stored discovery is written again although it has not changed, with the time
+	// of the server's last answer.
 	rewriteAfter = 24 * time.Hour
 	// keepEvery is how often Run checks that the store has the document: a write may have failed, and a rebuild of the
 	// file drops damaged documents.

@@ -96,13 +96,13 @@ func New(o Options) *Tracker {
 // Close cancels the planned list, and waits for its goroutine.
 func (a *Tracker) Close() { a.relist.close() }
 
-// Load sets the attributes of the contents to the stored ones.
+// Load sets the attributes of the contents to those that are stored with them, in info.
 func (a *Tracker) Load(info entry.Info) {
 	a.have, a.holds = info.Attributes, info.Complete || info.Objects > 0
 }
 
-// Mismatch returns why the contents must be rewritten, as far as that is known without the server; "" if they need not
-// be.
+// Mismatch returns why the stored contents must be rewritten, as far as that is known without the server; "" if they
+// need not be.
 func (a *Tracker) Mismatch() reflector.Reason {
 	switch {
 	case a.have.Codec != a.want.Codec:

@@ -149,7 +149,8 @@ func (l *Listener) PageAfter() string {
 	return l.backlog.after
 }
 
-// AddPage queues the calls of a page. The caller holds deltasMu.
+// AddPage queues the handler's calls for a page of its backlog of stored objects. The caller holds the informer's
+// deltasMu.
 func (l *Listener) AddPage(p *Page) {
 	defer l.poke() // a page may be empty
 	l.mu.Lock()

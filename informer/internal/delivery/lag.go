@@ -14,7 +14,7 @@ const lagInterval = 10 * time.Minute
 // are queued page by page, so they do not show that the handler is slow.
 type lag struct {
 	warned time.Time
-	behind bool // whether the last line reported that the handler is behind
+	behind bool // true if the last log line reported that the handler is behind
 }
 
 // lagReport is a log line that says that a handler is behind, or has caught up.

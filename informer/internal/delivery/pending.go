@@ -46,7 +46,7 @@ func (q *pending) len() int { return int(q.tail - q.head) }
 
 func (q *pending) at(number uint64) *Call { return &q.ring[number&uint64(len(q.ring)-1)] }
 
-// put appends n, or merges it into a pending notification.
+// put appends the notification n to the queue, or merges it into a pending notification.
 func (q *pending) put(n Call) {
 	if q.len() >= q.threshold && q.absorb(&n) {
 		q.merged++

@@ -54,7 +54,8 @@ func (l *Listener) ResyncAfter() string {
 	return l.resync.after
 }
 
-// AddResync queues the calls of a page. The caller holds deltasMu, so that no change is distributed meanwhile.
+// AddResync queues the handler's calls for a page of a resync. The caller holds the informer's deltasMu, so that no
+// change is distributed meanwhile.
 func (l *Listener) AddResync(p *Page) {
 	defer l.poke() // a page may be empty
 	l.mu.Lock()
